@@ -109,6 +109,8 @@ export interface MergeSettings {
   allowRebaseUpdate: boolean
   /** Whether a merge deletes the head branch. A merge request may override it. */
   deleteBranchAfterMerge: boolean
+  /** Whether new pull requests from forks let writers push to their branch. Absent: they do not. */
+  defaultMaintainerEdit?: boolean
 }
 
 /** The settings of a repository that can be edited. */

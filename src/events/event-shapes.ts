@@ -91,11 +91,12 @@ const settings: Checks<RepositorySettings> = {
   private: flag,
   defaultBranch: text,
 }
-const mergeSettings: Checks<MergeSettings> = {
+const mergeSettings: Checks<Required<MergeSettings>> = {
   mergeStyles: list(style),
   defaultMergeStyle: style,
   allowRebaseUpdate: flag,
   deleteBranchAfterMerge: flag,
+  defaultMaintainerEdit: flag,
 }
 const protection = object<BranchProtection>({
   rule: text,

@@ -148,7 +148,7 @@ export function repositoryWire(
     allow_rebase_update: repository.allowRebaseUpdate,
     default_delete_branch_after_merge: repository.deleteBranchAfterMerge,
     default_merge_style: repository.defaultMergeStyle,
-    default_allow_maintainer_edit: false,
+    default_allow_maintainer_edit: repository.defaultMaintainerEdit ?? false,
     object_format_name: 'sha1',
     parent: null,
   }

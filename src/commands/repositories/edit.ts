@@ -16,6 +16,7 @@ import { moveRepository } from './move.ts'
 import { mayPublishFork } from './publish-fork.ts'
 import { decideEdit, type RepositoryEdit } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
+import { UNSUPPORTED_SWITCHES, unsupportedSwitches } from './unsupported-switches.ts'
 
 export const EditRepoOption = Type.Object({
   name: Type.Optional(Type.String()),
@@ -32,8 +33,10 @@ export const EditRepoOption = Type.Object({
   default_merge_style: Type.Optional(Type.String()),
   allow_rebase_update: Type.Optional(Type.Boolean()),
   default_delete_branch_after_merge: Type.Optional(Type.Boolean()),
+  default_allow_maintainer_edit: Type.Optional(Type.Boolean()),
   archived: Type.Optional(Type.Boolean()),
   template: Type.Optional(Type.Boolean()),
+  ...UNSUPPORTED_SWITCHES,
 })
 
 /** The field on the wire that allows each merge style. */
@@ -48,6 +51,8 @@ const STYLE_FIELDS = {
 
 /** The changes in a request. @throws Refused (unprocessable) */
 function editOf(body: Static<typeof EditRepoOption>): RepositoryEdit {
+  const problems = unsupportedSwitches(body)
+  if (problems.length > 0) throw new Refused(refuse.unprocessable(problems.join('; '), problems))
   const edit: RepositoryEdit = {}
   if (body.name !== undefined) edit.name = requireRepositoryName(body.name)
   if (body.description !== undefined) edit.description = body.description
@@ -59,6 +64,9 @@ function editOf(body: Static<typeof EditRepoOption>): RepositoryEdit {
   if (body.allow_rebase_update !== undefined) edit.allowRebaseUpdate = body.allow_rebase_update
   if (body.default_delete_branch_after_merge !== undefined) {
     edit.deleteBranchAfterMerge = body.default_delete_branch_after_merge
+  }
+  if (body.default_allow_maintainer_edit !== undefined) {
+    edit.defaultMaintainerEdit = body.default_allow_maintainer_edit
   }
   if (body.default_merge_style !== undefined) {
     const style = MERGE_STYLES.find((known) => known === body.default_merge_style)
