@@ -20,7 +20,7 @@ const LAYERS = [
   ['projections'],
   ['nodes'],
   ['events'],
-  ['git', 'attachments', 'markup'],
+  ['git', 'attachments', 'markup', 'openpgp'],
   ['http'],
   ['config.ts'],
 ]
@@ -51,7 +51,8 @@ const noImports = (name, other, comment) => ({
 })
 
 /** Files that Node starts. */
-const PROGRAMS = '^src/(main|cli/mergelog|verify/file-checks-process|markup/render-thread)[.]ts$'
+const PROGRAMS =
+  '^src/(main|cli/mergelog|verify/file-checks-process|markup/render-thread|openpgp/gpg-thread)[.]ts$'
 
 /** What names and paths mean in git: texts in, texts out. */
 const PURE_IN_GIT = '^src/git/(tree-path|tree-entries)[.]ts$'
@@ -59,7 +60,7 @@ const PURE_IN_GIT = '^src/git/(tree-path|tree-entries)[.]ts$'
 const DECIDERS_AND_FOLDS = [
   '^src/commands/users/user[.]ts$',
   '^src/commands/organizations/(organization|team|team-state)[.]ts$',
-  '^src/commands/repositories/(repository|topics|pins)[.]ts$',
+  '^src/commands/repositories/(repository|topics|pins|ownership)[.]ts$',
   '^src/commands/(branch|tag)-protections/protections[.]ts$',
   '^src/commands/issues/(issue|discussion|issue-files|lock)[.]ts$',
   '^src/commands/pull-requests/(pull-request|merge-checks|schedule)[.]ts$',
@@ -71,7 +72,7 @@ const DECIDERS_AND_FOLDS = [
   '^src/commands/webhooks/webhook[.]ts$',
   '^src/events/webhook-events[.]ts$',
   '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|releases/release|statuses/checks|upgrade/chain)[.]ts$',
-  '^src/commands/(reactions/reactions|follows/follow|keys/keys|notifications/subscription)[.]ts$',
+  '^src/commands/(reactions/reactions|follows/follow|keys/keys|keys/gpg-key|notifications/subscription)[.]ts$',
   '^src/rights/(access|archived|visibility|protection-rules|review-rules|glob|token-scopes)[.]ts$',
   '^src/rights/(access|archived|visibility|protection-rules|tag-protection-rules|review-rules|glob|token-scopes)[.]ts$',
   // The read models, but not the projector and the two read stores in the same folder.

@@ -1,5 +1,6 @@
 /** The child process of an attacker. It gives way to the others: what it computes itself is not the server's load. */
 import { setMaxListeners } from 'node:events'
+import { writeFileSync } from 'node:fs'
 import { setPriority } from 'node:os'
 import { serveParent } from './child.ts'
 import { ATTACKS } from './hostile/attacks.ts'
@@ -12,6 +13,12 @@ export interface AttackQuestion {
 }
 
 setPriority(19)
+try {
+  // Where each session has its share of the processors, its priority counts.
+  writeFileSync('/proc/self/autogroup', '10')
+} catch {
+  // Where there are no such shares, that of the process counts.
+}
 let stopping = new AbortController()
 let running: Promise<unknown> = Promise.resolve()
 

@@ -22,7 +22,8 @@ export async function startChild<Ready>(
 ): Promise<Child<Ready>> {
   const born = performance.now()
   const file = fileURLToPath(new URL(`${name}-process.ts`, import.meta.url))
-  const child = fork(file, { env: { ...process.env, ...environment } })
+  // A session of its own: Linux shares processors out among sessions, and a server runs in none of its clients'.
+  const child = fork(file, { env: { ...process.env, ...environment }, detached: true })
   const ready: Ready = await nextMessage(child, name)
   return {
     ready,

@@ -5,6 +5,7 @@ import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import Fastify, { type FastifyInstance, LogController } from 'fastify'
+import fp from 'fastify-plugin'
 import { addressesIn } from './address-ranges.ts'
 import { maintenanceRoutes } from './commands/administration/maintenance.ts'
 import { rebuildRoutes } from './commands/administration/rebuild.ts'
@@ -24,6 +25,8 @@ import { editIssueRoutes } from './commands/issues/edit.ts'
 import { issueLabelRoutes } from './commands/issues/labels.ts'
 import { lockRoutes } from './commands/issues/lock-routes.ts'
 import { openIssueRoutes } from './commands/issues/open.ts'
+import { adminKeyRoutes } from './commands/keys/admin-routes.ts'
+import { gpgKeyRoutes } from './commands/keys/gpg-routes.ts'
 import { keyRoutes } from './commands/keys/routes.ts'
 import { labelRoutes } from './commands/labels/routes.ts'
 import { lfsLockRoutes } from './commands/lfs/locks.ts'
@@ -51,6 +54,7 @@ import { forkRoutes } from './commands/repositories/fork.ts'
 import { generateRoutes } from './commands/repositories/generate.ts'
 import { pinRoutes } from './commands/repositories/pin-routes.ts'
 import { topicRoutes } from './commands/repositories/topic-routes.ts'
+import { transferRoutes } from './commands/repositories/transfer.ts'
 import { reviewRequestRoutes } from './commands/reviews/requests.ts'
 import { reviewRoutes } from './commands/reviews/routes.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
@@ -72,9 +76,11 @@ import { type Certificate, httpsServer, renewCertificate } from './http/https.ts
 import { jsonAnswer } from './http/json-answer.ts'
 import { parseJsonBodies } from './http/json-bodies.ts'
 import { takeTurnsWithLongBodies } from './http/long-bodies.ts'
+import { shareLoopByAccount } from './http/loop-shares.ts'
 import { contentPolicy, pageHeaders } from './http/page-headers.ts'
 import { limitProxiedRequests } from './http/proxied-requests.ts'
 import { limitBodies } from './http/request-bodies.ts'
+import { unusedCompilers, validatorOf } from './http/request-validators.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
 import { ignoreExpectations, refuseUnreadable } from './http/unreadable-requests.ts'
 import { joinIfNeeded } from './nodes/nodes.ts'
@@ -100,6 +106,7 @@ import { diskUsageRoutes } from './queries/disk-usage.ts'
 import { fileDownloadRoutes, rawPageRoutes } from './queries/file-downloads.ts'
 import { followQueryRoutes } from './queries/follows.ts'
 import { gitObjectRoutes } from './queries/git-objects.ts'
+import { gpgKeyQueryRoutes } from './queries/gpg-keys.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { historyRoutes } from './queries/history.ts'
 import { issueFileQueryRoutes } from './queries/issue-files.ts'
@@ -177,6 +184,7 @@ const API_ROUTES = [
   repositoryListRoutes,
   repositorySearchRoutes,
   topicRoutes,
+  transferRoutes,
   generateRoutes,
   forkRoutes,
   collaboratorRoutes,
@@ -189,6 +197,9 @@ const API_ROUTES = [
   // Public keys
   keyRoutes,
   keyQueryRoutes,
+  gpgKeyRoutes,
+  gpgKeyQueryRoutes,
+  adminKeyRoutes,
 
   // Branches and commits
   createBranchRoutes,
@@ -325,8 +336,7 @@ export async function buildApp(
       const given = request.headers['x-request-id']
       return typeof given === 'string' && REQUEST_ID.test(given) ? given : randomUUID()
     },
-    // No coercion: "1" is not 1. Unknown fields are ignored, as in Gitea.
-    ajv: { customOptions: { coerceTypes: false, removeAdditional: false, allErrors: false } },
+    schemaController: unusedCompilers,
     clientErrorHandler: refuseUnreadable(docsUrl, (status, ip) => {
       metrics.unreadable(status)
       services.log.info({ status, ip }, 'a request could not be read')
@@ -346,6 +356,7 @@ export async function buildApp(
   // TypeScript checks the answers against the schemas. JSON.stringify takes half the time of serializers that are
   // compiled from the schemas, and compiling them would take a third of the start.
   app.setSerializerCompiler(() => jsonAnswer)
+  app.setValidatorCompiler(validatorOf)
 
   if (certificate !== undefined) renewCertificate(app, certificate, services.log)
   const { metrics, tracing } = observed
@@ -442,6 +453,7 @@ export async function buildApp(
       else current.then(() => done(), done)
     })
     await signedIn.register(authPlugin({ ...services, openRequests, signInRefused: metrics.signInRefused }))
+    shareLoopByAccount(signedIn, (request) => request.requester && clientOf(request))
     takeTurnsWithLongBodies(signedIn, clientOf)
     await signedIn.register(metricsRoute(() => scrape, config.metricsToken))
     await signedIn.register(gitHttpRoutes(services))
@@ -456,7 +468,13 @@ export async function buildApp(
     await signedIn.register(
       async (api) => {
         await compressAnswers(api)
-        for (const routes of API_ROUTES) await api.register(routes(services))
+        // With their names: for a plugin without one, fastify looks through all modules that are loaded.
+        for (const { name, plugin } of API_ROUTES.map((routes) => ({
+          name: routes.name,
+          plugin: routes(services),
+        }))) {
+          api.register(fp(plugin, { name, encapsulate: true }))
+        }
       },
       { prefix: API },
     )

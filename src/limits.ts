@@ -60,6 +60,8 @@ export const LIMITS = limits({
   password_checks: { meaning: 'too many passwords waited to be checked' },
   markdown: { meaning: 'too many texts waited to be rendered' },
   markdown_time: { meaning: 'a text took too long to render, or became too long' },
+  openpgp: { meaning: 'too many keys of OpenPGP waited to be read' },
+  openpgp_time: { meaning: 'a key of OpenPGP took too long to read, or a signature to check' },
   append_bytes: { meaning: 'a change was too large for one append' },
   attachment_bytes: { meaning: 'an attachment was too large', settings: ['ATTACHMENT_MAX_BYTES'] },
   lfs_bytes: { meaning: 'an object of git LFS was too large', settings: ['LFS_MAX_BYTES'] },

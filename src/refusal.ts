@@ -10,6 +10,8 @@ interface RefusalOf<Kind> {
   readonly errors?: readonly string[]
   /** Lets other code recognise the refusal. Don't compare messages: they are for people, and may change. */
   readonly id?: string
+  /** Where what the path names is now. */
+  readonly moved?: { from: readonly string[]; to: readonly string[] }
 }
 
 function refusal<const Kind>(refused: Kind) {
@@ -19,6 +21,12 @@ function refusal<const Kind>(refused: Kind) {
 
 /** Makes refusals by kind: `refuse.notFound('branch not found')`. */
 export const refuse = {
+  /** It has another name now. */
+  moved: (moved: NonNullable<RefusalOf<'moved'>['moved']>): RefusalOf<'moved'> => ({
+    refused: 'moved',
+    message: `it is ${moved.to.join('/')} now`,
+    moved,
+  }),
   invalid: refusal('invalid'),
   unauthenticated: refusal('unauthenticated'),
   forbidden: refusal('forbidden'),

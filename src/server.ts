@@ -9,6 +9,7 @@ import { addressesIn } from './address-ranges.ts'
 import { buildApp } from './app.ts'
 import { openAttachmentFiles } from './attachments/files.ts'
 import { refuseHalfRestored } from './backup/half-restored.ts'
+import { beginsAfter } from './commands/claims.ts'
 import { ensureSiteAdmin } from './commands/users/site-admin.ts'
 import { type Config, ConfigError, isShared } from './config.ts'
 import { takeUpDataDir } from './data-format.ts'
@@ -49,6 +50,7 @@ import {
 } from './processes/recovery.ts'
 import { releasedTags } from './processes/released-tags.ts'
 import { scheduledMerges } from './processes/scheduled-merges.ts'
+import { transfers } from './processes/transfers.ts'
 import { createWebhooks } from './processes/webhooks/webhooks.ts'
 import { createDiskUsage } from './projections/disk-usage.ts'
 import { createLiveEvents } from './projections/live-events.ts'
@@ -201,7 +203,9 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   const projector = createProjector(log, events, readStore, READ_MODELS, applied, sharing, around)
   generations.onExchanged(forget)
   const openRequests = createOpenRequests({ events, views, projector, secrets })
-  const upgrade = createUpgradeAnswers(readStore, projector, await events.lastPosition(), nodes.isMember)
+  const beginning = await events.lastPosition()
+  beginsAfter(events, { node: config.nodeName, position: beginning })
+  const upgrade = createUpgradeAnswers(readStore, projector, beginning, nodes.isMember)
 
   let publicUrl = config.publicUrl ?? ''
   const services: Services = {
@@ -258,6 +262,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     deletedUsers(services),
     releasedTags(services),
     lostAccess(services),
+    transfers(services),
     mentions(services),
     maintenance.manager(services),
     lfsObjects(services),

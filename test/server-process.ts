@@ -1,15 +1,20 @@
 /** Starts a server in its own process, as `npm start` does, so that a test can kill it or measure its memory. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
+import { pathToFileURL } from 'node:url'
 import type t from 'tap'
 import { NODE_ARGS, program } from './program.ts'
 import { ADMIN_PASSWORD } from './server-template.ts'
 
-/** Resolves when the server has printed its URL. The process is killed at the end of the test. */
+/**
+ * Resolves when the server has printed its URL. The process is killed at the end of the test. `before`: a program of ours
+ * that is loaded into it before its own code (`faults/effects` kills it at a point).
+ */
 export async function startServerProcess(
   test: Pick<typeof t, 'teardown'>,
   DATA_DIR: string,
   environment: Record<string, string> = {},
+  before?: string,
 ): Promise<{ child: ChildProcess; url: string }> {
   const env = {
     PATH: process.env.PATH,
@@ -20,7 +25,8 @@ export async function startServerProcess(
     LOG_LEVEL: 'error',
     ...environment,
   }
-  const child = spawn(process.execPath, [...NODE_ARGS, program('src/main')], {
+  const loaded = before === undefined ? [] : ['--import', pathToFileURL(program(before)).href]
+  const child = spawn(process.execPath, [...NODE_ARGS, ...loaded, program('src/main')], {
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
   })

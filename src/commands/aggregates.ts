@@ -7,6 +7,7 @@ import type { Decider } from './decider.ts'
 import { type Command, type CommandContext, execute, load } from './execute.ts'
 import { followDecider } from './follows/follow.ts'
 import { issueDecider } from './issues/issue.ts'
+import { gpgKeyDecider } from './keys/gpg-key.ts'
 import { deployKeyDecider, sshKeyDecider } from './keys/keys.ts'
 import { labelDecider } from './labels/label.ts'
 import { lockDecider } from './lfs/lock.ts'
@@ -82,6 +83,7 @@ export const sshKeys = aggregates(sshKeyDecider, streams.sshKeyStream)
 export const deployKeys = aggregates(deployKeyDecider, (of: { repoId: number; digest: string }) =>
   streams.deployKeyStream(of.repoId, of.digest),
 )
+export const gpgKeys = aggregates(gpgKeyDecider, streams.gpgKeyStream)
 export const subscriptions = aggregates(subscriptionDecider, (of: IssueRef & { userId: number }) =>
   streams.subscriptionStream(of.repoId, of.index, of.userId),
 )

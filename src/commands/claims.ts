@@ -4,16 +4,28 @@
  *
  * A claim is taken before its holder is created, and released when the holder gives up the key. A process that dies
  * in between leaves a claim whose holder does not have the key. After a grace period the next request for the key
- * takes the claim over. If the stream of the old holder was never written, it is closed first: otherwise a very slow
+ * takes the claim over; at once, when it was taken by an earlier process of this node, which works on nothing more. If the stream of the old holder was never written, it is closed first: otherwise a very slow
  * first writer could come back and become a second holder.
  */
 import { decode } from '../events/codec.ts'
-import { type EventStore, WrongExpectedRevision } from '../events/event-store.ts'
+import { type EventStore, LOG_START, type Position, WrongExpectedRevision } from '../events/event-store.ts'
 import { claimStream } from '../events/streams.ts'
+import { perStore } from '../per-store.ts'
 import { append, type CommandContext } from './execute.ts'
 
 /** Longer than any request takes: the holder of a younger claim may still be being created. */
 const GRACE_MS = 60_000
+
+/** Where the log ended when this process began, and the name under which it appends. */
+const beginnings = perStore<object, { of?: { node: string; position: Position } }>(() => ({}))
+
+/**
+ * Says that all that `node` has appended up to `position` was appended by processes that have ended. Call it before the
+ * first command.
+ */
+export function beginsAfter(store: EventStore, of: { node: string; position: Position }): void {
+  beginnings(store).of = of
+}
 
 /** The result of an attempt to claim: the holder has the key now, or another stream has it. */
 type ClaimResult = { taken: true } | { taken: false; holder: string }
@@ -22,7 +34,7 @@ export interface Claim {
   key: string
   /** The stream of the aggregate that the key is for. */
   holder: string
-  /** Whether the aggregate in that stream has the key now. Called only after the grace period of its claim. */
+  /** Whether the aggregate in that stream has the key now. Called only when its claim may be given up. */
   stillHolds(holder: string): Promise<boolean>
 }
 
@@ -35,11 +47,12 @@ export async function takeClaim(
   const { key, holder } = claim
   const stream = claimStream(key)
   for (;;) {
-    const { holder: current, at, revision } = await lastClaim(store, stream)
+    const last = await lastClaim(store, stream)
+    const { holder: current, revision } = last
     if (current === holder) return { taken: true }
     if (current !== undefined) {
-      const given = await isGivenUp(context, claim, at, current)
-      if (!given || !(await closeUnwritten(store, context, key, current)))
+      const given = await isGivenUp(store, context, claim, last)
+      if (!given || !(await closeUnwritten(store, context, claim, current)))
         return { taken: false, holder: current }
     }
     try {
@@ -61,17 +74,30 @@ export async function claimHolder(
   context: CommandContext,
   claim: Pick<Claim, 'key' | 'stillHolds'>,
 ): Promise<string | undefined> {
-  const { holder, at } = await lastClaim(store, claimStream(claim.key))
-  return holder === undefined || (await isGivenUp(context, claim, at, holder)) ? undefined : holder
+  const last = await lastClaim(store, claimStream(claim.key))
+  return last.holder === undefined || (await isGivenUp(store, context, claim, last)) ? undefined : last.holder
+}
+
+/** The last event of a claim; `holder`: who has the key since then, if anybody. */
+interface LastClaim {
+  holder: string | undefined
+  at: string
+  revision: number | 'no-stream'
+  position: Position
+  node: string | undefined
 }
 
 async function isGivenUp(
+  store: EventStore,
   context: CommandContext,
   claim: Pick<Claim, 'stillHolds'>,
-  takenAt: string,
-  holder: string,
+  { holder, at, position, node }: LastClaim,
 ): Promise<boolean> {
-  return Date.parse(context.at) - Date.parse(takenAt) >= GRACE_MS && !(await claim.stillHolds(holder))
+  if (holder === undefined) return true
+  const { of } = beginnings(store)
+  const isOfEarlier = of !== undefined && node === of.node && position <= of.position
+  const isOld = Date.parse(context.at) - Date.parse(at) >= GRACE_MS
+  return (isOld || isOfEarlier) && !(await claim.stillHolds(holder))
 }
 
 /** Releases a key. Does nothing when the holder does not have it. */
@@ -93,24 +119,25 @@ export async function releaseClaim(
   }
 }
 
-/** The last event of a claim: its revision, its time, and who has the key since then, if anybody. */
-async function lastClaim(store: EventStore, stream: string) {
+async function lastClaim(store: EventStore, stream: string): Promise<LastClaim> {
   for await (const recorded of store.readStream(stream, { direction: 'backwards', maxCount: 1 })) {
     const event = decode(recorded)
     const holder = event.type === 'ClaimTaken' ? event.data.holder : undefined
-    return { holder, at: event.metadata.at, revision: event.revision }
+    const { at, node } = event.metadata
+    return { holder, at, revision: event.revision, position: event.position, node }
   }
-  return { holder: undefined, at: '', revision: 'no-stream' as const }
+  return { holder: undefined, at: '', revision: 'no-stream', position: LOG_START, node: undefined }
 }
 
-/** True when the holder exists (then it has given up the key), or when its stream can never be written now. */
+/** True when the holder exists and has given up the key, or when its stream can never be written now. */
 async function closeUnwritten(
   store: EventStore,
   context: CommandContext,
-  key: string,
+  { key, stillHolds }: Claim,
   holder: string,
 ): Promise<boolean> {
-  for await (const _ of store.readStream(holder, { maxCount: 1 })) return true
+  // It may have come to be since it was asked.
+  for await (const _ of store.readStream(holder, { maxCount: 1 })) return !(await stillHolds(holder))
   try {
     const abandoned = { type: 'CreationAbandoned', data: { key } } as const
     await append(store, context, holder, 'abandon', [abandoned], 'no-stream')

@@ -19,10 +19,18 @@ export interface RoomFor {
  * @throws Refused: insufficient storage when the disk is nearly full, too large beyond the owner's quota
  */
 export async function takeRoom(
-  { config, diskUsage, freeSpace }: Pick<Services, 'config' | 'diskUsage' | 'freeSpace'>,
+  services: Pick<Services, 'config' | 'diskUsage' | 'freeSpace'>,
+  room: RoomFor,
+): Promise<Reservation> {
+  await services.freeSpace.require(room.bytes)
+  return takeQuota(services, room)
+}
+
+/** The same for bytes that are on the disk already, and get another owner. @throws Refused (too large) */
+export async function takeQuota(
+  { config, diskUsage }: Pick<Services, 'config' | 'diskUsage'>,
   { owner, repoId, bytes }: RoomFor,
 ): Promise<Reservation> {
-  await freeSpace.require(bytes)
   const reservation = await diskUsage.reserve({ ownerId: owner.id, repoId }, bytes, config.maxOwnerBytes)
   if (reservation !== undefined) return reservation
   limitReached('owner_bytes')

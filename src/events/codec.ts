@@ -3,6 +3,7 @@ import { ErrorWithRefusal, refuse } from '../refusal.ts'
 import type { CommitSummary, DomainEvent, Recorded } from './domain-events.ts'
 import { account, dataShapes } from './event-shapes.ts'
 import type { RecordedEvent } from './event-store.ts'
+import { GPG_KEY_SCHEMAS } from './gpg-key-events.ts'
 import { orNull } from './shapes.ts'
 import { SOCIAL_SCHEMAS } from './social-events.ts'
 
@@ -39,6 +40,10 @@ export const schemaOf = {
   ArchivedChanged: 1,
   TemplateChanged: 1,
   TopicsChanged: 1,
+  TransferStarted: 1,
+  TransferCanceled: 1,
+  RepositoryTransferred: 1,
+  RepositoryRenamed: 1,
   LabelCreated: 1,
   LabelEdited: 1,
   LabelDeleted: 1,
@@ -90,6 +95,8 @@ export const schemaOf = {
   ReviewsOutdated: 1,
   ReviewRequested: 1,
   ReviewRequestRemoved: 1,
+  TeamReviewRequested: 1,
+  TeamReviewRequestRemoved: 1,
   PinsChanged: 1,
   IssueFileAdded: 1,
   IssueFileRenamed: 1,
@@ -103,6 +110,7 @@ export const schemaOf = {
   ReleaseAssetRenamed: 1,
   ReleaseAssetDeleted: 1,
   ...SOCIAL_SCHEMAS,
+  ...GPG_KEY_SCHEMAS,
   PlanScheduled: 1,
   PlanCanceled: 1,
   PlanApplied: 1,

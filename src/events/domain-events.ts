@@ -5,6 +5,7 @@
  * meaning. A new shape of the data gets a new schema number and an upcaster, both in `codec.ts`.
  */
 import type { RecordedEvent } from './event-store.ts'
+import type { GpgKeyEvent } from './gpg-key-events.ts'
 import type { IssueFileEvent, LockEvent } from './issue-file-events.ts'
 import type { LfsEvent } from './lfs-events.ts'
 import type { ListingEvent } from './listing-events.ts'
@@ -15,6 +16,7 @@ import type { ReviewEvent, ReviewRules } from './review-events.ts'
 import type { SocialEvent } from './social-events.ts'
 import type { TagProtectionEvent } from './tag-protection-events.ts'
 import type { TeamEvent } from './team-events.ts'
+import type { TransferEvent } from './transfer-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 import type { WebhookEvent } from './webhook-events.ts'
 
@@ -107,6 +109,8 @@ export interface MergeSettings {
   allowRebaseUpdate: boolean
   /** Whether a merge deletes the head branch. A merge request may override it. */
   deleteBranchAfterMerge: boolean
+  /** Whether new pull requests from forks let writers push to their branch. Absent: they do not. */
+  defaultMaintainerEdit?: boolean
 }
 
 /** The settings of a repository that can be edited. */
@@ -128,8 +132,11 @@ export interface BranchProtection {
   push: boolean
   /** User ids; null: all writers. */
   pushers: number[] | null
+  /** Where pushers are named: the ids of the teams whose members may push, too. Absent: none. The same for merges. */
+  pusherTeams?: number[]
   /** User ids; null: all writers. */
   mergers: number[] | null
+  mergerTeams?: number[]
   statusCheck: boolean
   /** The contexts (or patterns) that must have succeeded. An empty list means all contexts that were posted. */
   contexts: string[]
@@ -500,6 +507,7 @@ export type DomainEvent =
   | TeamEvent
   | RepositoryEvent
   | ListingEvent
+  | TransferEvent
   | LabelEvent
   | MilestoneEvent
   | CheckEvent
@@ -511,6 +519,7 @@ export type DomainEvent =
   | PinEvent
   | ReleaseEvent
   | SocialEvent
+  | GpgKeyEvent
   | UpgradeEvent
   | LfsEvent
   | WebhookEvent

@@ -25,6 +25,7 @@ import {
   VISIBILITIES,
   type Visibility,
 } from './domain-events.ts'
+import { gpgKeyFields } from './gpg-key-shapes.ts'
 import type { EventOf, EventType } from './handlers.ts'
 import { issueFileShapes } from './issue-file-shapes.ts'
 import { lfsFields } from './lfs-shapes.ts'
@@ -50,6 +51,7 @@ import {
 import { socialFields } from './social-shapes.ts'
 import { tagProtectionShapes } from './tag-protection-shapes.ts'
 import { teamShapes } from './team-shapes.ts'
+import { transferShapes } from './transfer-shapes.ts'
 import type { ModuleVersion, UpgradePlan } from './upgrade-events.ts'
 import { webhookShapes } from './webhook-shapes.ts'
 
@@ -89,17 +91,20 @@ const settings: Checks<RepositorySettings> = {
   private: flag,
   defaultBranch: text,
 }
-const mergeSettings: Checks<MergeSettings> = {
+const mergeSettings: Checks<Required<MergeSettings>> = {
   mergeStyles: list(style),
   defaultMergeStyle: style,
   allowRebaseUpdate: flag,
   deleteBranchAfterMerge: flag,
+  defaultMaintainerEdit: flag,
 }
 const protection = object<BranchProtection>({
   rule: text,
   priority: whole,
   push: flag,
   pushers: orNull(list(whole)),
+  pusherTeams: optional(list(whole)),
+  mergerTeams: optional(list(whole)),
   mergers: orNull(list(whole)),
   statusCheck: flag,
   contexts: list(text),
@@ -205,6 +210,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   BranchProtectionRemoved: { repoId: whole, rule: text },
   ...tagProtectionShapes,
   ...listingShapes,
+  ...transferShapes,
   LabelCreated: { id: whole, scope, ...label },
   LabelEdited: { id: whole, scope, changes: partial<LabelSettings>(label) },
   LabelDeleted: { id: whole, scope, name: text },
@@ -319,6 +325,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   ...issueFileShapes,
   ...releaseShapes,
   ...socialFields,
+  ...gpgKeyFields,
   PlanScheduled: { plan: object<UpgradePlan>({ name: text, height: text, info: text }) },
   PlanCanceled: { name: text },
   PlanApplied: { name: text, height: text },

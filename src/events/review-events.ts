@@ -9,6 +9,12 @@ interface Person {
   login: string
 }
 
+/** A team, as in `team-events.ts`. */
+interface Team {
+  id: number
+  name: string
+}
+
 /** What a review says about the pull request. */
 export const VERDICTS = ['approved', 'rejected', 'comment'] as const
 export type Verdict = (typeof VERDICTS)[number]
@@ -53,6 +59,8 @@ type DataByType = {
     superseded: number[]
     /** The requests that it answers: they end. */
     answered: number[]
+    /** Present when some of them asked teams of the reviewer: the ids of these teams. */
+    answeredTeams?: number[]
   }
   ReviewCommentAdded: { reviewId: number; commentId: number; author: Person } & LineComment
   ReviewDeleted: { reviewId: number; reviewer: Person; comments: number[] }
@@ -79,6 +87,9 @@ type DataByType = {
   }
   /** `restored`: the review that counts again. */
   ReviewRequestRemoved: { reviewId: number; reviewer: Person; restored: number | null }
+  /** `members`: the ids of the users who are in the team now, and are told of it. */
+  TeamReviewRequested: { reviewId: number; team: Team; official: boolean; members: number[] }
+  TeamReviewRequestRemoved: { reviewId: number; team: Team }
 }
 
 export type ReviewEvent = {
@@ -94,6 +105,8 @@ export interface ReviewRules {
   required: number
   /** The ids of the only users whose approvals are official; null: all writers. */
   approvers: number[] | null
+  /** Where approvers are named: the ids of the teams whose members are approvers, too. Absent: none. */
+  approverTeams?: number[]
   /** Whether an official review that requests changes blocks the merge. */
   blockOnRejected: boolean
   /** Whether an official request for a review blocks the merge until it is answered. */

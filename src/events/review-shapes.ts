@@ -1,10 +1,11 @@
 /** What the data of the events of reviews looks like, for the check of events as they are read. */
 import { type ReviewEvent, type ReviewRules, SIDES, VERDICTS } from './review-events.ts'
-import { type Checks, flag, list, object, orNull, text, whole, word } from './shapes.ts'
+import { type Checks, flag, list, object, optional, orNull, text, whole, word } from './shapes.ts'
 
 type DataOf<T extends ReviewEvent['type']> = Extract<ReviewEvent, { type: T }>['data']
 
 const person = object<DataOf<'ReviewDeleted'>['reviewer']>({ id: whole, login: text })
+const team = object<DataOf<'TeamReviewRequested'>['team']>({ id: whole, name: text })
 const review = { repoId: whole, index: whole, reviewId: whole }
 const comment: Checks<DataOf<'ReviewCommentAdded'>> = {
   ...review,
@@ -24,6 +25,7 @@ const ids = list(whole)
 export const reviewRules = object<ReviewRules>({
   required: whole,
   approvers: orNull(ids),
+  approverTeams: optional(ids),
   blockOnRejected: flag,
   blockOnRequests: flag,
   dismissStale: flag,
@@ -46,6 +48,7 @@ export const reviewShapes: { readonly [T in ReviewEvent['type']]: Checks<DataOf<
     comments: ids,
     superseded: ids,
     answered: ids,
+    answeredTeams: optional(ids),
   },
   ReviewCommentAdded: comment,
   ReviewDeleted: { ...review, reviewer: person, comments: ids },
@@ -54,4 +57,6 @@ export const reviewShapes: { readonly [T in ReviewEvent['type']]: Checks<DataOf<
   ReviewsOutdated: { repoId: whole, index: whole, head: text, stale: ids, current: ids, dismissed: ids },
   ReviewRequested: { ...review, reviewer: person, official: flag, superseded: ids },
   ReviewRequestRemoved: { ...review, reviewer: person, restored: orNull(whole) },
+  TeamReviewRequested: { ...review, team, official: flag, members: ids },
+  TeamReviewRequestRemoved: { ...review, team },
 }

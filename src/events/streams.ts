@@ -24,6 +24,8 @@ export const followStream = (repoId: number, userId: number) => `follow-${repoId
 /** A public key of a user, and one of a repository. `digest`: of its fingerprint. */
 export const sshKeyStream = (digest: string) => `ssh-key-${digest}`
 export const deployKeyStream = (repoId: number, digest: string) => `deploy-key-${repoId}.${digest}`
+/** A public key of OpenPGP. */
+export const gpgKeyStream = (longId: string) => `gpg-key-${longId}`
 /** Whether a user hears of an issue or pull request. */
 export const subscriptionStream = (repoId: number, index: number, userId: number) =>
   `subscription-${repoId}.${index}.${userId}`

@@ -17,7 +17,7 @@ export interface Launch {
   env: NodeJS.ProcessEnv
   /** How many streams it has: the three standard ones, and perhaps more. */
   streams: number
-  /** Whether it gives way to others when processors are scarce. */
+  /** Whether it gives way to others when processors are scarce: the more, the longer it has worked. */
   givesWay: boolean
 }
 
@@ -45,12 +45,15 @@ const HEAD_BYTES = 13
  */
 const LAUNCHER = `
   const { spawn } = require('node:child_process')
-  const { rmSync, writeFileSync } = require('node:fs')
+  const { readFileSync, rmSync, writeFileSync } = require('node:fs')
   const { connect } = require('node:net')
   const { setPriority } = require('node:os')
   const { dirname } = require('node:path')
   const [path] = process.argv.slice(1)
   const LOW = 5
+  const LOWEST = 15
+  const LONG_TICKS = 30
+  const LOOK_MS = 250
   process.umask(0o077)
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {})
   process.on('disconnect', () => {
@@ -66,10 +69,61 @@ const LAUNCHER = `
     })
   }
 
+  /** Those that give way, by id: their priority, and whether the session of each has it. */
+  const giving = new Map()
+  let looking
+
   /** Both are needed: the second one only counts where each session has its share of the processors. */
-  function giveWay(pid) {
-    try { setPriority(pid, LOW) } catch {}
-    try { writeFileSync('/proc/' + pid + '/autogroup', String(LOW)) } catch {}
+  function setPriorities(one) {
+    for (const pid of withChildren(one.pid)) try { setPriority(pid, one.priority) } catch {}
+    one.isSet = true
+    // The system takes few of these at a time. What it did not take is tried again.
+    try { writeFileSync('/proc/' + one.pid + '/autogroup', String(one.priority)) } catch (error) {
+      one.isSet = error.code !== 'EAGAIN'
+    }
+  }
+
+  function withChildren(pid) {
+    try {
+      const children = readFileSync('/proc/' + pid + '/task/' + pid + '/children', 'latin1')
+      return [pid, ...children.split(' ').filter(Boolean).map(Number).flatMap(withChildren)]
+    } catch { return [pid] }
+  }
+
+  /** What a process and those that it has waited for have worked, in ticks of 10 ms. */
+  function ticksOf(pid) {
+    try {
+      const stat = readFileSync('/proc/' + pid + '/stat', 'latin1')
+      const [user, system, ofUsers, ofSystems] = stat.slice(stat.lastIndexOf(')') + 2).split(' ').slice(11, 15)
+      return Number(user) + Number(system) + Number(ofUsers) + Number(ofSystems)
+    } catch { return 0 }
+  }
+
+  function giveWay(id, pid) {
+    const one = { pid, priority: LOW, isSet: false }
+    giving.set(id, one)
+    setPriorities(one)
+    looking ??= setInterval(look, LOOK_MS)
+  }
+
+  function look() {
+    const changed = []
+    for (const one of giving.values()) {
+      const isLong = () => withChildren(one.pid).reduce((sum, pid) => sum + ticksOf(pid), 0) >= LONG_TICKS
+      if (one.priority === LOW && isLong()) {
+        one.priority = LOWEST
+        one.isSet = false
+      }
+      if (!one.isSet) changed.push(one)
+    }
+    for (const one of changed.sort((a, b) => b.priority - a.priority)) setPriorities(one)
+  }
+
+  function ended(id) {
+    giving.delete(id)
+    if (giving.size > 0) return
+    clearInterval(looking)
+    looking = undefined
   }
 
   function tell(message) {
@@ -95,8 +149,11 @@ const LAUNCHER = `
         for (const stream of streams) stream.destroy()
         return
       }
-      if (givesWay) giveWay(child.pid)
-      child.on('exit', (code, signal) => tell({ id, exit: { code, signal } }))
+      if (givesWay) giveWay(id, child.pid)
+      child.on('exit', (code, signal) => {
+        ended(id)
+        tell({ id, exit: { code, signal } })
+      })
       streams.forEach((stream, i) => (i < 3 ? stream.destroy() : join(stream, child.stdio[i])))
       tell({ id, pid: child.pid })
     } catch (error) {

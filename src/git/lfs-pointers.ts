@@ -1,5 +1,7 @@
 /** Finds pointers to large files (git LFS) in the commits of a repository. */
-import { git, gitOutput } from './run.ts'
+import { createAnswerCache } from './answer-cache.ts'
+import type { Question } from './limits.ts'
+import { type GitOptions, git, gitOutput } from './run.ts'
 import { splitAt } from './split.ts'
 
 /** A pointer is a text of less than this many bytes. */
@@ -11,9 +13,14 @@ const BATCH = 500
 const NEWLINE = 0x0a
 const TIMEOUT = 10 * 60_000
 
+interface LookOptions extends Pick<GitOptions, 'queue' | 'timeout' | 'signal'> {
+  /** Most small files that are looked at; without it, all are. */
+  atMost?: number
+}
+
 /**
  * Calls `found` with the objects that files in these commits point to: those that `to` reaches and `from` does not.
- * Constant memory, but for one batch.
+ * Constant memory, but for the ids of the small files.
  *
  * @throws the errors of git
  */
@@ -21,10 +28,12 @@ export async function eachLfsPointer(
   dir: string,
   { from, to }: { from: string; to: string },
   found: (objects: { oid: string; size: number }[]) => Promise<void>,
+  { atMost = Number.POSITIVE_INFINITY, ...limits }: LookOptions = {},
 ): Promise<void> {
+  const options = { dir, timeout: TIMEOUT, ...limits }
   const small: string[] = []
   const onOutput = splitAt(NEWLINE, (line) => {
-    small.push(line.toString('latin1'))
+    if (small.length < atMost) small.push(line.toString('latin1'))
   })
   const filter = `--filter=combine:object:type=blob+blob:limit=${MAX_POINTER}`
   const args = [
@@ -37,15 +46,44 @@ export async function eachLfsPointer(
     `^${from}`,
     '--',
   ]
-  const { code, stderr } = await git(args, { dir, onOutput, timeout: TIMEOUT })
+  const { code, stderr } = await git(args, { ...options, onOutput })
   if (code !== 0) throw new Error(`git rev-list: ${stderr}`)
   for (let i = 0; i < small.length; i += BATCH) {
     const input = small
       .slice(i, i + BATCH)
       .map((id) => `${id}\n`)
       .join('')
-    const text = (await gitOutput(['cat-file', '--batch', '--buffer'], { dir, input })).toString('latin1')
+    const text = (await gitOutput(['cat-file', '--batch', '--buffer'], { ...options, input })).toString(
+      'latin1',
+    )
     const objects = [...text.matchAll(POINTER)].map(([, oid = '', size]) => ({ oid, size: Number(size) }))
     if (objects.length > 0) await found(objects)
   }
+}
+
+/** Readers wait for the answer: more small files of one pull request are not looked at. */
+const MAX_SMALL_FILES = 20_000
+
+const pointers = createAnswerCache<ReadonlySet<string>>(200_000, ({ size }) => 1 + size)
+
+/**
+ * The ids of the objects that files in these commits point to. Cached: the answer depends on the commits alone.
+ *
+ * @throws what `git` and `ask` throw
+ */
+export function lfsPointersBetween(
+  dir: string,
+  { from, to }: { from: string; to: string },
+  ask: <T>(signal: AbortSignal, answer: (question: Question) => Promise<T>) => Promise<T>,
+  signal: AbortSignal,
+): Promise<ReadonlySet<string>> {
+  const read = async (question: Question) => {
+    const oids = new Set<string>()
+    const add = async (objects: { oid: string }[]) => {
+      for (const { oid } of objects) oids.add(oid)
+    }
+    await eachLfsPointer(dir, { from, to }, add, { ...question, atMost: MAX_SMALL_FILES })
+    return oids
+  }
+  return pointers([dir, from, to].join('\0'), (unwanted) => ask(unwanted, read), signal)
 }

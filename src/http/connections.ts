@@ -2,6 +2,7 @@
  * Limits connections: how many there are, for each network and in all, and what one may have under way: its requests are
  * worked on one after the other. Closes those without a request when the app closes.
  */
+import { AsyncResource } from 'node:async_hooks'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
@@ -17,8 +18,8 @@ interface Connection {
   requests: number
   /** Whether one of them is being worked on. */
   isBusy: boolean
-  /** Begins the others, in their order. */
-  held: (() => void)[]
+  /** The others, in their order. */
+  held: { request: IncomingMessage; begin: () => void }[]
   /** Gives its place back. */
   give: () => void
 }
@@ -108,44 +109,55 @@ export function limitConnections(
     connections.set(socket, connection)
   })
 
-  app.server.on('request', ({ socket }: IncomingMessage, answer: ServerResponse) => {
+  // Fastify's own listener comes after this one: a request that waits costs no more than its head.
+  const [work] = app.server.listeners('request')
+  if (work === undefined) throw new Error('nobody listens for requests')
+  app.server.removeAllListeners('request')
+
+  app.server.on('request', (request: IncomingMessage, answer: ServerResponse) => {
+    const { socket } = request
     const connection = connections.get(socket)
-    if (connection === undefined) return
+    if (connection === undefined) return void work.call(app.server, request, answer)
     if (leaving.aborted) answer.shouldKeepAlive = false
     connection.requests += 1
     idle.delete(connection)
-    if (connection.requests > MAX_REQUESTS) {
-      limitReached('connection_requests')
-      socket.destroy()
-    }
+    if (connection.requests > MAX_REQUESTS) close(connection, request)
+    if (socket.destroyed) return
     // An answer that streams has more listeners than node expects.
     answer.setMaxListeners(20)
     answer.once('close', () => {
       connection.requests -= 1
+      beginNext(connection)
       if (connection.requests > 0 || socket.destroyed) return
       // An answer that began before the app was to close has promised to keep the connection.
       if (isClosing) socket.destroySoon()
       else idle.add(connection)
     })
+    // What the client sends belongs to nothing that ran before it.
+    const scope = new AsyncResource('REQUEST')
+    const begin = () => scope.runInAsyncScope(() => void work.call(app.server, request, answer))
+    connection.held.push({ request, begin })
+    // Not before all has been read that came together: perhaps it is too much.
+    if (!connection.isBusy) process.nextTick(beginNext, connection)
+    connection.isBusy = true
   })
 
+  function close({ socket, held }: Connection, last: IncomingMessage): void {
+    if (!socket.destroyed) limitReached('connection_requests')
+    socket.destroy()
+    // Node would make an error with its stack for each, which nobody reads.
+    for (const { request } of held.splice(0)) request.destroy()
+    last.destroy()
+  }
+
   // The answers must have the order of the requests anyway. An answer that waits for another one would only take memory.
-  app.addHook('onRequest', ({ ip, raw: { socket } }, { raw: answer }, done) => {
-    const connection = connections.get(socket)
-    if (connection === undefined) return done()
-    const begin = () => workInTurn(networkOf(ip), done)
-    answer.once('close', () => {
-      const next = socket.destroyed ? undefined : connection.held.shift()
-      if (next === undefined) connection.isBusy = false
-      else next()
-    })
-    if (connection.isBusy) {
-      connection.held.push(begin)
-      return
-    }
-    connection.isBusy = true
-    begin()
-  })
+  function beginNext(connection: Connection): void {
+    const next = connection.socket.destroyed ? undefined : connection.held.shift()
+    connection.isBusy = next !== undefined
+    next?.begin()
+  }
+
+  app.addHook('onRequest', ({ ip }, _reply, done) => workInTurn(networkOf(ip), done))
 
   // Otherwise closing waits a minute for the first or the next request of each.
   app.addHook('preClose', async () => {

@@ -35,6 +35,16 @@ export const errorAnswer = (status: number) => ({
   content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
 })
 
+/** Whether its path names a repository, which may have another name now. */
+const namesRepository = ({ params }: FastifySchema) =>
+  typeof params === 'object' &&
+  params !== null &&
+  'properties' in params &&
+  typeof params.properties === 'object' &&
+  params.properties !== null &&
+  'owner' in params.properties &&
+  'repo' in params.properties
+
 /**
  * Every route may find the server busy, and may get a request that it cannot read. What else it refuses follows from
  * what it takes: credentials, parameters, a body, a change.
@@ -48,6 +58,7 @@ function refusalsOf(method: RouteOptions['method'], schema: FastifySchema): Refu
     // Routes that know no credentials say `security: []`.
     ...(schema.security === undefined ? (['unauthenticated', 'forbidden'] as const) : []),
     ...(takes ? (['notFound', 'unprocessable'] as const) : []),
+    ...(namesRepository(schema) ? (['moved'] as const) : []),
     ...(method === 'GET'
       ? []
       : (['conflict', 'locked', 'tooLarge', 'unsupported', 'insufficientStorage'] as const)),

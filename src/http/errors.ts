@@ -3,8 +3,10 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { diskFull, isDiskFull } from '../disk-full.ts'
 import { limitOf, limitReached } from '../limits.ts'
 import { ErrorWithRefusal, type RefusalKind, Refused } from '../refusal.ts'
+import { locationOf } from './moved.ts'
 
 const STATUS: Record<RefusalKind, number> = {
+  moved: 307,
   invalid: 400,
   unauthenticated: 401,
   forbidden: 403,
@@ -77,6 +79,12 @@ function fieldOf(path: string, params: Record<string, unknown>): string {
   return parts.join('.') || 'body'
 }
 
+/** Where to send a request again that names something by an old name. */
+function movedTo(error: Error, { url }: FastifyRequest): string | undefined {
+  const moved = error instanceof ErrorWithRefusal ? error.refusal.moved : undefined
+  return moved && locationOf(url, moved)
+}
+
 /** Answers with an error. `docsUrl` is the URL of the API documentation. */
 export function sendProblem(error: Error, request: FastifyRequest, reply: FastifyReply, docsUrl: string) {
   const { status, message, errors } = problemOf(error)
@@ -84,6 +92,8 @@ export function sendProblem(error: Error, request: FastifyRequest, reply: Fastif
   if (status >= 500 && error instanceof Refused) request.log.info(message)
   else if (status >= 500) request.log.error({ err: error }, message)
   if (status === 401) reply.header('WWW-Authenticate', 'Basic realm="Mergelog", charset="UTF-8"')
+  const location = movedTo(error, request)
+  if (location !== undefined) reply.header('Location', location)
   // The rest of a request that came too slowly is not read.
   if (status === 408) reply.header('Connection', 'close')
   if ((status === 429 || status === 503) && !reply.hasHeader('Retry-After')) reply.header('Retry-After', '1')

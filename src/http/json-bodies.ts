@@ -1,9 +1,9 @@
 /** Reads bodies of JSON, and limits how deeply they are nested. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { networkOf } from '../address-ranges.ts'
 import { limitReached } from '../limits.ts'
 import { workInTurn } from '../long-work.ts'
 import { Refused, refuse } from '../refusal.ts'
+import { shareOf } from './loop-shares.ts'
 
 /** Deeper than any body that we ask for. Functions that call themselves for each level can work on such a value. */
 const MAX_DEPTH = 32
@@ -16,7 +16,7 @@ export function parseJsonBodies(app: FastifyInstance, type = 'application/json')
   const parse = jsonParser(app)
   if (app.hasContentTypeParser(type)) app.removeContentTypeParser(type)
   app.addContentTypeParser(type, { parseAs: 'buffer' }, (request, body, done) =>
-    parse(request, Buffer.from(body), done),
+    parse(request, typeof body === 'string' ? Buffer.from(body) : body, done),
   )
 }
 
@@ -30,9 +30,8 @@ export function jsonParser(
   return (request, body, done) => {
     if (body.length === 0) return done(null, undefined)
     // Many bodies may be complete in one turn of the event loop, and what a request does comes right after it.
-    workInTurn(networkOf(request.ip), () => {
-      const text = body.toString()
-      if (!isDeeperThan(text, MAX_DEPTH)) return parse(request, text, done)
+    workInTurn(shareOf(request), () => {
+      if (!isDeeperThan(body, MAX_DEPTH)) return parse(request, body.toString(), done)
       limitReached('body_depth')
       const reason = `body: is nested more than ${MAX_DEPTH} levels deep`
       done(new Refused(refuse.invalid(reason, [reason])))
@@ -42,22 +41,27 @@ export function jsonParser(
 
 const QUOTE = 34
 const BACKSLASH = 92
-const OPENING = new Set([91, 123])
-const CLOSING = new Set([93, 125])
+const ARRAY = 91
+const END_OF_ARRAY = 93
+const OBJECT = 123
+const END_OF_OBJECT = 125
 
-/** Whether brackets are nested deeper than this. Brackets in strings do not count. The text need not be JSON. */
-export function isDeeperThan(text: string, most: number): boolean {
+/**
+ * Whether brackets are nested deeper than this. Brackets in strings do not count. The bytes need not be JSON; all that
+ * counts in it is ASCII, so what is refused need not become a text first.
+ */
+export function isDeeperThan(bytes: Uint8Array, most: number): boolean {
   let depth = 0
   let inString = false
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i)
+  for (let i = 0; i < bytes.length; i++) {
+    const code = bytes[i] ?? 0
     if (code === QUOTE) inString = !inString
     else if (inString) {
       if (code === BACKSLASH) i += 1
-    } else if (OPENING.has(code)) {
+    } else if (code === ARRAY || code === OBJECT) {
       depth += 1
       if (depth > most) return true
-    } else if (CLOSING.has(code)) depth -= 1
+    } else if (code === END_OF_ARRAY || code === END_OF_OBJECT) depth -= 1
   }
   return false
 }

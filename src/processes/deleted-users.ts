@@ -6,9 +6,10 @@
  */
 import { pulls, repositories } from '../commands/aggregates.ts'
 import type { CommandContext } from '../commands/execute.ts'
+import { removeGpgKey } from '../commands/keys/change-gpg.ts'
 import { leaveTeams, organizationsIn, removeGhost } from '../commands/organizations/ghosts.ts'
 import { deleteWithClaims } from '../commands/repositories/delete.ts'
-import { decideRemoveCollaborator } from '../commands/repositories/repository.ts'
+import { decideForgetUser } from '../commands/repositories/ownership.ts'
 import { decideRemoveRequests } from '../commands/reviews/request.ts'
 import type { AccountRef, IssueRef } from '../events/domain-events.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
@@ -27,12 +28,8 @@ export function deletedUsers(services: Services): ProcessManager {
   }
 
   async function endAccess(context: CommandContext, repoId: number, user: AccountRef) {
-    await repositories.change(
-      services,
-      { ...context, actor: null },
-      repoId,
-      'remove collaborator',
-      (state) => (state.status === 'active' ? decideRemoveCollaborator(state, user) : []),
+    await repositories.change(services, { ...context, actor: null }, repoId, 'remove collaborator', (state) =>
+      decideForgetUser(state, user),
     )
   }
 
@@ -47,6 +44,10 @@ export function deletedUsers(services: Services): ProcessManager {
     async ReviewRequested(context, { data }) {
       if (await isGhost(data.reviewer.id)) await endRequest(context, data, data.reviewer)
     },
+    async GpgKeyAdded(context, { data: { keyId: id, user, primary } }) {
+      if (!(await isGhost(user.id))) return
+      await removeGpgKey(services, { ...context, actor: null }, { id, primary })
+    },
     async RepositoryCreated(context, { data: { repoId, owner } }) {
       if (await isGhost(owner.id)) await takeBack(context, await documents.get(`${repoId}`))
     },
@@ -58,6 +59,9 @@ export function deletedUsers(services: Services): ProcessManager {
     },
     async CollaboratorSet(context, { data: { repoId, user } }) {
       if (await isGhost(user.id)) await endAccess(context, repoId, user)
+    },
+    async TransferStarted(context, { data: { repoId, recipient } }) {
+      if (await isGhost(recipient.id)) await endAccess(context, repoId, recipient)
     },
     async UserDeleted(context, { data: { user } }) {
       for (const pull of await services.views.pulls.find({ requestedReviewerIds: user.id })) {

@@ -7,6 +7,7 @@ import { eachOne } from '../commands/each-one.ts'
 import type { CommandContext } from '../commands/execute.ts'
 import { endFollow } from '../commands/follows/change.ts'
 import { removeDeployKey, removeSshKey } from '../commands/keys/change.ts'
+import { removeGpgKey } from '../commands/keys/change-gpg.ts'
 import { endSubscription } from '../commands/notifications/end-subscription.ts'
 import { endReaction } from '../commands/reactions/change.ts'
 import { followId } from '../projections/follows.ts'
@@ -18,7 +19,8 @@ import { type ProcessManager, processManager } from './process-manager.ts'
 const CHUNK = 200
 
 export function lostAccess(services: Services): ProcessManager {
-  const { accounts, deployKeys, follows, participations, reactions, repositories, sshKeys } = services.views
+  const { accounts, deployKeys, follows, gpgKeys, participations, reactions, repositories, sshKeys } =
+    services.views
 
   /** Those whose user may not read the repository, or whose repository is gone. */
   async function withoutAccess<Tie extends { repoId: number; userId: number }>(
@@ -67,6 +69,12 @@ export function lostAccess(services: Services): ProcessManager {
     async OwnerVisibilityChanged(context, { data: { repoId, visibility } }) {
       if (visibility !== 'public') await among(context, { repoId })
     },
+    async RepositoryTransferred(context, { data: { repoId } }) {
+      await among(context, { repoId })
+    },
+    async TransferCanceled(context, { data: { recipient } }) {
+      if (recipient.kind === 'user') await among(context, { userId: recipient.id })
+    },
     async RepositoryDeleted(context, { data: { repoId } }) {
       await among(context, { repoId })
       await eachOne(await deployKeys.find({ repoId }), (key) =>
@@ -93,6 +101,9 @@ export function lostAccess(services: Services): ProcessManager {
       await among(context, { userId: user.id })
       await eachOne(await sshKeys.find({ userId: user.id }), (key) =>
         removeSshKey(services, { ...context, actor: null }, key),
+      )
+      await eachOne(await gpgKeys.find({ userId: user.id }), (key) =>
+        removeGpgKey(services, { ...context, actor: null }, key),
       )
       const ids = await reactions.ids({ userId: user.id })
       for (let i = 0; i < ids.length; i += CHUNK) {

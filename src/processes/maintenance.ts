@@ -66,6 +66,18 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
     })
   }
 
+  /** It counts for its new owner at once, and is measured again: the measuring takes longer. */
+  async function moved(repoId: number): Promise<void> {
+    want(repoId, false)
+    await inTurn(`${repoId}`, async () => {
+      const ownerId = (await views.repositories.get(`${repoId}`))?.ownerId
+      const before = await diskUsage.get(repoId)
+      if (ownerId !== undefined && before !== undefined) {
+        await diskUsage.put({ ...before, ownerId, pending: true })
+      }
+    })
+  }
+
   async function workOn(repoId: number, { countAttachments }: Wanted): Promise<void> {
     const began = Date.now()
     try {
@@ -155,6 +167,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
         ReleaseAssetAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
         ReleaseAssetDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
         CommentDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
+        RepositoryTransferred: (_, { data }) => moved(data.repoId),
         RepositoryDeleted: (_, { data }) => diskUsage.remove(data.repoId),
       }),
     start() {

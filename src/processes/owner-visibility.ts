@@ -3,27 +3,39 @@
  * knows its owner from the start; one that was made by an older version, or while its organization changed, gets it here.
  */
 import { repositories } from '../commands/aggregates.ts'
+import type { CommandContext } from '../commands/execute.ts'
 import { hideForksOf, showOwnerIn } from '../commands/repositories/hidden-owners.ts'
 import { decideOwnerVisibility } from '../commands/repositories/repository.ts'
+import type { AccountKind } from '../events/domain-events.ts'
 import type { Services } from '../services.ts'
 import { type ProcessManager, processManager } from './process-manager.ts'
 
 export function ownerVisibility(services: Services): ProcessManager {
   const { accounts, repositories: documents } = services.views
 
+  /** Records who may see the owner, unless the repository knows it already, or has another owner since. */
+  async function showOwner(
+    context: CommandContext,
+    { repoId, owner }: { repoId: number; owner: { id: number; kind: AccountKind } },
+  ): Promise<void> {
+    if (owner.kind !== 'organization') return
+    const [organization, repository] = await Promise.all([
+      accounts.get(`${owner.id}`),
+      documents.get(`${repoId}`),
+    ])
+    if (organization === undefined || repository?.ownerId !== owner.id) return
+    const { visibility } = organization
+    if (repository.ownerVisibility === visibility) return
+    await repositories.change(services, { ...context, actor: null }, repoId, 'owner visibility', (state) =>
+      decideOwnerVisibility(state, visibility),
+    )
+  }
+
   return processManager('owner_visibility', {
-    async RepositoryCreated(context, { data: { repoId, owner } }) {
-      if (owner.kind !== 'organization') return
-      const [organization, repository] = await Promise.all([
-        accounts.get(`${owner.id}`),
-        documents.get(`${repoId}`),
-      ])
-      if (organization === undefined || repository === undefined) return
-      const { visibility } = organization
-      if (repository.ownerVisibility === visibility) return
-      await repositories.change(services, { ...context, actor: null }, repoId, 'owner visibility', (state) =>
-        decideOwnerVisibility(state, visibility),
-      )
+    RepositoryCreated: (context, { data }) => showOwner(context, data),
+    async RepositoryTransferred(context, { data }) {
+      await showOwner(context, data)
+      if (data.ownerVisibility !== 'public') await hideForksOf(services, context, data.repoId)
     },
     async OrganizationEdited(context, { data: { organization, changes } }) {
       if (changes.visibility !== undefined) await showOwnerIn(services, context, organization.id)

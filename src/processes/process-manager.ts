@@ -37,6 +37,7 @@ export const PROCESSES = [
   'owner_visibility',
   'deleted_users',
   'lost_access',
+  'transfers',
   'released_tags',
   'mentions',
   'maintenance',

@@ -41,6 +41,7 @@ const affected = {
   ReviewDismissed: scheduledOne,
   ReviewUndismissed: scheduledOne,
   ReviewRequestRemoved: scheduledOne,
+  TeamReviewRequestRemoved: scheduledOne,
   BranchProtectionSet: scheduledInto,
   BranchProtectionRemoved: scheduledInto,
 } satisfies Partial<Affected<EventType>>

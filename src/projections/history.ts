@@ -51,6 +51,8 @@ const FOR_ADMINS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'TagProtectionRemoved',
   'DeployKeyAdded',
   'DeployKeyRemoved',
+  'TransferStarted',
+  'TransferCanceled',
 ])
 
 /** Whether an event is about a draft of a release: readers of the repository do not see it. */

@@ -64,8 +64,17 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     ReviewRequestRemoved: ({ requestedReviewerIds: ids }, { data: { reviewer } }) => ({
       requestedReviewerIds: without(ids, reviewer.id),
     }),
-    ReviewSubmitted: ({ requestedReviewerIds: ids, reviewerIds }, { data: { reviewer } }) => ({
-      requestedReviewerIds: without(ids, reviewer.id),
+    TeamReviewRequested: ({ requestedReviewerIds: ids }, { data: { team } }) => ({
+      requestedReviewerIds: [...ids, team.id],
+    }),
+    TeamReviewRequestRemoved: ({ requestedReviewerIds: ids }, { data: { team } }) => ({
+      requestedReviewerIds: without(ids, team.id),
+    }),
+    ReviewSubmitted: (
+      { requestedReviewerIds: ids, reviewerIds },
+      { data: { reviewer, answeredTeams = [] } },
+    ) => ({
+      requestedReviewerIds: without(ids, reviewer.id, ...answeredTeams),
       reviewerIds: [...without(reviewerIds, reviewer.id), reviewer.id],
     }),
     ReviewDismissed: () => ({}),
@@ -81,7 +90,8 @@ export const issueFold: Fold<IssueDocument> = foldOf({
   }),
 })
 
-const without = (ids: readonly number[], id: number) => ids.filter((other) => other !== id)
+const without = (ids: readonly number[], ...ended: readonly number[]) =>
+  ids.filter((id) => !ended.includes(id))
 
 function openedIssue(event: OpenedEvent): IssueDocument {
   const { title, body, poster, labels, milestone, assignees, deadline } = event.data

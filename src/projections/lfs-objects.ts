@@ -14,7 +14,7 @@ export const lfsObjectId = (repoId: number, oid: string) => `${repoId}.${oid}`
 
 export const lfsObjectFold: Fold<LfsObjectDocument> = foldOf({
   name: 'lfs_objects',
-  indexes: [{ repoId: 1, oid: 1 }],
+  indexes: [{ repoId: 1, oid: 1 }, { oid: 1 }],
   version: 1,
   ids: ({ data }) => data.objects.map(({ oid }) => lfsObjectId(data.repoId, oid)),
   becomes: {

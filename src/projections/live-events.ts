@@ -83,6 +83,8 @@ const CHANGES_RIGHTS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'RepositoryEdited',
   'RepositoryDeleted',
   'OwnerVisibilityChanged',
+  'TransferCanceled',
+  'RepositoryTransferred',
   'CollaboratorSet',
   'CollaboratorRemoved',
   'TeamEdited',

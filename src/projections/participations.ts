@@ -1,8 +1,8 @@
 /**
  * What ties a user to an issue or pull request, and what the user has seen of it: one document for both. It is made when
- * the user opens it, comments, is assigned or mentioned, subscribes, or marks it as read.
+ * the user opens it, comments, is assigned, mentioned or asked for a review, subscribes, or marks it as read.
  */
-import type { AccountRef, IssueRef } from '../events/domain-events.ts'
+import type { AccountRef, Envelope, IssueRef } from '../events/domain-events.ts'
 import { issueId } from './issue-selection.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
@@ -14,7 +14,7 @@ export interface ParticipationDocument extends IssueRef {
   subscribed: boolean | null
   /** When it last concerned the user: lists begin with the latest. */
   since: string
-  /** When the user was last assigned or mentioned; empty when never. */
+  /** When the user was last assigned, mentioned or asked; empty when never. */
   namedAt: string
   /** What happened up to this time is read; empty: nothing is. */
   seenAt: string
@@ -45,7 +45,11 @@ function named(before: Before, id: string, at: string): ParticipationDocument {
   return { ...document, active: document.subscribed !== false, since: at, namedAt: at }
 }
 
-const idsOf = (issue: IssueRef, people: readonly AccountRef[]) => [
+/** Somebody asked the user, or a team of the user, for a review. Nobody asks themselves. */
+const asked = (before: Before, { metadata: { actor, at } }: Envelope, id: string) =>
+  (actor !== null && isOf(id, actor) ? acted : named)(before, id, at)
+
+const idsOf = (issue: IssueRef, people: readonly Pick<AccountRef, 'id'>[]) => [
   ...new Set(people.map(({ id }) => participationId(issue, id))),
 ]
 const isOf = (id: string, { id: userId }: AccountRef) => id.endsWith(`.${userId}`)
@@ -56,12 +60,18 @@ export const participationFold: Fold<ParticipationDocument> = foldOf({
     { userId: 1, active: 1, since: -1 },
     { repoId: 1, index: 1, subscribed: 1, userId: 1 },
   ],
-  version: 1,
+  version: 2,
   ids({ data }) {
     if ('poster' in data) return idsOf(data, [data.poster, ...data.assignees])
     if ('author' in data) return idsOf(data, [data.author])
     if ('added' in data) return idsOf(data, data.added)
     if ('users' in data) return idsOf(data, data.users)
+    if ('reviewer' in data) return idsOf(data, [data.reviewer])
+    if ('members' in data)
+      return idsOf(
+        data,
+        data.members.map((id) => ({ id })),
+      )
     return idsOf(data, [data.user])
   },
   becomes: {
@@ -72,6 +82,8 @@ export const participationFold: Fold<ParticipationDocument> = foldOf({
     CommentAdded: (before, { metadata }, id) => acted(before, id, metadata.at),
     AssigneesChanged: (before, { metadata: { actor, at } }, id) =>
       (actor !== null && isOf(id, actor) ? acted : named)(before, id, at),
+    ReviewRequested: asked,
+    TeamReviewRequested: asked,
     UsersMentioned: (before, { metadata: { at } }, id) => named(before, id, at),
     IssueSubscribed: (before, { metadata: { at } }, id) => ({
       ...begun(before, id),

@@ -2,6 +2,7 @@
 import type { AccountRef, BranchPoint, DiffStat, ScheduledMerge } from '../events/domain-events.ts'
 import type { EventOf } from '../events/handlers.ts'
 import { isPullStream } from '../events/streams.ts'
+import type { TeamRef } from '../events/team-events.ts'
 import { discussionChanges, erasedPullTexts, stateOf } from './discussion.ts'
 import type { IssueDocument } from './issues.ts'
 import { type Fold, foldOf } from './read-model.ts'
@@ -30,6 +31,8 @@ export interface PullDocument
   /** Whose reviews are requested and not there yet. */
   requestedReviewers: AccountRef[]
   requestedReviewerIds: number[]
+  /** The teams that are asked for a review. Absent: no team ever was. */
+  requestedTeams?: TeamRef[]
 }
 
 export const pullId = (repoId: number, index: number) => `${repoId}.${index}`
@@ -147,7 +150,14 @@ export const pullFold: Fold<PullDocument> = foldOf({
       requestedReviewers: [...requestedReviewers, reviewer],
     }),
     ReviewRequestRemoved: withoutRequest,
-    ReviewSubmitted: withoutRequest,
+    TeamReviewRequested: ({ requestedTeams = [] }, { data: { team } }) => ({
+      requestedTeams: [...requestedTeams, team],
+    }),
+    TeamReviewRequestRemoved: (pull, { data: { team } }) => withoutTeams(pull, [team.id]),
+    ReviewSubmitted: (pull, event) => ({
+      ...withoutRequest(pull, event),
+      ...withoutTeams(pull, event.data.answeredTeams),
+    }),
     ReviewDismissed: () => ({}),
     ReviewUndismissed: () => ({}),
     ReviewDeleted: () => ({}),
@@ -162,6 +172,9 @@ function withoutRequest(
 ) {
   return { requestedReviewers: requestedReviewers.filter(({ id }) => id !== reviewer.id) }
 }
+
+const withoutTeams = ({ requestedTeams = [] }: PullDocument, ids: readonly number[] | undefined) =>
+  ids === undefined ? {} : { requestedTeams: requestedTeams.filter(({ id }) => !ids.includes(id)) }
 
 type Found = Pick<
   PullDocument,

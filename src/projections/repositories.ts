@@ -11,6 +11,7 @@ import type { RecordedOf } from '../events/handlers.ts'
 import { type Pins, withPins } from '../events/pin-events.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../events/repository-settings.ts'
 import { isPullStream } from '../events/streams.ts'
+import type { PendingTransfer } from '../events/transfer-events.ts'
 import { partsOf } from './name-parts.ts'
 import { type Fold, foldOf } from './read-model.ts'
 import { wordsOf } from './words.ts'
@@ -66,6 +67,8 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   releases?: number
   /** Absent: nothing was ever pinned. */
   pins?: Pins
+  /** Absent or null: no transfer waits for its recipient. A user who is the recipient may read the repository. */
+  transfer?: PendingTransfer | null
   stars: number
   watchers: number
   createdAt: string
@@ -152,6 +155,19 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
       topics,
       ...searchableIn({ ...repository, topics }),
     }),
+    TransferStarted: (_, { data: { sender, recipient, teamIds } }) => ({
+      transfer: { sender, recipient, teamIds },
+    }),
+    TransferCanceled: () => ({ transfer: null }),
+    // The teams of a former owner give nothing. Those of the new one are added by events of their own.
+    RepositoryTransferred: (_, { data: { owner, ownerVisibility } }) => ({
+      ownerId: owner.id,
+      ownerLogin: owner.login,
+      ownerKind: owner.kind,
+      ownerVisibility,
+      teams: [],
+      transfer: null,
+    }),
     PinsChanged: ({ pins, updatedAt }, { data }) => ({ pins: withPins(pins, data), updatedAt }),
     ReleaseCreated: (repository, { data }) => withReleases(repository, data.draft ? 0 : 1),
     ReleaseEdited: (repository, { data: { changes } }) =>
@@ -233,28 +249,20 @@ const EVERYBODY = { public: [ANYONE], limited: [SIGNED_IN], private: [] } as con
   readonly number[]
 >
 
+type Granting = Pick<RepositoryDocument, 'ownerId' | 'ownerKind' | 'collaborators' | 'teams' | 'transfer'>
+
 function readersOf({
   private: isPrivate,
-  ownerId,
-  ownerKind,
   ownerVisibility,
-  collaborators,
-  teams,
-}: Pick<
-  RepositoryDocument,
-  'private' | 'ownerId' | 'ownerKind' | 'ownerVisibility' | 'collaborators' | 'teams'
->): number[] {
-  const given = [...grantsOf({ ownerId, ownerKind, collaborators, teams }).granted]
+  ...granting
+}: Granting & Pick<RepositoryDocument, 'private' | 'ownerVisibility'>): number[] {
+  const given = [...grantsOf(granting).granted]
   return isPrivate ? given : [...EVERYBODY[ownerVisibility], ...given]
 }
 
-function grantsOf({
-  ownerId,
-  ownerKind,
-  collaborators,
-  teams,
-}: Pick<RepositoryDocument, 'ownerId' | 'ownerKind' | 'collaborators' | 'teams'>) {
-  const people = Object.keys(collaborators).map(Number)
+function grantsOf({ ownerId, ownerKind, collaborators, teams, transfer }: Granting) {
+  const recipients = transfer?.recipient.kind === 'user' ? [transfer.recipient.id] : []
+  const people = [...new Set([...Object.keys(collaborators).map(Number), ...recipients])]
   if (ownerKind === 'user') return { granted: [ownerId, ...people], guests: people }
   const granted = [ownerId, allRepositoriesOf(ownerId), ...people, ...teams]
   return { granted, guests: granted }

@@ -9,8 +9,9 @@ import type { ReviewEvent, Verdict } from '../events/review-events.ts'
 /** A review, a draft of one, or a request for one. */
 export interface ReviewFacts {
   id: number
+  /** Of a request to a team the team: no account has its id. */
   reviewer: AccountRef
-  kind: Verdict | 'pending' | 'request'
+  kind: Verdict | 'pending' | 'request' | 'team-request'
   /** The reviewed commit; empty for a request. */
   commit: string
   official: boolean
@@ -61,10 +62,22 @@ const requested = ({ data }: EventOf<'ReviewRequested'>): ReviewFacts => ({
   comments: [],
 })
 
+const teamRequested = ({ data }: EventOf<'TeamReviewRequested'>): ReviewFacts => ({
+  id: data.reviewId,
+  reviewer: { id: data.team.id, login: data.team.name },
+  kind: 'team-request',
+  commit: '',
+  official: data.official,
+  stale: false,
+  dismissed: false,
+  comments: [],
+})
+
 /** The review that an event begins; undefined for events that only change reviews. */
 export function begunReview(event: ReviewEvent): ReviewFacts | undefined {
   if (event.type === 'ReviewDrafted') return drafted(event)
   if (event.type === 'ReviewSubmitted') return submitted(event)
+  if (event.type === 'TeamReviewRequested') return teamRequested(event)
   return event.type === 'ReviewRequested' ? requested(event) : undefined
 }
 
@@ -74,6 +87,7 @@ export function endedReviews(event: ReviewEvent): readonly number[] {
     case 'ReviewDraftDiscarded':
     case 'ReviewDeleted':
     case 'ReviewRequestRemoved':
+    case 'TeamReviewRequestRemoved':
       return [event.data.reviewId]
     case 'ReviewSubmitted':
       return event.data.answered
@@ -148,6 +162,8 @@ export const reviewChanges = {
   ReviewsOutdated: changeOf,
   ReviewRequested: changeOf,
   ReviewRequestRemoved: changeOf,
+  TeamReviewRequested: changeOf,
+  TeamReviewRequestRemoved: changeOf,
 }
 
 function changeOf({ reviews }: { reviews: readonly ReviewFacts[] }, event: ReviewEvent) {

@@ -78,6 +78,8 @@ export const reviewFold: Fold<ReviewDocument> = foldOf({
     ReviewsOutdated: next,
     ReviewRequested: next,
     ReviewRequestRemoved: next,
+    TeamReviewRequested: next,
+    TeamReviewRequestRemoved: next,
   },
   changes: {
     TextsErased: (_, { data, metadata }) => ({ body: erasedText(data), updatedAt: metadata.at }),

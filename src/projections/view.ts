@@ -68,7 +68,8 @@ export function createView<D extends object>(
     maxEntrySize: MAX_CHARACTERS / 64,
     sizeCalculation: roughSize,
   })
-  const answers = new LRUCache<string, string>({ max: MAX_ANSWERS })
+  // Counted by size, as the others: `max` would take memory for all of them at the start.
+  const answers = new LRUCache<string, string>({ maxSize: MAX_ANSWERS, sizeCalculation: () => 1 })
   const counts = new LRUCache<string, number>({
     maxSize: MAX_CHARACTERS / 8,
     sizeCalculation: (_, question) => question.length,

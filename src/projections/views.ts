@@ -7,6 +7,7 @@ import { commentFold } from './comments.ts'
 import { commitChecksFold, commitChecksId, commitStatusFold } from './commit-statuses.ts'
 import { erasureFold, erasureId } from './erasures.ts'
 import { followFold, followId } from './follows.ts'
+import { gpgKeyFold } from './gpg-keys.ts'
 import { historyFold } from './history.ts'
 import { issueFileFold } from './issue-files.ts'
 import { issueId } from './issue-selection.ts'
@@ -24,6 +25,7 @@ import { pullFold, pullId } from './pulls.ts'
 import { reactionFold, reactionId } from './reactions.ts'
 import { type Fold, type ReadModel, readModel } from './read-model.ts'
 import type { ReadStore } from './read-store.ts'
+import { redirectFold } from './redirects.ts'
 import { releaseFold } from './releases.ts'
 import { repositoryFold } from './repositories.ts'
 import { reviewCommentFold } from './review-comments.ts'
@@ -54,6 +56,7 @@ const VIEWED = {
   accounts: viewed(accountFold, byId),
   tokens: viewed(tokenFold, byId),
   repositories: viewed(repositoryFold, byId),
+  redirects: viewed(redirectFold, ({ key }) => key),
   branches: viewed(branchFold, ({ repoId, name }) => branchId(repoId, name)),
   tags: viewed(tagFold, ({ repoId, name }) => tagId(repoId, name)),
   tagProtections: viewed(tagProtectionFold, ({ repoId }) => `${repoId}`),
@@ -77,6 +80,7 @@ const VIEWED = {
   reactions: viewed(reactionFold, reactionId),
   follows: viewed(followFold, ({ repoId, userId }) => followId(repoId, userId)),
   sshKeys: viewed(sshKeyFold, byId),
+  gpgKeys: viewed(gpgKeyFold, byId),
   deployKeys: viewed(deployKeyFold, byId),
   participations: viewed(participationFold, (document) => participationId(document, document.userId)),
   activities: viewed(activityFold, byIssue),

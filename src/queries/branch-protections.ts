@@ -21,7 +21,11 @@ export function branchProtectionQueryRoutes(services: Services): FastifyPluginAs
       { schema: { tags, params: RepositoryParams, ...listSchema(BranchProtectionWire) } },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'admin')
-        return protectionWires(services, rowsOrPage(services, request, reply, repository.protections))
+        return protectionWires(
+          services,
+          repository,
+          rowsOrPage(services, request, reply, repository.protections),
+        )
       },
     )
 
@@ -30,7 +34,7 @@ export function branchProtectionQueryRoutes(services: Services): FastifyPluginAs
       { schema: { tags, params: ProtectionParams, response: { 200: BranchProtectionWire } } },
       async (request) => {
         const { repository } = await onRepository(services, request, 'admin')
-        return await protectionWire(services, protectionNamed(repository, request.params['*']))
+        return await protectionWire(services, repository, protectionNamed(repository, request.params['*']))
       },
     )
   }

@@ -1,24 +1,31 @@
 /** The bytes of files: `GET /repos/{owner}/{repo}/raw/{path}` and `…/media/{path}`, and the pages' `/{owner}/{repo}/raw/…`. */
+import type { FileHandle } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import contentDisposition from 'content-disposition'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { HEAD_BYTES, servedAs, sniff } from '../attachments/file-kind.ts'
+import type { ObjectHeader } from '../git/batch-answers.ts'
 import { blobHeader, blobStream, isSmall, smallBlobs } from '../git/blobs.ts'
+import { commitFacts } from '../git/commits.ts'
+import { lastCommits } from '../git/last-commits.ts'
+import { pointerIn } from '../git/lfs-pointer.ts'
 import { commitAndPath } from '../git/named-commit.ts'
-import { kindOf } from '../git/tree-entries.ts'
+import { entryName, kindOf } from '../git/tree-entries.ts'
+import { bytesOf, isUnchanged, type Part, partOf, type SizedFile } from '../http/byte-ranges.ts'
 import { clientGone } from '../http/client-gone.ts'
-import { matchesTag } from '../http/entity-tags.ts'
 import { OptionalText } from '../http/optional-text.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
+import { notFoundIn } from '../projections/view.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import { clientOf } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { commitFor, entryFor } from '../wire/contents-at.ts'
+import { type FoundObject, lfsObjectsFor, openLfsFile } from '../wire/lfs-objects.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { FILE_ANSWER, FILE_HEADERS } from './file-answers.ts'
+import { FILE_HEADERS, RANGED_FILE_ANSWER } from './file-answers.ts'
 
 /** A file at a commit. */
 interface FileAt {
@@ -27,12 +34,26 @@ interface FileAt {
   path: string
 }
 
-/** Sends a file as it is in git. @throws Refused (not found) for what is no file */
+/** The bytes of a file, and what conditions and ranges know of it. */
+interface Source extends SizedFile {
+  /** At least so many bytes of its beginning as tell its kind; all, when they are held anyway. */
+  first: Buffer
+  /** The bytes of a part. Without it, all of them are in `first`. */
+  read?: (part: Part) => Readable
+  /** Ends what waits for a reader. */
+  close(): void
+}
+
+/**
+ * Sends a file as it is in git, or, with `follows`, the object of LFS for which it stands. As in Gitea, a pointer whose
+ * object the repository does not have is sent itself. @throws Refused (not found) for what is no file
+ */
 async function sendFile(
   services: Services,
   request: FastifyRequest,
   reply: FastifyReply,
   { repository, commit, path }: FileAt,
+  follows = false,
 ): Promise<FastifyReply> {
   const named = { kind: 'commit', name: commit.sha, sha: commit.sha } as const
   const { entry, parts } = await entryFor(services, { repository, commit: named }, path)
@@ -40,43 +61,136 @@ async function sendFile(
   if (kind === 'dir' || kind === 'submodule')
     throw new Refused(refuse.notFound(`this is a ${kind}, not a file`))
   const dir = gitDirOf(services, repository.id)
-  const tag = `"${entry.id}"`
-  const tagged = { ETag: tag, 'X-Gitea-Object-Type': kind }
-  if (matchesTag(request.headers['if-none-match'], tag)) {
-    return reply
-      .headers({ ...tagged, ...FILE_HEADERS })
-      .code(304)
-      .send(null)
-  }
   const header = await blobHeader(dir, entry.id)
   const content = isSmall(header) ? (await smallBlobs(dir, [header])).get(header.sha) : undefined
-  const share = services.gitLimits.reads.shareOf(clientOf(request))
-  const output =
-    content === undefined ? await blobStream(dir, entry.id, { signal: clientGone(reply), share }) : undefined
-  const name = parts.at(-1) ?? ''
-  const { type, disposition } = servedAs(
-    name,
-    await sniff((content ?? output?.first ?? Buffer.alloc(0)).subarray(0, HEAD_BYTES)),
-  )
-  reply
-    .headers({ ...tagged, ...FILE_HEADERS })
-    .type(type)
-    // Text does no harm in a browser, and people want to read it.
-    .header(
-      'Content-Disposition',
-      contentDisposition(name, { type: type.startsWith('text/plain') ? 'inline' : disposition }),
-    )
-    .header('Content-Length', header.size)
+  const pointer = follows && kind === 'file' ? pointerIn(content) : undefined
+  const found =
+    pointer && (await lfsObjectsFor(services, request, reply, repository.id, [pointer.oid])).get(pointer.oid)
+  const tag = `"${found?.oid ?? entry.id}"`
+  const hasIt = isUnchanged(request.headers, { tag })
+  const lastModified = hasIt ? undefined : await changedAt(dir, commit.sha, parts)
+  const tagged = {
+    ETag: tag,
+    'X-Gitea-Object-Type': kind,
+    'Accept-Ranges': 'bytes',
+    ...FILE_HEADERS,
+    ...(lastModified && { 'Last-Modified': lastModified.toUTCString() }),
+  }
+  if (hasIt || isUnchanged(request.headers, { tag, lastModified })) {
+    return reply.headers(tagged).code(304).send(null)
+  }
+  const source = found
+    ? await objectSource(services, found, { tag, lastModified })
+    : await blobSource(services, request, reply, { dir, header, content, tag, lastModified })
+  try {
+    const name = parts.at(-1) ?? ''
+    const { type, disposition } = servedAs(name, await sniff(source.first.subarray(0, HEAD_BYTES)))
+    reply.headers({
+      ...tagged,
+      'Content-Type': type,
+      // Text does no harm in a browser, and people want to read it.
+      'Content-Disposition': contentDisposition(name, {
+        type: type.startsWith('text/plain') ? 'inline' : disposition,
+      }),
+    })
+    return sendPart(request, reply, source)
+  } catch (error) {
+    source.close()
+    throw error
+  }
+}
+
+/** Sends what the request wants of the bytes. */
+function sendPart(request: FastifyRequest, reply: FastifyReply, source: Source): FastifyReply {
+  const { size, first, read, close } = source
+  const wanted = request.method === 'HEAD' ? 'whole' : partOf(request.headers, source)
+  if (wanted === 'outside') {
+    close()
+    reply.header('Content-Range', `bytes */${size}`).removeHeader('Content-Type')
+    reply.removeHeader('Content-Disposition')
+    throw Object.assign(new Error('the file does not have the requested range'), { statusCode: 416 })
+  }
+  const part = wanted === 'whole' ? { start: 0, end: size - 1 } : wanted
+  reply.header('Content-Length', part.end - part.start + 1)
+  if (wanted !== 'whole') reply.code(206).header('Content-Range', `bytes ${part.start}-${part.end}/${size}`)
   if (request.method === 'HEAD') {
-    output?.stream.destroy()
+    close()
     return reply.send(Readable.from([]))
   }
-  return reply.send(content ?? output?.stream)
+  return reply.send(read === undefined ? first.subarray(part.start, part.end + 1) : read(part))
+}
+
+/** When the path last changed; undefined when that is far back in the history. Starts no process. */
+async function changedAt(dir: string, commit: string, parts: readonly string[]): Promise<Date | undefined> {
+  const name = entryName(parts.at(-1) ?? '')
+  const sha = (await lastCommits(dir, commit, parts.slice(0, -1), new Set([name]))).get(name)
+  const facts = sha === undefined ? undefined : (await commitFacts(dir, [sha])).get(sha)
+  return facts && new Date(facts.committer.date)
+}
+
+type Conditions = Pick<SizedFile, 'tag' | 'lastModified'>
+
+async function blobSource(
+  services: Services,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  {
+    dir,
+    header,
+    content,
+    ...conditions
+  }: Conditions & {
+    dir: string
+    header: ObjectHeader
+    content: Buffer | undefined
+  },
+): Promise<Source> {
+  const { sha, size } = header
+  if (content !== undefined) return { ...conditions, size, first: content, close() {} }
+  const share = services.gitLimits.reads.shareOf(clientOf(request))
+  const { first, stream } = await blobStream(dir, sha, { signal: clientGone(reply), share })
+  return {
+    ...conditions,
+    size,
+    first,
+    // What lies before the part is read and dropped: git cannot begin in the middle of an object.
+    read: (part) => Readable.from(bytesOf(stream, part), { objectMode: false }),
+    close: () => void stream.destroy(),
+  }
+}
+
+/** @throws Refused (not found) when the file is lost */
+async function objectSource(
+  services: Services,
+  object: FoundObject,
+  conditions: Conditions,
+): Promise<Source> {
+  const { oid, repoId, size } = object
+  const file = await openLfsFile(services, object)
+  if (file === undefined) {
+    services.log.warn({ repoId, oid }, 'the file of an LFS object is missing')
+    throw notFoundIn(services.views.lfsObjects, 'the object of this pointer is lost')
+  }
+  const close = () => void file.close().catch(() => undefined)
+  try {
+    const head = Buffer.alloc(Math.min(size, HEAD_BYTES))
+    await file.read(head, 0, head.length, 0)
+    // The stream closes the file.
+    return { ...conditions, size, first: head, read: ({ start, end }) => partOfFile(file, start, end), close }
+  } catch (error) {
+    close()
+    throw error
+  }
+}
+
+/** A stream that reads no byte of an empty file. */
+function partOfFile(file: FileHandle, start: number, end: number): Readable {
+  return file.createReadStream({ start, end: Math.max(start, end) })
 }
 
 const ref = OptionalText('a branch, a tag or a commit; without it, the path may begin with one')
 
-/** The routes of the API. A file of LFS is its pointer for both. */
+/** The routes of the API. A pointer of LFS is itself for `raw`, and its object for `media`. */
 export function fileDownloadRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
     for (const word of ['raw', 'media'] as const) {
@@ -88,7 +202,7 @@ export function fileDownloadRoutes(services: Services): FastifyPluginAsyncTypebo
             tags: ['repository'],
             params: Type.Object({ ...RepositoryParams.properties, '*': Type.String() }),
             querystring: Type.Object({ ref }),
-            response: FILE_ANSWER,
+            response: RANGED_FILE_ANSWER,
           },
         },
         async (request, reply) => {
@@ -98,7 +212,7 @@ export function fileDownloadRoutes(services: Services): FastifyPluginAsyncTypebo
             ? undefined
             : await commitAndPath(gitDirOf(services, repository.id), path)
           const file = found ?? { commit: await commitFor(services, repository, request.query.ref), path }
-          return sendFile(services, request, reply, { repository, ...file })
+          return sendFile(services, request, reply, { repository, ...file }, word === 'media')
         },
       )
     }
@@ -118,7 +232,7 @@ export function rawPageRoutes(services: Services): FastifyPluginAsyncTypebox {
         schema: {
           tags: ['repository'],
           params: Type.Object({ ...RepositoryParams.properties, kind: Type.String(), '*': Type.String() }),
-          response: FILE_ANSWER,
+          response: RANGED_FILE_ANSWER,
         },
       },
       async (request, reply) => {

@@ -10,6 +10,7 @@ import type { IssueSelection } from '../projections/issue-selection.ts'
 import type { Filter } from '../projections/read-store.ts'
 import { readableBy } from '../rights/access.ts'
 import { signedIn } from '../rights/requester.ts'
+import { teamIdsOf } from '../rights/team-membership.ts'
 import type { Services } from '../services.ts'
 import { IssueWire, issueWires } from '../wire/issues.ts'
 import { labelNameFilter } from '../wire/labels.ts'
@@ -61,7 +62,8 @@ async function filterOf(
   if (milestoneIds.length > 0) filter.milestoneId = { $in: milestoneIds.map(Number) }
   if (flagOf(query.created, false)) filter.posterId = requester.id
   if (flagOf(query.assigned, false)) filter.assigneeIds = requester.id
-  if (flagOf(query.review_requested, false)) filter.requestedReviewerIds = requester.id
+  if (flagOf(query.review_requested, false))
+    filter.requestedReviewerIds = { $in: [requester.id, ...teamIdsOf(requester)] }
   if (flagOf(query.reviewed, false)) filter.reviewerIds = requester.id
   return filter
 }

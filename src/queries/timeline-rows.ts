@@ -8,6 +8,7 @@ import type {
   Recorded,
 } from '../events/domain-events.ts'
 import type { Position } from '../events/event-store.ts'
+import type { TeamRef } from '../events/team-events.ts'
 
 /** What happened; `type` is Gitea's name for it. */
 type RowDetail =
@@ -34,6 +35,7 @@ type RowDetail =
   /** The text is only in the review's document. */
   | { type: 'review'; review: number }
   | { type: 'review_request'; reviewer: AccountRef; removed: boolean }
+  | { type: 'review_request'; team: TeamRef; removed: boolean }
   | { type: 'dismiss_review'; review: number; message: string }
 
 export type TimelineRow = {
@@ -154,6 +156,10 @@ function detailsOf(event: DomainEvent): RowDetail[] {
       return [{ type: 'review_request', reviewer: event.data.reviewer, removed: false }]
     case 'ReviewRequestRemoved':
       return [{ type: 'review_request', reviewer: event.data.reviewer, removed: true }]
+    case 'TeamReviewRequested':
+      return [{ type: 'review_request', team: event.data.team, removed: false }]
+    case 'TeamReviewRequestRemoved':
+      return [{ type: 'review_request', team: event.data.team, removed: true }]
     case 'ReviewDismissed':
       return event.data.dismissed.map((review) => {
         const message = review === event.data.reviewId ? event.data.message : ''

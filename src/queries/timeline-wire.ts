@@ -12,6 +12,7 @@ import { IssueWire, issueWires } from '../wire/issues.ts'
 import { LabelWire, labelWire } from '../wire/labels.ts'
 import { MilestoneWire, milestoneWire } from '../wire/milestones.ts'
 import { Nullable } from '../wire/nullable.ts'
+import { PlainTeamWire, teamsById } from '../wire/teams.ts'
 import { UserWire, usersById } from '../wire/users.ts'
 import type { TimelineRow } from './timeline-rows.ts'
 
@@ -42,7 +43,7 @@ export const TimelineWire = Type.Object({
   review_id: Type.Integer(),
   label: Nullable(LabelWire),
   assignee: Nullable(UserWire),
-  assignee_team: Type.Null(),
+  assignee_team: Nullable(PlainTeamWire),
   removed_assignee: Type.Boolean(),
   resolve_doer: Type.Null(),
   dependent_issue: Nullable(IssueWire),
@@ -96,7 +97,9 @@ function fieldsOf(row: TimelineRow, related: RelatedToRows): Partial<Static<type
     case 'review':
       return { body: related.reviews.get(row.review) ?? '', review_id: row.review }
     case 'review_request':
-      return { assignee: related.people.get(row.reviewer.id) ?? null, removed_assignee: row.removed }
+      return 'team' in row
+        ? { assignee_team: related.teams.get(row.team.id) ?? null, removed_assignee: row.removed }
+        : { assignee: related.people.get(row.reviewer.id) ?? null, removed_assignee: row.removed }
     case 'dismiss_review':
       return { body: row.message, review_id: row.review }
   }
@@ -117,10 +120,15 @@ async function relatedToRows(
   const people = rows.flatMap((row) => [
     row.by?.id,
     row.type === 'assignees' ? row.assignee.id : undefined,
-    row.type === 'review_request' ? row.reviewer.id : undefined,
+    'reviewer' in row ? row.reviewer.id : undefined,
   ])
-  const [peopleById, labels, milestones, comments, reviews, issues] = await Promise.all([
+  const [peopleById, teams, labels, milestones, comments, reviews, issues] = await Promise.all([
     usersById(services, people),
+    teamsById(
+      views.teams,
+      rows.flatMap((row) => ('team' in row ? [row.team.id] : [])),
+      [repository],
+    ),
     views.labels.getMany(idsOf((row) => (row.type === 'label' ? [row.label.id] : []))),
     views.milestones.getMany(idsOf((row) => (row.type === 'milestone' ? [row.from?.id, row.to?.id] : []))),
     views.comments.getMany(idsOf((row) => (row.type === 'comment' ? [row.id] : []))),
@@ -135,6 +143,7 @@ async function relatedToRows(
   const milestonesById = new Map(milestones.map((milestone) => [milestone.id, milestoneWire(milestone)]))
   return {
     people: peopleById,
+    teams,
     label: (label: LabelRef) => labelsById.get(label.id) ?? deletedLabel(label, repository, publicUrl),
     milestone: (milestone: MilestoneRef | null) =>
       milestone === null ? null : (milestonesById.get(milestone.id) ?? deletedMilestone(milestone)),

@@ -1,8 +1,10 @@
 /** What a requester may do with a repository. Pure. */
 import type { Permission } from '../events/domain-events.ts'
+import type { PendingTransfer } from '../events/transfer-events.ts'
 import { type AccountDocument, maySignIn } from '../projections/accounts.ts'
 import type { Filter } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
+import { teamsWith } from './team-membership.ts'
 import { everybodyLike, isOpenTo, readerIdsOf } from './visibility.ts'
 
 export type Access = 'none' | Permission
@@ -11,7 +13,8 @@ const RANK: Record<Access, number> = { none: 0, read: 1, write: 2, admin: 3 }
 
 /**
  * The requester's access: the highest one that the requester has as a site admin, as the owner, as a member of the owning
- * organization or of its teams, as a collaborator or, in a repository that is open to all, as anyone. Null is an anonymous requester.
+ * organization or of its teams, as a collaborator, as the recipient of a transfer or, in a repository that is open to all, as
+ * anyone. Null is an anonymous requester.
  */
 export function accessTo(repository: RepositoryDocument, requester: AccountDocument | null): Access {
   // An account that was switched off keeps nothing, also where something acts for it later (a scheduled merge).
@@ -23,21 +26,36 @@ export function accessTo(repository: RepositoryDocument, requester: AccountDocum
     anyone,
     requester.memberships[`${repository.ownerId}`] ?? 'none',
     repository.collaborators[`${requester.id}`]?.permission ?? 'none',
+    repository.transfer?.recipient.id === requester.id ? 'read' : 'none',
     ...teamAccess(repository, requester),
   ]
   return granted.reduce((most, access) => (RANK[access] > RANK[most] ? access : most))
 }
 
-/** What the requester has through teams of the owning organization. A team of a former owner gives nothing. */
-function teamAccess(
-  { ownerId, ownerKind, teams }: RepositoryDocument,
-  requester: AccountDocument,
-): Permission[] {
-  if (ownerKind === 'user') return []
-  return Object.entries(requester.teams).flatMap(([id, { organizationId, allRepositories, permission }]) => {
-    const isGiven = organizationId === ownerId && (allRepositories || teams.includes(Number(id)))
-    return isGiven ? [permission] : []
-  })
+/** Whether the requester may give the repository away: its owner, the admins of an organization that owns it, site admins. */
+export function owns(repository: RepositoryDocument, requester: AccountDocument): boolean {
+  const { siteAdmin, id, memberships } = requester
+  return siteAdmin || id === repository.ownerId || memberships[`${repository.ownerId}`] === 'admin'
+}
+
+/** Whether the requester may create repositories in an organization: members who may write, and teams for that. */
+export function mayCreateIn(organizationId: number, requester: AccountDocument): boolean {
+  const permission = requester.memberships[`${organizationId}`]
+  const isInTeam = Object.values(requester.teams).some(
+    (team) => team.organizationId === organizationId && team.canCreateRepositories,
+  )
+  return requester.siteAdmin || permission === 'write' || permission === 'admin' || isInTeam
+}
+
+/** Whether the requester may accept or refuse a transfer: its recipient, or who may create repositories there. */
+export function mayAnswer({ recipient }: PendingTransfer, requester: AccountDocument): boolean {
+  if (recipient.kind === 'user') return recipient.id === requester.id
+  return mayCreateIn(recipient.id, { ...requester, siteAdmin: false })
+}
+
+/** What the requester has through teams of the owning organization. */
+function teamAccess(repository: RepositoryDocument, requester: AccountDocument): Permission[] {
+  return teamsWith(repository, requester).flatMap((id) => requester.teams[`${id}`]?.permission ?? [])
 }
 
 /** Whether the requester has access only because everybody has: then the people of the repository are not theirs to see. */

@@ -20,26 +20,34 @@ export function protectionOf(
   )
 }
 
-/** Writers may push. A protected branch must also allow pushes, and it may name the only users who may push. */
+/** A user, with the ids of the user's teams that have the repository: `teamsWith`. */
+export interface Member {
+  id: number
+  teams: readonly number[]
+}
+
+const isNamed = (users: readonly number[] | null, teams: readonly number[] = [], member: Member) =>
+  users === null || users.includes(member.id) || teams.some((id) => member.teams.includes(id))
+
+/** Writers may push. A protected branch must also allow pushes, and it may name the only users and teams who may push. */
 export function mayPush(
-  protection: Pick<BranchProtection, 'push' | 'pushers'> | undefined,
-  requester: { id: number },
+  protection: Pick<BranchProtection, 'push' | 'pushers' | 'pusherTeams'> | undefined,
+  requester: Member,
   access: Access,
 ): boolean {
   if (!atLeast(access, 'write')) return false
   if (protection === undefined) return true
-  return protection.push && (protection.pushers === null || protection.pushers.includes(requester.id))
+  return protection.push && isNamed(protection.pushers, protection.pusherTeams, requester)
 }
 
-/** Writers may merge. A protected branch may name the only users who may merge into it. */
+/** Writers may merge. A protected branch may name the only users and teams who may merge into it. */
 export function mayMerge(
-  protection: Pick<BranchProtection, 'mergers'> | undefined,
-  userId: number,
+  protection: Pick<BranchProtection, 'mergers' | 'mergerTeams'> | undefined,
+  merger: Member,
   access: Access,
 ): boolean {
   if (!atLeast(access, 'write')) return false
-  const mergers = protection?.mergers ?? null
-  return mergers === null || mergers.includes(userId)
+  return protection === undefined || isNamed(protection.mergers, protection.mergerTeams, merger)
 }
 
 export type ChecksOutcome = 'success' | 'pending' | 'failed'

@@ -37,7 +37,7 @@ export async function onRepository(
   request: RepositoryRequest,
   needed: Permission,
 ): Promise<RepositoryAccess> {
-  const found = await repositoryFor(services, request.requester, request.params, needed)
+  const found = await repositoryAt(services, request.requester, request.params, needed)
   const { method, routeOptions } = request
   const refusal = found.repository.archived ? refusalWhenArchived(method, routeOptions.url ?? '') : undefined
   // Who is not signed in may be refused for that first.
@@ -47,12 +47,52 @@ export async function onRepository(
 
 /** Like `onRepository`, for a repository that is not in the request's path. */
 export async function repositoryFor(
-  { views }: Pick<Services, 'views'>,
+  services: Pick<Services, 'views'>,
   requester: AccountDocument | null,
-  { owner, repo }: RepositoryPath,
+  path: RepositoryPath,
   needed: Permission,
 ): Promise<RepositoryAccess> {
-  const repository = await views.repositories.findOne({ key: repositoryKey(owner, repo) })
+  return accessible(services, requester, await repositoryNamed(services, path), needed)
+}
+
+/**
+ * Like `repositoryFor`, for the repository that the request's path names. A name that a repository has had leads to it, as
+ * long as nobody has taken the name. @throws also Refused (moved)
+ */
+export async function repositoryAt(
+  services: Pick<Services, 'views'>,
+  requester: AccountDocument | null,
+  path: RepositoryPath,
+  needed: Permission,
+): Promise<RepositoryAccess> {
+  const repository = await repositoryNamed(services, path)
+  const moved = repository === undefined ? await movedRepository(services, path) : undefined
+  if (moved !== undefined && atLeast(accessTo(moved, requester), 'read')) {
+    const { ownerLogin, name } = moved
+    throw new Refused(refuse.moved({ from: [path.owner, path.repo], to: [ownerLogin, name] }))
+  }
+  return accessible(services, requester, repository, needed)
+}
+
+/** The repository with that name now; nobody's rights are looked at. */
+export const repositoryNamed = ({ views }: Pick<Services, 'views'>, { owner, repo }: RepositoryPath) =>
+  views.repositories.findOne({ key: repositoryKey(owner, repo) })
+
+/** The repository that has had that name, unless another one has it now; nobody's rights are looked at. */
+export async function movedRepository(
+  { views }: Pick<Services, 'views'>,
+  { owner, repo }: RepositoryPath,
+): Promise<RepositoryDocument | undefined> {
+  const redirect = await views.redirects.get(repositoryKey(owner, repo))
+  return redirect && views.repositories.get(`${redirect.repoId}`)
+}
+
+function accessible(
+  { views }: Pick<Services, 'views'>,
+  requester: AccountDocument | null,
+  repository: RepositoryDocument | undefined,
+  needed: Permission,
+): RepositoryAccess {
   const access = repository === undefined ? 'none' : accessTo(repository, requester)
   if (repository === undefined || !atLeast(access, 'read')) {
     throw notFoundIn(views.repositories, 'repository not found')

@@ -2,6 +2,7 @@
 import type { AccountRef, BranchProtection } from '../events/domain-events.ts'
 import type { ReviewRules } from '../events/review-events.ts'
 import { type Access, atLeast } from './access.ts'
+import type { Member } from './protection-rules.ts'
 
 /** A review, as far as a merge depends on it. */
 interface CountedReview {
@@ -25,14 +26,36 @@ export const NO_REVIEW_RULES: ReviewRules = {
 export const reviewRulesOf = (protection: Pick<BranchProtection, 'reviews'> | undefined): ReviewRules =>
   protection?.reviews ?? NO_REVIEW_RULES
 
-/** Whether a review of this user is official: of a writer, or of one of those whom the protection names. */
+/** Whether a request to a team counts: it gives its members write access, or the protection names it. */
+export function isOfficialTeam(
+  protection: Pick<BranchProtection, 'reviews'> | undefined,
+  { id, permission }: { id: number; permission: Access },
+): boolean {
+  const { approvers, approverTeams = [] } = reviewRulesOf(protection)
+  return approvers === null ? atLeast(permission, 'write') : approverTeams.includes(id)
+}
+
+/** Whether a review of this user is official: of a writer, or of one whom, or whose team, the protection names. */
 export function isOfficialReviewer(
   protection: Pick<BranchProtection, 'reviews'> | undefined,
-  userId: number,
+  reviewer: Member,
   access: Access,
 ): boolean {
-  const { approvers } = reviewRulesOf(protection)
-  return approvers === null ? atLeast(access, 'write') : atLeast(access, 'read') && approvers.includes(userId)
+  const rules = reviewRulesOf(protection)
+  if (rules.approvers === null) return atLeast(access, 'write')
+  return atLeast(access, 'read') && isApprover(rules, reviewer)
+}
+
+/** Whether rules that name approvers name this user, or a team of the user. */
+export const isApprover = ({ approvers, approverTeams = [] }: ReviewRules, { id, teams }: Member) =>
+  approvers?.includes(id) === true || approverTeams.some((team) => teams.includes(team))
+
+/** What beside the reviews decides whether they allow a merge. */
+export interface ReviewStanding {
+  /** Where approvers are named: the ids of the reviewers who are approvers now. */
+  approvers: readonly number[]
+  /** The ids of the teams that are asked and still there: nobody can answer for one that is gone. */
+  teams: readonly number[]
 }
 
 const names = (reviews: readonly CountedReview[]) =>
@@ -41,22 +64,29 @@ const names = (reviews: readonly CountedReview[]) =>
 /**
  * Why the reviews do not allow a merge; undefined when they do. An approval counts when it is official and not
  * dismissed, and, where stale ones are ignored, not stale. Of a protection that names approvers, only theirs count, also
- * when the pull request had another base branch before.
+ * when the pull request had another base branch before, and only while they are named and in their team.
  */
-export function reviewProblem(rules: ReviewRules, reviews: readonly CountedReview[]): string | undefined {
+export function reviewProblem(
+  rules: ReviewRules,
+  reviews: readonly CountedReview[],
+  standing: ReviewStanding,
+): string | undefined {
   const counting = reviews.filter(({ official, dismissed }) => official && !dismissed)
   const approvals = counting.filter(
     ({ kind, stale, reviewer }) =>
       kind === 'approved' &&
       !(rules.ignoreStale && stale) &&
-      (rules.approvers === null || rules.approvers.includes(reviewer.id)),
+      (rules.approvers === null || standing.approvers.includes(reviewer.id)),
   )
   if (approvals.length < rules.required) {
     return `needs ${rules.required} official approvals and has ${approvals.length}`
   }
   const rejections = counting.filter(({ kind }) => kind === 'rejected')
   if (rules.blockOnRejected && rejections.length > 0) return `changes are requested by ${names(rejections)}`
-  const requests = counting.filter(({ kind }) => kind === 'request')
+  const requests = counting.filter(
+    ({ kind, reviewer }) =>
+      kind === 'request' || (kind === 'team-request' && standing.teams.includes(reviewer.id)),
+  )
   if (rules.blockOnRequests && requests.length > 0) return `a review is requested from ${names(requests)}`
   return undefined
 }

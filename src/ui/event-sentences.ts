@@ -241,6 +241,14 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
     kind: 'field',
     action: `no longer asks ${named(reviewer.login)} for a review`,
   }),
+  TeamReviewRequested: ({ team }) => ({
+    kind: 'field',
+    action: `asked the team ${named(team.name)} for a review`,
+  }),
+  TeamReviewRequestRemoved: ({ team }) => ({
+    kind: 'field',
+    action: `no longer asks the team ${named(team.name)} for a review`,
+  }),
   CommentAdded: ({ body }) => ({ kind: 'talk', action: 'commented', text: body }),
   CommentEdited: ({ body }) => ({ kind: 'talk', action: 'edited a comment', text: body }),
   CommentDeleted: () => ({ kind: 'talk', action: 'deleted a comment' }),

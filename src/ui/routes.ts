@@ -14,7 +14,7 @@ import { rangeOf } from '../queries/replay/replay-stream.ts'
 import { pullReplayer } from '../queries/replay/replayers.ts'
 import { momentOf, revisionOf } from '../queries/replay/routes.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { type RepositoryAccess, type RepositoryPath, repositoryFor } from '../rights/repository-access.ts'
+import { type RepositoryAccess, type RepositoryPath, repositoryAt } from '../rights/repository-access.ts'
 import { clientOf } from '../rights/requester.ts'
 import { isOpenTo } from '../rights/visibility.ts'
 import { gitDirOf, type Services } from '../services.ts'
@@ -52,9 +52,10 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
    */
   async function visibleRepository(request: FastifyRequest, path: RepositoryPath): Promise<RepositoryAccess> {
     try {
-      return await repositoryFor(services, request.requester, path, 'read')
+      return await repositoryAt(services, request.requester, path, 'read')
     } catch (error) {
       if (request.requester !== null || !(error instanceof Refused)) throw error
+      if (error.refusal.refused === 'moved') throw error
       throw new Refused(refuse.unauthenticated('sign in to see this page, if it exists'))
     }
   }

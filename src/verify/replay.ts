@@ -51,10 +51,12 @@ export interface ReplayOptions {
   documents: ReplayedDocuments
   /** Opens the texts of what is read. */
   texts: Pick<SealedTexts, 'opened'>
+  /** Takes each sound event once, as it is stored. */
+  onSound?: (event: RecordedEvent) => void
   signal: AbortSignal | undefined
 }
 
-export function createReplay({ events, chains, documents, texts, signal }: ReplayOptions): Replay {
+export function createReplay({ events, chains, documents, texts, onSound, signal }: ReplayOptions): Replay {
   const positions = new Map<ReadModel, Position>()
   const positionOf = (model: ReadModel) => positions.get(model) ?? LOG_START
 
@@ -63,6 +65,7 @@ export function createReplay({ events, chains, documents, texts, signal }: Repla
     if (event.position <= chains.position()) return
     const problem = chains.next(event)
     if (problem !== undefined) throw new LogBroken(problem)
+    onSound?.(event)
   }
 
   async function fold(batch: readonly RecordedEvent[], models: ReadonlyMap<ReadModel, Position>) {

@@ -16,20 +16,12 @@ import type { DocumentDifference } from './compare.ts'
 import { comparable, compareModel, documentsOf, targetsOf } from './compare-models.ts'
 import type { FileChecks } from './file-checks.ts'
 import { lostStreams } from './lost-streams.ts'
+import { createNamedFiles, type DataFilesOptions, type FilesReport } from './named-files.ts'
+import { progressOf, type VerifyProgress } from './progress.ts'
 import { createReplay, FoldFailed, LogBroken, type Replay } from './replay.ts'
 import { bare, createReplayedDocuments } from './replayed-documents.ts'
 import { createSealedTexts } from './sealed-texts.ts'
 
-export interface VerifyProgress {
-  /** `log` counts positions of the log; `views` counts documents. */
-  phase: 'log' | 'views'
-  done: number
-  total: number
-  /** The average rate since the phase began. */
-  perSecond: number
-}
-
-const REPORTS_MS = 100
 /** How often all is compared again because texts were erased meanwhile. */
 const MOST_ERASURES = 3
 
@@ -48,6 +40,8 @@ export interface VerifyOptions {
   scratchDir: string
   /** Checks of the embedded stores' files. They run while the log is read. */
   files?: FileChecks
+  /** Where the files are that the log names. Without it, they are not looked at. */
+  dataFiles?: DataFilesOptions
   /** Called at most every 100 ms, and at the end of each phase. */
   onProgress?: (progress: VerifyProgress) => void
   signal?: AbortSignal
@@ -81,6 +75,8 @@ export interface VerifyReport {
     /** Why the read models can't be compared although the log is sound: a failed fold or a damaged file. */
     failure?: string
   }
+  /** Attached files and large files (git LFS), compared when all else is sound. */
+  files?: FilesReport
 }
 
 export interface ModelReport {
@@ -143,12 +139,22 @@ async function verifyWith(
   scratch: ReadStore,
   known?: LogProblem,
 ): Promise<VerifyReport> {
-  const { events, keys = noTextKeys, readStore, models, files, onProgress = () => {}, signal } = options
+  const {
+    events,
+    keys = noTextKeys,
+    readStore,
+    models,
+    files,
+    dataFiles,
+    onProgress = () => {},
+    signal,
+  } = options
   const modelReports = new Map<ReadModel, ModelReport>(
     models.map((model) => [model, { name: model.name, state: 'not compared', position: LOG_START }]),
   )
   const chains = createChains({ hasGaps: files?.log === undefined })
   const texts = createSealedTexts(events, keys)
+  const named = dataFiles && createNamedFiles(dataFiles)
   let compared = 0
   let erased = 0
   const report = (found: Partial<Found>): VerifyReport => {
@@ -169,6 +175,13 @@ async function verifyWith(
       views: { documents: compared, models: [...modelReports.values()], ...views },
     }
   }
+  /** The report when log and read models are sound. */
+  const soundReport = async (): Promise<VerifyReport> => {
+    const compared = await named?.compare(events, chains.position(), signal)
+    return compared === undefined
+      ? report({})
+      : { ...report({}), sound: compared.problems.length === 0, files: compared }
+  }
 
   const logFile = started(files?.log)
   const viewsFile = started(files?.views)
@@ -184,7 +197,14 @@ async function verifyWith(
     const end = known?.position === undefined ? last : Math.min(last, known.position - 1)
     const logProgress = progressOf('log', end, onProgress)
     const documents = createReplayedDocuments(scratch, snapshot?.isIsolated ? snapshot : undefined)
-    const replay = createReplay({ events, chains, documents, texts, signal })
+    const replay = createReplay({
+      events,
+      chains,
+      documents,
+      texts,
+      ...(named && { onSound: named.add }),
+      signal,
+    })
     const wanted = new Map([...stored].map(([model, position]) => [model, Math.min(position, end)]))
     await replay.readTo(end, wanted, (position) => logProgress(position, position >= end))
     const fileProblem = await logFile
@@ -202,7 +222,7 @@ async function verifyWith(
     erased = sealed.erased
     if (sealed.lost.length > 0) return report({ lostTexts: sealed.lost })
 
-    if (readStore === undefined || snapshot === undefined) return report({})
+    if (readStore === undefined || snapshot === undefined) return await soundReport()
     const current = await comparable(models, snapshot, replay)
     const viewProgress = progressOf('views', documentsOf(current, documents), onProgress)
     for (const model of current) {
@@ -222,7 +242,7 @@ async function verifyWith(
     await requireEnd(replay, current, end)
     // Check the file last: a difference found by the comparison names the document.
     const damage = await viewsFile
-    return report(damage === undefined ? {} : { failure: damage })
+    return damage === undefined ? await soundReport() : report({ failure: damage })
   } catch (error) {
     if (error instanceof LogBroken && !(error instanceof EndsEarlier)) {
       const fileProblem = await logFile
@@ -281,21 +301,4 @@ function cutOff(model: ReadModel, position: Position, last: Position): LogProble
 function earlier(chain: LogProblem, file: LogProblem | undefined): LogProblem {
   if (file?.position === undefined || chain.position === undefined) return chain
   return file.position < chain.position ? file : chain
-}
-
-/** Reports at most every 100 ms, and always at the end of the phase. */
-function progressOf(
-  phase: VerifyProgress['phase'],
-  total: number,
-  onProgress: (progress: VerifyProgress) => void,
-): (done: number, isEnd: boolean) => void {
-  const began = performance.now()
-  let reported = Number.NEGATIVE_INFINITY
-  return (done, isEnd) => {
-    const now = performance.now()
-    if (!isEnd && now - reported < REPORTS_MS) return
-    reported = now
-    const seconds = (now - began) / 1000
-    onProgress({ phase, done, total, perSecond: seconds === 0 ? 0 : Math.round(done / seconds) })
-  }
 }

@@ -8,6 +8,7 @@ import { Refused, refuse } from '../refusal.ts'
 import { reviewRulesOf } from '../rights/review-rules.ts'
 import type { Services } from '../services.ts'
 import { wholeSeconds } from '../times.ts'
+import { teamNames } from './team-paths.ts'
 
 /** `*`: the name of the rule, which may contain slashes. */
 export const ProtectionParams = Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() })
@@ -20,8 +21,10 @@ const ENFORCED = {
   enable_push: Type.Boolean(),
   enable_push_whitelist: Type.Boolean(),
   push_whitelist_usernames: Names,
+  push_whitelist_teams: Names,
   enable_merge_whitelist: Type.Boolean(),
   merge_whitelist_usernames: Names,
+  merge_whitelist_teams: Names,
   enable_status_check: Type.Boolean(),
   status_check_contexts: Names,
   require_signed_commits: Type.Boolean(),
@@ -30,6 +33,7 @@ const ENFORCED = {
   required_approvals: Type.Integer(),
   enable_approvals_whitelist: Type.Boolean(),
   approvals_whitelist_username: Names,
+  approvals_whitelist_teams: Names,
   block_on_rejected_reviews: Type.Boolean(),
   block_on_official_review_requests: Type.Boolean(),
   dismiss_stale_approvals: Type.Boolean(),
@@ -38,15 +42,12 @@ const ENFORCED = {
 
 /** Gitea's settings that we don't enforce: each always has the neutral value, which demands nothing. */
 const NOT_ENFORCED = {
-  push_whitelist_teams: Names,
   push_whitelist_deploy_keys: Type.Boolean(),
   enable_force_push: Type.Boolean(),
   enable_force_push_allowlist: Type.Boolean(),
   force_push_allowlist_usernames: Names,
   force_push_allowlist_teams: Names,
   force_push_allowlist_deploy_keys: Type.Boolean(),
-  merge_whitelist_teams: Names,
-  approvals_whitelist_teams: Names,
   protected_file_patterns: Type.String(),
   unprotected_file_patterns: Type.String(),
 }
@@ -65,9 +66,10 @@ export const BranchProtectionWire = Type.Object({
 /** The neutral values of the settings that are not enforced: empty, false or 0. */
 export const NEUTRAL = Value.Create(Type.Object(NOT_ENFORCED))
 
-/** Rules as Gitea's `BranchProtection`. All users that they name are read with one look-up. */
+/** Rules as Gitea's `BranchProtection`. All users that they name are read with one look-up, and so are all teams. */
 export async function protectionWires(
   services: Services,
+  repository: RepositoryDocument,
   protections: readonly BranchProtection[],
 ): Promise<Static<typeof BranchProtectionWire>[]> {
   const ids = new Set(
@@ -76,7 +78,15 @@ export async function protectionWires(
       return [pushers, mergers, reviewRulesOf(protection).approvers].flatMap((users) => users ?? [])
     }),
   )
-  const accounts = await services.views.accounts.getMany([...ids].map(String))
+  const teamIds = protections.flatMap((protection) => {
+    const { pusherTeams = [], mergerTeams = [] } = protection
+    return [...pusherTeams, ...mergerTeams, ...(reviewRulesOf(protection).approverTeams ?? [])]
+  })
+  const [accounts, teams] = await Promise.all([
+    services.views.accounts.getMany([...ids].map(String)),
+    teamNames(services, repository, teamIds),
+  ])
+  const teamsOf = (named: readonly number[] = []) => named.flatMap((id) => teams.get(id) ?? [])
   const logins = new Map(accounts.map(({ id, login }) => [id, login]))
   const namesOf = (users: readonly number[] | null) =>
     (users ?? []).map((id) => logins.get(id)).filter((login) => login !== undefined)
@@ -87,14 +97,17 @@ export async function protectionWires(
     enable_push: protection.push,
     enable_push_whitelist: protection.pushers !== null,
     push_whitelist_usernames: namesOf(protection.pushers),
+    push_whitelist_teams: teamsOf(protection.pusherTeams),
     enable_merge_whitelist: protection.mergers !== null,
     merge_whitelist_usernames: namesOf(protection.mergers),
+    merge_whitelist_teams: teamsOf(protection.mergerTeams),
     enable_status_check: protection.statusCheck,
     status_check_contexts: protection.contexts,
     require_signed_commits: protection.requireSigned,
     block_on_outdated_branch: protection.blockOutdated,
     block_admin_merge_override: protection.blockAdminOverride,
     ...reviewFields(reviewRulesOf(protection), namesOf),
+    approvals_whitelist_teams: teamsOf(reviewRulesOf(protection).approverTeams),
     ...NEUTRAL,
     created_at: wholeSeconds(protection.createdAt),
     updated_at: wholeSeconds(protection.updatedAt),
@@ -125,9 +138,10 @@ export function protectionNamed({ protections }: RepositoryDocument, rule: strin
 /** One rule on the wire. @throws Refused (not found) when it is undefined */
 export async function protectionWire(
   services: Services,
+  repository: RepositoryDocument,
   protection: BranchProtection | undefined,
 ): Promise<Static<typeof BranchProtectionWire>> {
-  const [wire] = protection === undefined ? [] : await protectionWires(services, [protection])
+  const [wire] = protection === undefined ? [] : await protectionWires(services, repository, [protection])
   if (wire === undefined) throw new Refused(unknown)
   return wire
 }

@@ -7,6 +7,7 @@ import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Access } from '../rights/access.ts'
 import { mayMerge, mayPush, protectionOf } from '../rights/protection-rules.ts'
 import { reviewRulesOf } from '../rights/review-rules.ts'
+import { memberOf } from '../rights/team-membership.ts'
 
 /** `*`: the name of the branch, which may contain slashes. */
 export const BranchParams = Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() })
@@ -40,6 +41,7 @@ export function branchWire(
 ): Static<typeof BranchWire> {
   const { sha, message, author, committer } = branch.commit
   const protection = protectionOf(repository.protections, branch.name)
+  const member = requester === null ? null : memberOf(repository, requester)
   return {
     name: branch.name,
     commit: {
@@ -54,8 +56,8 @@ export function branchWire(
     required_approvals: reviewRulesOf(protection).required,
     enable_status_check: protection?.statusCheck ?? false,
     status_check_contexts: protection?.contexts ?? [],
-    user_can_push: requester !== null && mayPush(protection, requester, access),
-    user_can_merge: requester !== null && mayMerge(protection, requester.id, access),
+    user_can_push: member !== null && mayPush(protection, member, access),
+    user_can_merge: member !== null && mayMerge(protection, member, access),
     effective_branch_protection_name: protection?.rule ?? '',
   }
 }

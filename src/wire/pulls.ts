@@ -20,6 +20,7 @@ import {
   relatedDocuments,
 } from './related-documents.ts'
 import { type PlainRepositoryWire, RepositoryWire } from './repositories.ts'
+import { PlainTeamWire, teamsById } from './teams.ts'
 import { UserWire } from './users.ts'
 
 export const PullParams = Type.Object({ owner: Type.String(), repo: Type.String(), index: Type.String() })
@@ -36,6 +37,7 @@ export const PullRequestWire = Type.Object({
   ...DISCUSSION_WIRE,
   url: Type.String(),
   requested_reviewers: Type.Array(UserWire),
+  requested_reviewers_teams: Type.Array(PlainTeamWire),
   draft: Type.Boolean(),
   additions: Type.Integer(),
   deletions: Type.Integer(),
@@ -59,6 +61,7 @@ function wireOf(
   pull: PullDocument,
   repository: Static<typeof PlainRepositoryWire>,
   related: RelatedDocuments,
+  teams: Awaited<ReturnType<typeof teamsById>>,
 ): Static<typeof PullRequestWire> {
   const page = `${related.publicUrl}/${repository.full_name}/pulls/${pull.index}`
   const headRepository = related.repositories.get(pull.head.repoId) ?? null
@@ -73,6 +76,7 @@ function wireOf(
   return Object.assign(discussionWire(pull, related), {
     url: page,
     requested_reviewers: pull.requestedReviewers.flatMap(({ id }) => related.people.get(id) ?? []),
+    requested_reviewers_teams: (pull.requestedTeams ?? []).flatMap(({ id }) => teams.get(id) ?? []),
     draft: isWorkInProgress(pull.title),
     additions: pull.diff.additions,
     deletions: pull.diff.deletions,
@@ -102,6 +106,8 @@ export async function pullWires(
 ): Promise<Static<typeof PullRequestWire>[]> {
   const forkIds = pulls.flatMap(({ head }) => (head.repoId === repository.id ? [] : [head.repoId]))
   const forks = await readableRepositories(source, forkIds, requester)
+  const asked = pulls.flatMap(({ requestedTeams = [] }) => requestedTeams.map(({ id }) => id))
+  const teams = await teamsById(source.teams, asked, [repository])
   const related = await relatedDocuments(source, pulls, {
     repositories: [repository, ...forks],
     people: pulls.flatMap(({ merged, requestedReviewerIds }) => [
@@ -113,7 +119,7 @@ export async function pullWires(
   })
   const base = related.repositories.get(repository.id)
   if (base === undefined) throw new Error(`repository ${repository.id} has no owner ${repository.ownerId}`)
-  return pulls.map((pull) => wireOf(pull, base, related))
+  return pulls.map((pull) => wireOf(pull, base, related, teams))
 }
 
 /** One pull request. `source`: by default the documents as they are now. */

@@ -6,6 +6,7 @@ import type { Discussion } from '../projections/discussion.ts'
 import { type LabelDocument, scopeKey } from '../projections/labels.ts'
 import type { MilestoneDocument } from '../projections/milestones.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
+import type { TeamDocument } from '../projections/teams.ts'
 import type { View } from '../projections/view.ts'
 import { type Access, accessTo, atLeast } from '../rights/access.ts'
 import type { AnswerServices } from '../services.ts'
@@ -22,13 +23,15 @@ export interface DocumentSource {
   accounts: Lookup<AccountDocument>
   labels: Lookup<LabelDocument>
   milestones: Lookup<MilestoneDocument>
+  /** As they are now: they are about rights. */
+  teams: Lookup<TeamDocument>
   /** The access that the requester has now, also when the repository is shown as it was. */
   access(repository: RepositoryDocument, requester: AccountDocument | null): Access
 }
 
 export function currentDocuments({ views }: Pick<AnswerServices, 'views'>): DocumentSource {
-  const { repositories, accounts, labels, milestones } = views
-  return { repositories, accounts, labels, milestones, access: accessTo }
+  const { repositories, accounts, labels, milestones, teams } = views
+  return { repositories, accounts, labels, milestones, teams, access: accessTo }
 }
 
 /** Related documents by their ids, in wire form. A deleted one is missing. */

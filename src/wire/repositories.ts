@@ -7,6 +7,7 @@ import { type Access, accessTo, atLeast } from '../rights/access.ts'
 import type { Services } from '../services.ts'
 import { wholeSeconds, ZERO_TIME } from '../times.ts'
 import { Nullable } from './nullable.ts'
+import { RepoTransferWire, transfersOf } from './repository-transfers.ts'
 import { UserWire, userWire } from './users.ts'
 
 export const RepositoryParams = Type.Object({ owner: Type.String(), repo: Type.String() })
@@ -33,6 +34,7 @@ const fields = {
   link: Type.String(),
   original_url: Type.String(),
   avatar_url: Type.String(),
+  repo_transfer: Type.Optional(RepoTransferWire),
   size: Type.Optional(
     Type.Integer({
       description: 'KiB of git on disk; absent where a repository is a part of another answer',
@@ -146,7 +148,7 @@ export function repositoryWire(
     allow_rebase_update: repository.allowRebaseUpdate,
     default_delete_branch_after_merge: repository.deleteBranchAfterMerge,
     default_merge_style: repository.defaultMergeStyle,
-    default_allow_maintainer_edit: false,
+    default_allow_maintainer_edit: repository.defaultMaintainerEdit ?? false,
     object_format_name: 'sha1',
     parent: null,
   }
@@ -159,9 +161,10 @@ export async function repositoryWires(
   requester: AccountDocument | null,
 ): Promise<Static<typeof PlainRepositoryWire>[]> {
   const ids = new Set(repositories.map(({ ownerId }) => `${ownerId}`))
-  const [owners, usages] = await Promise.all([
+  const [owners, usages, transfers] = await Promise.all([
     services.views.accounts.getMany([...ids]),
     services.diskUsage.getMany(repositories.map(({ id }) => id)),
+    transfersOf(services, repositories, requester),
   ])
   const ownerById = new Map(owners.map((owner) => [owner.id, owner]))
   const publicUrl = services.publicUrl()
@@ -169,7 +172,8 @@ export async function repositoryWires(
     const owner = ownerById.get(repository.ownerId)
     if (owner === undefined) return []
     const usage = usages.get(repository.id) ?? 'unknown'
-    return [repositoryWire(repository, owner, accessTo(repository, requester), publicUrl, usage)]
+    const wire = repositoryWire(repository, owner, accessTo(repository, requester), publicUrl, usage)
+    return [{ ...wire, ...transfers.get(repository.id) }]
   })
 }
 
@@ -186,7 +190,8 @@ export async function repositoryPage(
     const usage = usages.get(shown.id) ?? 'unknown'
     return repositoryWire(shown, owner, shownAccess, services.publicUrl(), usage)
   }
-  const plain = await wire(repository, access)
+  const transfers = await transfersOf(services, [repository], requester)
+  const plain = { ...(await wire(repository, access)), ...transfers.get(repository.id) }
   if (repository.parentId === null) return plain
   const parent = await services.views.repositories.get(`${repository.parentId}`)
   if (parent === undefined) return plain

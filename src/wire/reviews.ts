@@ -13,6 +13,7 @@ import { wholeSeconds } from '../times.ts'
 import { discussionUrls } from './comments.ts'
 import { Nullable } from './nullable.ts'
 import { PullParams } from './pulls.ts'
+import { PlainTeamWire, teamsById } from './teams.ts'
 import { UserWire, usersById } from './users.ts'
 
 export const ReviewParams = Type.Object({ ...PullParams.properties, id: Type.String() })
@@ -23,12 +24,13 @@ const STATES = {
   comment: 'COMMENT',
   pending: 'PENDING',
   request: 'REQUEST_REVIEW',
+  'team-request': 'REQUEST_REVIEW',
 } as const satisfies Record<ReviewDocument['kind'], string>
 
 export const ReviewWire = Type.Object({
   id: Type.Integer(),
   user: Nullable(UserWire),
-  team: Type.Null(),
+  team: Nullable(PlainTeamWire),
   state: Type.String(),
   body: Type.String(),
   commit_id: Type.String(),
@@ -49,16 +51,24 @@ export async function reviewWires(
   reviews: readonly ReviewDocument[],
 ): Promise<Static<typeof ReviewWire>[]> {
   const publicUrl = services.publicUrl()
-  const people = await usersById(
-    services,
-    reviews.map(({ reviewer }) => reviewer.id),
-  )
+  const [people, teams] = await Promise.all([
+    usersById(
+      services,
+      reviews.map(({ reviewer }) => reviewer.id),
+    ),
+    teamsById(
+      services.views.teams,
+      reviews.flatMap(({ kind, reviewer }) => (kind === 'team-request' ? [reviewer.id] : [])),
+      [repository],
+    ),
+  ])
   return reviews.map((review) => {
     const urls = discussionUrls(repository, { ...review, isPull: true }, publicUrl)
+    const isOfTeam = review.kind === 'team-request'
     return {
       id: review.id,
-      user: people.get(review.reviewer.id) ?? null,
-      team: null,
+      user: isOfTeam ? null : (people.get(review.reviewer.id) ?? null),
+      team: isOfTeam ? (teams.get(review.reviewer.id) ?? null) : null,
       state: STATES[review.kind],
       body: review.body,
       commit_id: review.commit,

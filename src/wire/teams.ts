@@ -3,8 +3,9 @@ import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { TeamDocument } from '../projections/teams.ts'
-import { notFoundIn } from '../projections/view.ts'
+import { notFoundIn, type View } from '../projections/view.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
 import { belongsTo, canSee } from '../rights/visibility.ts'
@@ -24,17 +25,19 @@ export const TEAM_UNITS: readonly string[] = [
   'repo.actions',
 ]
 
-export const TeamWire = Type.Object({
+/** A team where its organization is known anyway. */
+export const PlainTeamWire = Type.Object({
   id: Type.Integer(),
   name: Type.String(),
   description: Type.String(),
-  organization: OrganizationWire,
   permission: Type.String({ description: 'read, write, admin, or owner' }),
   includes_all_repositories: Type.Boolean(),
   can_create_org_repo: Type.Boolean(),
   units: Type.Array(Type.String()),
   units_map: Type.Record(Type.String(), Type.String()),
 })
+
+export const TeamWire = Type.Object({ ...PlainTeamWire.properties, organization: OrganizationWire })
 
 export const TeamParams = Type.Object({ id: Type.String() })
 
@@ -45,21 +48,42 @@ export type Team = { kind: 'made'; team: TeamDocument } | { kind: 'owners' }
 export const teamId = (team: Team, organization: AccountDocument) =>
   team.kind === 'owners' ? organization.id : team.team.id
 
-export function teamWire(team: Team, organization: AccountDocument): Static<typeof TeamWire> {
+export const teamWire = (team: Team, organization: AccountDocument): Static<typeof TeamWire> => ({
+  ...plainTeamWire(team, organization.id),
+  organization: organizationWire(organization),
+})
+
+function plainTeamWire(team: Team, organizationId: number): Static<typeof PlainTeamWire> {
   const isOwners = team.kind === 'owners'
   const permission = isOwners ? 'owner' : team.team.permission
   const units = isOwners ? [...TEAM_UNITS] : team.team.units
   return {
-    id: teamId(team, organization),
+    id: isOwners ? organizationId : team.team.id,
     name: isOwners ? 'Owners' : team.team.name,
     description: isOwners ? '' : team.team.description,
-    organization: organizationWire(organization),
     permission,
     includes_all_repositories: isOwners || team.team.allRepositories,
     can_create_org_repo: isOwners || team.team.canCreateRepositories,
     units,
     units_map: Object.fromEntries(units.map((unit) => [unit, permission])),
   }
+}
+
+/**
+ * The teams with these ids, in wire form; one that was deleted is missing. `repositories`: those that they are shown with,
+ * whose organizations have Owners. One look-up.
+ */
+export async function teamsById(
+  teams: Pick<View<TeamDocument>, 'getMany'>,
+  ids: readonly number[],
+  repositories: readonly Pick<RepositoryDocument, 'ownerId' | 'ownerKind'>[],
+): Promise<ReadonlyMap<number, Static<typeof PlainTeamWire>>> {
+  const made = ids.length === 0 ? [] : await teams.getMany([...new Set(ids)].map(String))
+  const owners = repositories.filter(({ ownerKind }) => ownerKind === 'organization')
+  return new Map([
+    ...owners.map(({ ownerId }) => [ownerId, plainTeamWire({ kind: 'owners' }, ownerId)] as const),
+    ...made.map((team) => [team.id, plainTeamWire({ kind: 'made', team }, team.organizationId)] as const),
+  ])
 }
 
 /** Whether someone administers an organization: such people are its Owners, and site admins may do the same. */

@@ -7,7 +7,7 @@ import { notFoundIn } from '../projections/view.ts'
 import type { WebhookDelivery } from '../projections/webhook-deliveries.ts'
 import { type WebhookDocument, webhookScopeKey } from '../projections/webhooks.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { repositoryFor } from '../rights/repository-access.ts'
+import { repositoryAt } from '../rights/repository-access.ts'
 import { signedIn, siteAdmin } from '../rights/requester.ts'
 import { type WebhookConfig, webhookConfigsOf } from '../rights/webhook-configs.ts'
 import type { Services } from '../services.ts'
@@ -95,7 +95,7 @@ export async function webhookScopeFor(
   switch (url) {
     case '/repos/:owner/:repo/hooks': {
       const { owner = '', repo = '' } = path
-      const { repository } = await repositoryFor(services, requester, { owner, repo }, 'admin')
+      const { repository } = await repositoryAt(services, requester, { owner, repo }, 'admin')
       return { kind: 'repository', repoId: repository.id }
     }
     case '/orgs/:org/hooks': {

@@ -82,14 +82,16 @@ async function viewedRefs(views: Views, repoId: number): Promise<Record<string, 
   ])
 }
 
-async function verify(t: Test, { services }: TestServer): Promise<void> {
+async function verify(t: Test, { services, dataDir }: TestServer): Promise<void> {
   const { stored: events, keys } = services.texts
   const { readStore } = services
   const scratchDir = await temporaryDirectory(t)
   // Unfinished work of the copied moment may still add events.
   // Our own last event: in EventStoreDB, events of others may follow, such as the mark of an import.
   const [last] = await all(events.readAll({ direction: 'backwards', maxCount: 1 }))
-  const report = await verifyServer({ events, keys, readStore, models: READ_MODELS, scratchDir })
+  const dataFiles = { dataDir, deep: true }
+  const report = await verifyServer({ events, keys, readStore, models: READ_MODELS, scratchDir, dataFiles })
+  t.strictSame(report.files?.problems, [], 'the files are there that the log names')
   t.equal(report.sound, true)
   t.ok(report.log.soundUpTo >= (last?.position ?? 0), 'the whole log is sound')
   const compared = report.views.models.filter(({ state }) => state === 'same')

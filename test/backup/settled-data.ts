@@ -3,6 +3,7 @@ import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
+import { lfsOf } from '../commands/lfs/lfs-client.ts'
 import { workTree } from '../git-client.ts'
 import { startTestServer, type TestServer } from '../start-server.ts'
 import { contentOf, gitRefs, temporaryDirectory } from './restored.ts'
@@ -51,6 +52,8 @@ export async function settledData(t: Pick<Test, 'teardown'>): Promise<SettledDat
   await call(server, 'POST', `${APP}/pulls/1/merge`, { Do: 'merge' })
   const { id } = await call(server, 'POST', `${APP}/issues/2/comments`, { body: 'Look' })
   await upload(server, `${APP}/issues/comments/${id}`, 'a.txt')
+  // Checked with the rest when the copy is verified: the fork has it, too.
+  await lfsOf(server, 'alice/app').put('alice', contentOf('large'))
   const { status } = await server.fetch('bob', `/api/v1${APP}/forks`, { method: 'POST', body: '{}' })
   if (status !== 202) throw new Error(`fork: ${status}`)
   const token = await call(server, 'POST', '/users/alice/tokens', { name: 'kept', scopes: ['all'] })

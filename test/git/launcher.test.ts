@@ -54,10 +54,17 @@ t.test(
   async (t) => {
     const low = await shell('exec sleep 1000', { givesWay: true })
     await until('its priority is low', async () => getPriority(low.pid) === 5)
-    const normal = await shell('exec sleep 1000')
-    t.equal(getPriority(normal.pid), getPriority())
-    for (const { pid, exited } of [low, normal]) {
-      process.kill(pid, 'SIGKILL')
+    const normal = await shell('while :; do :; done')
+    const worker = await shell('(while :; do :; done) & echo $!; wait', { givesWay: true })
+    const [, stdout] = worker.streams
+    if (stdout === undefined) throw new Error('a stream is missing')
+    const helper = Number((await once(stdout, 'data')).join(''))
+    await until('who works long gives way to who is short', async () => getPriority(helper) === 15)
+    t.equal(getPriority(worker.pid), 15, 'with all that it has started')
+    t.equal(getPriority(low.pid), 5, 'who only waits does not')
+    t.equal(getPriority(normal.pid), getPriority(), 'nor who never gives way')
+    for (const { pid, exited } of [low, normal, worker]) {
+      process.kill(-pid, 'SIGKILL')
       await exited
     }
   },

@@ -90,4 +90,8 @@ t.test('one request of a connection is worked on at a time, in their order', asy
   finish.get('last')?.()
   await last.got(/"name":"last"/)
   t.notOk(begun.includes('d'), 'nothing is done for a connection that is gone')
+
+  const many = rawClient(t, url, requestText('GET', '/flood').repeat(17))
+  await many.closed()
+  t.notOk(begun.includes('flood'), 'of too many that come together, not one begins')
 })

@@ -8,15 +8,16 @@ const script = fileURLToPath(new URL('../../.ci/run', import.meta.url))
 
 /**
  * Runs .ci/run, without a terminal or stdin, on an `npm` that prints `output` and ends with `code`, and does so with
- * `clients` when it is asked for these.
+ * `clients` when it is asked for these. An `npx` does so with `again`.
  */
 async function ci(
   t: Test,
   output: string,
   code: number,
   clients = { output: 'the registry of npm cannot be reached\n', code: 0 },
+  again = { output: 'nothing was to run again\n', code: 9 },
 ) {
-  const root = t.testdir({ '.ci': {}, bin: {}, output, clients: clients.output })
+  const root = t.testdir({ '.ci': {}, bin: {}, output, clients: clients.output, again: again.output })
   copyFileSync(script, join(root, '.ci/run'))
   const npm = `#!/bin/sh
 echo "$*; CI=$CI; reporter=$TAP_REPORTER; $(cat)" >> called
@@ -25,6 +26,8 @@ cat output
 exit ${code}
 `
   writeFileSync(join(root, 'bin/npm'), npm, { mode: 0o755 })
+  const npx = `#!/bin/sh\necho "again: $*" >> called\ncat again\nexit ${again.code}\n`
+  writeFileSync(join(root, 'bin/npx'), npx, { mode: 0o755 })
   const child = spawn(join(root, '.ci/run'), {
     cwd: '/',
     env: { PATH: `${join(root, 'bin')}:${process.env.PATH}` },
@@ -90,4 +93,34 @@ t.test('the clients are counted too, and their failure is one of CI', async (t) 
   const broken = await ci(t, sum, 0, { output: 'npm error\n', code: 1 })
   t.equal(broken.last, '12 passed, 1 failed')
   t.equal(broken.status, 1)
+})
+
+const failing = (files: string[], failures: number) =>
+  `${files.map((name) => ` FAIL  .test-build/test/${name}.test.js 1 failed of 9 2s\n`).join('')}# { total: 90, pass: 80, fail: ${failures} }\n`
+
+t.test('a test file that fails is run a second time, and only then makes the run red', async (t) => {
+  const noClients = { output: '', code: 0 }
+  const files = ['a', 'b/c']
+  const chance = { output: '# { total: 18, pass: 18 }\n', code: 0 }
+  const lucky = await ci(t, failing([...files, 'a'], 2), 1, noClients, chance)
+  t.equal(lucky.status, 0)
+  t.equal(lucky.last, '80 passed, 0 failed', 'what passed the second time is not counted as passed')
+  t.match(
+    lucky.called,
+    /again: tap run --jobs=1 \.test-build\/test\/a\.test\.js \.test-build\/test\/b\/c\.test\.js\n/,
+  )
+  t.match(lucky.said, ' FAIL  .test-build/test/a.test.js')
+  t.match(lucky.said, 'passed when run a second time, one after the other: .test-build/test/a.test.js')
+
+  const bug = { output: '# { total: 18, pass: 17, fail: 1 }\n', code: 1 }
+  const red = await ci(t, failing(files, 2), 1, noClients, bug)
+  t.equal(red.status, 1)
+  t.equal(red.last, '80 passed, 1 failed')
+})
+
+t.test('many files do not fail by chance: none of them is run again', async (t) => {
+  const { status, last, called } = await ci(t, failing(['a', 'b', 'c', 'd', 'e', 'f'], 6), 1)
+  t.equal(status, 1)
+  t.equal(last, '80 passed, 6 failed')
+  t.notMatch(called, 'again:')
 })

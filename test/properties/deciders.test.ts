@@ -58,7 +58,7 @@ t.test('every decider is given commands, and every event of theirs happens', asy
     }
   }
   const seen = new Set<string>()
-  for (const history of fc.sample(fc.oneof(histories, pullHistories), { ...SETTINGS, numRuns: 600 })) {
+  for (const history of fc.sample(fc.oneof(histories, pullHistories), { ...SETTINGS, numRuns: 1200 })) {
     for (const { type } of played(history).log) seen.add(type)
   }
   const withoutDecider = [
@@ -126,7 +126,7 @@ eachPull(
       if (type !== 'ReviewSubmitted' || data.verdict === 'comment') continue
       assert.ok(before.status === 'open' && data.reviewer.id !== before.poster.id)
     }
-    for (const kind of ['pending', 'request']) {
+    for (const kind of ['pending', 'request', 'team-request']) {
       once(
         after.reviews.filter((review) => review.kind === kind).map(({ reviewer }) => reviewer.id),
         kind,
@@ -134,7 +134,7 @@ eachPull(
     }
     const counting = after.reviews.filter(({ official, dismissed }) => official && !dismissed)
     once(
-      counting.filter(({ kind }) => kind !== 'request').map(({ reviewer }) => reviewer.id),
+      counting.filter(({ kind }) => !kind.endsWith('request')).map(({ reviewer }) => reviewer.id),
       'one verdict of each reviewer counts',
     )
   },
@@ -325,6 +325,7 @@ always('a user who is deleted owns nothing and is in no organization', ({ log })
   const bonds = new Map<string, number>()
   for (const { type, stream, data } of log) {
     if (type === 'RepositoryCreated') bonds.set(stream, data.owner.id)
+    if (type === 'RepositoryTransferred') bonds.set(stream, data.owner.id)
     if (type === 'RepositoryDeleted') bonds.delete(stream)
     if (type === 'MemberSet') bonds.set(`member ${data.user.id}`, data.user.id)
     if (type === 'MemberRemoved') bonds.delete(`member ${data.user.id}`)

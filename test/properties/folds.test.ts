@@ -215,8 +215,11 @@ always('a repository and a milestone count the documents of their issues', ({ lo
 always('the two documents of a pull request say the same', ({ log }) => {
   const issues = documentsOf(issueFold, log)
   for (const [id, pull] of documentsOf(pullFold, log)) {
-    const { isPull, assigneeIds, mergedAt, reviewerIds: _, ...common } = issues.get(id) ?? assert.fail()
+    const { isPull, assigneeIds, mergedAt, reviewerIds: _, ...same } = issues.get(id) ?? assert.fail()
+    const { requestedReviewerIds: asked, ...common } = same
     assert.deepEqual(partOf(pull, common), common)
+    const teams = (pull.requestedTeams ?? []).map((team) => team.id)
+    assert.deepEqual(new Set(asked), new Set([...pull.requestedReviewerIds, ...teams]))
     assert.deepEqual([isPull, mergedAt], [true, pull.merged?.at ?? null])
     assert.deepEqual(
       assigneeIds,
@@ -264,6 +267,7 @@ always('documents of repositories, labels and milestones say what their deciders
       permission,
     ])
     assert.deepEqual(Object.fromEntries(collaborators), state.collaborators)
+    assert.deepEqual(document.transfer ?? null, state.transfer)
   }
   const [labels, milestones] = [documentsOf(labelFold, log), documentsOf(milestoneFold, log)]
   for (const id of [1, 2, 3]) {

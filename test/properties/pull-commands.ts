@@ -66,6 +66,7 @@ function decideMerge(
     mayMerge: isWriter(by),
     allowedStyles: MERGE_STYLES.filter((allowed) => allowed !== 'squash'),
     protection: undefined,
+    standing: { approvers: [], teams: [] },
     checks,
     headTip: given.headTip ?? state.head.sha,
     baseTip: state.base.sha,

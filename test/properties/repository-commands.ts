@@ -11,6 +11,7 @@ import {
   decideDeleteMilestone,
   decideEditMilestone,
 } from '../../src/commands/milestones/milestone.ts'
+import * as ownership from '../../src/commands/repositories/ownership.ts'
 import { decideMovePin, decidePin, decideUnpin } from '../../src/commands/repositories/pins.ts'
 import * as repository from '../../src/commands/repositories/repository.ts'
 import { decideTopics } from '../../src/commands/repositories/topics.ts'
@@ -88,6 +89,8 @@ const protection = {
   blockAdminOverride: false,
 }
 
+const TRANSFERS = ['offer', 'give', 'accept', 'end', 'forget'] as const
+
 export const repositoryCommands = [
   command('create repository', record({ id: repoId, isPrivate: fc.boolean(), visibility }), (world, given) =>
     createRepository(world, given.id, given.isPrivate, given.visibility),
@@ -95,6 +98,7 @@ export const repositoryCommands = [
   onRepository(
     'edit repository',
     partial({
+      name: oneOf(['repo1', 'repo2', 'tool']),
       description: text,
       private: fc.boolean(),
       allow: partial({ merge: fc.boolean(), squash: fc.boolean() }),
@@ -121,6 +125,35 @@ export const repositoryCommands = [
   onRepository('owner visibility', visibility, repository.decideOwnerVisibility),
   onRepository('topics', fc.array(oneOf(['go', 'ci', 'web'])), (state, topics) =>
     decideTopics(state, () => topics),
+  ),
+  command(
+    'transfer',
+    record({ id: repoId, by, to: account, what: oneOf(TRANSFERS), visibility }),
+    (world, { id, by, to, what, visibility: ownerVisibility }) => {
+      const owner = { ...to, kind: 'user' as const }
+      const teamIds: number[] = []
+      // As in the request: a user who is gone gets nothing.
+      if (what !== 'forget' && world.users.now(to.id).status !== 'existing') return
+      const ownerIn = (state: repository.RepositoryState) => (state.status === 'active' ? state.owner.id : 0)
+      const offer = (state: repository.RepositoryState) =>
+        ownership.decideStartTransfer(state, ownerIn(state), { sender: by, recipient: owner, teamIds })
+      // What is accepted or ended was offered before.
+      if (what !== 'give') world.repositories.change(id, by, offer)
+      world.repositories.change(id, by, (state) => {
+        switch (what) {
+          case 'offer':
+            return []
+          case 'give':
+            return ownership.decideTransfer(state, ownerIn(state), { owner, ownerVisibility, teamIds })
+          case 'accept':
+            return ownership.decideAcceptTransfer(state, { owner, ownerVisibility })
+          case 'end':
+            return ownership.decideCancelTransfer(state, to.id)
+          case 'forget':
+            return ownership.decideForgetUser(state, to)
+        }
+      })
+    },
   ),
   onRepository(
     'collaborator',

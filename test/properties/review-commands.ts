@@ -39,6 +39,8 @@ const onReviews = <Given>(
     )
   })
 
+const teamRef = oneOf([101, 102]).map((id) => ({ id, name: `team${id}` }))
+
 const review = record({ body: text, commit: sha, lines: fc.array(text, { maxLength: 2 }) })
 const written = (
   reviewer: AccountRef,
@@ -65,6 +67,7 @@ export const reviewCommands = [
           official: isWriter(by),
           stale: review.commit !== state.head.sha,
           drafted: [],
+          teams: isWriter(by) ? [101] : [],
         }),
     ),
   ),
@@ -86,6 +89,10 @@ export const reviewCommands = [
       })),
     ),
   ),
+  onReviews('ask a team', teamRef, (state, _, team, reviewId) =>
+    decideRequestReviews(state, [], [{ team, reviewId, official: team.id === 101, members: [1, 2] }]),
+  ),
+  onReviews('ask a team no more', teamRef, (state, _, team) => decideRemoveRequests(state, [], [team])),
   onReviews('remove requests', fc.array(account, { maxLength: 2 }), (state, _, reviewers) =>
     decideRemoveRequests(state, reviewers),
   ),

@@ -1,6 +1,7 @@
 /** Random commands to what people do with what others have made. */
 import fc from 'fast-check'
 import { decideFollow, decideUnfollow } from '../../src/commands/follows/follow.ts'
+import { decideAddGpgKey, decideRemoveGpgKey, decideVerifyGpgKey } from '../../src/commands/keys/gpg-key.ts'
 import * as keys from '../../src/commands/keys/keys.ts'
 import { decideEndSubscription, decideSubscription } from '../../src/commands/notifications/subscription.ts'
 import { decideAddReaction, decideRemoveReaction } from '../../src/commands/reactions/reactions.ts'
@@ -51,6 +52,27 @@ export const socialCommands = [
             : keys.decideRemoveSshKey(state, id),
         )
       }
+    },
+  ),
+  command(
+    'gpg key',
+    record({
+      longId: oneOf(['A', 'B']),
+      by,
+      verified: fc.boolean(),
+      kind: oneOf(['add', 'verify', 'remove']),
+    }),
+    (world, { longId, by, verified, kind }) => {
+      const part = { longId, publicKey: '', madeAt: '', canSign: true, canEncrypt: false }
+      const key = { primary: part, subkeys: [], emails: ['a@example.org'], expiresAt: null, armored: '' }
+      const data = { ...key, keyId: nextId(world), user: by, verified }
+      const before = world.gpgKeys.now(longId)
+      const id = before.status === 'there' ? before.keyId : 0
+      const owner = { emails: ['a@example.org'], count: 0, token: '' }
+      world.gpgKeys.change(longId, by, (state) => {
+        if (kind === 'add') return decideAddGpgKey(state, data, owner)
+        return (kind === 'verify' ? decideVerifyGpgKey : decideRemoveGpgKey)(state, id)
+      })
     },
   ),
   command(

@@ -8,6 +8,7 @@ import type { Decider } from '../../src/commands/decider.ts'
 import type { Decision } from '../../src/commands/execute.ts'
 import { followDecider } from '../../src/commands/follows/follow.ts'
 import { issueDecider } from '../../src/commands/issues/issue.ts'
+import { gpgKeyDecider } from '../../src/commands/keys/gpg-key.ts'
 import { deployKeyDecider, sshKeyDecider } from '../../src/commands/keys/keys.ts'
 import { labelDecider } from '../../src/commands/labels/label.ts'
 import { lockDecider } from '../../src/commands/lfs/lock.ts'
@@ -159,6 +160,7 @@ export function emptyWorld() {
       (of: { repoId: number; userId: number }) => streams.followStream(of.repoId, of.userId),
       () => followDecider,
     ),
+    gpgKeys: aggregates(streams.gpgKeyStream, () => gpgKeyDecider),
     sshKeys: aggregates(streams.sshKeyStream, () => sshKeyDecider),
     deployKeys: aggregates(
       (of: { repoId: number; digest: string }) => streams.deployKeyStream(of.repoId, of.digest),

@@ -22,6 +22,8 @@ function rule(name: string, more: Partial<BranchProtection> = {}): BranchProtect
   }
 }
 
+const member = (id: number, ...teams: number[]) => ({ id, teams })
+
 t.test('the rule with exactly the name of the branch applies, at any place in the order', async (t) => {
   const rules = [rule('**'), rule('Main'), rule('main')]
   t.equal(protectionOf(rules, 'main')?.rule, 'main')
@@ -43,29 +45,34 @@ t.test('a rule without special characters ignores case, so that MAIN does not by
 })
 
 t.test('writers may push to unprotected branches, readers never', async (t) => {
-  t.ok(mayPush(undefined, { id: 1 }, 'write'))
-  t.ok(mayPush(undefined, { id: 1 }, 'admin'))
-  t.notOk(mayPush(undefined, { id: 1 }, 'read'))
-  t.notOk(mayPush(undefined, { id: 1 }, 'none'))
+  t.ok(mayPush(undefined, member(1), 'write'))
+  t.ok(mayPush(undefined, member(1), 'admin'))
+  t.notOk(mayPush(undefined, member(1), 'read'))
+  t.notOk(mayPush(undefined, member(1), 'none'))
 })
 
 t.test('a protected branch accepts pushes only if it allows them, from users it names', async (t) => {
-  t.notOk(mayPush(rule('main'), { id: 1 }, 'admin'))
-  t.notOk(mayPush(rule('main', { push: false, pushers: [1] }), { id: 1 }, 'write'))
-  t.ok(mayPush(rule('main', { push: true }), { id: 1 }, 'write'))
-  t.ok(mayPush(rule('main', { push: true, pushers: [1] }), { id: 1 }, 'write'))
-  t.notOk(mayPush(rule('main', { push: true, pushers: [1] }), { id: 2 }, 'admin'))
-  t.notOk(mayPush(rule('main', { push: true, pushers: [] }), { id: 1 }, 'write'))
-  t.notOk(mayPush(rule('main', { push: true, pushers: [1] }), { id: 1 }, 'read'), 'not a writer any more')
+  t.notOk(mayPush(rule('main'), member(1), 'admin'))
+  t.notOk(mayPush(rule('main', { push: false, pushers: [1] }), member(1), 'write'))
+  t.ok(mayPush(rule('main', { push: true }), member(1), 'write'))
+  t.ok(mayPush(rule('main', { push: true, pushers: [1] }), member(1), 'write'))
+  t.notOk(mayPush(rule('main', { push: true, pushers: [1] }), member(2), 'admin'))
+  t.notOk(mayPush(rule('main', { push: true, pushers: [] }), member(1), 'write'))
+  const ofTeam = rule('main', { push: true, pushers: [], pusherTeams: [7] })
+  t.ok(mayPush(ofTeam, member(1, 7), 'write'))
+  t.notOk(mayPush(ofTeam, member(1, 8), 'write'))
+  t.notOk(mayPush(ofTeam, member(1, 7), 'read'))
+  t.notOk(mayPush(rule('main', { push: true, pushers: [1] }), member(1), 'read'), 'not a writer any more')
 })
 
 t.test('writers may merge; if the rule names users, only those', async (t) => {
-  t.ok(mayMerge(undefined, 1, 'write'))
-  t.ok(mayMerge(rule('main'), 1, 'write'))
-  t.notOk(mayMerge(rule('main'), 1, 'read'))
-  t.ok(mayMerge(rule('main', { mergers: [1] }), 1, 'write'))
-  t.notOk(mayMerge(rule('main', { mergers: [1] }), 2, 'admin'))
-  t.notOk(mayMerge(rule('main', { mergers: [1] }), 1, 'read'), 'not a writer any more')
+  t.ok(mayMerge(undefined, member(1), 'write'))
+  t.ok(mayMerge(rule('main'), member(1), 'write'))
+  t.notOk(mayMerge(rule('main'), member(1), 'read'))
+  t.ok(mayMerge(rule('main', { mergers: [1] }), member(1), 'write'))
+  t.notOk(mayMerge(rule('main', { mergers: [1] }), member(2), 'admin'))
+  t.ok(mayMerge(rule('main', { mergers: [1], mergerTeams: [7] }), member(2, 7), 'write'))
+  t.notOk(mayMerge(rule('main', { mergers: [1] }), member(1), 'read'), 'not a writer any more')
 })
 
 t.test('checks', async (t) => {

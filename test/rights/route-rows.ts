@@ -65,6 +65,12 @@ async function teamOf({ owner, base, must, next }: Place, isIn: boolean) {
   return { path: { team } }
 }
 
+/** A repository that is offered to carol. */
+async function offered(path: { owner: string; repo: string }, must: Place['must']) {
+  await must('alice', 'POST', `/repos/${path.owner}/${path.repo}/transfer`, { new_owner: 'carol' })
+  return path
+}
+
 const index = ({ issue }: Place): Call => ({ path: { index: issue } })
 const pullIndex = ({ pull }: Place): Call => ({ path: { index: pull } })
 /** A review of the place's pull request. */
@@ -362,6 +368,19 @@ export const ROWS: Readonly<Record<string, Row>> = {
   [`POST ${REPO}/forks`]: row(
     '401 202 202 202 409 202 / 404 404 202 202 409 202 / 404 404 202 202 202 202',
     async ({ another, next }) => ({ path: await another(), body: { name: `fork-${next()}` } }),
+  ),
+  [`POST ${REPO}/transfer`]: row('admin 202', async ({ another, must, next }) => {
+    const new_owner = `new-owner-${next()}`
+    await must('alice', 'POST', '/orgs', { username: new_owner })
+    return { path: await another(), body: { new_owner } }
+  }),
+  [`POST ${REPO}/transfer/accept`]: row(
+    '401 403 202 403 403 403 / 404 404 202 403 403 403',
+    async ({ another, must }) => ({ path: await offered(await another(), must) }),
+  ),
+  [`POST ${REPO}/transfer/reject`]: row(
+    '401 403 200 403 200 200 / 404 404 200 403 200 200',
+    async ({ another, must }) => ({ path: await offered(await another(), must) }),
   ),
   [`PUT ${REPO}/topics`]: row('admin 204', ({ next }) => ({ body: { topics: [`t${next()}`] } })),
   [`PUT ${REPO}/topics/:topic`]: row('admin 204', ({ next }) => ({ path: { topic: `t${next()}` } })),

@@ -1,7 +1,8 @@
 /** The rows of what people do with what others have made: reactions, stars, watching. */
 import { generateKeyPairSync } from 'node:crypto'
+import { createMessage, generateKey, readPrivateKey, sign } from 'openpgp'
 import type { Row } from './route-rows.ts'
-import type { Call, Place } from './route-world.ts'
+import type { Call, Place, World } from './route-world.ts'
 
 const REPO = '/api/v1/repos/:owner/:repo'
 
@@ -62,6 +63,18 @@ const carolsKey = async (place: Place): Promise<Call> => ({
   path: { id: (await place.must<{ id: number }>('carol', 'POST', '/user/keys', keyOption(place))).id },
 })
 
+/** A key of OpenPGP that nobody has had, signed with by who has it. */
+async function newGpgKey({ send }: World, login: string) {
+  const key = await generateKey({ userIDs: [{ email: 'else@example.org' }], subkeys: [] })
+  const { text: token } = await send(login, 'GET', '/api/v1/user/gpg_key_token')
+  const signingKeys = await readPrivateKey({ armoredKey: key.privateKey })
+  const message = await createMessage({ text: token })
+  const signature = await sign({ message, signingKeys, detached: true })
+  return { armored_public_key: key.publicKey, armored_signature: signature }
+}
+const carolsGpgKey = async ({ must }: Place, world: World) =>
+  must<{ id: number }>('carol', 'POST', '/user/gpg_keys', await newGpgKey(world, 'carol'))
+
 export const SOCIAL_ROWS: Readonly<Record<string, Row>> = {
   ...reactions(`${REPO}/issues/:index/reactions`, ({ issue }) => ({ index: issue })),
   ...reactions(`${REPO}/issues/comments/:id/reactions`, ({ comment }) => ({ id: comment })),
@@ -99,6 +112,31 @@ export const SOCIAL_ROWS: Readonly<Record<string, Row>> = {
   'GET /api/v1/user/keys/:id': row('401 404 200 404 404 404', carolsKey),
   'DELETE /api/v1/user/keys/:id': row('401 404 204 404 404 404', carolsKey),
   'GET /api/v1/users/:username/keys': row('everybody 200', carol),
+  'POST /api/v1/admin/users/:username/keys': row('site-admin 201', (place) => ({
+    ...carol(),
+    body: keyOption(place),
+  })),
+  'DELETE /api/v1/admin/users/:username/keys/:id': row('site-admin 204', async (place) => ({
+    path: { username: 'carol', ...(await carolsKey(place)).path },
+  })),
+  'GET /api/v1/user/gpg_keys': row('signed-in 200'),
+  // The key is carol's, and so is the signature.
+  'POST /api/v1/user/gpg_keys': row('401 422 201 422 422 422', async (_, world) => ({
+    body: await newGpgKey(world, 'carol'),
+  })),
+  'GET /api/v1/user/gpg_keys/:id': row('401 404 200 404 404 404', async (place, world) => ({
+    path: { id: (await carolsGpgKey(place, world)).id },
+  })),
+  'DELETE /api/v1/user/gpg_keys/:id': row('401 404 204 404 404 404', async (place, world) => ({
+    path: { id: (await carolsGpgKey(place, world)).id },
+  })),
+  'GET /api/v1/users/:username/gpg_keys': row('everybody 200', carol),
+  'GET /api/v1/user/gpg_key_token': row('signed-in 200'),
+  'POST /api/v1/user/gpg_key_verify': row('401 404 201 404 404 404', async (place, world) => {
+    const option = await newGpgKey(world, 'carol')
+    const { key_id } = await place.must<{ key_id: string }>('carol', 'POST', '/user/gpg_keys', option)
+    return { body: { key_id, armored_signature: option.armored_signature } }
+  }),
   [`GET ${REPO}/keys`]: row('admin 200'),
   [`POST ${REPO}/keys`]: row('admin 201', (place) => ({ body: keyOption(place) })),
   [`GET ${REPO}/keys/:id`]: row('admin 200', deployKey),

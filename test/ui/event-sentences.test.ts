@@ -296,6 +296,17 @@ const cases: [TimelineEvent, string][] = [
     { type: 'ReviewRequestRemoved', data: { ...ofReview, reviewer: ann, restored: null } },
     'no longer asks ann for a review',
   ],
+  [
+    {
+      type: 'TeamReviewRequested',
+      data: { ...ofReview, team: { id: 5, name: 'core' }, official: true, members: [1] },
+    },
+    'asked the team core for a review',
+  ],
+  [
+    { type: 'TeamReviewRequestRemoved', data: { ...ofReview, team: { id: 5, name: 'core' } } },
+    'no longer asks the team core for a review',
+  ],
   [{ type: 'UsersMentioned', data: { ...own, commentId: null, users: [ann] } }, 'mentioned ann'],
   [
     { type: 'ReactionAdded', data: { ...own, commentId: null, user: ann, reaction: 'heart' } },

@@ -1,6 +1,7 @@
 /** `mergelog verify`: checks the log and the read models, and prints the first difference. */
 import { existsSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { Command } from 'commander'
 import { type Config, loadConfig } from '../../config.ts'
 import { LOG_START } from '../../events/event-store.ts'
@@ -41,8 +42,10 @@ async function openStores(config: Config) {
 const isEmpty = (file: string) => statSync(file).size === 0
 
 /** @throws the signal's reason when it is aborted */
-async function verify(signal: AbortSignal): Promise<VerifyReport> {
-  const { events, readStore, files, failure } = await openStores(loadConfig(process.env))
+async function verify(signal: AbortSignal, deep: boolean): Promise<VerifyReport> {
+  const config = loadConfig(process.env)
+  const { dataDir } = config
+  const { events, readStore, files, failure } = await openStores(config)
   const ended = new AbortController()
   try {
     const report = await withProgressBar((onProgress) =>
@@ -52,6 +55,8 @@ async function verify(signal: AbortSignal): Promise<VerifyReport> {
         ...(readStore && { readStore }),
         models: READ_MODELS,
         scratchDir: tmpdir(),
+        // Beside servers it may run where their files are not.
+        ...(existsSync(join(dataDir, 'git')) && { dataFiles: { dataDir, deep } }),
         files: fileChecks(files, AbortSignal.any([signal, ended.signal])),
         onProgress: ({ phase, done, total }) => onProgress({ step: STEPS[phase], done, total }),
         signal,
@@ -67,9 +72,9 @@ async function verify(signal: AbortSignal): Promise<VerifyReport> {
 }
 
 /** The report; also when the log can't be opened. */
-async function verifyReport(signal: AbortSignal): Promise<VerifyReport> {
+async function verifyReport(signal: AbortSignal, deep: boolean): Promise<VerifyReport> {
   try {
-    return await verify(signal)
+    return await verify(signal, deep)
   } catch (error) {
     const problem = asLogBroken(error)
     if (!(problem instanceof LogBroken)) throw error
@@ -111,7 +116,7 @@ async function abortedBySignals<T>(work: (signal: AbortSignal) => Promise<T>): P
 }
 
 /** The first difference in words; undefined when there is none. */
-function differenceIn({ log, views }: VerifyReport): string | undefined {
+function differenceIn({ log, views, files }: VerifyReport): string | undefined {
   if (log.difference !== undefined) {
     const { stream, revision, position, problem } = log.difference
     const where = [
@@ -136,18 +141,25 @@ function differenceIn({ log, views }: VerifyReport): string | undefined {
     const what = kind === 'different' ? `${field ?? 'it'} is ${stored}, not ${expected}` : `it is ${kind}`
     return `the log is sound, but document ${id} of read model ${collection} is wrong: ${what}. "mergelog rebuild --model ${collection}" repairs it`
   }
-  return views.failure
+  if (views.failure !== undefined) return views.failure
+  const problems = files?.problems ?? []
+  if (problems.length === 0) return undefined
+  const lines = problems.map(({ path, problem }) => `${path}: ${problem}`)
+  return `log and read models are sound, but ${lines.length === 1 ? 'a file is' : 'files are'} not as the log says; restore from a backup. ${lines.join('; ')}`
 }
 
-async function verifyCommand({ json }: { json?: true }): Promise<void> {
-  const report = await abortedBySignals(verifyReport)
-  const { log, views } = report
+async function verifyCommand({ json, deep = false }: { json?: true; deep?: boolean }): Promise<void> {
+  const report = await abortedBySignals((signal) => verifyReport(signal, deep))
+  const { log, views, files } = report
   if (json) console.log(JSON.stringify(report))
   else if (report.sound) {
     const unlinked = log.unlinked === 0 ? '' : `, ${log.unlinked} of them without a hash`
     console.log(`${styled('green', 'sound')}  ${log.events} events in ${log.streams} streams${unlinked}`)
     if (log.erased > 0) console.log(`       ${log.erased} ${log.erased === 1 ? 'text' : 'texts'} erased`)
     console.log(`       ${views.documents} documents of ${views.models.length} read models`)
+    if (files !== undefined && files.files > 0) {
+      console.log(`       ${files.files} attached and large files${deep ? ', the large ones read' : ''}`)
+    }
     for (const { stream, revision } of log.others ?? []) {
       console.log(
         `       ${printable(stream)}@${revision} was written by another application and is not read`,
@@ -168,6 +180,7 @@ export function addVerify(program: Command): void {
       'recompute every hash of the log, replay and compare every read model; exit code 1 on a difference',
     )
     .option('--json', 'print the report as JSON')
+    .option('--deep', 'read the large files (git LFS), and compare their hashes')
     .addHelpText('after', usage(['mergelog verify', 'mergelog verify --json | jq .log'], STORE_SETTINGS))
     .action(verifyCommand)
 }

@@ -49,14 +49,14 @@ export const branchProtectionRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       const { repository } = await onRepository(services, request, 'admin')
       const rule = ruleOf(request.body)
-      const named = await checkOptions(services, request.body)
+      const named = await checkOptions(services, repository, request.body)
       const settings = withOptions({ ...NEW_PROTECTION, rule }, request.body, named)
       const context = commandContext(request)
       const state = await repositories.change(services, context, repository.id, 'protect', (now) =>
         decideAddProtection(now, settings, context.at),
       )
       await settled(services, context, reply)
-      return reply.code(201).send(await protectionWire(services, ruleIn(state, rule)))
+      return reply.code(201).send(await protectionWire(services, repository, ruleIn(state, rule)))
     },
   )
 
@@ -75,14 +75,14 @@ export const branchProtectionRoutes: Routes = (services) => async (app) => {
       const rule = request.params['*']
       // A rule that does not exist gives 404, whatever the body says.
       protectionNamed(repository, rule)
-      const named = await checkOptions(services, request.body)
+      const named = await checkOptions(services, repository, request.body)
       const context = commandContext(request)
       const edit = (before: BranchProtection) => withOptions(before, request.body, named)
       const state = await repositories.change(services, context, repository.id, 'protect', (now) =>
         decideEditProtection(now, rule, edit, context.at),
       )
       await settled(services, context, reply)
-      return await protectionWire(services, ruleIn(state, rule))
+      return await protectionWire(services, repository, ruleIn(state, rule))
     },
   )
 

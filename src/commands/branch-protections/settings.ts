@@ -2,12 +2,14 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Static, type TObject, type TPartial, type TProperties, Type } from 'typebox'
 import type { ReviewRules } from '../../events/review-events.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { globProblem, isPattern } from '../../rights/glob.ts'
 import { NO_REVIEW_RULES, reviewRulesOf } from '../../rights/review-rules.ts'
 import type { Services } from '../../services.ts'
 import { NEUTRAL, ProtectionFields } from '../../wire/branch-protections.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
+import { teamsNamed } from '../../wire/team-paths.ts'
 import type { ProtectionSettings } from './protections.ts'
 
 /** Clients send null for a field that they do not set. Nulls are dropped before a body is checked. */
@@ -95,47 +97,65 @@ function requireContexts(contexts: readonly string[]): void {
   }
 }
 
-/** Ids of the users that the options name. */
-interface NamedUsers {
-  pushers: number[] | undefined
-  mergers: number[] | undefined
-  approvers: number[] | undefined
+/** The ids of the users and teams that one whitelist names; undefined: it is not given. */
+interface Named {
+  users: number[] | undefined
+  teams: number[] | undefined
+}
+
+/** What the whitelists of the options name. */
+interface NamedIn {
+  push: Named
+  merge: Named
+  approvals: Named
 }
 
 /**
- * The ids on a whitelist: null without a whitelist, empty when it is enabled and names no users. Names without an
- * enabled whitelist would have no effect, so they are refused.
+ * The ids on a whitelist: of users null without a whitelist, and empty when it is enabled and names nobody. Names without
+ * an enabled whitelist would have no effect, so they are refused.
  */
 function whitelistOf(
-  before: number[] | null,
-  field: string,
+  before: { users: number[] | null; teams: number[] | undefined },
+  field: keyof NamedIn,
   enable: boolean | undefined,
-  named: number[] | undefined,
-): number[] | null {
-  if (enable ?? before !== null) return named ?? before ?? []
-  if (named !== undefined && named.length > 0) {
-    throw unprocessable(`${field}_whitelist_usernames: needs enable_${field}_whitelist`)
+  named: Named,
+): { users: number[] | null; teams: number[] } {
+  if (enable ?? before.users !== null) {
+    return { users: named.users ?? before.users ?? [], teams: named.teams ?? before.teams ?? [] }
   }
-  return null
+  for (const [given, name] of [
+    [named.users, FIELDS[field].users],
+    [named.teams, FIELDS[field].teams],
+  ] as const) {
+    if (given !== undefined && given.length > 0)
+      throw unprocessable(`${name}: needs enable_${field}_whitelist`)
+  }
+  return { users: null, teams: [] }
 }
 
+/** The names of the fields of each whitelist. */
+const FIELDS = {
+  push: { users: 'push_whitelist_usernames', teams: 'push_whitelist_teams' },
+  merge: { users: 'merge_whitelist_usernames', teams: 'merge_whitelist_teams' },
+  approvals: { users: 'approvals_whitelist_username', teams: 'approvals_whitelist_teams' },
+} as const satisfies Record<keyof NamedIn, Record<keyof Named, keyof Options>>
+
 /** The demands on reviews after the options change them; undefined when there is none. @throws Refused (unprocessable) */
-function withReviewOptions(
-  before: ReviewRules,
-  options: Options,
-  named: number[] | undefined,
-): ReviewRules | undefined {
+function withReviewOptions(before: ReviewRules, options: Options, named: Named): ReviewRules | undefined {
   const required = options.required_approvals ?? before.required
   if (required < 0 || required > MAX_APPROVALS) {
     throw unprocessable(`required_approvals: must be from 0 to ${MAX_APPROVALS}`)
   }
-  const enabled = options.enable_approvals_whitelist ?? before.approvers !== null
-  if (!enabled && named !== undefined && named.length > 0) {
-    throw unprocessable('approvals_whitelist_username: needs enable_approvals_whitelist')
-  }
+  const approvers = whitelistOf(
+    { users: before.approvers, teams: before.approverTeams },
+    'approvals',
+    options.enable_approvals_whitelist,
+    named,
+  )
   const rules = {
     required,
-    approvers: enabled ? (named ?? before.approvers ?? []) : null,
+    approvers: approvers.users,
+    ...(approvers.teams.length > 0 && { approverTeams: approvers.teams }),
     blockOnRejected: options.block_on_rejected_reviews ?? before.blockOnRejected,
     blockOnRequests: options.block_on_official_review_requests ?? before.blockOnRequests,
     dismissStale: options.dismiss_stale_approvals ?? before.dismissStale,
@@ -148,17 +168,24 @@ function withReviewOptions(
 export function withOptions(
   before: ProtectionSettings,
   options: Options,
-  named: NamedUsers,
+  named: NamedIn,
 ): ProtectionSettings {
   const push = options.enable_push ?? before.push
-  const reviews = withReviewOptions(reviewRulesOf(before), options, named.approvers)
+  const reviews = withReviewOptions(reviewRulesOf(before), options, named.approvals)
+  // Without pushes there is no whitelist of those who push.
+  const isListed = push && options.enable_push_whitelist
+  const pushing = { users: before.pushers, teams: before.pusherTeams }
+  const pushers = whitelistOf(pushing, 'push', isListed, named.push)
+  const merging = { users: before.mergers, teams: before.mergerTeams }
+  const mergers = whitelistOf(merging, 'merge', options.enable_merge_whitelist, named.merge)
   return {
     rule: before.rule,
     priority: options.priority ?? before.priority,
     push,
-    // Without pushes there is no whitelist of those who push.
-    pushers: whitelistOf(before.pushers, 'push', push && options.enable_push_whitelist, named.pushers),
-    mergers: whitelistOf(before.mergers, 'merge', options.enable_merge_whitelist, named.mergers),
+    pushers: pushers.users,
+    ...(pushers.teams.length > 0 && { pusherTeams: pushers.teams }),
+    mergers: mergers.users,
+    ...(mergers.teams.length > 0 && { mergerTeams: mergers.teams }),
     statusCheck: options.enable_status_check ?? before.statusCheck,
     contexts: [...new Set(options.status_check_contexts ?? before.contexts)],
     requireSigned: options.require_signed_commits ?? before.requireSigned,
@@ -188,17 +215,37 @@ export async function userIdsNamed(
   })
 }
 
-/** Checks the options that do not depend on other settings. Resolves to the users that they name. */
-export async function checkOptions(services: Services, options: Options): Promise<NamedUsers> {
+/**
+ * The ids of the teams that a field names, in the organization that owns the repository.
+ * @throws Refused (unprocessable) when there are too many, no such team, or no organization
+ */
+export async function teamIdsNamed(
+  services: Services,
+  repository: RepositoryDocument,
+  field: string,
+  names: readonly string[] | undefined,
+): Promise<number[] | undefined> {
+  if (names === undefined) return undefined
+  if (names.length > MAX_NAMES) throw unprocessable(`${field}: has more than ${MAX_NAMES} teams`)
+  const { teams, unknown } = await teamsNamed(services, repository, field, names)
+  if (unknown !== undefined) throw unprocessable(`${field}: team "${unknown}" does not exist`)
+  return teams.map((team) => (team.kind === 'owners' ? repository.ownerId : team.team.id))
+}
+
+/** Checks the options that do not depend on other settings. Resolves to the users and teams that they name. */
+export async function checkOptions(
+  services: Services,
+  repository: RepositoryDocument,
+  options: Options,
+): Promise<NamedIn> {
   requireEnforced(options)
   requireContexts(options.status_check_contexts ?? [])
-  return {
-    pushers: await userIdsNamed(services, 'push_whitelist_usernames', options.push_whitelist_usernames),
-    mergers: await userIdsNamed(services, 'merge_whitelist_usernames', options.merge_whitelist_usernames),
-    approvers: await userIdsNamed(
-      services,
-      'approvals_whitelist_username',
-      options.approvals_whitelist_username,
-    ),
+  const namedIn = async (whitelist: keyof NamedIn): Promise<Named> => {
+    const { users, teams } = FIELDS[whitelist]
+    return {
+      users: await userIdsNamed(services, users, options[users]),
+      teams: await teamIdsNamed(services, repository, teams, options[teams]),
+    }
   }
+  return { push: await namedIn('push'), merge: await namedIn('merge'), approvals: await namedIn('approvals') }
 }

@@ -9,6 +9,7 @@ import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
+import { memberOf } from '../../rights/team-membership.ts'
 import { gitDirOf } from '../../services.ts'
 import { BranchWire, branchWire } from '../../wire/branches.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
@@ -39,7 +40,7 @@ export const createBranchRoutes: Routes = (services) => async (app) => {
       const problem = branchNameProblem(name)
       if (problem !== undefined) throw new Refused(refuse.unprocessable(`new_branch_name: ${problem}`))
       const protection = protectionOf(repository.protections, name)
-      if (!mayPush(protection, requester, access)) {
+      if (!mayPush(protection, memberOf(repository, requester), access)) {
         throw new Refused(refuse.forbidden('the branch is protected: you may not push to it'))
       }
       const to = await commitOf(services, repository, ref || older || repository.defaultBranch)

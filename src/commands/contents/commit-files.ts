@@ -16,6 +16,7 @@ import { archivedRefusal } from '../../rights/archived.ts'
 import { requesterNow } from '../../rights/auth.ts'
 import { documentsNow } from '../../rights/documents-now.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
+import { memberOf } from '../../rights/team-membership.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { signatureOf } from '../accounts/signature.ts'
 import { type CommandContext, doneBefore } from '../execute.ts'
@@ -112,7 +113,11 @@ export async function requireMayCommit(
   if (repository.archived) throw new Refused(archivedRefusal)
   const protection = protectionOf(repository.protections, branch)
   if (
-    !mayPush(protection, requester, await accessToBranch(services, repository, requester, access, branch))
+    !mayPush(
+      protection,
+      memberOf(repository, requester),
+      await accessToBranch(services, repository, requester, access, branch),
+    )
   ) {
     const reason = protection === undefined ? '' : 'the branch is protected: '
     throw new Refused(refuse.forbidden(`${reason}you may not push to it`))

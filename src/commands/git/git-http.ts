@@ -22,6 +22,7 @@ import type { RepositoryAccess } from '../../rights/repository-access.ts'
 import { clientOf, signedIn } from '../../rights/requester.ts'
 import type { Routes } from '../../rights/routes.ts'
 import { mayControlTag } from '../../rights/tag-protection-rules.ts'
+import { memberOf } from '../../rights/team-membership.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { pushableRefs } from '../pull-requests/maintainer-edits.ts'
 import { recordAndMoveHeads } from '../pull-requests/move-heads.ts'
@@ -106,7 +107,7 @@ function checkChange(
     problems.set(ref, 'the default branch cannot be deleted')
   } else if (protection !== undefined && to === null) {
     problems.set(ref, 'a protected branch cannot be deleted')
-  } else if (protection !== undefined && !mayPush(protection, requester, access)) {
+  } else if (protection !== undefined && !mayPush(protection, memberOf(repository, requester), access)) {
     problems.set(ref, 'the branch is protected: you may not push to it')
   } else if (protection !== undefined) {
     forwardOnly.push(ref)

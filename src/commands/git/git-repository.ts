@@ -4,7 +4,12 @@ import { Refused, refuse } from '../../refusal.ts'
 import { atLeast } from '../../rights/access.ts'
 import { archivedRefusal } from '../../rights/archived.ts'
 import { requireScope } from '../../rights/auth.ts'
-import { type RepositoryAccess, type RepositoryPath, repositoryFor } from '../../rights/repository-access.ts'
+import {
+  type RepositoryAccess,
+  type RepositoryPath,
+  repositoryAt,
+  repositoryFor,
+} from '../../rights/repository-access.ts'
 import type { Services } from '../../services.ts'
 import { mayPushAnyBranch } from '../pull-requests/maintainer-edits.ts'
 
@@ -22,7 +27,7 @@ export async function gitRepository(
   requireScope(request, ['repository'], needed)
   try {
     const path = { owner, repo: repo.replace(/\.git$/, '') }
-    const found = await repositoryFor(services, request.requester, path, 'read')
+    const found = await repositoryAt(services, request.requester, path, 'read')
     const { repository, access } = found
     if (needed === 'write' && repository.archived && request.requester !== null) {
       throw new Refused(refuse.forbidden(archivedRefusal.message))

@@ -101,8 +101,10 @@ async function maintainNow(
     dueAt: kind === 'measure' ? (before?.dueAt ?? 0) : dueAfter(done, before?.dueAt ?? 0, hasCruft),
   }
   // It may have been deleted meanwhile. If that is not known here yet, its event will remove the record.
-  if ((await views.repositories.get(`${repoId}`)) === undefined) return undefined
-  await diskUsage.put(usage)
+  const now = await views.repositories.get(`${repoId}`)
+  if (now === undefined) return undefined
+  // Its owner may have changed meanwhile, too.
+  await diskUsage.put({ ...usage, ownerId: now.ownerId })
   return { kind: done, usage }
 }
 

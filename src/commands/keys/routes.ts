@@ -1,6 +1,5 @@
 /** Adds and removes public keys: `/user/keys`, `/repos/{owner}/{repo}/keys`. They are facts: there is no SSH server. */
-import { type Static, Type } from 'typebox'
-import { Refused, refuse } from '../../refusal.ts'
+import { Type } from 'typebox'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
@@ -13,25 +12,12 @@ import {
   sshKeyFor,
 } from '../../wire/keys.ts'
 import { RepositoryParams, repositoryPage } from '../../wire/repositories.ts'
-import { textProblem } from '../accounts/names.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { addDeployKey, addSshKey, removeDeployKey, removeSshKey } from './change.ts'
-
-const CreateKeyOption = Type.Object({
-  title: Type.String({ minLength: 1, maxLength: 255 }),
-  key: Type.String({ minLength: 1, maxLength: 16_384 }),
-  read_only: Type.Optional(Type.Boolean()),
-})
+import { CreateKeyOption, wantedKey } from './key-option.ts'
 
 const KeyParams = Type.Object({ id: Type.String() })
 const DeployKeyParams = Type.Object({ ...RepositoryParams.properties, ...KeyParams.properties })
-
-/** @throws Refused (unprocessable) for a title with control characters */
-function wanted({ title, key, read_only: readOnly = false }: Static<typeof CreateKeyOption>) {
-  const problem = title.trim() === '' ? 'must not be empty' : textProblem(title)
-  if (problem !== undefined) throw new Refused(refuse.unprocessable(`title: ${problem}`))
-  return { title, key, readOnly }
-}
 
 export const keyRoutes: Routes = (services) => async (app) => {
   app.post(
@@ -41,7 +27,7 @@ export const keyRoutes: Routes = (services) => async (app) => {
       const owner = signedIn(request)
       const { id, login } = owner
       const context = commandContext(request)
-      const key = await addSshKey(services, context, { id, login }, wanted(request.body))
+      const key = await addSshKey(services, context, { id, login }, wantedKey(request.body))
       await settled(services, context, reply)
       return reply.code(201).send(publicKeyWire(key, owner, services.publicUrl()))
     },
@@ -69,7 +55,7 @@ export const keyRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       const { repository, access } = await onRepository(services, request, 'admin')
       const context = commandContext(request)
-      const key = await addDeployKey(services, context, repository.id, wanted(request.body))
+      const key = await addDeployKey(services, context, repository.id, wantedKey(request.body))
       await settled(services, context, reply)
       const page = await repositoryPage(services, repository, access, request.requester)
       return reply.code(201).send(deployKeyWire(key, { ...page, parent: null }))

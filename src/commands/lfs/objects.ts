@@ -32,6 +32,7 @@ import {
   type LfsObjectWire,
   LfsParams,
 } from '../../wire/lfs.ts'
+import { type FoundObject, lfsObjectsFor } from '../../wire/lfs-objects.ts'
 import { drainRequest } from '../attachments/upload.ts'
 import { gitRepository } from '../git/git-repository.ts'
 import { mayPushAnyBranch } from '../pull-requests/maintainer-edits.ts'
@@ -103,15 +104,11 @@ export const lfsObjectRoutes: Routes = (services) => {
     })
   }
 
-  async function downloads(
-    repoId: number,
+  function downloads(
+    documents: ReadonlyMap<string, FoundObject>,
     objects: readonly LfsObject[],
     base: string,
-  ): Promise<LfsObjectWire[]> {
-    const documents = await known(
-      repoId,
-      objects.filter(({ oid }) => isOid(oid)).map(({ oid }) => oid),
-    )
+  ): LfsObjectWire[] {
     return objects.map(({ oid, size }) => {
       const found = documents.get(oid)
       if (!isOid(oid)) return { oid, size, error: { code: 422, message: problemOf({ oid, size }) ?? '' } }
@@ -179,9 +176,10 @@ export const lfsObjectRoutes: Routes = (services) => {
   ) {
     const { repository } = await gitRepository(services, request, request.params, 'read')
     const { oid } = request.params
-    if (!isOid(oid) || !(await known(repository.id, [oid])).has(oid)) throw noSuchObject()
+    const object = (await lfsObjectsFor(services, request, reply, repository.id, [oid])).get(oid)
+    if (object === undefined) throw noSuchObject()
     const { statusCode, headers, stream } = await send(request.raw, `/${lfsPath(oid)}`, {
-      root: gitDirOf(services, repository.id),
+      root: gitDirOf(services, object.repoId),
       index: false,
       cacheControl: false,
       contentType: false,
@@ -266,7 +264,11 @@ export const lfsObjectRoutes: Routes = (services) => {
         const { ownerLogin, name, id } = repository
         const path = [ownerLogin, name].map(encodeURIComponent).join('/')
         const base = `${services.publicUrl()}/${path}.git/info/lfs`
-        const wires = await (operation === 'upload' ? uploads : downloads)(id, objects, base)
+        const oids = objects.map(({ oid }) => oid)
+        const wires =
+          operation === 'upload'
+            ? await uploads(id, objects, base)
+            : downloads(await lfsObjectsFor(services, request, reply, id, oids), objects, base)
         return reply.type(LFS_JSON).send({ transfer: 'basic', objects: wires, hash_algo: 'sha256' })
       },
     )

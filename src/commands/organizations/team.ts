@@ -144,3 +144,30 @@ export function decideTeamRepository(
   const data = { ...refsOf(found, id), repoId }
   return [isIn ? { type: 'TeamRepositoryAdded', data } : { type: 'TeamRepositoryRemoved', data }]
 }
+
+/** Takes a repository that has another owner now out of all teams. */
+export function decideLoseRepository(state: OrganizationState, repoId: number): Decision<TeamEvent> {
+  if (state.status === 'missing') return []
+  const { organization, teams } = state
+  return [...teams].flatMap(([id, { settings, repositories }]): TeamEvent[] => {
+    if (!repositories.has(repoId)) return []
+    const team = { id, name: settings.name }
+    return [{ type: 'TeamRepositoryRemoved', data: { organization, team, repoId } }]
+  })
+}
+
+/** Gives a repository that the organization has got to those of these teams that there still are. */
+export function decideGainRepository(
+  state: OrganizationState,
+  repoId: number,
+  teamIds: readonly number[],
+): Decision<TeamEvent> {
+  if (state.status === 'missing') return []
+  const { organization, teams } = state
+  return [...new Set(teamIds)].flatMap((id): TeamEvent[] => {
+    const team = teams.get(id)
+    if (team === undefined || team.repositories.has(repoId)) return []
+    const data = { organization, team: { id, name: team.settings.name }, repoId }
+    return [{ type: 'TeamRepositoryAdded', data }]
+  })
+}

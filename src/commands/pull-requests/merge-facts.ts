@@ -7,7 +7,8 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { accessTo } from '../../rights/access.ts'
 import { checksOutcome, mayMerge, protectionOf } from '../../rights/protection-rules.ts'
-import { reviewProblem, reviewRulesOf } from '../../rights/review-rules.ts'
+import { isApprover, type ReviewStanding, reviewProblem, reviewRulesOf } from '../../rights/review-rules.ts'
+import { memberOf } from '../../rights/team-membership.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { checks } from '../aggregates.ts'
 import { openDependencies } from '../issues/status-change.ts'
@@ -29,19 +30,23 @@ export async function mergeFacts(
   const dir = gitDirOf(services, repository.id)
   const { head, base } = pull
   const protection = protectionOf(repository.protections, base.branch)
-  const [tips, dependencies, outcome] = await Promise.all([
+  const [tips, dependencies, outcome, standing] = await Promise.all([
     gitTips(services, pull),
     openDependencies(services, pull.dependencies),
     checksOf(services, repository, pull),
+    reviewStanding(services, repository, pull),
   ])
   const { baseTip } = tips
   // Ask git only when a protection needs the answer: it takes as long as the merge itself.
   const asks = protection?.blockOutdated || protection?.requireSigned
   const includesBase = !asks || (baseTip !== null && (await isAncestor(dir, baseTip, head.sha)))
   return {
-    mayMerge: !repository.archived && mayMerge(protection, merger.id, accessTo(repository, merger)),
+    mayMerge:
+      !repository.archived &&
+      mayMerge(protection, memberOf(repository, merger), accessTo(repository, merger)),
     allowedStyles: repository.mergeStyles,
     protection,
+    standing,
     checks: outcome,
     ...tips,
     outdated: !includesBase,
@@ -81,10 +86,33 @@ export async function checksOf(services: Services, repository: RepositoryDocumen
   return checksOutcome({ contexts }, posted)
 }
 
+/** Whose reviews count now, by the teams of now. */
+async function reviewStanding(
+  { views }: Services,
+  repository: RepositoryDocument,
+  { base, reviews }: ActivePull,
+): Promise<ReviewStanding> {
+  const rules = reviewRulesOf(protectionOf(repository.protections, base.branch))
+  const idsOf = (wanted: string) => [
+    ...new Set(reviews.flatMap(({ kind, reviewer }) => (kind === wanted ? [`${reviewer.id}`] : []))),
+  ]
+  const approving = rules.approvers === null ? [] : await views.accounts.getMany(idsOf('approved'))
+  const asked = rules.blockOnRequests ? idsOf('team-request') : []
+  const teams = asked.length === 0 ? [] : await views.teams.getMany(asked)
+  return {
+    approvers: approving
+      .filter((account) => isApprover(rules, memberOf(repository, account)))
+      .map(({ id }) => id),
+    // The Owners have the id of the organization, and are always there.
+    teams: [repository.ownerId, ...teams.map(({ id }) => id)],
+  }
+}
+
 /** Whether a scheduled merge still waits: for the checks of the head, or for what the base branch demands of reviews. */
 export async function isWaiting(services: Services, repository: RepositoryDocument, pull: ActivePull) {
   const rules = reviewRulesOf(protectionOf(repository.protections, pull.base.branch))
-  if (reviewProblem(rules, pull.reviews) !== undefined) return true
+  const standing = await reviewStanding(services, repository, pull)
+  if (reviewProblem(rules, pull.reviews, standing) !== undefined) return true
   return (await checksOf(services, repository, pull)) !== 'success'
 }
 

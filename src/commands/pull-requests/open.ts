@@ -51,6 +51,8 @@ interface Opening extends Pick<Opened, 'title' | 'body' | 'labels' | 'milestone'
   headRepository: RepositoryDocument
   headBranch: string
   baseBranch: string
+  /** Whether writers of the base may push to the head branch. */
+  maintainerEdit: boolean
 }
 
 /**
@@ -77,9 +79,16 @@ async function headOf(
   return { headRepository: fork, headBranch: branch }
 }
 
+/** The default of the base repository, for a poster who may give it: as in edit rule 7. */
+function invites(base: RepositoryDocument, head: RepositoryDocument, poster: AccountDocument): boolean {
+  return (
+    base.defaultMaintainerEdit === true && head.id !== base.id && atLeast(accessTo(head, poster), 'write')
+  )
+}
+
 async function openPull(services: Services, context: CommandContext, opening: Opening): Promise<number> {
   const { events } = services
-  const { repository, headRepository, headBranch, baseBranch, ...discussion } = opening
+  const { repository, headRepository, headBranch, baseBranch, maintainerEdit, ...discussion } = opening
   const { actor } = context
   if (actor === null) throw new Refused(refuse.unauthenticated('sign in first'))
   const repoId = repository.id
@@ -113,19 +122,9 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   const ref = `refs/pull/${index}/head`
   // A retried request may find the ref of its first attempt, with another head.
   await updateRef(dir, ref, { from: context.retry ? await resolveRef(dir, ref) : null, to: headSha })
+  const opened = { ...discussion, repoId, index, id, poster: actor, head, base, mergeBase: ancestor, diff }
   await pulls.change(services, context, { repoId, index }, 'open', (state) =>
-    decideOpen(state, {
-      ...discussion,
-      repoId,
-      index,
-      id,
-      poster: actor,
-      head,
-      base,
-      mergeBase: ancestor,
-      diff,
-      mergeable: merge.kind === 'clean',
-    }),
+    decideOpen(state, { ...opened, mergeable: merge.kind === 'clean' }, maintainerEdit),
   )
   return index
 }
@@ -158,6 +157,7 @@ export const openPullRoutes: Routes = (services) => async (app) => {
         headRepository,
         headBranch,
         baseBranch: body.base,
+        maintainerEdit: invites(repository, headRepository, requester),
         title,
         body: body.body ?? '',
         labels: await labelRefs(services, repository, body.labels ?? []),

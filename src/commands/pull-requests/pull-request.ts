@@ -103,12 +103,17 @@ export function sameApartFromCommitFacts(a: PullState, b: PullState): boolean {
 
 const gone = refuse.notFound('pull request not found')
 
+/** Opens it. `maintainerEdit`: whether writers of the base may push to the head branch from the start. */
 export function decideOpen(
   state: PullState,
   opened: Extract<PullRequestEvent, { type: 'PullRequestOpened' }>['data'],
+  maintainerEdit = false,
 ): Decision<PullRequestEvent> {
   if (state.status !== 'none') return refuse.conflict('the pull request exists already')
-  return [{ type: 'PullRequestOpened', data: opened }]
+  const events: PullRequestEvent[] = [{ type: 'PullRequestOpened', data: opened }]
+  const { repoId, index } = opened
+  if (maintainerEdit) events.push({ type: 'MaintainerEditChanged', data: { repoId, index, allowed: true } })
+  return events
 }
 
 /**

@@ -17,6 +17,7 @@ import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { emptyAnswer, type Routes, route } from '../../rights/routes.ts'
+import { memberOf } from '../../rights/team-membership.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { PullParams, pullFor } from '../../wire/pulls.ts'
 import { signatureOf } from '../accounts/signature.ts'
@@ -54,7 +55,7 @@ async function requireUpdateRight(services: Services, pull: ActivePull, update: 
   const repositories = { base: repository, head: headRepository }
   const invited = await invitesToPush(services, pull, repositories, updater)
   const access = invited ? 'write' : accessTo(headRepository, updater)
-  if (!mayPush(protection, updater, access)) {
+  if (!mayPush(protection, memberOf(headRepository, updater), access)) {
     throw new Refused(refuse.forbidden('you may not push to the head branch'))
   }
   if (protection?.requireSigned && services.config.signingKey === undefined) {

@@ -34,6 +34,12 @@ import { decideCreateRelease, decideDeleteRelease, decideEditRelease, releaseDec
 
 const short = { maxLength: 255 }
 
+/** What some clients send, and what nothing here would honour. */
+const notHere = {
+  hide_archive_links: GivenOrNull(Type.Boolean({ description: 'only false' })),
+  external_url: GivenOrNull(Type.String({ ...short, description: 'only empty' })),
+}
+
 /** Null and an empty text are the same as absent: Go clients send them for a field that does not change. */
 const EditReleaseOption = (services: Services) =>
   Type.Object({
@@ -43,6 +49,7 @@ const EditReleaseOption = (services: Services) =>
     body: GivenOrNull(TextOf(services)),
     draft: GivenOrNull(Type.Boolean()),
     prerelease: GivenOrNull(Type.Boolean()),
+    ...notHere,
   })
 
 const CreateReleaseOption = (services: Services) =>
@@ -53,6 +60,12 @@ const CreateReleaseOption = (services: Services) =>
   })
 
 function changesOf(body: Static<ReturnType<typeof EditReleaseOption>>): Partial<ReleaseSettings> {
+  if (body.hide_archive_links) {
+    throw new Refused(refuse.unprocessable('hide_archive_links: the links to archives are always shown'))
+  }
+  if (body.external_url) {
+    throw new Refused(refuse.unprocessable('external_url: a release has only files of its own'))
+  }
   const changes: Partial<ReleaseSettings> = {}
   if (body.tag_name) changes.tag = body.tag_name
   if (body.target_commitish) changes.target = body.target_commitish

@@ -9,7 +9,7 @@ import { createRepository } from '../../git/repository.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { type RepositoryDocument, repositoryFold } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { accessTo } from '../../rights/access.ts'
+import { accessTo, mayCreateIn } from '../../rights/access.ts'
 import { signedIn, siteAdmin } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
@@ -65,11 +65,7 @@ export async function organizationToCreateIn(
 ): Promise<AccountDocument> {
   const requester = signedIn(request)
   const organization = await organizationFor(services, request, login)
-  const permission = requester.memberships[`${organization.id}`]
-  const isInTeam = Object.values(requester.teams).some(
-    (team) => team.organizationId === organization.id && team.canCreateRepositories,
-  )
-  if (!requester.siteAdmin && permission !== 'write' && permission !== 'admin' && !isInTeam) {
+  if (!mayCreateIn(organization.id, requester)) {
     throw new Refused(refuse.forbidden('only members who may write create repositories of an organization'))
   }
   return organization

@@ -1,23 +1,22 @@
 /** Changes a repository: `PATCH /repos/{owner}/{repo}`. */
 import { type Static, Type } from 'typebox'
 import { MERGE_STYLES, type MergeStyle } from '../../events/domain-events.ts'
-import { claimKeys, repositoryStream } from '../../events/streams.ts'
 import { setDefaultBranch } from '../../git/repository.ts'
 import { branchId } from '../../projections/branches.ts'
 import { notFoundIn } from '../../projections/view.ts'
-import { isRefusal, Refused, refuse } from '../../refusal.ts'
+import { Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf } from '../../services.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
-import { repositories } from '../aggregates.ts'
-import { releaseClaim } from '../claims.ts'
+import { contended } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
-import { claimRepositoryName } from './create.ts'
+import { moveRepository } from './move.ts'
 import { mayPublishFork } from './publish-fork.ts'
 import { decideEdit, type RepositoryEdit } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
+import { UNSUPPORTED_SWITCHES, unsupportedSwitches } from './unsupported-switches.ts'
 
 export const EditRepoOption = Type.Object({
   name: Type.Optional(Type.String()),
@@ -34,8 +33,10 @@ export const EditRepoOption = Type.Object({
   default_merge_style: Type.Optional(Type.String()),
   allow_rebase_update: Type.Optional(Type.Boolean()),
   default_delete_branch_after_merge: Type.Optional(Type.Boolean()),
+  default_allow_maintainer_edit: Type.Optional(Type.Boolean()),
   archived: Type.Optional(Type.Boolean()),
   template: Type.Optional(Type.Boolean()),
+  ...UNSUPPORTED_SWITCHES,
 })
 
 /** The field on the wire that allows each merge style. */
@@ -50,6 +51,8 @@ const STYLE_FIELDS = {
 
 /** The changes in a request. @throws Refused (unprocessable) */
 function editOf(body: Static<typeof EditRepoOption>): RepositoryEdit {
+  const problems = unsupportedSwitches(body)
+  if (problems.length > 0) throw new Refused(refuse.unprocessable(problems.join('; '), problems))
   const edit: RepositoryEdit = {}
   if (body.name !== undefined) edit.name = requireRepositoryName(body.name)
   if (body.description !== undefined) edit.description = body.description
@@ -61,6 +64,9 @@ function editOf(body: Static<typeof EditRepoOption>): RepositoryEdit {
   if (body.allow_rebase_update !== undefined) edit.allowRebaseUpdate = body.allow_rebase_update
   if (body.default_delete_branch_after_merge !== undefined) {
     edit.deleteBranchAfterMerge = body.default_delete_branch_after_merge
+  }
+  if (body.default_allow_maintainer_edit !== undefined) {
+    edit.defaultMaintainerEdit = body.default_allow_maintainer_edit
   }
   if (body.default_merge_style !== undefined) {
     const style = MERGE_STYLES.find((known) => known === body.default_merge_style)
@@ -79,7 +85,7 @@ function editOf(body: Static<typeof EditRepoOption>): RepositoryEdit {
 }
 
 export const editRepositoryRoutes: Routes = (services) => async (app) => {
-  const { events, views } = services
+  const { views } = services
   app.patch(
     '/repos/:owner/:repo',
     route('repository', {
@@ -91,30 +97,22 @@ export const editRepositoryRoutes: Routes = (services) => async (app) => {
       const { repository } = await onRepository(services, request, 'admin')
       const requester = signedIn(request)
       const wanted = editOf(request.body)
-      const stream = repositoryStream(repository.id)
       const context = commandContext(request)
       if (wanted.defaultBranch !== undefined) {
         const branch = await views.branches.get(branchId(repository.id, wanted.defaultBranch))
         if (branch === undefined)
           throw new Refused(refuse.unprocessable('default_branch: the branch does not exist'))
       }
-      // An edit that will be refused must not claim a name first.
       const mayPublish = wanted.private !== false || (await mayPublishFork(services, repository, requester))
-      const foreseen = decideEdit(await repositories.load(services, repository.id), wanted, mayPublish)
-      if (isRefusal(foreseen)) throw new Refused(foreseen)
-
-      const oldKey = claimKeys.repository(repository.ownerId, repository.name)
-      const newKey = claimKeys.repository(repository.ownerId, wanted.name ?? repository.name)
-      if (newKey !== oldKey) await claimRepositoryName(services, context, newKey, stream)
-      const after = await repositories.change(services, context, repository.id, 'edit', (state) =>
-        decideEdit(state, wanted, mayPublish),
-      )
+      const after = await moveRepository(services, context, repository.id, 'edit', (state) => {
+        const isMoved = state.status === 'active' && state.owner.id !== repository.ownerId
+        // The requester's rights were those in a repository of another owner.
+        return isMoved ? contended : decideEdit(state, wanted, mayPublish)
+      })
       // Even when nothing changed: the process may have died before this line in an earlier request.
       if (wanted.defaultBranch !== undefined && after.status === 'active') {
         await setDefaultBranch(gitDirOf(services, repository.id), after.settings.defaultBranch)
       }
-      if (newKey !== oldKey) await releaseClaim(events, context, oldKey, stream)
-
       await settled(services, context, reply)
       const edited = await views.repositories.get(`${repository.id}`)
       if (edited === undefined) throw notFoundIn(views.repositories, 'repository not found')

@@ -1,5 +1,6 @@
 /** Forks a repository: `POST /repos/{owner}/{repo}/forks`. */
 import { Type } from 'typebox'
+import type { AccountRef } from '../../events/domain-events.ts'
 import { claimKeys, gitStream, idsStream, repositoryStream } from '../../events/streams.ts'
 import { forkRepository } from '../../git/fork.ts'
 import { listRefs } from '../../git/refs.ts'
@@ -75,6 +76,24 @@ async function createFork(services: Services, context: CommandContext, fork: For
   return repoId
 }
 
+/** Claims to be the owner's fork of a repository. @throws Refused (conflict) when the owner has another one */
+export async function claimFork(
+  { events }: Services,
+  context: CommandContext,
+  { baseId, owner }: { baseId: number; owner: AccountRef },
+  holder: string,
+): Promise<void> {
+  const claim = await takeClaim(events, context, {
+    key: claimKeys.fork(baseId, owner.id),
+    holder,
+    stillHolds: async (other) => {
+      const { state } = await load(events, other, repositoryDecider)
+      return state.status === 'active' && state.parentId === baseId && state.owner.id === owner.id
+    },
+  })
+  if (!claim.taken) throw new Refused(refuse.conflict(`${owner.login} has a fork of this repository already`))
+}
+
 /** Claims the fork and its name, and copies the objects. Releases the claims when that fails. */
 async function prepareFork(
   services: Services,
@@ -86,15 +105,7 @@ async function prepareFork(
   const stream = repositoryStream(repoId)
   const forkKey = claimKeys.fork(base.id, owner.id)
   const nameKey = claimKeys.repository(owner.id, name)
-  const claim = await takeClaim(events, context, {
-    key: forkKey,
-    holder: stream,
-    stillHolds: async (holder) => {
-      const { state } = await load(events, holder, repositoryDecider)
-      return state.status === 'active' && state.parentId === base.id && state.owner.id === owner.id
-    },
-  })
-  if (!claim.taken) throw new Refused(refuse.conflict(`${owner.login} has a fork of this repository already`))
+  await claimFork(services, context, { baseId: base.id, owner }, stream)
   try {
     await claimRepositoryName(services, context, nameKey, stream)
     const dir = gitDirOf(services, repoId)

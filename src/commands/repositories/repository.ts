@@ -15,6 +15,7 @@ import type { ListingEvent } from '../../events/listing-events.ts'
 import { type PinEvent, type Pins, withPins } from '../../events/pin-events.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../../events/repository-settings.ts'
 import type { TagProtection } from '../../events/tag-protection-events.ts'
+import type { PendingTransfer, TransferEvent } from '../../events/transfer-events.ts'
 import { withTagProtection } from '../../projections/tag-protections.ts'
 import { refuse } from '../../refusal.ts'
 import { changedFields } from '../changed-fields.ts'
@@ -24,7 +25,7 @@ import { snapshots } from '../snapshots.ts'
 import { topicsSeen } from './topics.ts'
 
 /** The events in the stream of a repository. */
-export type RepositoryEvent = SettingsEvent | ListingEvent | PinEvent
+export type RepositoryEvent = SettingsEvent | ListingEvent | PinEvent | TransferEvent
 
 export type RepositoryState =
   | { status: 'none' }
@@ -44,6 +45,8 @@ export type RepositoryState =
       topics: readonly string[]
       /** Absent: nothing was ever pinned. */
       pins?: Pins
+      /** Null: none waits for its recipient. */
+      transfer: PendingTransfer | null
     }
   | {
       status: 'deleted'
@@ -78,6 +81,7 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
         archived: false,
         template: false,
         topics: [],
+        transfer: null,
       }
     },
     RepositoryDeleted(state) {
@@ -94,6 +98,17 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
     ArchivedChanged: (_, { data }) => ({ archived: data.archived }),
     TemplateChanged: (_, { data }) => ({ template: data.template }),
     TopicsChanged: (_, { data }) => ({ topics: data.topics }),
+    TransferStarted: (_, { data: { sender, recipient, teamIds } }) => ({
+      transfer: { sender, recipient, teamIds },
+    }),
+    TransferCanceled: () => ({ transfer: null }),
+    RepositoryTransferred: (_, { data: { owner, ownerVisibility } }) => ({
+      owner,
+      ownerVisibility,
+      transfer: null,
+    }),
+    // The edit that is recorded with it changes the name.
+    RepositoryRenamed: () => ({}),
     CollaboratorSet: ({ collaborators }, { data }) => ({
       collaborators: { ...collaborators, [`${data.user.id}`]: data.permission },
     }),
@@ -207,10 +222,15 @@ export function decideEdit(
   const before = named ?? state.settings.defaultMergeStyle
   const defaultMergeStyle = mergeStyles.includes(before) ? before : (mergeStyles[0] ?? before)
   const changes = changedFields(state.settings, { ...settings, mergeStyles, defaultMergeStyle })
-  const { id: repoId } = state
+  const { id: repoId, owner } = state
   const after = { ...state, settings: { ...state.settings, ...changes } }
   const events: RepositoryEvent[] = topicsSeen(state, after)
   if (Object.keys(changes).length > 0) events.unshift({ type: 'RepositoryEdited', data: { repoId, changes } })
+  if (changes.name !== undefined) {
+    const { id, login } = owner
+    const moved = { repoId, owner: { id, login }, from: state.settings.name, name: changes.name }
+    events.push({ type: 'RepositoryRenamed', data: moved })
+  }
   if (template !== undefined && template !== state.template) {
     events.push({ type: 'TemplateChanged', data: { repoId, template } })
   }

@@ -17,7 +17,7 @@ export function outdatedReviews(
   head: string,
   { changed, dismissStale }: MovedContent,
 ): ReviewEvent[] {
-  const written = reviews.filter(({ kind }) => kind !== 'pending' && kind !== 'request')
+  const written = reviews.filter(({ commit, kind }) => kind !== 'pending' && commit !== '')
   const current = written.filter(({ commit, stale }) => commit === head && stale)
   const others = changed ? written.filter(({ commit }) => commit !== head) : []
   const stale = others.filter((review) => !review.stale)

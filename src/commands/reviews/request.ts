@@ -1,5 +1,7 @@
 /** Decisions on requests for reviews. Pure. */
 import type { AccountRef, PullRequestEvent } from '../../events/domain-events.ts'
+import type { TeamRef } from '../../events/team-events.ts'
+import type { ReviewFacts } from '../../projections/review-facts.ts'
 import { refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'
 import type { PullState } from '../pull-requests/pull-request.ts'
@@ -14,15 +16,29 @@ export interface Wanted {
   official: boolean
 }
 
+/** A team whose review is wanted: of any of its members. */
+export interface WantedTeam {
+  team: TeamRef
+  reviewId: number
+  /** Whether the request would count for branch protections. */
+  official: boolean
+  /** The ids of its members. */
+  members: readonly number[]
+}
+
 const gone = refuse.notFound('pull request not found')
 
+const requestTo = (reviews: readonly ReviewFacts[], { id }: TeamRef) =>
+  reviews.find(({ kind, reviewer }) => kind === 'team-request' && reviewer.id === id)
+
 /**
- * Requests reviews of users; no event for one who is asked already. Who has reviewed is asked again: then the earlier
+ * Requests reviews of users and teams; no event for one who is asked already. Who has reviewed is asked again: then the earlier
  * verdict counts no more, until the request is answered or removed.
  */
 export function decideRequestReviews(
   state: PullState,
   wanted: readonly Wanted[],
+  teams: readonly WantedTeam[] = [],
 ): Decision<PullRequestEvent> {
   if (state.status === 'none') return gone
   const { repoId, index, reviews, poster, status } = state
@@ -41,6 +57,13 @@ export function decideRequestReviews(
       data: { repoId, index, reviewId, reviewer, official, superseded },
     })
   }
+  for (const { team, reviewId, official, members } of teams) {
+    if (requestTo(reviews, team) !== undefined) continue
+    if (status !== 'open') return refuse.forbidden(`a review of a ${status} pull request cannot be requested`)
+    const told = members.filter((id) => id !== poster.id)
+    const data = { repoId, index, reviewId, team, official, members: told }
+    events.push({ type: 'TeamReviewRequested', data })
+  }
   if (reviews.length + events.length > MAX_REVIEWS) {
     return refuse.unprocessable(`a pull request can have at most ${MAX_REVIEWS} reviews and requests`)
   }
@@ -51,10 +74,16 @@ export function decideRequestReviews(
 export function decideRemoveRequests(
   state: PullState,
   reviewers: readonly AccountRef[],
+  teams: readonly TeamRef[] = [],
 ): Decision<PullRequestEvent> {
   if (state.status === 'none') return gone
   const { repoId, index, reviews } = state
-  return reviewers.flatMap(({ id }): PullRequestEvent[] => {
+  const ofTeams = teams.flatMap((team): PullRequestEvent[] => {
+    const request = requestTo(reviews, team)
+    if (request === undefined) return []
+    return [{ type: 'TeamReviewRequestRemoved', data: { repoId, index, reviewId: request.id, team } }]
+  })
+  const ofPeople = reviewers.flatMap(({ id }): PullRequestEvent[] => {
     const own = reviews.filter((review) => review.reviewer.id === id)
     const request = own.find(({ kind }) => kind === 'request')
     if (request === undefined) return []
@@ -63,4 +92,5 @@ export function decideRemoveRequests(
     const { id: reviewId, reviewer } = request
     return [{ type: 'ReviewRequestRemoved', data: { repoId, index, reviewId, reviewer, restored } }]
   })
+  return [...ofPeople, ...ofTeams]
 }

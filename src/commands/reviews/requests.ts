@@ -11,6 +11,7 @@ import type { RepositoryAccess } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { isOfficialReviewer } from '../../rights/review-rules.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import { memberOf } from '../../rights/team-membership.ts'
 import type { Services } from '../../services.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { onPull, PullParams } from '../../wire/pulls.ts'
@@ -21,8 +22,11 @@ import { documentNow } from '../document-now.ts'
 import { commandContext, requestContext, settled } from '../request-context.ts'
 import { takeNumbers } from '../sequences.ts'
 import { decideRemoveRequests, decideRequestReviews } from './request.ts'
+import { requireReaders, teamReviewers, wantedTeams } from './wanted-teams.ts'
 
 const MAX_REVIEWERS = 50
+/** An event names the members of a team, and an append all events of a request. */
+const MAX_TEAM_REVIEWERS = 20
 
 const ReviewRequestOptions = Type.Object({
   reviewers: GivenOrNull(
@@ -31,7 +35,12 @@ const ReviewRequestOptions = Type.Object({
       description: 'logins, or e-mail addresses that are shown',
     }),
   ),
-  team_reviewers: GivenOrNull(Type.Array(Type.String(), { description: 'not supported: must be empty' })),
+  team_reviewers: GivenOrNull(
+    Type.Array(Type.String(), {
+      maxItems: MAX_TEAM_REVIEWERS,
+      description: 'names of teams of the organization that owns the repository',
+    }),
+  ),
 })
 
 const unprocessable = (problem: string) => new Refused(refuse.unprocessable(problem))
@@ -39,11 +48,8 @@ const unprocessable = (problem: string) => new Refused(refuse.unprocessable(prob
 /** The accounts with these names, each once. @throws Refused (not found, unprocessable) */
 async function reviewersNamed(
   services: Services,
-  { reviewers, team_reviewers }: Static<typeof ReviewRequestOptions>,
+  { reviewers }: Static<typeof ReviewRequestOptions>,
 ): Promise<AccountDocument[]> {
-  if ((team_reviewers ?? []).length > 0) {
-    throw unprocessable('team_reviewers: is not supported, only users can be asked for a review')
-  }
   const found = new Map<number, AccountDocument>()
   for (const name of reviewers ?? []) {
     const account = name.includes('@')
@@ -81,16 +87,25 @@ export const reviewRequestRoutes: Routes = (services) => async (app) => {
       if (stranger !== undefined) {
         throw unprocessable(`reviewers: ${stranger.login} may not read the repository`)
       }
+      const teams = await teamReviewers(services, repository, request.body.team_reviewers ?? [])
+      requireReaders(repository, teams)
       const protection = protectionOf(repository.protections, pull.base.branch)
       const context = commandContext(request)
-      const ids = await takeNumbers(services.events, context, idsStream('comment'), reviewers.length)
+      const count = reviewers.length + teams.length
+      const ids = await takeNumbers(services.events, context, idsStream('comment'), count)
       const wanted = reviewers.map((reviewer, i) => ({
         reviewer: { id: reviewer.id, login: reviewer.login },
         reviewId: ids[i] ?? 0,
-        official: isOfficialReviewer(protection, reviewer.id, accessTo(repository, reviewer)),
+        official: isOfficialReviewer(
+          protection,
+          memberOf(repository, reviewer),
+          accessTo(repository, reviewer),
+        ),
       }))
+      const ofTeams = ids.slice(reviewers.length)
+      const asked = await wantedTeams(services, repository, pull.base.branch, teams, ofTeams)
       const state = await pulls.change(services, context, pull, 'request reviews', (now) =>
-        decideRequestReviews(now, wanted),
+        decideRequestReviews(now, wanted, asked),
       )
       await settled(services, context, reply)
       const taken = new Set(ids)
@@ -114,17 +129,19 @@ export const reviewRequestRoutes: Routes = (services) => async (app) => {
     route('repository', { params: PullParams, body: ReviewRequestOptions, response: NO_CONTENT }),
     async (request, reply) => {
       const found = await onPull(services, request, 'read')
-      const { pull } = found
+      const { repository, pull } = found
       const requester = signedIn(request)
       const reviewers = await reviewersNamed(services, request.body)
-      const isOwn = reviewers.every(({ id }) => id === requester.id)
+      const teams = await teamReviewers(services, repository, request.body.team_reviewers ?? [])
+      const isOwn = teams.length === 0 && reviewers.every(({ id }) => id === requester.id)
       if (!isOwn && !mayChoose(found, pull, requester)) {
         throw new Refused(refuse.forbidden('only writers and the poster may take back what others are asked'))
       }
       const context = requestContext(request)
       const asked = reviewers.map(({ id, login }) => ({ id, login }))
+      const ofTeams = teams.map(({ id, name }) => ({ id, name }))
       await pulls.change(services, context, pull, 'remove review requests', (now) =>
-        decideRemoveRequests(now, asked),
+        decideRemoveRequests(now, asked, ofTeams),
       )
       await settled(services, context, reply)
       return reply.code(204).send(null)

@@ -31,6 +31,8 @@ export interface SubmitFacts {
   stale: boolean
   /** The comments of the reviewer's draft, with their texts. */
   drafted: readonly NewComment[]
+  /** The ids of the teams that the reviewer is in. */
+  teams: readonly number[]
 }
 
 const gone = refuse.notFound('pull request not found')
@@ -71,14 +73,15 @@ export function decideDraft(state: PullState, review: NewReview): Decision<PullR
 
 /**
  * Submits a review; the reviewer's draft becomes part of it. An approval or rejection takes the place of the reviewer's
- * earlier ones, and every review answers the requests for it. Nobody approves or rejects their own pull request, and no
+ * earlier ones, and every review answers the requests for it. One that does also answers for the teams of the reviewer.
+ * Nobody approves or rejects their own pull request, and no
  * one one that is closed.
  */
 export function decideSubmit(
   state: PullState,
   verdict: Verdict,
   review: NewReview,
-  { official, stale, drafted }: SubmitFacts,
+  { official, stale, drafted, teams }: SubmitFacts,
 ): Decision<PullRequestEvent> {
   if (state.status === 'none') return gone
   const refusal = verdictProblem(state, verdict, review.reviewer)
@@ -94,6 +97,9 @@ export function decideSubmit(
   const { reviewer, body, commit } = review
   const of = { repoId, index, reviewId: draft?.id ?? review.reviewId }
   const own = reviews.filter(ofReviewer(reviewer))
+  const ofTeams = reviews.filter(
+    (one) => one.kind === 'team-request' && verdict !== 'comment' && teams.includes(one.reviewer.id),
+  )
   const counts = (one: ReviewFacts) => isVerdict(one) && (one.official || !one.dismissed)
   return [
     {
@@ -108,7 +114,8 @@ export function decideSubmit(
         stale: verdict !== 'comment' && stale,
         comments: comments.map(({ commentId }) => commentId),
         superseded: verdict === 'comment' ? [] : own.filter(counts).map(idOf),
-        answered: own.filter(({ kind }) => kind === 'request').map(idOf),
+        answered: [...own.filter(({ kind }) => kind === 'request'), ...ofTeams].map(idOf),
+        ...(ofTeams.length > 0 && { answeredTeams: ofTeams.map((request) => request.reviewer.id) }),
       },
     },
     ...comments.map(
@@ -159,7 +166,8 @@ export function decideDeleteReview(
   const review = reviewIn(state, reviewId, by)
   if (review === undefined || state.status === 'none') return unknown
   const { id, reviewer, kind, comments } = review
-  if (kind === 'request') return refuse.unprocessable('a request is removed at requested_reviewers')
+  if (kind === 'request' || kind === 'team-request')
+    return refuse.unprocessable('a request is removed at requested_reviewers')
   if (reviewer.id !== by.id && !by.siteAdmin) {
     return refuse.forbidden('only its reviewer and site admins may delete a review')
   }

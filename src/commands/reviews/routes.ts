@@ -15,6 +15,7 @@ import { protectionOf } from '../../rights/protection-rules.ts'
 import { clientOf, signedIn } from '../../rights/requester.ts'
 import { isOfficialReviewer } from '../../rights/review-rules.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import { memberOf, teamIdsOf } from '../../rights/team-membership.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { requireUnlocked } from '../../wire/issues.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
@@ -106,9 +107,11 @@ export const reviewRoutes: Routes = (services) => {
     const account = (await services.views.accounts.get(`${reviewer.id}`)) ?? null
     const protection = protectionOf(now.protections, state.base.branch)
     return {
-      official: isOfficialReviewer(protection, reviewer.id, accessTo(now, account)),
+      official:
+        account !== null && isOfficialReviewer(protection, memberOf(now, account), accessTo(now, account)),
       stale: await hasChangedSince(services, state, commit),
       drafted: await draftedComments(services, state, draftOf(state, reviewer)?.id),
+      teams: account === null ? [] : teamIdsOf(account),
     }
   }
 

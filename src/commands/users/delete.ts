@@ -16,7 +16,7 @@ import { releaseClaim } from '../claims.ts'
 import { eachOne } from '../each-one.ts'
 import { type CommandContext, contended } from '../execute.ts'
 import { leaveTeams, organizationsIn } from '../organizations/ghosts.ts'
-import { decideRemoveCollaborator } from '../repositories/repository.ts'
+import { decideForgetUser } from '../repositories/ownership.ts'
 import { requestContext, settled } from '../request-context.ts'
 import { hasOtherAdmin, inTurnOfAdmins } from './change.ts'
 import { decideDeleteUser } from './user.ts'
@@ -36,7 +36,7 @@ async function deleteUser(services: Services, context: CommandContext, id: numbe
   const { user, settings, tokens, passwordIds } = before
   await eachOne(await views.repositories.find({ readers: id }), async (repository) => {
     await repositories.change(services, context, repository.id, 'remove collaborator', (state) =>
-      decideRemoveCollaborator(state, user),
+      decideForgetUser(state, user),
     )
   })
   const { teams = {} } = (await views.accounts.get(`${id}`)) ?? {}

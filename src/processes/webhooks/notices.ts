@@ -51,11 +51,29 @@ const ofDiscussion = (
   payload: (services) => discussionPayload(services, event, event.data, what),
 })
 
+/** As Gitea, tells of the labels, the milestone and each assignee that it begins with, as if they were given to it then. */
+const opened = (
+  event: Envelope & {
+    data: IssueRef & { labels: readonly object[]; milestone: object | null; assignees: readonly object[] }
+  },
+): Notice[] => {
+  const { labels, milestone, assignees } = event.data
+  return [
+    ofDiscussion(event, '', { action: 'opened' }),
+    ...(labels.length > 0 ? [ofDiscussion(event, '_label', { action: 'label_updated' })] : []),
+    ...(milestone !== null ? [ofDiscussion(event, '_milestone', { action: 'milestoned' })] : []),
+    ...assignees.map(() => ofDiscussion(event, '_assign', { action: 'assigned' })),
+  ]
+}
+
 const ofRequest = (
-  event: Envelope & { data: IssueRef & { reviewer: { id: number } } },
+  event: Envelope & { data: IssueRef & { reviewer?: { id: number } } },
   action: string,
 ): Notice => ({
-  ...ofDiscussion(event, '', { action, reviewer: event.data.reviewer.id }),
+  ...ofDiscussion(event, '', {
+    action,
+    ...(event.data.reviewer !== undefined && { reviewer: event.data.reviewer.id }),
+  }),
   event: 'pull_request_review_request',
 })
 
@@ -150,8 +168,8 @@ export const notices = told({
       payload: (services) => statusPayload(services, event, event.data),
     },
   ],
-  IssueOpened: (_, event) => [ofDiscussion(event, '', { action: 'opened' })],
-  PullRequestOpened: (_, event) => [ofDiscussion(event, '', { action: 'opened' })],
+  IssueOpened: (_, event) => opened(event),
+  PullRequestOpened: (_, event) => opened(event),
   TitleChanged: (_, event) => [
     ofDiscussion(event, '', { action: 'edited', changes: { title: { from: event.data.oldTitle } } }),
   ],
@@ -189,6 +207,9 @@ export const notices = told({
   },
   ReviewRequested: (_, event) => [ofRequest(event, 'review_requested')],
   ReviewRequestRemoved: (_, event) => [ofRequest(event, 'review_request_removed')],
+  // The pull request in the payload names the teams.
+  TeamReviewRequested: (_, event) => [ofRequest(event, 'review_requested')],
+  TeamReviewRequestRemoved: (_, event) => [ofRequest(event, 'review_request_removed')],
   ReleaseCreated: (_, event) => ofRelease(event, 'published'),
   ReleaseEdited: (_, event) => ofRelease(event, event.data.changes.draft === false ? 'published' : 'updated'),
   ReleaseDeleted: (_, event) => ofRelease(event, 'deleted'),

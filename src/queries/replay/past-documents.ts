@@ -90,6 +90,7 @@ export function pastDocuments(services: AnswerServices, until: Until): DocumentS
       // Who hides an address, hides it in the past too.
       return past && { ...past, email: now.email, showEmail: now.showEmail }
     }),
+    teams: views.teams,
     access(repository, requester) {
       const now = repositoriesNow.get(repository.id)
       return now === undefined ? 'none' : accessTo(now, requester)

@@ -38,6 +38,24 @@ t.test('edit rule 7: with the flag writers of the base push to the head branch o
   await t.rejects(work.git('push', '-q', 'origin', 'idea'), /403/, 'not after it was taken back')
 })
 
+t.test(
+  'default_allow_maintainer_edit: a new pull request has the flag, if its poster may give it',
+  async (t) => {
+    const made = await repository(t, 'inviting', { writers: ['carol'] })
+    await alice.repos.repoEdit('alice', 'inviting', { default_allow_maintainer_edit: true })
+    const own = await made.fork('bob')
+    await own.branch('idea', { 'of-bob': 'x\n' })
+    await made.open('bob:idea', {}, 'bob')
+    t.equal((await made.get(1)).allow_maintainer_edit, true)
+    const { work, tip } = await contributor(t, 'carol', 'inviting')
+    await work.git('push', '-q', 'origin', 'idea')
+    t.equal((await made.get(1)).head?.sha, tip)
+    await own.branch('other', { other: 'x\n' })
+    await made.open('bob:other', {}, 'carol')
+    t.equal((await made.get(2)).allow_maintainer_edit, false, 'carol does not write to the fork')
+  },
+)
+
 t.test('edit rule 7: nothing else in the fork can be pushed, and the branch not deleted', async (t) => {
   const { edit, own } = await withFork(t, 'limits')
   await own.push('idea:other')

@@ -2,7 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { startServerProcess } from '../../server-process.ts'
 import { sharedStores } from '../../shared-stores.ts'
 import { ADMIN_PASSWORD, startTestServer } from '../../start-server.ts'
@@ -24,11 +24,10 @@ const hook = (url: string) => ({
   active: true,
 })
 
-t.test('after kill -9 all that was not delivered is delivered, in order, with the same ids', async (t) => {
+async function deliveredAfterKill(t: Test, stores: Record<string, string>, dataDir: string) {
+  const environment = { ...stores, WEBHOOK_ALLOWED_HOSTS: 'loopback' }
   const receiver = await startReceiver(t)
-  const dataDir = await mkdtemp(join(tmpdir(), 'mergelog-webhooks-'))
-  t.teardown(() => rm(dataDir, { recursive: true, force: true, maxRetries: 3 }))
-  const first = await startServerProcess(t, dataDir, { WEBHOOK_ALLOWED_HOSTS: 'loopback' })
+  const first = await startServerProcess(t, dataDir, environment)
   await send(first.url, '/user/repos', { name: 'app' })
   await send(first.url, '/repos/admin/app/hooks', hook(receiver.url('/hook')))
   // The receiver takes the first, and dies with an answer that never comes at the second.
@@ -44,13 +43,23 @@ t.test('after kill -9 all that was not delivered is delivered, in order, with th
   first.child.kill('SIGKILL')
   await new Promise((ended) => first.child.once('exit', ended))
   receiver.answer('/hook', (response) => response.writeHead(200).end())
-  await startServerProcess(t, dataDir, { WEBHOOK_ALLOWED_HOSTS: 'loopback' })
+  await startServerProcess(t, dataDir, environment)
   const got = await receiver.count('/hook', 4)
   t.same(
     got.map(({ json }) => json.number),
     [1, 2, 2, 3],
   )
   t.equal(got[2]?.headers['x-gitea-delivery'], got[1]?.headers['x-gitea-delivery'])
+}
+
+t.test('after kill -9 all that was not delivered is delivered, in order, with the same ids', async (t) => {
+  const dataDir = await mkdtemp(join(tmpdir(), 'mergelog-webhooks-'))
+  t.teardown(() => rm(dataDir, { recursive: true, force: true, maxRetries: 3 }))
+  await t.test('on embedded stores', (t) => deliveredAfterKill(t, {}, dataDir))
+  await t.test('on EventStoreDB and MongoDB', async (t) => {
+    const { DATA_DIR, ...stores } = await sharedStores(t)
+    await deliveredAfterKill(t, stores, DATA_DIR)
+  })
 })
 
 t.test('of two nodes one delivers; when it leaves, the other one does', async (t) => {

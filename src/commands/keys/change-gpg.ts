@@ -1,0 +1,88 @@
+/** Adds public keys of OpenPGP to users, lets users show that the private key is theirs, and removes keys. */
+import { idsStream } from '../../events/streams.ts'
+import { gpgKeyOf, isGoodSignature } from '../../openpgp/gpg.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import type { GpgKeyDocument } from '../../projections/gpg-keys.ts'
+import { notFoundIn } from '../../projections/view.ts'
+import { Refused } from '../../refusal.ts'
+import { gpgTokens } from '../../rights/gpg-token.ts'
+import type { Services } from '../../services.ts'
+import { gpgKeys } from '../aggregates.ts'
+import type { CommandContext } from '../execute.ts'
+import { takeNumber } from '../sequences.ts'
+import { decideAddGpgKey, decideRemoveGpgKey, decideVerifyGpgKey, wrongTokenSignature } from './gpg-key.ts'
+
+/** The texts that stand for the tokens: people sign them with the line's end that their tools put there. */
+const signedTexts = (tokens: readonly string[]) =>
+  ['', '\n', '\r\n'].flatMap((end) => tokens.map((token) => Buffer.from(token + end)))
+
+/** @throws Refused (unprocessable) when the signature is none of a token by the key */
+async function requireSignature(
+  client: string,
+  tokens: readonly string[],
+  armored: string,
+  signature: string,
+) {
+  const isGood = await isGoodSignature(client, armored, signedTexts(tokens), signature)
+  if (!isGood) throw new Refused(wrongTokenSignature(tokens[0] ?? ''))
+}
+
+/**
+ * Adds a key. `client`: whose work it is to read it. `signature`: of the token, by the key.
+ * @throws Refused: unprocessable for what is no key, for one that is used and for a wrong signature; not found for one
+ * without an address of the user and without a signature, as in Gitea
+ */
+export async function addGpgKey(
+  services: Services,
+  context: CommandContext,
+  user: AccountDocument,
+  { client, armored, signature }: { client: string; armored: string; signature: string },
+): Promise<GpgKeyDocument> {
+  const key = await gpgKeyOf(client, armored)
+  const tokens = gpgTokens(user, Date.parse(context.at))
+  const verified = signature !== ''
+  if (verified) await requireSignature(client, tokens, key.armored, signature)
+  const owner = {
+    emails: [user.email.toLowerCase()],
+    count: await services.views.gpgKeys.count({ userId: user.id }),
+    token: tokens[0],
+  }
+  const keyId = await takeNumber(services.events, context, idsStream('key'))
+  const data = { keyId, user: { id: user.id, login: user.login }, ...key, verified }
+  const state = await gpgKeys.change(services, context, key.primary.longId, 'add key', (before) =>
+    decideAddGpgKey(before, data, owner),
+  )
+  const { keyId: id, user: _, ...rest } = state.status === 'there' ? state : data
+  const longIds = [rest.primary, ...rest.subkeys].map(({ longId }) => longId)
+  return { ...rest, id, userId: user.id, longIds, addedAt: context.at }
+}
+
+/** Long ids are compared without the zeros in front: gpg writes them, Gitea leaves them out. */
+const withZeros = (longId: string) => longId.replace(/^0x/i, '').toUpperCase().padStart(16, '0')
+
+/** The user shows that a key is theirs. @throws Refused: not found, or unprocessable for a wrong signature */
+export async function verifyGpgKey(
+  services: Services,
+  context: CommandContext,
+  user: AccountDocument,
+  { client, longId, signature }: { client: string; longId: string; signature: string },
+): Promise<GpgKeyDocument> {
+  const view = services.views.gpgKeys
+  const key = await view.findOne({ userId: user.id, longIds: withZeros(longId) })
+  if (key === undefined) throw notFoundIn(view, 'key not found')
+  await requireSignature(client, gpgTokens(user, Date.parse(context.at)), key.armored, signature)
+  await gpgKeys.change(services, context, key.primary.longId, `verify key ${key.id}`, (state) =>
+    decideVerifyGpgKey(state, key.id),
+  )
+  return { ...key, verified: true }
+}
+
+export async function removeGpgKey(
+  services: Services,
+  context: CommandContext,
+  key: Pick<GpgKeyDocument, 'id' | 'primary'>,
+): Promise<void> {
+  await gpgKeys.change(services, context, key.primary.longId, `remove key ${key.id}`, (state) =>
+    decideRemoveGpgKey(state, key.id),
+  )
+}

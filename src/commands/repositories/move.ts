@@ -1,0 +1,96 @@
+/** Gives a repository another owner or another name: the one place that exchanges the claims of one that exists. */
+import { claimKeys, repositoryStream } from '../../events/streams.ts'
+import { isRefusal, Refused } from '../../refusal.ts'
+import type { Services } from '../../services.ts'
+import { repositories } from '../aggregates.ts'
+import { releaseClaim } from '../claims.ts'
+import { type CommandContext, contended, type Decision } from '../execute.ts'
+import { claimRepositoryName } from './create.ts'
+import { claimFork } from './fork.ts'
+import { type RepositoryEvent, type RepositoryState, repositoryDecider } from './repository.ts'
+
+/** Well below the time after which others take a claim for given up. */
+const MAX_MOVE_MS = 20_000
+
+/** What a repository claims, in the order in which it is claimed. */
+function claimsOf(state: RepositoryState) {
+  if (state.status !== 'active') return []
+  const { owner, settings, parentId } = state
+  const name = { key: claimKeys.repository(owner.id, settings.name), fork: undefined }
+  const fork = parentId === null ? undefined : { baseId: parentId, owner }
+  return fork === undefined ? [name] : [name, { key: claimKeys.fork(fork.baseId, owner.id), fork }]
+}
+
+const keysOf = (state: RepositoryState) => claimsOf(state).map(({ key }) => key)
+
+function after(state: RepositoryState, decision: Decision<RepositoryEvent>): RepositoryState {
+  if (isRefusal(decision)) throw new Refused(decision)
+  return decision.reduce((next, event) => repositoryDecider.evolve(next, event), state)
+}
+
+/** One at a time of each repository, on all nodes. */
+const turnOf = (repoId: number) => `place ${repoId}`
+
+/** Frees a name that the repository has left, if a server died before it did so. */
+export function releaseLeftName(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  left: { ownerId: number; name: string },
+): Promise<void> {
+  const { events } = services
+  const key = claimKeys.repository(left.ownerId, left.name)
+  return services.turns(turnOf(repoId), async () => {
+    const has = keysOf(await repositories.load(services, repoId)).includes(key)
+    if (!has) await releaseClaim(events, context, key, repositoryStream(repoId))
+  })
+}
+
+/**
+ * Carries out a command that may change the owner or the name of a repository. The new name is claimed first, then the
+ * event decides, then the old name is free. A crash leaves a claim too many, which can be taken over. Of one repository
+ * one is moved at a time, on all nodes: none releases what another one has just claimed.
+ *
+ * @throws Refused: conflict when the name is taken, or when the repository is moved by another at the same time
+ */
+export function moveRepository(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  step: string,
+  decide: (state: RepositoryState) => Decision<RepositoryEvent>,
+): Promise<RepositoryState> {
+  const { events } = services
+  const stream = repositoryStream(repoId)
+  const release = (keys: readonly string[]) =>
+    Promise.all(keys.map((key) => releaseClaim(events, context, key, stream)))
+
+  return services.turns(turnOf(repoId), async () => {
+    const before = await repositories.load(services, repoId)
+    // A command that will be refused must not claim a name first.
+    const foreseen = after(before, decide(before))
+    const had = keysOf(before)
+    const wanted = keysOf(foreseen)
+    const claimed: string[] = []
+    try {
+      for (const { key, fork } of claimsOf(foreseen)) {
+        if (had.includes(key)) continue
+        if (fork === undefined) await claimRepositoryName(services, context, key, stream)
+        else await claimFork(services, context, fork, stream)
+        claimed.push(key)
+      }
+      const moved = await repositories.change(services, context, repoId, step, (state) => {
+        const decision = decide(state)
+        const isLate = Date.now() - Date.parse(context.at) > MAX_MOVE_MS
+        if (claimed.length > 0 && isLate) return contended
+        return keysOf(after(state, decision)).join() === wanted.join() ? decision : contended
+      })
+      await release(had.filter((key) => !wanted.includes(key)))
+      return moved
+    } catch (error) {
+      // Nothing was recorded, so nobody relies on the claims. After any other failure it is not known.
+      if (error instanceof Refused) await release(claimed)
+      throw error
+    }
+  })
+}

@@ -1,0 +1,274 @@
+/** Gives a repository to another owner: `POST /repos/{owner}/{repo}/transfer`, `/transfer/accept`, `/transfer/reject`. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import type { PendingTransfer } from '../../events/transfer-events.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import { type RepositoryDocument, repositoryKey } from '../../projections/repositories.ts'
+import { notFoundIn } from '../../projections/view.ts'
+import { isRefusal, Refused, refuse } from '../../refusal.ts'
+import { accessTo, mayAnswer, mayCreateIn, owns } from '../../rights/access.ts'
+import { movedRepository, onRepository, repositoryNamed } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
+import { type Routes, route } from '../../rights/routes.ts'
+import { canSee } from '../../rights/visibility.ts'
+import type { Services } from '../../services.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
+import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
+import { accountNamed } from '../../wire/users.ts'
+import { isBeingDeleted } from '../accounts/deletion.ts'
+import { repositories, users } from '../aggregates.ts'
+import type { CommandContext, Decision } from '../execute.ts'
+import { MAX_TEAMS } from '../organizations/team.ts'
+import { commandContext, settled } from '../request-context.ts'
+import { takeQuota } from '../room.ts'
+import { inTurnOfAdmins } from '../users/change.ts'
+import { repositoryNow } from './create.ts'
+import { moveRepository } from './move.ts'
+import {
+  decideAcceptTransfer,
+  decideCancelTransfer,
+  decideForgetUser,
+  decideStartTransfer,
+  decideTransfer,
+  noTransfer,
+} from './ownership.ts'
+import type { RepositoryEvent, RepositoryState } from './repository.ts'
+import { giveToTeams, type Transferred } from './transferred-teams.ts'
+
+const TransferRepoOption = Type.Object({
+  new_owner: Type.String(),
+  team_ids: GivenOrNull(
+    Type.Array(Type.Integer(), {
+      maxItems: MAX_TEAMS,
+      description: 'teams of the new owner that get the repository; only an organization has teams',
+    }),
+  ),
+})
+
+type Request = FastifyRequest & { params: Static<typeof RepositoryParams> }
+type Step = 'start transfer' | 'transfer' | 'cancel transfer'
+
+const refOf = ({ id, login }: AccountDocument) => ({ id, login })
+const ownerRefOf = ({ id, login, kind }: AccountDocument) => ({ id, login, kind })
+
+/** @throws Refused (not found) also for an account that the requester may not see */
+async function newOwnerNamed(services: Services, requester: AccountDocument, login: string) {
+  const account = await accountNamed(services, login)
+  if (!account.deleted && canSee(account, requester)) return account
+  throw notFoundIn(services.views.accounts, 'user not found')
+}
+
+/** The ids of these teams, each once. @throws Refused: unprocessable for unknown ones, forbidden for those of others */
+async function teamsOf(services: Services, recipient: AccountDocument, ids: readonly number[]) {
+  if (recipient.kind !== 'organization') {
+    const problem = 'team_ids: only repositories of organizations have teams'
+    throw new Refused(refuse.unprocessable(problem, [problem]))
+  }
+  const wanted = [...new Set(ids)]
+  const teams = new Map(
+    (await services.views.teams.getMany(wanted.map(String))).map((team) => [team.id, team]),
+  )
+  for (const id of wanted) {
+    const team = teams.get(id)
+    if (team === undefined) throw new Refused(refuse.unprocessable(`team_ids: team ${id} not found`))
+    if (team.organizationId !== recipient.id) {
+      throw new Refused(refuse.forbidden(`team_ids: team ${id} is not of ${recipient.login}`))
+    }
+  }
+  return wanted
+}
+
+/** Refuses early; only the claim decides. As in Gitea it is 422. @throws Refused (unprocessable) */
+async function requireFreeName(
+  { views }: Services,
+  { login }: AccountDocument,
+  { id, name }: RepositoryDocument,
+) {
+  const other = await views.repositories.findOne({ key: repositoryKey(login, name) })
+  if (other === undefined || other.id === id) return
+  const problem = `new_owner: ${login} has a repository with the name ${name} already`
+  throw new Refused(refuse.unprocessable(problem, [problem]))
+}
+
+/**
+ * Makes the repository the new owner's: room in the quota, claims, event, teams. A user does not become an owner while the
+ * account is being deleted: the two take turns.
+ */
+async function transferNow(
+  services: Services,
+  context: CommandContext,
+  { id }: RepositoryDocument,
+  owner: AccountDocument,
+  decide: (state: RepositoryState) => Decision<RepositoryEvent>,
+): Promise<void> {
+  const bytes = (await services.diskUsage.get(id))?.totalBytes ?? 0
+  const room = await takeQuota(services, { owner, repoId: id, bytes })
+  let transferred: Transferred | undefined
+  const decideAndKeep = (state: RepositoryState) => {
+    const decision = decide(state)
+    if (!isRefusal(decision)) {
+      transferred = decision.find((event) => event.type === 'RepositoryTransferred')?.data
+    }
+    return decision
+  }
+  const move = async () => {
+    if (owner.kind === 'user' && (await users.load(services, owner.id)).status !== 'existing') {
+      throw new Refused(beingDeleted(owner))
+    }
+    return moveRepository(services, context, id, 'transfer', decideAndKeep)
+  }
+  try {
+    await (owner.kind === 'user' ? inTurnOfAdmins(services, move) : move())
+  } finally {
+    // From the event on, the repository itself counts for its owner.
+    room.end('dropped')
+  }
+  // After a crash before this line, the process `transfers` does it.
+  if (transferred !== undefined) await giveToTeams(services, context, transferred)
+}
+
+const beingDeleted = ({ login }: AccountDocument) => refuse.conflict(`the account ${login} is being deleted`)
+
+/** Offers the repository to its recipient, who may read it from then on. */
+async function offer(
+  services: Services,
+  context: CommandContext,
+  { id, ownerId }: RepositoryDocument,
+  recipient: AccountDocument,
+  transfer: PendingTransfer,
+): Promise<void> {
+  await repositories.change(services, context, id, 'start transfer', (state) =>
+    decideStartTransfer(state, ownerId, transfer),
+  )
+  // Who deletes a user looks for what is the user's after the first step, and this looks after it was recorded.
+  if (recipient.kind !== 'user' || !(await isBeingDeleted(services, context, recipient.id))) return
+  await repositories.change(services, context, id, 'forget user', (state) =>
+    decideForgetUser(state, refOf(recipient)),
+  )
+  throw new Refused(beingDeleted(recipient))
+}
+
+export const transferRoutes: Routes = (services) => {
+  async function answer(
+    request: Request,
+    reply: FastifyReply,
+    context: CommandContext,
+    id: number,
+    status: 200 | 201 | 202,
+  ) {
+    const requester = signedIn(request)
+    await settled(services, context, reply)
+    const now = await repositoryNow(services, id)
+    return reply.code(status).send(await repositoryPage(services, now, accessTo(now, requester), requester))
+  }
+
+  /** The repository of a retried request whose first attempt has carried out this step, wherever it is now. */
+  async function doneBefore(
+    { params }: Request,
+    context: CommandContext,
+    step: Step,
+  ): Promise<number | undefined> {
+    if (context.retry === undefined) return undefined
+    const repository = (await repositoryNamed(services, params)) ?? (await movedRepository(services, params))
+    if (repository === undefined) return undefined
+    const done = await repositories.ifDone(services, context, repository.id, step)
+    return done && repository.id
+  }
+
+  /**
+   * The repository with a transfer that waits, for those who may answer it: they may not read it otherwise. Others must be
+   * able to read it. @throws Refused: not found also without a transfer
+   */
+  async function pendingOf(request: Request) {
+    const named = await repositoryNamed(services, request.params)
+    const { requester } = request
+    const isAsked = named?.transfer && requester !== null && mayAnswer(named.transfer, requester)
+    const repository =
+      named !== undefined && isAsked ? named : (await onRepository(services, request, 'read')).repository
+    const by = signedIn(request)
+    if (!repository.transfer) throw new Refused(noTransfer)
+    return { repository, transfer: repository.transfer, by, isAsked: isAsked === true }
+  }
+
+  return async (app) => {
+    app.post(
+      '/repos/:owner/:repo/transfer',
+      route('repository', {
+        params: RepositoryParams,
+        body: TransferRepoOption,
+        response: { 201: RepositoryWire, 202: RepositoryWire },
+      }),
+      async (request, reply) => {
+        const context = commandContext(request)
+        const moved = await doneBefore(request, context, 'transfer')
+        if (moved !== undefined) return answer(request, reply, context, moved, 202)
+        const offered = await doneBefore(request, context, 'start transfer')
+        if (offered !== undefined) return answer(request, reply, context, offered, 201)
+
+        const { repository } = await onRepository(services, request, 'admin')
+        const requester = signedIn(request)
+        if (!owns(repository, requester)) {
+          throw new Refused(refuse.forbidden('only the owner of the repository may transfer it'))
+        }
+        const { new_owner: login, team_ids: ids } = request.body
+        const owner = await newOwnerNamed(services, requester, login)
+        const teamIds = ids ? await teamsOf(services, owner, ids) : []
+        await requireFreeName(services, owner, repository)
+        const isOrganization = owner.kind === 'organization'
+        const isDirect =
+          requester.siteAdmin ||
+          requester.id === owner.id ||
+          (isOrganization && mayCreateIn(owner.id, requester))
+        const to = ownerRefOf(owner)
+        const { id, ownerId } = repository
+        if (isDirect) {
+          await transferNow(services, context, repository, owner, (state) =>
+            decideTransfer(state, ownerId, { owner: to, ownerVisibility: owner.visibility, teamIds }),
+          )
+          return answer(request, reply, context, id, 202)
+        }
+        const transfer = { sender: refOf(requester), recipient: to, teamIds }
+        await offer(services, context, repository, owner, transfer)
+        return answer(request, reply, context, id, 201)
+      },
+    )
+
+    app.post(
+      '/repos/:owner/:repo/transfer/accept',
+      route('repository', { params: RepositoryParams, response: { 202: RepositoryWire } }),
+      async (request, reply) => {
+        const context = commandContext(request)
+        const moved = await doneBefore(request, context, 'transfer')
+        if (moved !== undefined) return answer(request, reply, context, moved, 202)
+        const { repository, transfer, isAsked } = await pendingOf(request)
+        if (!isAsked) {
+          throw new Refused(refuse.forbidden(`only ${transfer.recipient.login} may accept the transfer`))
+        }
+        const owner = await accountNamed(services, transfer.recipient.login)
+        await requireFreeName(services, owner, repository)
+        await transferNow(services, context, repository, owner, (state) =>
+          decideAcceptTransfer(state, { owner: ownerRefOf(owner), ownerVisibility: owner.visibility }),
+        )
+        return answer(request, reply, context, repository.id, 202)
+      },
+    )
+
+    app.post(
+      '/repos/:owner/:repo/transfer/reject',
+      route('repository', { params: RepositoryParams, response: { 200: RepositoryWire } }),
+      async (request, reply) => {
+        const context = commandContext(request)
+        const ended = await doneBefore(request, context, 'cancel transfer')
+        if (ended !== undefined) return answer(request, reply, context, ended, 200)
+        const { repository, transfer, by, isAsked } = await pendingOf(request)
+        if (!isAsked && by.id !== transfer.sender.id && !owns(repository, by)) {
+          throw new Refused(refuse.forbidden('only its recipient and its sender may end the transfer'))
+        }
+        await repositories.change(services, context, repository.id, 'cancel transfer', (state) =>
+          decideCancelTransfer(state, transfer.recipient.id),
+        )
+        return answer(request, reply, context, repository.id, 200)
+      },
+    )
+  }
+}

@@ -1,0 +1,71 @@
+/** The teams that a request for a review names. */
+import type { TeamRef } from '../../events/team-events.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { protectionOf } from '../../rights/protection-rules.ts'
+import { isOfficialTeam } from '../../rights/review-rules.ts'
+import type { Services } from '../../services.ts'
+import { teamsNamed } from '../../wire/team-paths.ts'
+import type { Team } from '../../wire/teams.ts'
+import type { WantedTeam } from './request.ts'
+
+const FIELD = 'team_reviewers'
+
+/** A team with what a request for its review depends on. */
+export interface AskedTeam extends TeamRef {
+  /** What its members may do because of it. */
+  permission: 'read' | 'write' | 'admin'
+  hasRepository: boolean
+}
+
+function asked(team: Team, { ownerId, teams }: RepositoryDocument): AskedTeam {
+  if (team.kind === 'owners') return { id: ownerId, name: 'Owners', permission: 'admin', hasRepository: true }
+  const { id, name, permission, allRepositories } = team.team
+  return { id, name, permission, hasRepository: allRepositories || teams.includes(id) }
+}
+
+/** The teams with these names, each once. @throws Refused (not found, unprocessable) */
+export async function teamReviewers(
+  services: Services,
+  repository: RepositoryDocument,
+  names: readonly string[],
+): Promise<AskedTeam[]> {
+  const { teams, unknown } = await teamsNamed(services, repository, FIELD, names)
+  if (unknown !== undefined) throw new Refused(refuse.notFound('team not found'))
+  return teams.map((team) => asked(team, repository))
+}
+
+/** Refuses a team that may not read a private repository, as Gitea does. @throws Refused (unprocessable) */
+export function requireReaders(
+  { private: isPrivate }: RepositoryDocument,
+  teams: readonly AskedTeam[],
+): void {
+  const stranger = isPrivate ? teams.find(({ hasRepository }) => !hasRepository) : undefined
+  if (stranger === undefined) return
+  throw new Refused(refuse.unprocessable(`${FIELD}: ${stranger.name} may not read the repository`))
+}
+
+/** What is decided on: each team with its members of now, and the id that its request takes. */
+export async function wantedTeams(
+  { views }: Services,
+  repository: RepositoryDocument,
+  baseBranch: string,
+  teams: readonly AskedTeam[],
+  reviewIds: readonly number[],
+): Promise<WantedTeam[]> {
+  const protection = protectionOf(repository.protections, baseBranch)
+  const owner = teams.some(({ id }) => id === repository.ownerId)
+    ? await views.accounts.get(`${repository.ownerId}`)
+    : undefined
+  const owners = (owner?.members ?? []).filter(({ permission }) => permission === 'admin')
+  const wanted: WantedTeam[] = []
+  for (const [i, { id, name, permission }] of teams.entries()) {
+    const members =
+      id === repository.ownerId
+        ? owners.map((member) => member.id)
+        : (await views.accounts.ids({ teamIds: id })).map(Number)
+    const official = isOfficialTeam(protection, { id, permission })
+    wanted.push({ team: { id, name }, reviewId: reviewIds[i] ?? 0, official, members })
+  }
+  return wanted
+}

@@ -1,0 +1,66 @@
+/** Which bytes of a file an answer has: all, the part that `Range` names, or none, when the client has the file. */
+import type { IncomingHttpHeaders } from 'node:http'
+import parseRange from 'range-parser'
+import { matchesTag } from './entity-tags.ts'
+
+/** A file as conditions and ranges know it. */
+export interface SizedFile {
+  /** In bytes. */
+  size: number
+  /** A strong entity tag, with its quotes. */
+  tag: string
+  /** In whole seconds; undefined when it is not known. */
+  lastModified?: Date | undefined
+}
+
+/** First and last byte. */
+export interface Part {
+  start: number
+  end: number
+}
+
+/** Milliseconds of a date in a header; NaN for none. */
+const timeOf = (header: string | undefined) => (header === undefined ? Number.NaN : Date.parse(header))
+
+/** Whether the client has this file: by `If-None-Match`, or by `If-Modified-Since` when it names no tags. */
+export function isUnchanged(
+  headers: IncomingHttpHeaders,
+  { tag, lastModified }: Omit<SizedFile, 'size'>,
+): boolean {
+  const known = headers['if-none-match']
+  if (known !== undefined) return matchesTag(known, tag)
+  return lastModified !== undefined && lastModified.getTime() <= timeOf(headers['if-modified-since'])
+}
+
+/**
+ * The part that the client asks for. `whole` without a range, for one that nobody understands, for several (they may be
+ * answered so), and when `If-Range` names another file. `outside`: the file has no such bytes.
+ */
+export function partOf(headers: IncomingHttpHeaders, file: SizedFile): Part | 'whole' | 'outside' {
+  const { range } = headers
+  if (!range?.startsWith('bytes=') || file.size === 0 || !isSame(headers['if-range'], file)) return 'whole'
+  const ranges = parseRange(file.size, range, { combine: true })
+  if (ranges === -1) return 'outside'
+  const [only] = ranges === -2 ? [] : ranges
+  return ranges === -2 || only === undefined || ranges.length > 1
+    ? 'whole'
+    : { start: only.start, end: only.end }
+}
+
+/** Whether `If-Range` names this file, or nothing. Only strong tags count. */
+function isSame(known: string | string[] | undefined, { tag, lastModified }: SizedFile): boolean {
+  if (known === undefined) return true
+  if (typeof known !== 'string') return false
+  return known === tag || (lastModified !== undefined && lastModified.getTime() === timeOf(known))
+}
+
+/** The bytes of one part of a stream. The stream is destroyed behind them. */
+export async function* bytesOf(source: AsyncIterable<Buffer>, { start, end }: Part): AsyncGenerator<Buffer> {
+  let at = 0
+  for await (const chunk of source) {
+    const part = chunk.subarray(Math.max(0, start - at), Math.max(0, end + 1 - at))
+    at += chunk.length
+    if (part.length > 0) yield part
+    if (at > end) return
+  }
+}

@@ -1,0 +1,40 @@
+/** Where a request is to be sent whose path has the old place of something. */
+
+export interface Moved {
+  /** What follows one another in the path, decoded; the last part also with `.git` behind it. */
+  from: readonly string[]
+  to: readonly string[]
+}
+
+const GIT = '.git'
+
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
+
+/**
+ * A `Location` for the request with this URL: relative, so that it is right behind every proxy and below every path.
+ * Undefined when the path does not have the old place.
+ */
+export function locationOf(url: string, { from, to }: Moved): string | undefined {
+  const [path = '', ...query] = url.split('?')
+  const parts = path.split('/')
+  const names = parts.map((part) => decoded(part).toLowerCase())
+  const last = from.length - 1
+  const isAt = (at: number) =>
+    from.every((name, i) => {
+      const wanted = name.toLowerCase()
+      return names[at + i] === wanted || (i === last && names[at + i] === `${wanted}${GIT}`)
+    })
+  const at = names.findIndex((_, i) => isAt(i))
+  if (at === -1) return undefined
+  const isGit = names[at + last]?.endsWith(GIT) && !from[last]?.toLowerCase().endsWith(GIT)
+  const rest = parts.slice(at + from.length)
+  const place = to.map(encodeURIComponent).join('/') + (isGit ? GIT : '')
+  const up = '../'.repeat(parts.length - 1 - at)
+  return [`${up}${[place, ...rest].join('/')}`, ...query].join('?')
+}

@@ -1,0 +1,41 @@
+/**
+ * The validators of requests, each compiled when the first request needs it: compiling those of all routes would take
+ * most of the start, and most routes are not asked on most days.
+ */
+import { Ajv, type AnySchema, type ValidateFunction } from 'ajv'
+import type { FastifySchemaCompiler, FastifyServerOptions } from 'fastify'
+
+/**
+ * No coercion: "1" is not 1. Unknown fields are ignored, as in Gitea. `addUsedSchema: false`: schemas have no ids.
+ * One for the process: servers of the same routes share what it has compiled.
+ */
+const ajv = new Ajv({
+  coerceTypes: false,
+  useDefaults: true,
+  removeAdditional: false,
+  allErrors: false,
+  addUsedSchema: false,
+})
+
+/** Compiles the validator of a schema when it is called first. */
+export const validatorOf: FastifySchemaCompiler<object> = ({ schema }) => {
+  let compiled: ValidateFunction | undefined
+  const validate: ReturnType<typeof validatorOf> = (value) => {
+    compiled ??= ajv.compile(schema)
+    const isValid = compiled(value)
+    validate.errors = compiled.errors ?? null
+    return isValid
+  }
+  return validate
+}
+
+/**
+ * Without these two, fastify loads the packages with its own compilers. The app sets what is used instead of them:
+ * `validatorOf` and `jsonAnswer`.
+ */
+export const unusedCompilers: NonNullable<FastifyServerOptions['schemaController']> = {
+  compilersFactory: {
+    buildValidator: () => (schema: AnySchema) => ajv.compile(schema),
+    buildSerializer: () => () => JSON.stringify,
+  },
+}

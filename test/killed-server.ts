@@ -1,0 +1,28 @@
+/** A server that is killed (`kill -9`) right after an effect, as `faults/effects.ts` names it. */
+import { rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { Test } from 'tap'
+import { exists } from '../src/disk.ts'
+import { startServerProcess } from './server-process.ts'
+import { until } from './until.ts'
+
+/**
+ * Starts a server on the data directory and lets it work: by itself, or on what `act` asks of it. Resolves when it has died
+ * right after the first effect whose text matches.
+ */
+export async function killedAfter(
+  t: Test,
+  DATA_DIR: string,
+  effect: RegExp,
+  act: (url: string) => Promise<unknown> = async () => {},
+): Promise<void> {
+  const point = join(t.testdir(), 'point')
+  await rm(`${point}.reached`, { force: true })
+  await writeFile(point, effect.source)
+  const started = startServerProcess(t, DATA_DIR, { FAULTS_POINT: point }, 'faults/effects')
+  // It may die before it listens.
+  const server = await started.catch(() => undefined)
+  if (server !== undefined) await act(server.url).catch(() => undefined)
+  await until(`${effect} is reached`, () => exists(`${point}.reached`))
+  await until('it is gone', () => server === undefined || server.child.signalCode === 'SIGKILL')
+}
