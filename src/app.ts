@@ -76,6 +76,7 @@ import { type Certificate, httpsServer, renewCertificate } from './http/https.ts
 import { jsonAnswer } from './http/json-answer.ts'
 import { parseJsonBodies } from './http/json-bodies.ts'
 import { takeTurnsWithLongBodies } from './http/long-bodies.ts'
+import { shareLoopByAccount } from './http/loop-shares.ts'
 import { contentPolicy, pageHeaders } from './http/page-headers.ts'
 import { limitProxiedRequests } from './http/proxied-requests.ts'
 import { limitBodies } from './http/request-bodies.ts'
@@ -452,6 +453,7 @@ export async function buildApp(
       else current.then(() => done(), done)
     })
     await signedIn.register(authPlugin({ ...services, openRequests, signInRefused: metrics.signInRefused }))
+    shareLoopByAccount(signedIn, (request) => request.requester && clientOf(request))
     takeTurnsWithLongBodies(signedIn, clientOf)
     await signedIn.register(metricsRoute(() => scrape, config.metricsToken))
     await signedIn.register(gitHttpRoutes(services))

@@ -1,70 +1,117 @@
 /**
  * Shares out the event loop. What is asked for in one turn of the loop is done in it while there is time; the rest waits
- * for later turns, and between two turns the loop serves everyone else.
+ * for later turns, and between two turns the loop serves everyone else. Who has used much of it lately gets less of each
+ * turn, and comes after those who have used less.
  */
+import { createRecentUse } from './recent-use.ts'
 
 /** When this much of a turn is gone, in milliseconds, nothing further begins in it. */
 const TURN_MS = 3
+/** The same for a key that has used much: the rest of each turn is for the others. */
+const TURN_OF_MUCH_MS = 1
+const HALF_LIFE_MS = 1000
+/** To have used more than this is much, in milliseconds: a tenth of all time for some seconds. */
+const MUCH_MS = 150
 
-/** What waits for a later turn, by key; the key whose turn it is comes first. */
-const waiting = new Map<string, (() => void)[]>()
-/** When the first work of this turn of the loop began; undefined before it. */
-let began: number | undefined
+export interface LoopTurns {
+  /**
+   * Does a piece of work now, or in a later turn of the event loop when this one has no time left. `key` is whose work it
+   * is: a client's network or account, for example. What it takes is counted, so that who has much to do waits behind
+   * itself. The work ends with its microtasks; it should take a few milliseconds at most.
+   */
+  workInTurn(key: string, work: () => void): void
+  /** Resolves when one piece of long work may be done, never in this turn of the loop. */
+  nextPiece(key: string): Promise<void>
+}
 
-/**
- * Does a piece of work now, or in a later turn of the event loop when this one has no time left. Keys (a client's network,
- * for example) take turns, so that who has much to do waits behind itself. The work ends with its microtasks; it should
- * take a few milliseconds at most.
- */
-export function workInTurn(key: string, work: () => void): void {
-  if (waiting.size === 0 && hasTime()) {
+/** @param now milliseconds @param later calls what it gets in the next turn of the loop */
+export function createLoopTurns(
+  now: () => number = () => performance.now(),
+  later: (next: () => void) => void = setImmediate,
+): LoopTurns {
+  const use = createRecentUse(HALF_LIFE_MS, now)
+  /** What waits for a later turn, by key, in order of arrival. */
+  const waiting = new Map<string, (() => void)[]>()
+  /** When the first work of this turn of the loop began; undefined before it. */
+  let began: number | undefined
+  /** Whose work is being done, and since when. */
+  let current: { key: string; since: number } | undefined
+
+  const hasUsedMuch = (key: string) => use.of(key) > MUCH_MS
+  const hasTime = (key: string) =>
+    began === undefined || now() - began < (hasUsedMuch(key) ? TURN_OF_MUCH_MS : TURN_MS)
+
+  function beginTurn(): void {
+    if (began !== undefined) return
+    began = now()
+    later(nextTurn)
+  }
+
+  function nextTurn(): void {
+    began = undefined
+    if (waiting.size === 0) return
     beginTurn()
-    work()
-  } else wait(key, work)
+    const first = use.least(waiting.keys())
+    if (first !== undefined) letGo(first)
+  }
+
+  function letGo(key: string): void {
+    const queue = waiting.get(key) ?? []
+    const next = queue.shift()
+    // To the end of the line, which counts among those that have used as much.
+    waiting.delete(key)
+    if (queue.length > 0) waiting.set(key, queue)
+    if (next !== undefined) work(key, next, goOn)
+  }
+
+  function goOn(): void {
+    const first = use.least(waiting.keys())
+    if (first !== undefined && hasTime(first)) letGo(first)
+  }
+
+  /** Does it, counts what it takes, and calls `then`. */
+  function work(key: string, piece: () => void, then?: () => void): void {
+    count()
+    const own = { key, since: now() }
+    current = own
+    // A tick that a microtask asks for comes when there are no microtasks left: then its work is done.
+    queueMicrotask(() =>
+      process.nextTick(() => {
+        if (current === own) count()
+        then?.()
+      }),
+    )
+    piece()
+  }
+
+  /** Whose work ends, or goes on in the name of another key, has used its time. */
+  function count(): void {
+    if (current !== undefined) use.add(current.key, now() - current.since)
+    current = undefined
+  }
+
+  function wait(key: string, piece: () => void): void {
+    const queue = waiting.get(key)
+    if (queue === undefined) waiting.set(key, [piece])
+    else queue.push(piece)
+  }
+
+  return {
+    workInTurn(key, piece) {
+      const isFirst = waiting.size === 0 || !(waiting.has(key) || hasUsedMuch(key))
+      const goesNow = isFirst && hasTime(key)
+      beginTurn()
+      if (goesNow) work(key, piece)
+      else wait(key, piece)
+    },
+    nextPiece(key) {
+      return new Promise((resolve) => {
+        beginTurn()
+        wait(key, resolve)
+      })
+    },
+  }
 }
 
-/** Resolves when one piece of long work may be done, never in this turn of the loop. */
-export function nextPiece(key: string): Promise<void> {
-  return new Promise((resolve) => {
-    beginTurn()
-    wait(key, resolve)
-  })
-}
-
-const hasTime = () => began === undefined || performance.now() - began < TURN_MS
-
-function beginTurn(): void {
-  if (began !== undefined) return
-  began = performance.now()
-  setImmediate(nextTurn)
-}
-
-function wait(key: string, work: () => void): void {
-  const queue = waiting.get(key)
-  if (queue === undefined) waiting.set(key, [work])
-  else queue.push(work)
-}
-
-function nextTurn(): void {
-  began = undefined
-  if (waiting.size === 0) return
-  beginTurn()
-  letOneGo()
-}
-
-function letOneGo(): void {
-  const [first] = waiting
-  if (first === undefined) return
-  const [key, queue] = first
-  const next = queue.shift()
-  // To the end of the line.
-  waiting.delete(key)
-  if (queue.length > 0) waiting.set(key, queue)
-  // A tick that a microtask asks for comes when there are no microtasks left: then its work is done.
-  queueMicrotask(() => process.nextTick(goOn))
-  next?.()
-}
-
-function goOn(): void {
-  if (hasTime()) letOneGo()
-}
+/** Of this process: it has one event loop. */
+export const { workInTurn, nextPiece } = createLoopTurns()

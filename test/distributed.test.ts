@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { startEventStoreDouble } from './doubles/eventstore.ts'
 import { startMongoDouble } from './doubles/mongodb.ts'
+import { patientEventStore, patientMongo } from './doubles/patience.ts'
 import { workTree } from './git-client.ts'
 import { startTestServer, statusOf } from './start-server.ts'
 import { until } from './until.ts'
@@ -12,7 +13,7 @@ t.test('a pull request is merged on EventStoreDB and MongoDB, with their real dr
   t.teardown(() => eventStore.close())
   const mongo = await startMongoDouble({ port: 0, file: join(dir, 'mongo.db') })
   t.teardown(() => mongo.close())
-  const environment = { EVENTSTORE_URL: eventStore.url, MONGODB_URL: mongo.url }
+  const environment = { EVENTSTORE_URL: patientEventStore(eventStore), MONGODB_URL: patientMongo(mongo) }
   const server = await startTestServer(t, environment)
 
   const alice = await server.as('alice')

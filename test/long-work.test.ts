@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
-import { nextPiece, workInTurn } from '../src/long-work.ts'
+import { createLoopTurns, nextPiece, workInTurn } from '../src/long-work.ts'
+import { createRecentUse } from '../src/recent-use.ts'
 
 /** As long as a piece of work that fills a turn of the event loop. */
 function busy(): void {
@@ -66,4 +67,116 @@ t.test('requests begin at once while a turn has time; then networks take turns',
   const place = begun.findIndex(({ key }) => key === 'few')
   t.ok(place <= 2, `one of another network does not wait for all of them: ${place}`)
   t.equal(new Set(begun.map((each) => each.turn)).size, begun.length, 'no turn has two long ones')
+})
+
+/** Turns of a loop whose clock moves only when work is done. */
+function steppedLoop() {
+  const loop = { clock: 0, turn: 0, next: [] as (() => void)[] }
+  const turns = createLoopTurns(
+    () => loop.clock,
+    (next) => loop.next.push(next),
+  )
+  const done: { key: string; turn: number }[] = []
+  /** Lets the loop go round once. */
+  async function round(): Promise<void> {
+    loop.turn += 1
+    for (const next of loop.next.splice(0)) next()
+    await nextTurn()
+  }
+  return {
+    loop,
+    done,
+    round,
+    /** Asks for a piece of work that takes so long. */
+    ask(key: string, ms = 1): void {
+      turns.workInTurn(key, () => {
+        loop.clock += ms
+        done.push({ key, turn: loop.turn })
+      })
+    },
+    /** What is done from here on, until nothing waits. */
+    async rest(): Promise<string[]> {
+      const from = done.length
+      while (loop.next.length > 0) await round()
+      return done.slice(from).map(({ key }) => key)
+    },
+  }
+}
+
+t.test('who has used much of the loop lately waits behind who has not, and has less of a turn', async (t) => {
+  const { loop, done, ask, round, rest } = steppedLoop()
+  for (let i = 0; i < 200; i++) ask('greedy')
+  await rest()
+  t.equal(done.length, 200)
+
+  for (let i = 0; i < 4; i++) ask('greedy')
+  await round()
+  const begun = done.length
+  ask('honest')
+  t.match(done[begun], { key: 'honest' }, 'the rest of a turn is for the others, who do not wait')
+  await nextTurn()
+  ask('other', 5)
+  ask('third')
+  t.equal(done.length, begun + 2, 'while the turn has time')
+  t.strictSame(await rest(), ['third', 'greedy', 'greedy'], 'who has used less comes first, and all come')
+
+  for (let i = 0; i < 3; i++) ask('greedy')
+  await round()
+  t.equal(new Set(done.slice(-2).map(({ turn }) => turn)).size, 2, 'one piece in each turn')
+  await rest()
+  loop.clock += 10_000
+  for (let i = 0; i < 3; i++) ask('greedy')
+  await round()
+  t.equal(new Set(done.slice(-3).map(({ turn }) => turn)).size < 3, true, 'what was long ago is forgotten')
+})
+
+t.test('what goes on in the name of an account counts for it, not for the address', async (t) => {
+  const loop = { clock: 0, next: [] as (() => void)[] }
+  const turns = createLoopTurns(
+    () => loop.clock,
+    (next) => loop.next.push(next),
+  )
+  const order: string[] = []
+  /** A request: its sign-in counts for the office, what it asks for counts for the account. */
+  const request = (account: string, ms: number) =>
+    turns.workInTurn('office', () =>
+      turns.workInTurn(account, () => {
+        loop.clock += ms
+        order.push(account)
+      }),
+    )
+  async function rest(): Promise<void> {
+    while (loop.next.length > 0) {
+      for (const next of loop.next.splice(0)) next()
+      await nextTurn()
+    }
+  }
+  for (let i = 0; i < 100; i++) {
+    request('greedy', 4)
+    await rest()
+  }
+  order.length = 0
+  request('first', 4)
+  for (const account of ['greedy', 'greedy', 'honest']) request(account, 1)
+  await rest()
+  t.strictSame(order, ['first', 'honest', 'greedy', 'greedy'])
+})
+
+t.test('recent use counts half after each half-life, and never overflows', async (t) => {
+  let clock = 0
+  const use = createRecentUse(1000, () => clock)
+  use.add('a', 8)
+  clock = 1000
+  t.equal(use.of('a'), 4)
+  use.add('a', 4)
+  use.add('b', 7)
+  t.equal(Math.round(use.of('a')), 8)
+  t.equal(use.least(['a', 'b']), 'b')
+  t.equal(use.least(['a', 'b', 'c', 'd']), 'c', 'the first of those that have used nothing')
+  t.equal(use.least([]), undefined)
+  clock = 1e12
+  t.equal(use.of('a'), 0)
+  use.add('a', 1)
+  t.equal(Math.round(use.of('a')), 1)
+  t.equal(use.least(['a', 'b']), 'b')
 })

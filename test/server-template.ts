@@ -41,7 +41,7 @@ export async function addUser(services: Services, login: string): Promise<void> 
   const context = aContext({ at: new Date().toISOString() })
   const details = { login, email: `${login}@example.org`, fullName: '', siteAdmin: false }
   await createUser(services, context, details, passwordOf(login), cheapHash)
-  await projector.waitFor(await events.lastPosition(), 20_000)
+  await projector.waitFor(await events.lastPosition(), 60_000)
 }
 
 /** Makes a token for everything; resolves to it. `url`: of the server. */

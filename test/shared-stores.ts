@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import type { Test } from 'tap'
 import { startEventStoreDouble } from './doubles/eventstore.ts'
 import { startMongoDouble } from './doubles/mongodb.ts'
+import { patientEventStore, patientMongo } from './doubles/patience.ts'
 
 /** Starts the doubles of both stores; they end with the test, and the directory is gone. */
 export async function sharedStores(t: Test) {
@@ -15,8 +16,8 @@ export async function sharedStores(t: Test) {
   const mongo = await startMongoDouble({ port: 0, file: join(directory, 'mongo.db') })
   t.teardown(() => mongo.close())
   return {
-    EVENTSTORE_URL: eventStore.url,
-    MONGODB_URL: mongo.url,
+    EVENTSTORE_URL: patientEventStore(eventStore),
+    MONGODB_URL: patientMongo(mongo),
     DATA_DIR: join(directory, 'data'),
   }
 }

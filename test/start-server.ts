@@ -63,6 +63,8 @@ export async function startTestServer(
     GRPC_PORT: '0',
     ADMIN_PASSWORD,
     LOG_LEVEL: 'error',
+    // On a busy machine a command waits longer: the next query of a test counts on what it has done.
+    PROJECTION_WAIT_MS: '30000',
     ...environment,
   })
   const server = await startServer(config, pino({ level: config.logLevel }, log))

@@ -1,9 +1,9 @@
 /** Reads bodies of JSON, and limits how deeply they are nested. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { networkOf } from '../address-ranges.ts'
 import { limitReached } from '../limits.ts'
 import { workInTurn } from '../long-work.ts'
 import { Refused, refuse } from '../refusal.ts'
+import { shareOf } from './loop-shares.ts'
 
 /** Deeper than any body that we ask for. Functions that call themselves for each level can work on such a value. */
 const MAX_DEPTH = 32
@@ -30,7 +30,7 @@ export function jsonParser(
   return (request, body, done) => {
     if (body.length === 0) return done(null, undefined)
     // Many bodies may be complete in one turn of the event loop, and what a request does comes right after it.
-    workInTurn(networkOf(request.ip), () => {
+    workInTurn(shareOf(request), () => {
       if (!isDeeperThan(body, MAX_DEPTH)) return parse(request, body.toString(), done)
       limitReached('body_depth')
       const reason = `body: is nested more than ${MAX_DEPTH} levels deep`

@@ -1,33 +1,33 @@
 /** Answers with a JSON array of any length: reads and sends it in parts, and never holds all of it. */
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
-import { networkOf } from '../address-ranges.ts'
 import { nextPiece } from '../long-work.ts'
 import { holds } from './json-answer.ts'
+import { shareOf } from './loop-shares.ts'
 
 /** About what such an answer holds in bytes: one part, and the row that is read for the next. */
 const HELD = 256 * 1024
 
 /**
  * Sends the rows as one array; the headers of the list are sent before. Reads the next part when the client has taken the
- * part before it, and stops when the client goes away. Parts of all such answers are made one at a time, and networks
+ * part before it, and stops when the client goes away. Parts of all such answers are made one at a time, and clients
  * take turns. An error in the middle breaks the connection, so that the client doesn't take a part for the whole list.
  */
 export function sendStreamedList(reply: FastifyReply, parts: AsyncIterable<readonly object[]>): FastifyReply {
-  const text = Readable.from(arrayText(parts, networkOf(reply.request.ip)), { objectMode: false })
+  const text = Readable.from(arrayText(parts, shareOf(reply.request)), { objectMode: false })
   holds(text, HELD)
   return reply.type('application/json; charset=utf-8').send(text)
 }
 
-async function* arrayText(parts: AsyncIterable<readonly object[]>, network: string) {
+async function* arrayText(parts: AsyncIterable<readonly object[]>, client: string) {
   let before = '['
   // An embedded store answers synchronously: each part is a piece of long work.
-  await nextPiece(network)
+  await nextPiece(client)
   for await (const rows of parts) {
     if (rows.length === 0) continue
     yield before + JSON.stringify(rows).slice(1, -1)
     before = ','
-    await nextPiece(network)
+    await nextPiece(client)
   }
   yield before === '[' ? '[]' : ']'
 }

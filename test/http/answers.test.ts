@@ -234,7 +234,7 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
     name: 'v1',
   }
   const { projector, events } = server.services
-  await projector.waitFor(await events.lastPosition(), 10_000)
+  await projector.waitFor(await events.lastPosition(), 60_000)
   const idIn = (path: string) => hooks.get(path.split('/hooks')[0] ?? '') ?? labelOrOther(path)
   const labelOrOther = (path: string) =>
     path.includes('/teams/')

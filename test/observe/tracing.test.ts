@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { startEventStoreDouble } from '../doubles/eventstore.ts'
 import { startMongoDouble } from '../doubles/mongodb.ts'
+import { patientEventStore, patientMongo } from '../doubles/patience.ts'
 import { workTree } from '../git-client.ts'
 import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
@@ -108,8 +109,8 @@ t.test('on EventStoreDB and MongoDB, the commands of a request are in its trace'
   t.teardown(() => mongo.close())
   const server = await startTestServer(t, {
     OTEL_EXPORTER_OTLP_ENDPOINT: url,
-    EVENTSTORE_URL: eventStore.url,
-    MONGODB_URL: mongo.url,
+    EVENTSTORE_URL: patientEventStore(eventStore),
+    MONGODB_URL: patientMongo(mongo),
   })
   const { traceId, header: traceparent } = callers('c')
   const body = JSON.stringify({ name: 'app' })

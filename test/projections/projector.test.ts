@@ -191,7 +191,7 @@ t.test('after a read store was unavailable for a while, the projector continues 
   await projector.start()
   t.teardown(() => projector.stop())
   const { position } = await take(events, 'a', 5)
-  t.equal(await projector.waitFor(position, 10_000), true)
+  t.equal(await projector.waitFor(position, 60_000), true)
   t.same(await views.get(tallies, 'a'), { count: 5 })
 })
 
@@ -222,7 +222,7 @@ t.test('the store gets the changes of one read model before the next one folds',
   await projector.start()
   t.teardown(() => projector.stop())
   const { position } = await take(events, 'a')
-  t.equal(await projector.waitFor(position, 10_000), true)
+  t.equal(await projector.waitFor(position, 60_000), true)
   t.same(steps, ['fold first', 'write tallies, 1 checkpoint', 'fold second', 'write others, 2 checkpoint'])
   t.same(
     await views.checkpoints(['tallies', 'others']),
@@ -264,7 +264,7 @@ t.test(
     await projector.start()
     t.teardown(() => projector.stop())
     const { position } = await take(events, 'a', 5)
-    t.equal(await projector.waitFor(position, 10_000), true)
+    t.equal(await projector.waitFor(position, 60_000), true)
     t.same(counted, [0])
     t.same([await views.get(tallies, 'a'), await views.get(others, 'a')], [{ count: 5 }, { count: 5 }])
   },
@@ -346,7 +346,7 @@ t.test(
     t.same(read, ['a'])
     failures = 1
     const { position } = await take(events, 'a')
-    t.equal(await projector.waitFor(position, 10_000), true)
+    t.equal(await projector.waitFor(position, 60_000), true)
     t.same(await views.get(tallies, 'a'), { count: 4 })
     t.same(read, ['a', 'a'], 'after a write that failed')
     await projector.exchange('tallies', async (end) => {
@@ -411,7 +411,7 @@ t.test('documents that were written before the store was lost are reported, too'
   await projector.start()
   t.teardown(() => projector.stop())
   const { position } = await take(events, 'a')
-  t.equal(await projector.waitFor(position, 10_000), true)
+  t.equal(await projector.waitFor(position, 60_000), true)
   t.same(await views.get(tallies, 'a'), { count: 1 })
   t.same(reported, ['a'])
 })

@@ -196,11 +196,11 @@ t.test(
     double.fail({ command: 'update', times: 2, with: { code: 13, codeName: 'Unauthorized' } })
     const abandoned: DomainEvent = { type: 'CreationAbandoned', data: { key: 'k' } }
     const none = await append(events, aContext(), 'issue-1.1', 'abandon', [abandoned], 'any')
-    t.equal(await follower.projector.waitFor(none.position, 10_000), true)
+    t.equal(await follower.projector.waitFor(none.position, 60_000), true)
     const at = await writer.generations.current.shared?.read([tallies.name])
     t.equal(at?.get(tallies.name)?.position, position)
     const last = await take(events, 'a')
-    t.equal(await follower.projector.waitFor(last.position, 10_000), true)
+    t.equal(await follower.projector.waitFor(last.position, 60_000), true)
     t.same([await follower.count('a'), await writer.count('a')], [2, 2])
   },
 )

@@ -11,7 +11,9 @@ import {
   decideCreateTeam,
   decideDeleteTeam,
   decideEditTeam,
+  decideGainRepository,
   decideLeaveTeams,
+  decideLoseRepository,
   decideRemoveTeamMember,
   decideTeamRepository,
 } from '../../src/commands/organizations/team.ts'
@@ -158,7 +160,7 @@ export const accountCommands = [
       may: permission,
       team: oneOf([101, 102]),
       repoId,
-      what: oneOf(['edit', 'delete', 'add', 'remove', 'give', 'take', 'leave']),
+      what: oneOf(['edit', 'edit', 'delete', 'add', 'remove', 'give', 'take', 'leave', 'gain', 'lose']),
     }),
     (world, { by, who, may, team, repoId: repository, what }) => {
       if (world.users.now(who.id).status !== 'existing') return
@@ -173,7 +175,7 @@ export const accountCommands = [
       if (what === 'remove') {
         world.organizations.change(ACME.id, by, (state) => decideAddTeamMember(state, actor, team, who))
       }
-      if (what === 'take') {
+      if (what === 'take' || what === 'lose') {
         world.organizations.change(ACME.id, by, (state) =>
           decideTeamRepository(state, actor, team, repository, true),
         )
@@ -190,6 +192,15 @@ export const accountCommands = [
             return decideRemoveTeamMember(state, actor, team, who)
           case 'leave':
             return by.id === who.id ? decideLeaveTeams(state, who) : []
+          case 'gain':
+          case 'lose': {
+            // The process of transfers has no actor; here the others have to be admins.
+            if (state.status === 'missing' || state.members.get(by.id) !== 'admin') return []
+            const isGain = what === 'gain'
+            return isGain
+              ? decideGainRepository(state, repository, [team])
+              : decideLoseRepository(state, repository)
+          }
           default:
             return decideTeamRepository(state, actor, team, repository, what === 'give')
         }

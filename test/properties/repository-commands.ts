@@ -89,7 +89,7 @@ const protection = {
   blockAdminOverride: false,
 }
 
-const TRANSFERS = ['offer', 'give', 'accept', 'accept', 'end', 'forget'] as const
+const TRANSFERS = ['offer', 'give', 'accept', 'end', 'forget'] as const
 
 export const repositoryCommands = [
   command('create repository', record({ id: repoId, isPrivate: fc.boolean(), visibility }), (world, given) =>
@@ -134,13 +134,17 @@ export const repositoryCommands = [
       const teamIds: number[] = []
       // As in the request: a user who is gone gets nothing.
       if (what !== 'forget' && world.users.now(to.id).status !== 'existing') return
+      const ownerIn = (state: repository.RepositoryState) => (state.status === 'active' ? state.owner.id : 0)
+      const offer = (state: repository.RepositoryState) =>
+        ownership.decideStartTransfer(state, ownerIn(state), { sender: by, recipient: owner, teamIds })
+      // What is accepted or ended was offered before.
+      if (what !== 'give') world.repositories.change(id, by, offer)
       world.repositories.change(id, by, (state) => {
-        const ownerId = state.status === 'active' ? state.owner.id : 0
         switch (what) {
           case 'offer':
-            return ownership.decideStartTransfer(state, ownerId, { sender: by, recipient: owner, teamIds })
+            return []
           case 'give':
-            return ownership.decideTransfer(state, ownerId, { owner, ownerVisibility, teamIds })
+            return ownership.decideTransfer(state, ownerIn(state), { owner, ownerVisibility, teamIds })
           case 'accept':
             return ownership.decideAcceptTransfer(state, { owner, ownerVisibility })
           case 'end':

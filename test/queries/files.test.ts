@@ -222,6 +222,72 @@ t.test('raw and media send the bytes, with a tag, and never run in a browser', a
   t.same([head.status, head.headers.get('content-length')], [200, `${large.length}`])
 })
 
+t.test('raw and media answer ranges and conditions, from small and large files', async (t) => {
+  const ask = async (path: string, headers: Record<string, string>, method = 'GET') => {
+    const answer = await get(`${base}/${path}`, { method, headers })
+    const { status } = answer
+    const body = Buffer.from(await answer.arrayBuffer())
+    return { status, body, range: answer.headers.get('content-range'), headers: answer.headers }
+  }
+  const part = (size: number, first: number, last: number) => `bytes ${first}-${last}/${size}`
+  const size = large.length
+  for (const word of ['raw', 'media']) {
+    for (const [range, first, last] of [
+      ['bytes=0-0', 0, 0],
+      ['bytes=1000-70000', 1000, 70_000],
+      ['bytes=2999990-', 2_999_990, size - 1],
+      ['bytes=-5', size - 5, size - 1],
+      ['bytes=2000000-99999999', 2_000_000, size - 1],
+    ] as const) {
+      const got = await ask(`${word}/large`, { Range: range })
+      t.same([got.status, got.range], [206, part(size, first, last)], range)
+      t.equal(got.headers.get('content-length'), `${last - first + 1}`)
+      t.ok(got.body.equals(large.subarray(first, last + 1)), range)
+    }
+    t.same((await ask(`${word}/guide/new.md`, { Range: 'bytes=1-3' })).body.toString(), 'eco')
+    for (const path of ['large', 'guide/new.md']) {
+      const outside = await ask(`${word}/${path}`, { Range: 'bytes=3000000-' })
+      t.same([outside.status, outside.range], [416, `bytes */${path === 'large' ? size : 6}`])
+    }
+    for (const range of ['bytes=5-1', 'bytes=9-'])
+      t.equal((await ask(`${word}/guide/new.md`, { Range: range })).status, 416, range)
+    for (const range of ['bytes=x', 'lines=1-2', 'bytes=0-1,3-4']) {
+      const whole = await ask(`${word}/guide/new.md`, { Range: range })
+      t.same(
+        [whole.status, whole.body.toString()],
+        [200, 'second'],
+        `${range}: the whole file is an answer, too`,
+      )
+    }
+  }
+  const { headers } = await ask('raw/guide/new.md', {})
+  const [etag, changed] = [headers.get('etag') ?? '', headers.get('last-modified') ?? '']
+  t.equal(headers.get('accept-ranges'), 'bytes')
+  t.match(changed, /^\w{3}, \d\d \w{3} \d{4} .* GMT$/)
+  const early = new Date(Date.parse(changed) - 1000).toUTCString()
+  const Range = 'bytes=0-1'
+  for (const [status, given] of [
+    [304, { 'If-Modified-Since': changed }],
+    [200, { 'If-Modified-Since': early }],
+    [200, { 'If-Modified-Since': 'yesterday' }],
+    [304, { 'If-None-Match': `W/${etag}, "x"` }],
+    [200, { 'If-None-Match': '"x"', 'If-Modified-Since': changed }],
+    [206, { Range, 'If-Range': etag }],
+    [206, { Range, 'If-Range': changed }],
+    [200, { Range, 'If-Range': '"x"' }],
+    [200, { Range, 'If-Range': early }],
+    [304, { Range, 'If-None-Match': etag }],
+  ] as const) {
+    t.equal((await ask('raw/guide/new.md', given)).status, status, JSON.stringify(given))
+  }
+  const head = await ask('raw/large', { Range }, 'HEAD')
+  t.same([head.status, head.headers.get('content-length')], [200, `${size}`], 'a range is for GET')
+  // Those that ask for the end of a large file, or for one byte of it, leave no process behind.
+  const ends = ['bytes=-1', 'bytes=0-0'].flatMap((range) => [range, range])
+  await Promise.all(ends.map((range) => ask('raw/large', { Range: range })))
+  await until('no place is taken', () => server.services.gitLimits.reads.slots.counts().running === 0)
+})
+
 t.test('archives hold the files of the commit, and a bundle can be cloned', async (t) => {
   const place = await mkdtemp(join(tmpdir(), 'mergelog-archive-'))
   t.teardown(() => rm(place, { recursive: true, force: true }))

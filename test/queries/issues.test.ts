@@ -167,7 +167,7 @@ t.test(
         )
       }),
     )
-    await server.services.projector.waitFor(context.written, 20_000)
+    await server.services.projector.waitFor(context.written, 60_000)
     const page = async (query: string) => {
       const { body, headers } = await call('bob', 'GET', `repos/alice/pages/issues?${query}`)
       t.equal(headers.get('x-total-count'), '75')

@@ -227,7 +227,7 @@ t.test('a timeline of ten thousand events is read once, and later only its new e
     titles.map((event) => ({ ...event, id: randomUUID(), metadata })),
     'any',
   )
-  await services.projector.waitFor(position, 20_000)
+  await services.projector.waitFor(position, 60_000)
   const page = async (number: number) => {
     const answer = await get('alice', `1/timeline?limit=50&page=${number}`)
     const rows: unknown = await answer.json()

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startPulls, type Test } from '../commands/pull-requests/pull-repository.ts'
 import { startEventStoreDouble } from '../doubles/eventstore.ts'
+import { patientEventStore } from '../doubles/patience.ts'
 
 export const EVENT_STORES = ['the embedded store', 'EventStoreDB'] as const
 
@@ -15,7 +16,7 @@ async function environmentOf(test: Test, store: (typeof EVENT_STORES)[number]) {
     await double.close()
     await rm(dir, { recursive: true, force: true, maxRetries: 3 })
   })
-  return { EVENTSTORE_URL: double.url }
+  return { EVENTSTORE_URL: patientEventStore(double) }
 }
 
 /** A server with people on that store, without the log of what it refuses. */

@@ -7,6 +7,7 @@ import { openEvents } from '../../src/stores.ts'
 import { temporaryDirectory } from '../backup/restored.ts'
 import { startEventStoreDouble } from '../doubles/eventstore.ts'
 import { startMongoDouble } from '../doubles/mongodb.ts'
+import { patientEventStore, patientMongo } from '../doubles/patience.ts'
 
 export type Kind = 'embedded' | 'both servers' | 'EventStoreDB' | 'MongoDB'
 
@@ -20,12 +21,12 @@ export async function anInstallation(t: Test, kind: Kind): Promise<Installation>
   if (kind === 'both servers' || kind === 'EventStoreDB') {
     const eventStore = await startEventStoreDouble({ port: 0, file: join(dir, 'eventstore.db') })
     t.teardown(() => eventStore.close())
-    environment.EVENTSTORE_URL = eventStore.url
+    environment.EVENTSTORE_URL = patientEventStore(eventStore)
   }
   if (kind === 'both servers' || kind === 'MongoDB') {
     const mongo = await startMongoDouble({ port: 0, file: join(dir, 'mongo.db') })
     t.teardown(() => mongo.close())
-    environment.MONGODB_URL = mongo.url
+    environment.MONGODB_URL = patientMongo(mongo)
   }
   return environment
 }

@@ -478,7 +478,7 @@ t.test('without a provider there is no sign-in by one', async (t) => {
   t.match([page.status, await page.text()], [200, /Access tokens of <bdi>alice</])
   const { token } = await createToken(plain.services, aContext(), { id: 2 }, { name: 'x', scopes: ['all'] })
   const { projector, events } = plain.services
-  await projector.waitFor(await events.lastPosition(), 20_000)
+  await projector.waitFor(await events.lastPosition(), 60_000)
   const fields: [string, string][] = [
     ['name', 'y'],
     ['scopes', 'all'],

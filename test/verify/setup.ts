@@ -38,7 +38,7 @@ export async function aDirectory(t: Test): Promise<Directory> {
   const views = openSqliteReadStore(viewsFile)
   const projector = createProjector(log, events, views, READ_MODELS)
   await projector.start()
-  t.equal(await projector.waitFor(await events.lastPosition(), 20_000), true)
+  t.equal(await projector.waitFor(await events.lastPosition(), 60_000), true)
   await projector.stop()
   await Promise.all([events.close(), views.close()])
   return { dir, eventsFile, viewsFile }

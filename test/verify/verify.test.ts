@@ -26,6 +26,7 @@ import type { VerifyProgress } from '../../src/verify/progress.ts'
 import { type VerifyReport, verifyServer } from '../../src/verify/verify.ts'
 import { startEventStoreDouble } from '../doubles/eventstore.ts'
 import { startMongoDouble } from '../doubles/mongodb.ts'
+import { patientEventStore, patientMongo } from '../doubles/patience.ts'
 import { all, newEvent } from '../events/event-store-contract.ts'
 import { aDirectory, changeByte, eventsIn, offsetsOf, tamper, verified } from './setup.ts'
 
@@ -563,7 +564,7 @@ t.test(
       const projector = createProjector(pino({ level: 'silent' }), events, readStore, READ_MODELS)
       await projector.start()
       await seed('before')
-      await projector.waitFor(await events.lastPosition(), 20_000)
+      await projector.waitFor(await events.lastPosition(), 60_000)
       let running = true
       const writing = (async () => {
         for (let n = 0; running; n++) {
@@ -778,8 +779,8 @@ async function storesOf(t: Test, kind: 'embedded' | 'distributed') {
   }
   const eventStore = await startEventStoreDouble({ port: 0, file: join(dir, 'eventstore.db') })
   const mongo = await startMongoDouble({ port: 0, file: join(dir, 'mongo.db') })
-  const events = openEventStoreDb(eventStore.url)
-  const readStore = openMongoReadStore(mongo.url)
+  const events = openEventStoreDb(patientEventStore(eventStore))
+  const readStore = openMongoReadStore(patientMongo(mongo))
   t.teardown(async () => {
     await Promise.all([events.close(), readStore.close()])
     await Promise.all([eventStore.close(), mongo.close()])

@@ -28,6 +28,24 @@ function after(state: RepositoryState, decision: Decision<RepositoryEvent>): Rep
   return decision.reduce((next, event) => repositoryDecider.evolve(next, event), state)
 }
 
+/** One at a time of each repository, on all nodes. */
+const turnOf = (repoId: number) => `place ${repoId}`
+
+/** Frees a name that the repository has left, if a server died before it did so. */
+export function releaseLeftName(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  left: { ownerId: number; name: string },
+): Promise<void> {
+  const { events } = services
+  const key = claimKeys.repository(left.ownerId, left.name)
+  return services.turns(turnOf(repoId), async () => {
+    const has = keysOf(await repositories.load(services, repoId)).includes(key)
+    if (!has) await releaseClaim(events, context, key, repositoryStream(repoId))
+  })
+}
+
 /**
  * Carries out a command that may change the owner or the name of a repository. The new name is claimed first, then the
  * event decides, then the old name is free. A crash leaves a claim too many, which can be taken over. Of one repository
@@ -47,7 +65,7 @@ export function moveRepository(
   const release = (keys: readonly string[]) =>
     Promise.all(keys.map((key) => releaseClaim(events, context, key, stream)))
 
-  return services.turns(`place ${repoId}`, async () => {
+  return services.turns(turnOf(repoId), async () => {
     const before = await repositories.load(services, repoId)
     // A command that will be refused must not claim a name first.
     const foreseen = after(before, decide(before))

@@ -290,7 +290,7 @@ t.test('many dependents of one issue are listed page by page, each once', async 
       'no-stream',
     )
   }
-  await server.services.projector.waitFor(context.written, 20_000)
+  await server.services.projector.waitFor(context.written, 60_000)
   const seen: string[] = []
   for (let page = 1; page <= 4; page++) {
     const { issues, total } = await list('crowd', 1, 'blocks', 'bob', `?limit=50&page=${page}`)

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { EventStoreDBClient } from '@eventstore/db-client'
 import t from 'tap'
 import { startEventStoreDouble } from '../../doubles/eventstore.ts'
+import { patientEventStore } from '../../doubles/patience.ts'
 import { startTestServer, type TestServer } from '../../start-server.ts'
 
 /** Counts the appends, and the other calls that the driver makes to the event store, from now on. */
@@ -26,7 +27,7 @@ function countedCalls({ services: { events } }: TestServer): () => Record<string
 t.test('one client takes at most 4 round trips to the event store for POST issue', async (t) => {
   const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'events.db') })
   t.teardown(() => double.close())
-  const server = await startTestServer(t, { EVENTSTORE_URL: double.url })
+  const server = await startTestServer(t, { EVENTSTORE_URL: patientEventStore(double) })
   const alice = await server.as('alice')
   await alice.user.createCurrentUserRepo({ name: 'project' })
   const post = (title: string) => alice.repos.issueCreateIssue('alice', 'project', { title })

@@ -70,8 +70,14 @@ t.test('a release makes its tag when it is missing, of what target_commitish nam
   t.equal((await create({})).status, 422)
   t.equal((await create({ tag_name: 'v1.0.0/x' })).status, 409, 'git cannot have both')
   t.equal((await create({ tag_name: 'v9', name: 'x'.repeat(256) })).status, 422)
+  t.equal((await create({ tag_name: 'v9', hide_archive_links: true })).status, 422, 'refused, not ignored')
+  t.equal((await create({ tag_name: 'v9', external_url: 'https://example.org/' })).status, 422)
   t.equal((await events()).length, before, 'what is refused changes nothing')
-  t.equal((await create({ tag_name: 'v2', tag_message: 'Signed off' })).status, 201, 'its tag is free again')
+  t.equal(
+    (await create({ tag_name: 'v2', tag_message: 'Signed off', hide_archive_links: false })).status,
+    201,
+    'its tag is free again',
+  )
   t.equal(
     await work.work
       .git('ls-remote', server.gitUrl('alice', 'alice/one'), 'v2^{}')

@@ -134,9 +134,11 @@ t.test('editing changes what is given, and a rename frees the old name', async (
   const edited = await alice.repos.repoEdit('alice', 'before', { name: 'after', description: 'New words' })
   t.equal(edited.status, 200)
   t.match(edited.data, { full_name: 'alice/after', description: 'New words', private: false })
-  t.equal(await statusOf(alice.repos.repoGet('alice', 'before')), 404)
+  const byOldName = await alice.repos.repoGet('alice', 'before')
+  t.equal(byOldName.data.full_name, 'alice/after', 'it leads to the new one')
   t.equal((await alice.repos.repoGet('alice', 'after')).status, 200)
   t.equal((await create('before')).status, 201, 'the old name is free')
+  t.match((await alice.repos.repoGet('alice', 'before')).data, { full_name: 'alice/before' })
   t.equal(await statusOf(alice.repos.repoEdit('alice', 'after', { name: 'OCCUPIED' })), 409)
   t.equal(
     (await alice.repos.repoEdit('alice', 'after', { name: 'After' })).data.name,

@@ -16,7 +16,7 @@ const post = (url: string, authorization?: string) => ({
   headers: { 'content-type': 'application/json' },
   body: '{}',
   authorization,
-  signal: AbortSignal.timeout(20_000),
+  signal: AbortSignal.timeout(60_000),
 })
 
 t.test("addresses of the server's own network are inside, in all ways to write them", async (t) => {
