@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { GIT_ENVIRONMENT, gitIn, gitWithInput } from '../test/git-client.ts'
-import { ANSWERED_BY, NOT_BY } from './proxy.ts'
+import { ANSWERED_BY, NO_NODE, NOT_BY } from './proxy.ts'
 
 export const ADMIN = 'admin'
 /** No answer comes later than this, in milliseconds: then the server is gone, or hangs. */
@@ -14,6 +14,8 @@ const LOOK_FOR_MS = 60_000
 const PAUSE_MS = 100
 /** How often a read without an answer is made. */
 const MOST_READS = 3
+/** At most so many times while the proxy has no node: a minute. */
+const MOST_TURNED_AWAY = 600
 /** git prints this header of an answer, and this one, when it is asked to. */
 const LAGGING = 'mergelog-projection'
 
@@ -136,8 +138,13 @@ export function clientOf(url: string, token: string, repository: string, clone: 
 
   async function text(method: string, path: string, options?: Options): Promise<string> {
     let answer = await request(method, path, options)
-    // A connection may break at the moment at which the server closes it. A read may be made again.
-    for (let i = 1; answer === undefined && method === 'GET' && i < MOST_READS; i++) {
+    // A connection may break at the moment at which the server closes it. A read may be made again, and so may what the
+    // proxy gave to no node: on a busy machine none may be ready for seconds.
+    const most = () => {
+      if (answer === undefined) return method === 'GET' ? MOST_READS : 0
+      return isUntouched(answer) ? MOST_TURNED_AWAY : 0
+    }
+    for (let i = 1; i < most(); i++) {
       await delay(PAUSE_MS)
       answer = await request(method, path, options)
     }
@@ -243,6 +250,10 @@ export function clientOf(url: string, token: string, repository: string, clone: 
     at: (other) => clientOf(other, token, repository, clone),
   }
 }
+
+/** Whether the proxy answered because there was no node to ask. */
+const isUntouched = ({ status, text }: { status: number; text: string }) =>
+  status === 503 && text.includes(NO_NODE)
 
 /** Signs in, makes the repository, its label and the organization of its forks, and clones it into `directory`. */
 export async function connect(

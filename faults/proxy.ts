@@ -13,6 +13,9 @@ const ANSWER_WITHIN_MS = 2000
 /** So many times in a row a node may be silent: on a busy machine it may just be slow. */
 const MOST_SILENT = 2
 
+/** What the proxy says when it has given a request to no node. */
+export const NO_NODE = 'no node is ready'
+
 /** Headers between a client of this proxy and the proxy: which node has answered, and which one must not answer. */
 export const ANSWERED_BY = 'faults-node'
 export const NOT_BY = 'faults-not'
@@ -52,7 +55,7 @@ export async function startProxy(nodes: number): Promise<RunningProxy> {
   const server = createServer((incoming, answer) => {
     const not = incoming.headers[NOT_BY]
     const target = choose(typeof not === 'string' ? not : undefined)
-    if (target?.url === undefined) return void refuse(answer, 503, 'no node is ready')
+    if (target?.url === undefined) return void refuse(answer, 503, NO_NODE)
     forward(incoming, answer, target.url, target.name, agent)
   })
   server.listen(0, '127.0.0.1')

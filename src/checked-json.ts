@@ -1,5 +1,5 @@
 /** Checks JSON that does not come with a request, with the validator that fastify uses for requests. */
-import { Ajv, type ErrorObject, type ValidateFunction } from 'ajv'
+import { Ajv, type AnySchema, type ErrorObject, type ValidateFunction } from 'ajv'
 import type { Static, TSchema } from 'typebox'
 
 /** Tells whether a value matches a schema. Fields that the schema doesn't name are allowed. */
@@ -11,11 +11,16 @@ export interface Check<T> {
 
 const ajv = new Ajv()
 
-/** The check of a schema. Keep it: it is compiled once, at the first use, because that takes milliseconds. */
+/** The check of a schema. Keep it: it is compiled once, at the first use. */
 export function checkOf<S extends TSchema>(schema: S): Check<Static<S>> {
-  let compiled: ValidateFunction<Static<S>> | undefined
-  const check: Check<Static<S>> = (value): value is Static<S> => {
-    compiled ??= ajv.compile<Static<S>>(schema)
+  return compiledLater<Static<S>>(ajv, schema)
+}
+
+/** The check of a schema, which is compiled when it is needed: that takes milliseconds. */
+export function compiledLater<T>(compiler: Ajv, schema: AnySchema): Check<T> {
+  let compiled: ValidateFunction<T> | undefined
+  const check: Check<T> = (value): value is T => {
+    compiled ??= compiler.compile<T>(schema)
     const isValid = compiled(value)
     check.errors = compiled.errors ?? null
     return isValid

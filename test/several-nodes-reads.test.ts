@@ -6,6 +6,7 @@ import { listen } from './queries/history-client.ts'
 import { basic } from './server-template.ts'
 import { sharedStores } from './shared-stores.ts'
 import { startTestServer, statusOf } from './start-server.ts'
+import { until } from './until.ts'
 import { call, clientOf, QUERY } from './upgrade/grpc-client.ts'
 
 t.test('read your writes across nodes, each request to another one', async (t) => {
@@ -129,6 +130,65 @@ t.test('read your writes across nodes, each request to another one', async (t) =
       t.match(await after.has(1), [{ event: { data: { body: 'live' } } }])
     },
   )
+
+  await t.test('teams: what they give and take holds on the next node', async (t) => {
+    await alice.orgs.orgCreate({ username: 'acme', visibility: 'private' })
+    await alice.orgs.createOrgRepo('acme', { name: 'lib', private: true, auto_init: true })
+    const units = ['repo.code', 'repo.issues', 'repo.pulls']
+    const option = { name: 'readers', permission: 'read' as const, units }
+    const made = await Promise.all([1, 2, 3].map(() => ask('alice', '/orgs/acme/teams', 'POST', option)))
+    t.same(made.map(({ status }) => status).sort(), [201, 422, 422], 'a name is taken once')
+    const { data: teams } = await alice.orgs.orgListTeams('acme')
+    const team = teams.find(({ name }) => name === 'readers')?.id ?? 0
+    const reads = () => statusOf(bob.repos.repoGet('acme', 'lib'))
+    const writes = () => statusOf(bob.repos.repoCreateFile('acme', 'lib', `${turn}`, { content: '' }))
+    await alice.teams.orgAddTeamRepository(team, 'acme', 'lib')
+    for (let i = 0; i < 3; i++) {
+      t.equal(await reads(), 404)
+      await alice.teams.orgAddTeamMember(team, 'bob')
+      t.same([await reads(), await writes()], [200, 403])
+      await alice.teams.orgEditTeam(team, { ...option, permission: 'write' })
+      t.equal(await writes(), 201)
+      await alice.teams.orgEditTeam(team, option)
+      t.equal(await writes(), 403)
+      await alice.teams.orgRemoveTeamMember(team, 'bob')
+    }
+    await alice.teams.orgAddTeamMember(team, 'bob')
+    await alice.teams.orgRemoveTeamRepository(team, 'acme', 'lib')
+    t.equal(await reads(), 404)
+    await alice.teams.orgAddTeamRepository(team, 'acme', 'lib')
+    t.equal(await reads(), 200)
+    await alice.teams.orgDeleteTeam(team)
+    t.equal(await reads(), 404)
+  })
+
+  await t.test('notifications: heard, counted and read on the next node', async (t) => {
+    const unread = async (): Promise<{ subject: { title: string } }[]> =>
+      JSON.parse(await (await ask('bob', '/notifications')).text())
+    const count = async () => JSON.parse(await (await ask('bob', '/notifications/new')).text())
+    await ask('bob', '/notifications', 'PUT')
+    t.same([await unread(), await count()], [[], { new: 0 }])
+    for (let i = 0; i < 3; i++) {
+      const { data: issue } = await bob.repos.issueCreateIssue(owner, repo, { title: `Heard ${i}` })
+      t.same(await unread(), [], 'nobody hears of what they do themselves')
+      const body = { body: 'Hm' }
+      const said = [1, 2, 3].map(() => alice.repos.issueCreateComment(owner, repo, issue.number ?? 0, body))
+      await Promise.all(said)
+      t.match(await unread(), [{ subject: { title: `Heard ${i}` } }], 'one thread of three comments')
+      t.same(await count(), { new: 1 })
+      t.equal((await ask('bob', `/notifications/threads/${issue.id}`, 'PATCH')).status, 205)
+      t.same([await unread(), await count()], [[], { new: 0 }])
+    }
+    const { data: called } = await alice.repos.issueCreateIssue(owner, repo, {
+      title: 'Called',
+      body: '@bob',
+    })
+    await until('a mention is heard', async () => (await unread()).length === 1)
+    await alice.repos.repoDeleteCollaborator(owner, repo, 'bob')
+    t.same(await unread(), [], 'who may not read is not told')
+    await alice.repos.repoAddCollaborator(owner, repo, 'bob', { permission: 'write' })
+    t.equal(called.title, 'Called')
+  })
 
   await t.test('the Query service gives the same answer from any node', async (t) => {
     await first.as('admin')

@@ -59,8 +59,8 @@ export async function settled(
   reply: FastifyReply,
 ): Promise<void> {
   const { projector, config } = services
-  const stopped = () => projector.status().filter((model) => model.stopped !== undefined).length
-  const isRunning = stopped() < projector.status().length
+  const stopped = projector.stopped().length
+  const isRunning = stopped === 0 || stopped < projector.status().length
   const passed = isRunning && (await projector.waitFor(context.written, config.projectionWaitMs))
-  if (!passed || stopped() > 0) reply.header('Mergelog-Projection', 'lagging')
+  if (!passed || projector.stopped().length > 0) reply.header('Mergelog-Projection', 'lagging')
 }

@@ -124,9 +124,14 @@ export interface SubscribeOptions {
   /** The most events in one batch; default 1000. */
   batchSize?: number
   /**
-   * Called with a position when every event up to it was delivered and the reader has asked for more. At the position
-   * may be an event of another application: so a reader knows that it has passed those, too. Each position is greater
-   * than the one before.
+   * Whether the reader wants events of a type. Those of other types may be left out: then `passed` tells how far the
+   * subscription is. Called within an append of others, like `passed`: neither may throw.
+   */
+  wants?: (event: { type: string }) => boolean
+  /**
+   * Called with a position when every event up to it was delivered, or left out, and the reader has asked for more. At
+   * the position may be an event of another application: so a reader knows that it has passed those, too. Each position
+   * is greater than the one before.
    */
   passed?: (position: Position) => void
 }
@@ -167,7 +172,7 @@ export interface EventStore {
   readPositions(positions: readonly Position[]): AsyncIterable<RecordedEvent>
   /**
    * Delivers the events after a position without end: first the existing ones, then new ones as they are appended.
-   * Each event comes once, in order, in non-empty batches.
+   * Each event comes once, in order, in non-empty batches. What `wants` declines may be left out.
    *
    * @throws StoreUnavailable when the connection is lost; the reader then subscribes again after its last event
    */

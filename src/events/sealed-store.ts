@@ -21,6 +21,9 @@ export interface SealedStore extends EventStore {
   forget(): void
 }
 
+/** What was remembered of texts is old after such an event. */
+const ERASED = 'ErasureFinished'
+
 /** The most events whose texts are opened together when a stream is read. */
 const CHUNK = 250
 /** How long the opening of texts may hold the event loop, in milliseconds; looked at after every few events. */
@@ -141,7 +144,7 @@ export function sealTexts(
 
   /** Notices erasures that other nodes have finished, and those of this one. */
   function notice(batch: readonly RecordedEvent[]): void {
-    const last = batch.findLast(({ type }) => type === 'ErasureFinished')
+    const last = batch.findLast(({ type }) => type === ERASED)
     if (last === undefined || last.position <= lastErasure) return
     lastErasure = last.position
     forget()
@@ -178,7 +181,12 @@ export function sealTexts(
     readAll: (options) => openedOf(stored.readAll(options)),
     readPositions: (positions) => openedOf(stored.readPositions(positions)),
     async *subscribe(options) {
-      for await (const batch of stored.subscribe(options)) {
+      const { wants } = options
+      const noticing = wants && {
+        ...options,
+        wants: (event: { type: string }) => event.type === ERASED || wants(event),
+      }
+      for await (const batch of stored.subscribe(noticing ?? options)) {
         notice(batch)
         yield await opened(batch)
       }

@@ -83,7 +83,7 @@ export function shareSubscription({
   async function* follow(
     feed: Feed,
     from: Position,
-    { signal, batchSize = MOST }: SubscribeOptions,
+    { signal, batchSize = MOST, wants = () => true }: SubscribeOptions,
     report: (position: Position) => void,
   ): AsyncGenerator<RecordedEvent[], void> {
     let after = from
@@ -98,7 +98,8 @@ export function shareSubscription({
         const batch = feed.events.slice(first, first + batchSize)
         const last = batch.at(-1)
         if (last !== undefined) {
-          yield batch
+          const wanted = batch.filter(wants)
+          if (wanted.length > 0) yield wanted
           after = last.position
           report(after)
           continue

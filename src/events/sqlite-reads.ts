@@ -12,7 +12,7 @@ import {
 } from './event-store.ts'
 import { EVENT_COLUMNS, type EventTuple, toEvent } from './sqlite-log.ts'
 import { eventRuns } from './sqlite-runs.ts'
-import type { Tail } from './sqlite-tail.ts'
+import type { Part, Tail } from './sqlite-tail.ts'
 
 const PAGE = 1000
 /** The most bytes in one page. Most events are small. A page of large texts must not hold the event loop for long. */
@@ -34,6 +34,12 @@ interface Page {
   isCut: boolean
   /** Whether no rows follow after this page. */
   isLast: boolean
+}
+
+interface Sleeper {
+  /** Whether there may be something for it. */
+  isCalled(): boolean
+  wake(): void
 }
 
 /** Prepares the reads of the store, and starts to watch for appends of other processes. */
@@ -62,7 +68,8 @@ export function createReads(db: Sqlite, file: string, tail: Tail) {
 
   const allForwards = eventRuns(db)
 
-  let wakeSubscribers: (() => void)[] = []
+  /** Subscribers at the end of the log. */
+  let asleep: Sleeper[] = []
   let closed = false
 
   // A counter of other connections' commits. To read it costs no access to the file.
@@ -171,28 +178,39 @@ export function createReads(db: Sqlite, file: string, tail: Tail) {
     }
   }
 
-  /** @throws as `read`, also when the events are in memory */
-  function eventsAfter(position: Position, limit: number): RecordedEvent[] {
-    const known = tail.after(position, limit)
-    if (!closed && (known.length > 0 || tail.isEnd(position))) return known
+  /** Leaves out what is not wanted of events in memory. @throws as `read`, also when the events are in memory */
+  function partAfter(position: Position, limit: number, wants: SubscribeOptions['wants']): Part {
+    const known = tail.after(position, limit, wants)
+    if (!closed && (known.through > position || tail.isEnd(position))) return known
     const { rows } = read(() => page((n) => allForwards(position, n), limit, placeNear(position, true)))
-    return rows.map((row) => toEvent(file, row))
+    const events = rows.map((row) => toEvent(file, row))
+    return { events, through: events.at(-1)?.position ?? position }
   }
 
   async function* subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]> {
-    const { signal, batchSize = PAGE } = options
+    const { signal, batchSize = PAGE, wants, passed = () => {} } = options
     let after: Position = options.after
+
+    function isCalled(): boolean {
+      if (signal.aborted || closed || wants === undefined) return true
+      const through = tail.passable(after, wants)
+      if (through === undefined) return !tail.isEnd(after)
+      after = through
+      passed(after)
+      return false
+    }
+
     signal.addEventListener('abort', wake)
     try {
       while (!signal.aborted) {
-        const events = eventsAfter(after, batchSize)
-        const last = events.at(-1)
-        if (last === undefined) {
-          await new Promise<void>((resolve) => wakeSubscribers.push(resolve))
+        const { events, through } = partAfter(after, batchSize, wants)
+        if (through === after) {
+          await new Promise<void>((wake) => asleep.push({ isCalled, wake }))
           continue
         }
-        yield events
-        after = last.position
+        if (events.length > 0) yield events
+        after = through
+        if (through > (events.at(-1)?.position ?? LOG_START)) passed(through)
         // Let requests run between two batches, even while a subscriber reads a long log.
         await new Promise((resolve) => setImmediate(resolve))
       }
@@ -201,11 +219,14 @@ export function createReads(db: Sqlite, file: string, tail: Tail) {
     }
   }
 
-  /** Wakes the waiting subscribers: there are new events, or the subscription ends. */
+  /** Wakes the waiting subscribers for whom there are new events, or whose subscription ends. */
   function wake(): void {
-    const waiting = wakeSubscribers
-    wakeSubscribers = []
-    for (const resolve of waiting) resolve()
+    const waiting = asleep
+    asleep = []
+    for (const one of waiting) {
+      if (one.isCalled()) one.wake()
+      else asleep.push(one)
+    }
   }
 
   return {

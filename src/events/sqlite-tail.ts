@@ -22,6 +22,15 @@ export interface Written extends Omit<RecordedEvent, 'data' | 'metadata' | 'text
   text: StoredText
 }
 
+type Wants = (event: { type: string }) => boolean
+
+/** What comes next of the log. */
+export interface Part {
+  events: RecordedEvent[]
+  /** No event up to this position is missing but those that are not wanted. */
+  through: Position
+}
+
 export function createTail() {
   /** Successive events: no position between two of them is free, so no other process has an event there. */
   let written: Written[] = []
@@ -29,6 +38,8 @@ export function createTail() {
 
   const first = () => written[0]?.position ?? LOG_START
   const last = () => written.at(-1)?.position ?? LOG_START
+  /** Whether the events after a position are known, and there are some. */
+  const isNear = (position: Position) => written.length > 0 && position + 1 >= first() && position < last()
 
   function clear(): void {
     written = []
@@ -67,22 +78,35 @@ export function createTail() {
     isEnd: (position: Position) => written.length > 0 && position === last(),
 
     /**
-     * At most `limit` events after a position, and not many more than `MOST_AT_ONCE` characters; none when they are not
-     * known here.
+     * The wanted among the next `limit` events after a position, with not many more than `MOST_AT_ONCE` characters, and
+     * how far that is; no further than the position when the next event is not known here.
      */
-    after(position: Position, limit: number): RecordedEvent[] {
-      const events: RecordedEvent[] = []
-      if (written.length === 0 || position + 1 < first() || position >= last()) return events
+    after(position: Position, limit: number, wants: Wants = () => true): Part {
+      const part: Part = { events: [], through: position }
+      if (!isNear(position)) return part
       const start = position + 1 - first()
       let length = 0
       for (const one of written.slice(start, start + limit)) {
-        const event = eventOf(one)
-        if (event === undefined) break
-        events.push(event)
-        length += one.text.data.length
+        if (wants(one)) {
+          const event = eventOf(one)
+          if (event === undefined) break
+          part.events.push(event)
+          length += one.text.data.length
+        }
+        part.through = one.position
         if (length > MOST_AT_ONCE) break
       }
-      return events
+      return part
+    },
+
+    /** The newest position, when no event after `position` is wanted; undefined when one is, or may be. */
+    passable(position: Position, wants: Wants): Position | undefined {
+      if (!isNear(position)) return undefined
+      for (let i = position + 1 - first(); i < written.length; i++) {
+        const one = written[i]
+        if (one !== undefined && wants(one)) return undefined
+      }
+      return last()
     },
   }
 }

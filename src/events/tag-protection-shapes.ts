@@ -1,5 +1,5 @@
 /** What the data of each event about the protection of tags looks like. */
-import { type Checks, list, object, text, whole } from './shapes.ts'
+import { type Checks, list, object, optional, text, whole } from './shapes.ts'
 import type { TagProtection, TagProtectionEvent } from './tag-protection-events.ts'
 
 type DataOf<T extends TagProtectionEvent['type']> = Extract<TagProtectionEvent, { type: T }>['data']
@@ -8,6 +8,7 @@ const protection = object<TagProtection>({
   id: whole,
   pattern: text,
   users: list(whole),
+  teams: optional(list(whole)),
   createdAt: text,
   updatedAt: text,
 })

@@ -2,8 +2,9 @@
  * The validators of requests, each compiled when the first request needs it: compiling those of all routes would take
  * most of the start, and most routes are not asked on most days.
  */
-import { Ajv, type AnySchema, type ValidateFunction } from 'ajv'
+import { Ajv, type AnySchema } from 'ajv'
 import type { FastifySchemaCompiler, FastifyServerOptions } from 'fastify'
+import { compiledLater } from '../checked-json.ts'
 
 /**
  * No coercion: "1" is not 1. Unknown fields are ignored, as in Gitea. `addUsedSchema: false`: schemas have no ids.
@@ -17,17 +18,8 @@ const ajv = new Ajv({
   addUsedSchema: false,
 })
 
-/** Compiles the validator of a schema when it is called first. */
-export const validatorOf: FastifySchemaCompiler<object> = ({ schema }) => {
-  let compiled: ValidateFunction | undefined
-  const validate: ReturnType<typeof validatorOf> = (value) => {
-    compiled ??= ajv.compile(schema)
-    const isValid = compiled(value)
-    validate.errors = compiled.errors ?? null
-    return isValid
-  }
-  return validate
-}
+/** The validator of a schema. */
+export const validatorOf: FastifySchemaCompiler<AnySchema> = ({ schema }) => compiledLater(ajv, schema)
 
 /**
  * Without these two, fastify loads the packages with its own compilers. The app sets what is used instead of them:

@@ -42,9 +42,13 @@ export function mentions(services: Services): ProcessManager {
     await append(services.events, context, stream, 'mention', [{ type: 'UsersMentioned', data }], 'any')
   }
 
-  return processManager('mentions', {
-    IssueOpened: (context, event) => record(context, event, null),
-    PullRequestOpened: (context, event) => record(context, event, null),
-    CommentAdded: (context, event) => record(context, event, event.data.commentId),
-  })
+  return {
+    ...processManager('mentions', {
+      IssueOpened: (context, event) => record(context, event, null),
+      PullRequestOpened: (context, event) => record(context, event, null),
+      CommentAdded: (context, event) => record(context, event, event.data.commentId),
+    }),
+    /** Most texts call nobody. */
+    concerns: ({ data }) => 'body' in data && typeof data.body === 'string' && data.body.includes('@'),
+  }
 }

@@ -51,6 +51,11 @@ export interface ProcessManager {
   name: ProcessName
   /** Whether it reacts to an event of this type. */
   handles(event: { type: string }): boolean
+  /**
+   * Whether there is anything to do about an event that it handles. Asked when the read models have passed the event. If
+   * not, it is like an event that it does not handle: the checkpoint need not follow. Without this, there always is.
+   */
+  concerns?(event: Recorded<DomainEvent>): boolean | Promise<boolean>
   react(event: Recorded<DomainEvent>, context: CommandContext): Promise<void>
 }
 
@@ -71,7 +76,9 @@ export function processManager<T extends EventType>(
 
 const RETRY_MS = [100, 500, 2000, 5000]
 const VERSION = 1
+/** After so many events without a reaction, or so many milliseconds with some, the checkpoint follows. */
 const CHECKPOINT_EVERY = 1000
+const CHECKPOINT_MS = 5000
 const WAIT_MS = 1000
 
 /** The context of a command that reacts to an event: with the actor and the correlation id of the event. */
@@ -110,7 +117,14 @@ export function createProcessRunner(
   let passed = 0
   let following: Promise<void> = Promise.resolve()
   let stopped: string | undefined
+  /** All running read models had passed this position. */
+  let projected = LOG_START
+  /** What the subscription has left out since the checkpoint moved, and when it last did. */
+  let isSkipped = false
+  let movedAt = performance.now()
+  let moving: Promise<void> = Promise.resolve()
   const name = checkpointName(manager.name)
+  const wants = (event: { type: string }) => mayConcern(manager, event)
   const { shared } = checkpoints
   /** The incarnation for which this server runs the process; undefined while another server does. */
   let holder: string | undefined
@@ -140,8 +154,18 @@ export function createProcessRunner(
 
   async function moveCheckpoint(): Promise<void> {
     const moved = new Map([processCheckpoint(manager.name, position)])
+    isSkipped = false
+    movedAt = performance.now()
     if (holder === undefined) await checkpoints.apply([], moved)
     else await shared?.move(moved, holder)
+  }
+
+  /** The subscription is here, and has left out what does not concern the process. */
+  function skipTo(at: Position): void {
+    position = at
+    isSkipped = true
+    // To skip events again is cheap, so nobody waits for the write, and a failure does no harm.
+    if (performance.now() - movedAt > CHECKPOINT_MS) moving = moveCheckpoint().catch(() => {})
   }
 
   /**
@@ -151,9 +175,11 @@ export function createProcessRunner(
   async function isProjected(at: Position): Promise<void> {
     while (!signal.aborted) {
       const passed = await projector.waitFor(at, WAIT_MS)
-      const behind = projector.status().find((model) => model.stopped !== undefined && model.position < at)
+      const models = projector.stopped()
+      const behind = models.find((model) => model.position < at)
       if (behind === undefined) {
         stopped = undefined
+        if (models.length === 0) projected = projector.position()
         if (passed) return
         continue
       }
@@ -163,6 +189,13 @@ export function createProcessRunner(
       }
       if (passed) await delay(WAIT_MS, undefined, { signal })
     }
+  }
+
+  /** Waits until it may act on the event. Resolves to whether there is anything to do about it. */
+  async function isMine(event: Recorded<DomainEvent>): Promise<boolean> {
+    if (event.position > projected) await isProjected(event.position)
+    if (signal.aborted) return false
+    return manager.concerns === undefined || (await manager.concerns(event))
   }
 
   /** Retries after a failure. After the last retry the failure is logged and the next event follows. */
@@ -186,13 +219,13 @@ export function createProcessRunner(
     while (!signal.aborted) {
       try {
         if (shared !== undefined && holder === undefined) await hold(shared)
-        for await (const batch of events.subscribe({ after: position, signal })) {
+        for await (const batch of events.subscribe({ after: position, signal, wants, passed: skipTo })) {
           for (const recorded of batch) {
-            const event = mayConcern(manager, recorded) ? decode(recorded) : undefined
+            const event = wants(recorded) ? decode(recorded) : undefined
             passed += 1
-            if (event !== undefined) {
-              await isProjected(event.position)
-              if (signal.aborted) break
+            const isToDo = event !== undefined && (await isMine(event))
+            if (signal.aborted) break
+            if (isToDo) {
               requireHold()
               await reactTo(event)
               passed = CHECKPOINT_EVERY
@@ -239,6 +272,9 @@ export function createProcessRunner(
     async stop() {
       stopping.abort()
       await following
+      await moving
+      // So that the next start does not pass over the same events again.
+      if (isSkipped && (shared === undefined || holder !== undefined)) await moveCheckpoint().catch(() => {})
       // If this fails, another server takes the process when it finds out that this one is gone.
       if (holder !== undefined) await shared?.give(name, holder).catch(() => {})
     },

@@ -30,6 +30,8 @@ export interface AccountDocument {
   /** A deleted user stays as a ghost, because what it did stays. Nothing but its id and its name in events is left. */
   deleted: boolean
   createdAt: string
+  /** For a user: how many repositories it has starred, also such as were deleted since. */
+  stars: number
   /** For a user: the permission in each organization, by the organization's id. */
   memberships: Record<string, Permission>
   /** For a user: the teams, by their ids. */
@@ -51,7 +53,7 @@ export const accountFold: Fold<AccountDocument> = foldOf({
   name: 'accounts',
   indexes: [{ loginKey: 1 }, { email: 1 }, { siteAdmin: 1 }, { kind: 1, deleted: 1, loginKey: 1 }],
   arrays: ['nameParts', 'teamIds', 'organizationIds'],
-  version: 4,
+  version: 5,
   ids({ data }) {
     if ('team' in data) return 'user' in data ? [`${data.user.id}`] : data.members.map(String)
     return 'organization' in data
@@ -89,6 +91,8 @@ export const accountFold: Fold<AccountDocument> = foldOf({
       website: '',
       showEmail: false,
     }),
+    RepositoryStarred: ({ stars }) => ({ stars: stars + 1 }),
+    RepositoryUnstarred: ({ stars }) => ({ stars: stars - 1 }),
     MemberSet: (account, { data }) => withPermission(account, data, data.permission),
     MemberRemoved: (account, { data }) => withPermission(account, data),
     TeamMemberAdded: (account, { data }) => withTeam(account, data, data.grant),
@@ -146,6 +150,7 @@ function newAccount(
     passwordId: null,
     deleted: false,
     createdAt: at,
+    stars: 0,
     memberships: {},
     teams: {},
     teamIds: [],

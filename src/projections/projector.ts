@@ -55,6 +55,8 @@ export interface Projector {
   /** The position that every running read model has reached; when none runs, that every one has reached. */
   position(): Position
   status(): ReadModelStatus[]
+  /** Those of `status` that have stopped; almost always none. */
+  stopped(): ReadModelStatus[]
   /**
    * Makes this server the one that writes a read model, in a store that several share.
    * @throws StoreUnavailable when the server that writes it does not give it within 10 s
@@ -373,11 +375,13 @@ export function createProjector(
         if (!stopping.signal.aborted) startFollowing()
         answerWaiters()
       }),
-    status: () =>
-      progress.map(({ model: { name }, position, stopped }) =>
-        stopped === undefined ? { name, position } : { name, position, stopped },
-      ),
+    status: () => progress.map(statusOf),
+    stopped: () => progress.filter(({ stopped }) => stopped !== undefined).map(statusOf),
   }
+}
+
+function statusOf({ model: { name }, position, stopped }: Progress): ReadModelStatus {
+  return stopped === undefined ? { name, position } : { name, position, stopped }
 }
 
 function leastOf(progress: readonly Progress[]): Position {

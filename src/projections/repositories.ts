@@ -101,6 +101,7 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
     { createdAt: 1 },
     { updatedAt: 1 },
     { forks: 1 },
+    { stars: 1 },
     { id: 1 },
   ],
   arrays: ['readers', 'granted', 'guests', 'teams', 'topics', 'nameParts', 'allParts'],

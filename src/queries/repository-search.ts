@@ -4,16 +4,23 @@ import { Type } from 'typebox'
 import { OptionalText } from '../http/optional-text.ts'
 import { PageQuery, pageOf, sendPaging } from '../http/paging.ts'
 import { pathNumber } from '../http/path-number.ts'
+import type { AccountDocument } from '../projections/accounts.ts'
+import { repoIdIn } from '../projections/issue-selection.ts'
 import { partNamed } from '../projections/name-parts.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import { signedIn } from '../rights/requester.ts'
-import { canSee } from '../rights/visibility.ts'
+import { belongsTo, canSee } from '../rights/visibility.ts'
 import type { Services } from '../services.ts'
 import { wholeSeconds } from '../times.ts'
 import { PlainRepositoryWire, RepositoryParams, repositoryWires } from '../wire/repositories.ts'
-import { pagedList, pagedRows, refuseFilters } from './paged-list.ts'
-import { ownerIn, RepositorySearchQuery, repositorySelections } from './repository-selection.ts'
+import { pagedList, pagedRows } from './paged-list.ts'
+import {
+  ownerIn,
+  RepositorySearchQuery,
+  repositorySelections,
+  type SearchedAccounts,
+} from './repository-selection.ts'
 
 const TopicWire = Type.Object({
   id: Type.Integer(),
@@ -24,7 +31,35 @@ const TopicWire = Type.Object({
 })
 
 export function repositorySearchRoutes(services: Services): FastifyPluginAsyncTypebox {
-  const { accounts, repositories, topics } = services.views
+  const { accounts, follows, repositories, teams, topics } = services.views
+
+  /** What a user has starred; nothing of one whom the requester may not see. */
+  async function starredBy(text: string | undefined, requester: AccountDocument | null) {
+    const id = pathNumber(text ?? '') ?? 0
+    if (id === 0) return {}
+    const user = await accounts.get(`${id}`)
+    if (user === undefined || !canSee(user, requester)) return { starred: [] }
+    return { starred: (await follows.ids({ userId: id, starred: true })).map(repoIdIn) }
+  }
+
+  /** What a team has. Only who is in its organization may know, as at `/teams/{id}/repos`. */
+  async function teamIn(
+    text: string | undefined,
+    requester: AccountDocument | null,
+  ): Promise<Pick<SearchedAccounts, 'ofTeam'>> {
+    const id = pathNumber(text ?? '') ?? 0
+    if (id === 0) return {}
+    const team = await teams.get(`${id}`)
+    const organization = await accounts.get(`${team?.organizationId ?? id}`)
+    const mayKnow =
+      organization?.kind === 'organization' &&
+      requester !== null &&
+      (requester.siteAdmin || belongsTo(organization.id, requester))
+    if (!mayKnow) return { ofTeam: 'nothing' }
+    // The Owners have the id of the organization, and all that it has.
+    const hasAll = team === undefined || team.allRepositories
+    return { ofTeam: hasAll ? { ownerId: organization.id } : { teams: id } }
+  }
 
   return async (app) => {
     const config = { scope: 'repository' } as const
@@ -42,13 +77,19 @@ export function repositorySearchRoutes(services: Services): FastifyPluginAsyncTy
       },
       async (request, reply) => {
         const { query, requester } = request
-        refuseFilters(query, ['starredBy', 'team_id'])
         const login = ownerIn(query)
-        const [member, owner] = await Promise.all([
+        const [member, owner, starred, ofTeam] = await Promise.all([
           accounts.get(`${pathNumber(query.uid ?? '') ?? 0}`),
           login === undefined ? undefined : accounts.findOne({ loginKey: login.toLowerCase() }),
+          starredBy(query.starredBy, requester),
+          teamIn(query.team_id, requester),
         ])
-        const known = { member, owner: owner && canSee(owner, requester) ? owner : undefined }
+        const known = {
+          member,
+          owner: owner && canSee(owner, requester) ? owner : undefined,
+          ...starred,
+          ...ofTeam,
+        }
         const parts = await Promise.all(
           repositorySelections(query, known, requester).map(async (part) => {
             return { ...part, count: await repositories.count(part.filter) }

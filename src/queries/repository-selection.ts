@@ -24,7 +24,9 @@ export const RepositorySearchQuery = Type.Object({
   archived: OptionalText('only archived ones, or none'),
   mode: OptionalText('fork, source, mirror or collaborative'),
   exclusive: OptionalText('only what the account of uid owns'),
-  sort: OptionalText('alpha, created, updated, id or forks; default alpha'),
+  starredBy: OptionalText('id of a user who has starred it'),
+  team_id: OptionalText('id of a team that has it; for those who are in its organization'),
+  sort: OptionalText('alpha, created, updated, id, stars or forks; default alpha'),
   order: OptionalText('asc or desc; only with sort'),
 })
 type Query = Static<typeof RepositorySearchQuery>
@@ -34,14 +36,20 @@ type Selection = Filter<RepositoryDocument>
 export interface SearchedAccounts {
   member: AccountDocument | undefined
   owner: AccountDocument | undefined
+  /** The ids of what the user of `starredBy` has starred; undefined when it is not asked for. */
+  starred?: readonly number[]
+  /** What the team of `team_id` has; undefined when it is not asked for. */
+  ofTeam?: { teams: number } | { ownerId: number } | 'nothing'
 }
 
 const MODES: readonly string[] = ['', 'fork', 'source', 'mirror', 'collaborative']
-const SORTS: Readonly<Record<string, 'key' | 'createdAt' | 'updatedAt' | 'id' | 'forks' | undefined>> = {
+type SortField = 'key' | 'createdAt' | 'updatedAt' | 'id' | 'stars' | 'forks'
+const SORTS: Readonly<Record<string, SortField | undefined>> = {
   alpha: 'key',
   created: 'createdAt',
   updated: 'updatedAt',
   id: 'id',
+  stars: 'stars',
   forks: 'forks',
 }
 
@@ -94,10 +102,7 @@ function memberFilter(
   return { filter: isCollaborative ? { guests: all } : { granted: all } }
 }
 
-function sortOf({
-  sort = '',
-  order = '',
-}: Query): readonly ['key' | 'createdAt' | 'updatedAt' | 'id' | 'forks', 1 | -1] {
+function sortOf({ sort = '', order = '' }: Query): readonly [SortField, 1 | -1] {
   if (sort === '') return ['key', 1]
   const field = Object.hasOwn(SORTS, sort) ? SORTS[sort] : undefined
   if (field === undefined) throw refused('sort', `must be one of ${Object.keys(SORTS).join(', ')}`)
@@ -111,7 +116,7 @@ function sortOf({
  */
 export function repositorySelections(
   query: Query,
-  { member, owner }: SearchedAccounts,
+  { member, owner, starred, ofTeam }: SearchedAccounts,
   requester: AccountDocument | null,
 ): { filter: Selection; sort: Sort<RepositoryDocument> }[] {
   const { mode = '', uid, priority_owner_id } = query
@@ -125,6 +130,7 @@ export function repositorySelections(
   if (mode === 'mirror' || isUnknown(uid, member) || isUnknown(ownerInKeyword ?? query.owner, owner))
     return []
 
+  if (ofTeam === 'nothing') return []
   const isPrivate = choiceOf(query.is_private)
   const onlyPublic = choiceOf(query.private) === false
   if (onlyPublic && isPrivate === true) return []
@@ -137,11 +143,19 @@ export function repositorySelections(
     ...((onlyPublic || isPrivate !== undefined) && { private: isPrivate ?? false }),
     ...(template !== undefined && { template }),
     ...(archived !== undefined && { archived }),
+    ...(starred !== undefined && { id: { $in: starred } }),
+    ...(ofTeam !== undefined && 'teams' in ofTeam && ofTeam),
     ...(mode === 'source' && { parentId: null }),
     ...(mode === 'fork' && { parentId: { $gte: 1 } }),
   }
   const { owners } = ofMember
-  const among = owner === undefined ? owners : (owners ?? [owner.id]).filter((id) => id === owner.id)
+  // Each of these names the only owners.
+  const named = [owner?.id, ofTeam !== undefined && 'ownerId' in ofTeam ? ofTeam.ownerId : undefined]
+  const among = named.reduce(
+    (ids: readonly number[] | undefined, only) =>
+      only === undefined ? ids : (ids ?? [only]).filter((id) => id === only),
+    owners,
+  )
   const first = pathNumber(priority_owner_id ?? '')
   if (among !== undefined) {
     const parts =

@@ -24,7 +24,7 @@ export function tagProtectionQueryRoutes(services: Services): FastifyPluginAsync
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'admin')
         const all = await protectionsOf(repository.id)
-        return tagProtectionWires(services, rowsOrPage(services, request, reply, all))
+        return tagProtectionWires(services, repository, rowsOrPage(services, request, reply, all))
       },
     )
 
@@ -34,7 +34,7 @@ export function tagProtectionQueryRoutes(services: Services): FastifyPluginAsync
       async (request) => {
         const { repository } = await onRepository(services, request, 'admin')
         const all = await protectionsOf(repository.id)
-        return await tagProtectionWire(services, all, tagProtectionId(request.params.id))
+        return await tagProtectionWire(services, repository, all, tagProtectionId(request.params.id))
       },
     )
   }

@@ -46,7 +46,7 @@ export async function newestAccount(stores: Stores, document: AccountDocument): 
     const event = decode(recorded)
     if (accountFold.handles(event)) newest = accountFold.evolve(newest, event, `${document.id}`)
   }
-  // Memberships and teams are in the streams of the organizations.
-  const { memberships, teams, teamIds, organizationIds } = document
-  return newest === undefined ? document : { ...newest, memberships, teams, teamIds, organizationIds }
+  // Memberships and teams are in the streams of the organizations, and stars in their own.
+  const { memberships, teams, teamIds, organizationIds, stars } = document
+  return newest === undefined ? document : { ...newest, memberships, teams, teamIds, organizationIds, stars }
 }

@@ -2,9 +2,11 @@
 import { type Static, Type } from 'typebox'
 import type { TagProtection } from '../events/tag-protection-events.ts'
 import { pathNumber } from '../http/path-number.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { wholeSeconds } from '../times.ts'
+import { teamNames } from './team-paths.ts'
 
 export const TagProtectionParams = Type.Object({
   owner: Type.String(),
@@ -21,19 +23,27 @@ export const TagProtectionWire = Type.Object({
   updated_at: Type.String(),
 })
 
-/** Protections as Gitea's `TagProtection`. All users that they name are read with one look-up. */
+/** Protections as Gitea's `TagProtection`. All users that they name are read with one look-up, and so are all teams. */
 export async function tagProtectionWires(
   services: Services,
+  repository: RepositoryDocument,
   protections: readonly TagProtection[],
 ): Promise<Static<typeof TagProtectionWire>[]> {
   const ids = new Set(protections.flatMap(({ users }) => users))
-  const accounts = await services.views.accounts.getMany([...ids].map(String))
+  const [accounts, teamsById] = await Promise.all([
+    services.views.accounts.getMany([...ids].map(String)),
+    teamNames(
+      services,
+      repository,
+      protections.flatMap(({ teams = [] }) => teams),
+    ),
+  ])
   const logins = new Map(accounts.map(({ id, login }) => [id, login]))
-  return protections.map(({ id, pattern, users, createdAt, updatedAt }) => ({
+  return protections.map(({ id, pattern, users, teams = [], createdAt, updatedAt }) => ({
     id,
     name_pattern: pattern,
     whitelist_usernames: users.map((user) => logins.get(user)).filter((login) => login !== undefined),
-    whitelist_teams: [],
+    whitelist_teams: teams.flatMap((team) => teamsById.get(team) ?? []),
     created_at: wholeSeconds(createdAt),
     updated_at: wholeSeconds(updatedAt),
   }))
@@ -42,11 +52,12 @@ export async function tagProtectionWires(
 /** One of these protections on the wire, by its id in a path. @throws Refused (not found) */
 export async function tagProtectionWire(
   services: Services,
+  repository: RepositoryDocument,
   protections: readonly TagProtection[],
   id: number | undefined,
 ): Promise<Static<typeof TagProtectionWire>> {
   const named = protections.filter((protection) => protection.id === id)
-  const [wire] = await tagProtectionWires(services, named)
+  const [wire] = await tagProtectionWires(services, repository, named)
   if (wire === undefined) throw new Refused(refuse.notFound('tag protection not found'))
   return wire
 }

@@ -97,7 +97,7 @@ export function userWire(
     visibility: account.visibility,
     followers_count: 0,
     following_count: 0,
-    starred_repos_count: 0,
+    starred_repos_count: account.stars,
   }
 }
 

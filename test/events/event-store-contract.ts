@@ -11,6 +11,7 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from '../../src/events/event-store.ts'
+import { until } from '../until.ts'
 
 export interface OpenStore {
   store: EventStore
@@ -338,6 +339,51 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     )
     t.ok(increasing(seen))
   })
+
+  t.test(
+    'a subscription that wants some types gets those, and hears that it has passed the others',
+    async (t) => {
+      const { store } = await open(t)
+      const start = await store.lastPosition()
+      const stream = newStream()
+      const ofType = (type: string): NewEvent => ({ ...newEvent(), type })
+      let passed = start
+      let came = start
+      const wanted: RecordedEvent[] = []
+      const abort = new AbortController()
+      t.teardown(() => abort.abort())
+      const done = (async () => {
+        const options = {
+          after: start,
+          signal: abort.signal,
+          wants: ({ type }: { type: string }) => type === 'Wanted',
+          passed(position: number) {
+            if (position <= passed) t.fail('it has passed this position before')
+            passed = position
+          },
+        }
+        for await (const batch of store.subscribe(options)) {
+          if (batch.length === 0) t.fail('an empty batch')
+          for (const event of batch) {
+            if (event.position <= Math.max(passed, came)) t.fail('an event that it has passed')
+            came = event.position
+            if (event.type === 'Wanted') wanted.push(event)
+          }
+        }
+      })()
+      const [first, second] = [ofType('Wanted'), ofType('Wanted')]
+      // Some that come alone, some among others, while it reads and while it waits.
+      await store.append(stream, [ofType('Other'), first, ofType('Other')], 'no-stream')
+      await until('the first came', async () => wanted.length === 1)
+      const { position } = await store.append(stream, [ofType('Other'), ofType('Other')], 'any')
+      await until('the others are passed or came', async () => Math.max(passed, came) >= position)
+      await store.append(stream, [second], 'any')
+      await until('the second came', async () => wanted.length === 2)
+      t.strictSame(wanted.map(asNew), [first, second])
+      abort.abort()
+      await done
+    },
+  )
 
   t.test('two subscriptions each see every event', async (t) => {
     const { store } = await open(t)

@@ -284,7 +284,7 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
     const route = path.replaceAll('{*}', '*').replaceAll(/\{(.+?)\}/g, ':$1')
     const method = METHODS.find((each) => name.startsWith(`${each.toLowerCase()} `)) ?? 'GET'
     const row = (await ROWS[`${method} ${route}`]?.call?.(place, world)) ?? {}
-    const isCarols = /\/user\/(keys\/|gpg_key)|\/threads\//.test(path)
+    const isCarols = /\/user\/(keys\/|gpg_key)|\/threads\/|\/transfer\/accept/.test(path)
     const login = path.includes('/admin/') ? 'admin' : isCarols ? 'carol' : 'alice'
     const sent = { ...row, path: { owner: place.owner, repo: place.repo, ...row.path } }
     const { status, type, text } = await world.send(login, method, route, sent)

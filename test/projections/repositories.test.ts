@@ -88,6 +88,7 @@ t.test('the readers of a repository are exactly the accounts that accessTo lets 
     teams: {},
     teamIds: [],
     organizationIds: [],
+    stars: 0,
     fullName: '',
     email: '',
     description: '',

@@ -177,7 +177,8 @@ export const repositoryCommands = [
     'tag protection',
     record({ id: oneOf([1, 2]), pattern: rule, at: deadline, what: oneOf(['add', 'edit', 'remove']) }),
     (state, { id, pattern, at, what }) => {
-      if (what === 'add') return decideAddTagProtection(state, { id, pattern, users: [1] }, at ?? '')
+      if (what === 'add')
+        return decideAddTagProtection(state, { id, pattern, users: [1], teams: [101] }, at ?? '')
       if (what === 'edit') return decideEditTagProtection(state, id, { pattern }, at ?? '')
       return decideRemoveTagProtection(state, id)
     },

@@ -117,15 +117,46 @@ t.test('GET /repos/search filters by owner, member, visibility, archived, templa
   t.same(await found('alice', { mode: 'fork' }), ['bob/renovate-app'])
   t.same(await found('alice', { mode: 'source', owner: 'bob' }), [])
   t.same(await found('alice', { mode: 'mirror' }), [])
-  for (const query of [
-    { mode: 'x' },
-    { sort: 'x' },
-    { sort: 'id', order: 'x' },
-    { starredBy: 1 },
-    { team_id: 1 },
-  ]) {
+  for (const query of [{ mode: 'x' }, { sort: 'x' }, { sort: 'id', order: 'x' }, { sort: 'size' }]) {
     t.equal((await search('alice', query)).status, 422, JSON.stringify(query))
   }
+})
+
+t.test('GET /repos/search finds what a user has starred, and what a team has', async (t) => {
+  const { bob: bobId = 0, acme: acmeId = 0 } = ids
+  const found = async (login: string | null, query: Record<string, string | number>) =>
+    (await search(login, query)).names
+  for (const [owner, name] of [
+    ['alice', 'tpl'],
+    ['acme', 'site'],
+    ['alice', 'renovate-app'],
+  ] as const) {
+    await bob.user.userCurrentPutStar(owner, name)
+  }
+  await bob.user.userCurrentDeleteStar('alice', 'renovate-app')
+  await alice.user.userCurrentPutStar('acme', 'site')
+  t.same(await found(null, { starredBy: bobId }), ['acme/site', 'alice/tpl'])
+  t.same(await found('alice', { starredBy: bobId, owner: 'alice' }), ['alice/tpl'])
+  t.same(await found('alice', { starredBy: acmeId }), [])
+  t.same(await found('alice', { starredBy: 999 }), [])
+  t.same((await found('alice', { sort: 'stars', order: 'desc' })).slice(0, 2), ['acme/site', 'alice/tpl'])
+  t.match((await bob.users.userGet('bob')).data, { starred_repos_count: 2 })
+  t.match((await alice.users.userGet('bob')).data, { starred_repos_count: 2 })
+
+  const { data: team } = await alice.orgs.orgCreateTeam('acme', {
+    name: 'seekers',
+    permission: 'read',
+    units: ['repo.code', 'repo.issues', 'repo.pulls'],
+  })
+  const { id: teamId = 0 } = team
+  await alice.teams.orgAddTeamRepository(teamId, 'acme', 'inner')
+  t.same(await found('alice', { team_id: teamId }), ['acme/inner'])
+  t.same(await found('bob', { team_id: teamId }), [], 'who is not in the organization does not learn of it')
+  t.same(await found('alice', { team_id: acmeId }), ['acme/inner', 'acme/site'], 'its Owners have all')
+  await alice.teams.orgEditTeam(teamId, { name: 'seekers', includes_all_repositories: true })
+  t.same(await found('alice', { team_id: teamId }), ['acme/inner', 'acme/site'])
+  t.same(await found('alice', { team_id: teamId, owner: 'alice' }), [])
+  await alice.teams.orgDeleteTeam(teamId)
 })
 
 t.test('GET /repos/search sorts, and puts a preferred owner first', async (t) => {

@@ -124,3 +124,46 @@ t.test('merge rule 2: merges, also scheduled ones, and approvals follow the team
   })
   t.match((await call('alice', 'GET', `repos/acme/app/pulls/${later}`)).body, { merged: false })
 })
+
+t.test(
+  'a protected tag is for the teams that its protection names, also by a regular expression',
+  async (t) => {
+    const taggers = await teams.team('taggers', 'write', 'carol')
+    const named = { name_pattern: '/^v\\d+$/', whitelist_teams: ['taggers'] }
+    const made = await onApp('alice', 'POST', 'tag_protections', named)
+    t.match(made, { status: 201, body: { ...named, whitelist_usernames: [] } })
+    const tag = async (login: string, name: string) =>
+      (await onApp(login, 'POST', 'tags', { tag_name: name })).status
+    t.same([await tag('alice', 'v1'), await tag('alice', 'v1x'), await tag('carol', 'v1')], [422, 201, 201])
+    const work = await workTree(t, server.gitUrl('carol', 'acme/app'))
+    await work.git('tag', 'v2')
+    await work.git('tag', 'v3')
+    await work.git('push', '-q', 'origin', 'v2')
+    await alice.teams.orgRemoveTeamMember(taggers, 'carol')
+    await alice.teams.orgAddTeamMember(core, 'carol')
+    await t.rejects(work.git('push', '-q', 'origin', 'v3'), /the tag is protected/)
+    const path = `tag_protections/${made.body.id}`
+    t.match((await onApp('alice', 'PATCH', path, { name_pattern: 'w*' })).body, {
+      name_pattern: 'w*',
+      whitelist_teams: ['taggers'],
+    })
+    t.match(
+      (await onApp('alice', 'PATCH', path, { whitelist_teams: [], whitelist_usernames: ['bob'] })).body,
+      {
+        whitelist_usernames: ['bob'],
+        whitelist_teams: [],
+      },
+    )
+    for (const [status, option] of [
+      [422, { name_pattern: 'x', whitelist_teams: ['nobody'] }],
+      [400, { name_pattern: 'x', whitelist_teams: [] }],
+      [422, { name_pattern: '/(a{1000}){1000}/', whitelist_teams: ['core'] }],
+    ] as const) {
+      t.equal(
+        (await onApp('alice', 'POST', 'tag_protections', option)).status,
+        status,
+        JSON.stringify(option),
+      )
+    }
+  },
+)

@@ -77,10 +77,11 @@ async function checkPush(
   const tags = refs.some((ref) => ref.startsWith(TAGS))
     ? await services.views.tagProtections.get(`${repository.id}`)
     : undefined
+  const member = memberOf(repository, requester)
   let turn = performance.now()
   for (const change of commands) {
     if (change.ref.startsWith(TAGS)) {
-      const mayControl = mayControlTag(tags?.protections ?? [], change.ref.slice(TAGS.length), requester.id)
+      const mayControl = mayControlTag(tags?.protections ?? [], change.ref.slice(TAGS.length), member)
       if (!mayControl) rules.problems.set(change.ref, 'the tag is protected: you may not push to it')
     }
     if (invited === undefined) checkChange(pusher, change, rules)

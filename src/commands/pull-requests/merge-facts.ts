@@ -103,8 +103,11 @@ async function reviewStanding(
     approvers: approving
       .filter((account) => isApprover(rules, memberOf(repository, account)))
       .map(({ id }) => id),
-    // The Owners have the id of the organization, and are always there.
-    teams: [repository.ownerId, ...teams.map(({ id }) => id)],
+    // The Owners have the id of the organization, and are always there. Those of a former owner are not.
+    teams: [
+      repository.ownerId,
+      ...teams.flatMap((team) => (team.organizationId === repository.ownerId ? [team.id] : [])),
+    ],
   }
 }
 

@@ -1,8 +1,10 @@
 /** Decisions of the repository aggregate on its tag protections. Pure. */
+import { isDeepStrictEqual } from 'node:util'
 import type { RepositoryEvent } from '../../events/domain-events.ts'
 import type { TagProtection } from '../../events/tag-protection-events.ts'
 import { refuse } from '../../refusal.ts'
 import { isPattern } from '../../rights/glob.ts'
+import { isRegex, MAX_REGEX_SIZE, regexSize } from '../../rights/tag-regex.ts'
 import type { Decision } from '../execute.ts'
 import type { RepositoryState } from '../repositories/repository.ts'
 
@@ -17,31 +19,35 @@ const unknown = refuse.notFound('tag protection not found')
 /** Adds a protection. There is one for each pattern. */
 export function decideAddTagProtection(
   state: RepositoryState,
-  { id, pattern, users }: Pick<TagProtection, 'id' | 'pattern' | 'users'>,
+  given: Pick<TagProtection, 'id' | 'pattern' | 'users' | 'teams'>,
   at: string,
 ): Decision<RepositoryEvent> {
   if (state.status !== 'active') return gone
+  const { id } = given
   if (state.tagProtections.some((protection) => protection.id === id)) {
     return refuse.conflict(`tag protection ${id} exists already`)
   }
   if (state.tagProtections.length >= MAX_PROTECTIONS) {
     return refuse.unprocessable(`a repository can have at most ${MAX_PROTECTIONS} tag protections`)
   }
-  return set(state.id, state.tagProtections, { id, pattern, users, createdAt: at, updatedAt: at })
+  return set(state.id, state.tagProtections, { ...given, createdAt: at, updatedAt: at })
 }
 
 /** Changes the fields that are given; no event when nothing changes. */
 export function decideEditTagProtection(
   state: RepositoryState,
   id: number,
-  given: Partial<Pick<TagProtection, 'pattern' | 'users'>>,
+  given: Partial<Pick<TagProtection, 'pattern' | 'users' | 'teams'>>,
   at: string,
 ): Decision<RepositoryEvent> {
   if (state.status !== 'active') return gone
   const before = state.tagProtections.find((protection) => protection.id === id)
   if (before === undefined) return unknown
-  const after = { ...before, ...given }
-  if (JSON.stringify(after) === JSON.stringify(before)) return []
+  const { teams: teamsBefore, ...rest } = before
+  const { teams = teamsBefore, ...changed } = given
+  // Without teams the field is absent.
+  const after = { ...rest, ...changed, ...(teams !== undefined && teams.length > 0 && { teams }) }
+  if (isDeepStrictEqual(after, before)) return []
   return set(state.id, state.tagProtections, { ...after, updatedAt: at })
 }
 
@@ -62,7 +68,14 @@ function set(
   if (others.some((each) => each.pattern === pattern)) {
     return refuse.forbidden(`name_pattern: a tag protection for ${pattern} already exists`)
   }
-  const patterns = [...others.map((each) => each.pattern), pattern].filter(isPattern)
+  const all = [...others.map((each) => each.pattern), pattern]
+  const regexSizes = all.filter(isRegex).reduce((sum, each) => sum + regexSize(each), 0)
+  if (regexSizes > MAX_REGEX_SIZE) {
+    return refuse.unprocessable(
+      `name_pattern: all regular expressions of a repository together can have at most ${MAX_REGEX_SIZE} parts`,
+    )
+  }
+  const patterns = all.filter((each) => !isRegex(each) && isPattern(each))
   if (patterns.reduce((length, each) => length + each.length, 0) > MAX_PATTERNS_LENGTH) {
     return refuse.unprocessable(
       `name_pattern: all patterns of a repository together can have at most ${MAX_PATTERNS_LENGTH} characters`,

@@ -1,10 +1,13 @@
 /** Creates, changes and removes tag protections: `/repos/{owner}/{repo}/tag_protections`. */
 import { type Static, Type } from 'typebox'
 import { idsStream } from '../../events/streams.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { globProblem } from '../../rights/glob.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import { isRegex, regexProblem } from '../../rights/tag-regex.ts'
+import type { Services } from '../../services.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import {
@@ -14,7 +17,7 @@ import {
   tagProtectionWire,
 } from '../../wire/tag-protections.ts'
 import { repositories } from '../aggregates.ts'
-import { userIdsNamed } from '../branch-protections/settings.ts'
+import { teamIdsNamed, userIdsNamed } from '../branch-protections/settings.ts'
 import type { RepositoryState } from '../repositories/repository.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
@@ -35,27 +38,26 @@ function patternOf(text: string): string {
   if (pattern.length > MAX_PATTERN_LENGTH) {
     throw new Refused(refuse.unprocessable(`name_pattern: has more than ${MAX_PATTERN_LENGTH} characters`))
   }
-  // As in Gitea's patterns, this would be a regular expression.
-  if (pattern.length > 1 && pattern.startsWith('/') && pattern.endsWith('/')) {
-    throw new Refused(refuse.unprocessable('name_pattern: regular expressions are not supported'))
-  }
-  const problem = globProblem(pattern)
+  const problem = isRegex(pattern) ? regexProblem(pattern) : globProblem(pattern)
   if (problem !== undefined) throw new Refused(refuse.unprocessable(`name_pattern: ${problem}`))
   return pattern
 }
 
-/** Refuses a whitelist that this server does not enforce, instead of ignoring it. */
-function requireNoTeams({ whitelist_teams: teams }: Static<typeof TagProtectionOption>): void {
-  if (teams != null && teams.length > 0) {
-    throw new Refused(refuse.unprocessable('whitelist_teams: is not supported, only [] is'))
+/** The ids of the users and teams that a request names; undefined: it does not say. @throws Refused (unprocessable) */
+async function namedIn(
+  services: Services,
+  repository: RepositoryDocument,
+  { whitelist_usernames, whitelist_teams }: Static<typeof TagProtectionOption>,
+) {
+  return {
+    users: await userIdsNamed(services, 'whitelist_usernames', whitelist_usernames ?? undefined),
+    teams: await teamIdsNamed(services, repository, 'whitelist_teams', whitelist_teams ?? undefined),
   }
 }
 
 const protectionsIn = (state: RepositoryState) => (state.status === 'active' ? state.tagProtections : [])
 
 export const tagProtectionRoutes: Routes = (services) => async (app) => {
-  const FIELD = 'whitelist_usernames'
-
   app.post(
     '/repos/:owner/:repo/tag_protections',
     route('repository', {
@@ -67,16 +69,18 @@ export const tagProtectionRoutes: Routes = (services) => async (app) => {
       const { repository } = await onRepository(services, request, 'admin')
       const { body } = request
       const pattern = patternOf(body.name_pattern ?? '')
-      requireNoTeams(body)
-      const users = (await userIdsNamed(services, FIELD, body.whitelist_usernames ?? [])) ?? []
-      if (users.length === 0) throw new Refused(refuse.invalid(`${FIELD}: must name a user`))
+      const { users = [], teams = [] } = await namedIn(services, repository, body)
+      if (users.length + teams.length === 0) {
+        throw new Refused(refuse.invalid('whitelist_usernames: must name a user, or whitelist_teams a team'))
+      }
+      const named = { users, ...(teams.length > 0 && { teams }) }
       const context = commandContext(request)
       const id = await takeNumber(services.events, context, idsStream('tag-protection'))
       const state = await repositories.change(services, context, repository.id, 'protect tags', (now) =>
-        decideAddTagProtection(now, { id, pattern, users }, context.at),
+        decideAddTagProtection(now, { id, pattern, ...named }, context.at),
       )
       await settled(services, context, reply)
-      return reply.code(201).send(await tagProtectionWire(services, protectionsIn(state), id))
+      return reply.code(201).send(await tagProtectionWire(services, repository, protectionsIn(state), id))
     },
   )
 
@@ -91,18 +95,18 @@ export const tagProtectionRoutes: Routes = (services) => async (app) => {
       const { repository } = await onRepository(services, request, 'admin')
       const { body } = request
       const id = tagProtectionId(request.params.id)
-      requireNoTeams(body)
-      const users = await userIdsNamed(services, FIELD, body.whitelist_usernames ?? undefined)
+      const { users, teams } = await namedIn(services, repository, body)
       const given = {
         ...(body.name_pattern != null && { pattern: patternOf(body.name_pattern) }),
         ...(users !== undefined && { users }),
+        ...(teams !== undefined && { teams }),
       }
       const context = commandContext(request)
       const state = await repositories.change(services, context, repository.id, 'protect tags', (now) =>
         decideEditTagProtection(now, id, given, context.at),
       )
       await settled(services, context, reply)
-      return await tagProtectionWire(services, protectionsIn(state), id)
+      return await tagProtectionWire(services, repository, protectionsIn(state), id)
     },
   )
 

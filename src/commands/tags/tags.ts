@@ -7,6 +7,7 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { mayControlTag } from '../../rights/tag-protection-rules.ts'
+import { memberOf } from '../../rights/team-membership.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { signatureOf } from '../accounts/signature.ts'
 import type { CommandContext } from '../execute.ts'
@@ -37,7 +38,7 @@ async function requireTagRight(
   name: string,
 ): Promise<void> {
   const { protections = [] } = (await views.tagProtections.get(`${repository.id}`)) ?? {}
-  if (mayControlTag(protections, name, requester.id)) return
+  if (mayControlTag(protections, name, memberOf(repository, requester))) return
   throw new Refused(refuse.unprocessable(`tag_name: ${name} is protected, and you may not make or delete it`))
 }
 

@@ -1,5 +1,6 @@
 /** One attempt to deliver: reads the event, makes the payload, and sends it. */
 import { decode } from '../../events/codec.ts'
+import type { WebhookScope } from '../../events/webhook-events.ts'
 import { BadRedirect, NotOutside, type Outside } from '../../http/outside-request.ts'
 import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
 import { Refused } from '../../refusal.ts'
@@ -23,11 +24,16 @@ export interface Outcome {
 const failed = (problem: string): Outcome => ({ result: 'failed', statusCode: 0, problem })
 
 /** The payload as it is now; a text when there is none. @throws what stores and git throw */
-async function payloadOf(services: Services, delivery: WebhookDelivery): Promise<object | string> {
+async function payloadOf(
+  services: Services,
+  delivery: WebhookDelivery,
+  scope: WebhookScope,
+): Promise<object | string> {
   const { position, eventId, part } = delivery
   for await (const recorded of services.events.readPositions([position])) {
     if (recorded.id !== eventId) continue
     const notice = notices.of(decode(recorded))[part]
+    if (await isOfAnother(services, scope, notice?.repoId)) return 'the repository has another owner now'
     try {
       return (await notice?.payload(services)) ?? 'what it is about is gone'
     } catch (error) {
@@ -36,6 +42,13 @@ async function payloadOf(services: Services, delivery: WebhookDelivery): Promise
     }
   }
   return 'the log does not have its event any more'
+}
+
+/** Whether a webhook of an owner would be told of a repository that this owner has given away. */
+async function isOfAnother({ views }: Services, scope: WebhookScope, repoId: number | undefined) {
+  if (scope.kind !== 'owner' || repoId === undefined) return false
+  const repository = await views.repositories.get(`${repoId}`)
+  return repository !== undefined && repository.ownerId !== scope.ownerId
 }
 
 /** A failure of the network in words. An address that was looked up is not in them: not everybody may know it. */
@@ -64,7 +77,7 @@ export async function attempt(
     return failed(`given up: ${delivery.problem || 'too old'}`)
   const config = (await webhookConfigsOf(secrets, [hook.configId])).get(hook.configId)
   if (config === undefined) return failed('its configuration is lost: set its URL and its secret again')
-  const payload = await payloadOf(services, delivery)
+  const payload = await payloadOf(services, delivery, hook.scope)
   if (typeof payload === 'string') return failed(payload)
   const timeout = AbortSignal.timeout(TIMEOUT_MS)
   const request = deliveryRequest(delivery, hook.contentType, config, payload)

@@ -62,7 +62,7 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
   async function note(event: Recorded<DomainEvent>): Promise<void> {
     const at = Date.parse(event.metadata.at)
     // After the store was lost, all events come again: what is old was sent, or given up.
-    if (Date.now() - at > GIVEN_UP_AFTER_MS || (await views.webhooks.count({})) === 0) return
+    if (Date.now() - at > GIVEN_UP_AFTER_MS) return
     const wanted: WebhookDelivery[] = []
     // A push of many refs is about one repository.
     const around = new Map<number, ReturnType<typeof hooksAround>>()
@@ -125,6 +125,9 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
     manager: {
       name: 'webhooks',
       handles: (event) => notices.handles(event) || cleaning.handles(event),
+      async concerns(event) {
+        return cleaning.handles(event) || (await views.webhooks.count({})) > 0
+      },
       async react(event, context) {
         // The process goes on after some failures. What webhooks are to be told must not be lost with them.
         await whenStored(() => note(event))

@@ -88,7 +88,7 @@ export function pastDocuments(services: AnswerServices, until: Until): DocumentS
         id,
       )
       // Who hides an address, hides it in the past too.
-      return past && { ...past, email: now.email, showEmail: now.showEmail }
+      return past && { ...past, email: now.email, showEmail: now.showEmail, stars: now.stars }
     }),
     teams: views.teams,
     access(repository, requester) {

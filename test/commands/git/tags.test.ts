@@ -168,7 +168,7 @@ t.test(
       [{ name_pattern: 'v*', whitelist_usernames: ['bob'] }, 403],
       [{ name_pattern: 'x', whitelist_usernames: ['nobody'] }, 422],
       [{ name_pattern: 'x', whitelist_usernames: ['bob'], whitelist_teams: ['t'] }, 422],
-      [{ name_pattern: '/^v/', whitelist_usernames: ['bob'] }, 422],
+      [{ name_pattern: '/^v(/', whitelist_usernames: ['bob'] }, 422],
     ] as const) {
       t.equal((await call('alice', 'POST', 'tag_protections', body)).status, status, JSON.stringify(body))
     }

@@ -1,0 +1,86 @@
+/**
+ * Regular expressions of tag protections, between slashes as in Gitea: `/^v\d+$/`. They match any part of a name. They come
+ * from users, so they run in an engine that does not backtrack (RE2's, in JavaScript): its time is at most the size of
+ * the expression times the length of the name. The size is limited before anything is compiled.
+ */
+import { LRUCache } from 'lru-cache'
+import { RE2JS } from 're2js'
+
+/** The most parts that all expressions of a repository may have together, with repetitions written out. */
+export const MAX_REGEX_SIZE = 150
+
+/** Whether a pattern is a regular expression. */
+export const isRegex = (pattern: string) =>
+  pattern.length > 1 && pattern.startsWith('/') && pattern.endsWith('/')
+
+const sourceOf = (pattern: string) => pattern.slice(1, -1)
+
+/** Why an expression is not taken; undefined when it is. */
+export function regexProblem(pattern: string): string | undefined {
+  const source = sourceOf(pattern)
+  // It would hide what comes after it from the count of the parts.
+  if (source.includes('\\Q')) return 'quotes with \\Q, which is not supported'
+  if (regexSize(pattern) > MAX_REGEX_SIZE) {
+    return `has more than ${MAX_REGEX_SIZE} parts, with repetitions written out`
+  }
+  try {
+    RE2JS.compile(source)
+    return undefined
+  } catch (error) {
+    return `is no regular expression of RE2: ${error instanceof Error ? error.message : String(error)}`
+  }
+}
+
+/** An escape, a set of characters, a repetition, or any other character. */
+const PART = /^(?:\\.|\[\^?\]?(?:\\.|\[:\w*:\]|[^\]\\])*\]?|\{\d+(?:,\d*)?\}|.)/su
+
+/** How many parts an expression has when each `{n,m}` is written out: at least as many as its program has steps. */
+export function regexSize(pattern: string): number {
+  const source = sourceOf(pattern)
+  /** The sizes of the open groups so far, and of the last part of each. */
+  const open = [{ size: 0, last: 0 }]
+  const top = () => open.at(-1) ?? { size: 0, last: 0 }
+  const add = (size: number) => {
+    const group = top()
+    group.size += size
+    group.last = size
+  }
+  for (let i = 0; i < source.length; ) {
+    const part = PART.exec(source.slice(i))?.[0] ?? ''
+    i += Math.max(1, part.length)
+    if (part === '(') open.push({ size: 2, last: 0 })
+    else if (part === ')' && open.length > 1) {
+      const { size } = open.pop() ?? { size: 0 }
+      add(size)
+    } else if (/^\{\d/.test(part)) {
+      // Each part that may be missing takes one more.
+      const counts = (part.match(/\d+/g) ?? []).map(Number)
+      const times = Math.max(1, ...counts) * (counts.length > 1 || part.includes(',') ? 2 : 1)
+      const group = top()
+      const more = group.last * times
+      group.size += more
+      group.last += more
+    } else if ('*+?'.includes(part)) {
+      const group = top()
+      group.size += 1
+      group.last += 1
+    } else add(1)
+  }
+  return open.reduce((sum, { size }) => sum + size, 0)
+}
+
+const known = new LRUCache<string, { compiled: RE2JS | undefined }>({ max: 200 })
+
+/** Whether any part of the name matches. What is no expression matches nothing. */
+export function regexMatches(pattern: string, name: string): boolean {
+  let entry = known.get(pattern)
+  if (entry === undefined) {
+    entry = { compiled: compiledOf(pattern) }
+    known.set(pattern, entry)
+  }
+  return entry.compiled?.matcher(name).find() ?? false
+}
+
+function compiledOf(pattern: string): RE2JS | undefined {
+  return regexProblem(pattern) === undefined ? RE2JS.compile(sourceOf(pattern)) : undefined
+}
