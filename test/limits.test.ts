@@ -27,6 +27,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "git/request-body.ts: return new GitClientGone('the client went": 'the client is gone by itself',
   'git/metered-output.ts': 'the timer that makes the error counts',
   'http/connections.ts: for (const { socket } of idle) socket.destroy()': 'the server stops',
+  'http/connections.ts: if (connection === undefined) return void socket.destroy()': 'it is closed already',
   'events/eventstoredb-diagnosis.ts': "a connection of the server's own",
 }
 

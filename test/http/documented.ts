@@ -45,7 +45,7 @@ export function operationsOf({ paths }: Documentation) {
 }
 
 export function checksOf(documentation: Documentation) {
-  const ajv = new Ajv({ strict: false, allErrors: true })
+  const ajv = new Ajv({ strict: false, allErrors: true, formats: { binary: true } })
   const compiled = new Map<object, ReturnType<typeof ajv.compile>>()
   const components = closed(documentation.components)
 

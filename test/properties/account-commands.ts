@@ -183,7 +183,7 @@ export const accountCommands = [
       world.organizations.change(ACME.id, by, (state) => {
         switch (what) {
           case 'edit':
-            return decideEditTeam(state, actor, team, { permission: may })
+            return decideEditTeam(state, actor, team, { permission: may, description: `${who.id}` })
           case 'delete':
             return decideDeleteTeam(state, actor, team)
           case 'add':
