@@ -178,3 +178,17 @@ t.test('nothing cites a document that is not in the repository', async (t) => {
   )
   t.strictSame(hits, [])
 })
+
+t.test('README and the architecture name the streams of every kind', async (t) => {
+  const [streams = ''] = read('src/events/streams.ts').split('export const claimKeys')
+  const kinds = new Set(found(streams, /`([a-z]+(?:-[a-z]+)*-)\$\{/g))
+  t.ok(kinds.has('ssh-key-') && kinds.has('claim-'))
+  for (const path of ['README.md', 'docs/architecture.md']) {
+    const text = read(path)
+    t.strictSame(
+      [...kinds].filter((kind) => !text.includes(`\`${kind}`)),
+      [],
+      path,
+    )
+  }
+})

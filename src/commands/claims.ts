@@ -4,8 +4,9 @@
  *
  * A claim is taken before its holder is created, and released when the holder gives up the key. A process that dies
  * in between leaves a claim whose holder does not have the key. After a grace period the next request for the key
- * takes the claim over; at once, when it was taken by an earlier process of this node, which works on nothing more. If the stream of the old holder was never written, it is closed first: otherwise a very slow
- * first writer could come back and become a second holder.
+ * takes the claim over; at once, when it was taken by an earlier process of this node, which works on nothing more. If
+ * the stream of the old holder was never written, it is closed first: otherwise a very slow first writer could come
+ * back and become a second holder.
  */
 import { decode } from '../events/codec.ts'
 import { type EventStore, LOG_START, type Position, WrongExpectedRevision } from '../events/event-store.ts'
