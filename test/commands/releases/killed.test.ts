@@ -35,11 +35,7 @@ t.test('after kill -9 at any step of a release, its retry makes it once, and at 
   }
   const last = await startTestServer(t, { DATA_DIR })
   const alice = await last.as('alice')
-  t.match(
-    (await alice.repos.repoListReleases('alice', 'app')).data,
-    [{ tag_name: 'released' }],
-    'no half release',
-  )
+  t.same((await alice.repos.repoListReleases('alice', 'app')).data, [], 'no half release')
   for (const tag of Object.keys(DEATHS)) {
     const again = alice.repos.repoCreateRelease('alice', 'app', { tag_name: tag, name: `Release ${tag}` })
     t.equal(await statusOf(again), 201, tag)
