@@ -8,10 +8,10 @@ import { workTree } from '../git-client.ts'
 import { startTestServer, type TestServer } from '../start-server.ts'
 import { contentOf, gitRefs, temporaryDirectory } from './restored.ts'
 
-/** Sends a request as alice. Resolves to the answer's JSON. @throws when the answer is not 2xx */
-export async function call(server: TestServer, method: string, path: string, body?: object) {
+/** Sends a request as alice, or as another. Resolves to the answer's JSON. @throws when the answer is not 2xx */
+export async function call(server: TestServer, method: string, path: string, body?: object, user = 'alice') {
   const init = body instanceof FormData ? body : body && JSON.stringify(body)
-  const answer = await server.fetch('alice', `/api/v1${path}`, { method, ...(init && { body: init }) })
+  const answer = await server.fetch(user, `/api/v1${path}`, { method, ...(init && { body: init }) })
   const text = await answer.text()
   if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`)
   return text === '' ? undefined : JSON.parse(text)
@@ -34,12 +34,13 @@ export interface SettledData {
   tip: string
 }
 
-/** A repository with a merged pull request, an open one, tags, a fork, and a file. */
+/** A repository with a merged pull request, an open one, tags, a file, and a renamed fork that waits for its new owner. */
 export async function settledData(t: Pick<Test, 'teardown'>): Promise<SettledData> {
   const dataDir = await temporaryDirectory(t)
   const server = await startTestServer(t, { DATA_DIR: dataDir })
   await server.as('alice')
   await server.as('bob')
+  const asBob = (method: string, path: string, body: object) => call(server, method, path, body, 'bob')
   await call(server, 'POST', '/user/repos', { name: 'app', auto_init: true })
   const work = await workTree(t, server.gitUrl('alice', 'alice/app'))
   for (const topic of ['one', 'two']) {
@@ -54,8 +55,9 @@ export async function settledData(t: Pick<Test, 'teardown'>): Promise<SettledDat
   await upload(server, `${APP}/issues/comments/${id}`, 'a.txt')
   // Checked with the rest when the copy is verified: the fork has it, too.
   await lfsOf(server, 'alice/app').put('alice', contentOf('large'))
-  const { status } = await server.fetch('bob', `/api/v1${APP}/forks`, { method: 'POST', body: '{}' })
-  if (status !== 202) throw new Error(`fork: ${status}`)
+  await asBob('POST', `${APP}/forks`, {})
+  await asBob('PATCH', '/repos/bob/app', { name: 'application' })
+  await asBob('POST', '/repos/bob/application/transfer', { new_owner: 'alice' })
   const token = await call(server, 'POST', '/users/alice/tokens', { name: 'kept', scopes: ['all'] })
   await server.stop()
   const { 'refs/heads/main': tip = '' } = await gitRefs(dataDir, 1)

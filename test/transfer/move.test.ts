@@ -25,7 +25,9 @@ const PATHS = [
   `${APP}/issues/2`,
   `${APP}/issues/2/comments`,
   `${APP}/branches`,
+  // A name that it has had, and its own.
   '/api/v1/repos/bob/app',
+  '/api/v1/repos/bob/application',
   '/api/v1/users/alice/tokens',
 ]
 
