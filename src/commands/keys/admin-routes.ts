@@ -2,11 +2,10 @@
 import { Type } from 'typebox'
 import { siteAdmin } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { PublicKeyWire, publicKeyWire, sshKeyFor } from '../../wire/keys.ts'
+import { PublicKeyWire } from '../../wire/keys.ts'
 import { UsernameParams, userNamed } from '../../wire/users.ts'
-import { commandContext, settled } from '../request-context.ts'
-import { addSshKey, removeSshKey } from './change.ts'
-import { CreateKeyOption, wantedKey } from './key-option.ts'
+import { CreateKeyOption } from './key-option.ts'
+import { addUserKey, removeUserKey } from './user-key.ts'
 
 const UserKeyParams = Type.Object({ ...UsernameParams.properties, id: Type.String() })
 
@@ -17,11 +16,7 @@ export const adminKeyRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       siteAdmin(request, 'add keys of others')
       const owner = await userNamed(services, request.params.username)
-      const { id, login } = owner
-      const context = commandContext(request)
-      const key = await addSshKey(services, context, { id, login }, wantedKey(request.body))
-      await settled(services, context, reply)
-      return reply.code(201).send(publicKeyWire(key, owner, services.publicUrl()))
+      return reply.code(201).send(await addUserKey(services, request, reply, owner))
     },
   )
 
@@ -31,10 +26,7 @@ export const adminKeyRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       siteAdmin(request, 'remove keys of others')
       const owner = await userNamed(services, request.params.username)
-      const key = await sshKeyFor(services, owner, request.params.id)
-      const context = commandContext(request)
-      await removeSshKey(services, context, key)
-      await settled(services, context, reply)
+      await removeUserKey(services, request, reply, owner, request.params.id)
       return reply.code(204).send(null)
     },
   )

@@ -3,18 +3,12 @@ import { Type } from 'typebox'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import {
-  DeployKeyWire,
-  deployKeyFor,
-  deployKeyWire,
-  PublicKeyWire,
-  publicKeyWire,
-  sshKeyFor,
-} from '../../wire/keys.ts'
+import { DeployKeyWire, deployKeyFor, deployKeyWire, PublicKeyWire } from '../../wire/keys.ts'
 import { RepositoryParams, repositoryPage } from '../../wire/repositories.ts'
 import { commandContext, settled } from '../request-context.ts'
-import { addDeployKey, addSshKey, removeDeployKey, removeSshKey } from './change.ts'
+import { addDeployKey, removeDeployKey } from './change.ts'
 import { CreateKeyOption, wantedKey } from './key-option.ts'
+import { addUserKey, removeUserKey } from './user-key.ts'
 
 const KeyParams = Type.Object({ id: Type.String() })
 const DeployKeyParams = Type.Object({ ...RepositoryParams.properties, ...KeyParams.properties })
@@ -24,12 +18,7 @@ export const keyRoutes: Routes = (services) => async (app) => {
     '/user/keys',
     route('user', { body: CreateKeyOption, response: { 201: PublicKeyWire } }),
     async (request, reply) => {
-      const owner = signedIn(request)
-      const { id, login } = owner
-      const context = commandContext(request)
-      const key = await addSshKey(services, context, { id, login }, wantedKey(request.body))
-      await settled(services, context, reply)
-      return reply.code(201).send(publicKeyWire(key, owner, services.publicUrl()))
+      return reply.code(201).send(await addUserKey(services, request, reply, signedIn(request)))
     },
   )
 
@@ -37,10 +26,7 @@ export const keyRoutes: Routes = (services) => async (app) => {
     '/user/keys/:id',
     route('user', { params: KeyParams, response: NO_CONTENT }),
     async (request, reply) => {
-      const key = await sshKeyFor(services, signedIn(request), request.params.id)
-      const context = commandContext(request)
-      await removeSshKey(services, context, key)
-      await settled(services, context, reply)
+      await removeUserKey(services, request, reply, signedIn(request), request.params.id)
       return reply.code(204).send(null)
     },
   )

@@ -103,6 +103,12 @@ t.test(
     await work.git('push', '-q', 'origin', 'main')
     const full = await usageOf(server, 'alice/app', ({ size }) => size > app.size + 190)
     t.ok(full.size < 400)
+    // What is given away needs room at its new owner.
+    await bob.repos.repoEdit('bob', 'app', { name: 'mine' })
+    await usageOf(server, 'bob/mine', ({ size }) => size > 100)
+    const admin = await server.as('admin')
+    t.equal(await statusOf(admin.repos.repoTransfer('alice', 'app', { new_owner: 'bob' })), 413)
+    t.equal((await alice.repos.repoGet('alice', 'app')).data.owner?.login, 'alice', 'it is not moved')
     await alice.repos.repoDelete('alice', 'app')
     await until(
       'the record is gone',

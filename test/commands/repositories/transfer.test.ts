@@ -303,3 +303,11 @@ t.test('a retried request gets the first answer, also when the repository has mo
   t.equal(await send('bob', '/transfer/accept'), 202)
   t.equal(await send('carol', '/transfer/accept'), 404)
 })
+
+t.test('an archived repository can be given away, and stays archived', async (t) => {
+  const { name, path } = await repository()
+  await alice.repos.repoEdit('alice', name, { archived: true })
+  t.match(await call('alice', 'POST', `${path}/transfer`, { new_owner: 'bob' }), { status: 201 })
+  t.match(await bob.repos.acceptRepoTransfer('alice', name), { status: 202 })
+  t.match((await bob.repos.repoGet('bob', name)).data, { archived: true, owner: { login: 'bob' } })
+})
