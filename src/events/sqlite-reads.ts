@@ -182,9 +182,14 @@ export function createReads(db: Sqlite, file: string, tail: Tail) {
   function partAfter(position: Position, limit: number, wants: SubscribeOptions['wants']): Part {
     const known = tail.after(position, limit, wants)
     if (!closed && (known.through > position || tail.isEnd(position))) return known
-    const { rows } = read(() => page((n) => allForwards(position, n), limit, placeNear(position, true)))
+    let end = position
+    const passed = (at: Position) => {
+      end = at
+    }
+    const place = placeNear(position, true)
+    const { rows, isCut } = read(() => page((n) => allForwards(position, n, { wants, passed }), limit, place))
     const events = rows.map((row) => toEvent(file, row))
-    return { events, through: events.at(-1)?.position ?? position }
+    return { events, through: isCut ? (events.at(-1)?.position ?? position) : end }
   }
 
   async function* subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]> {

@@ -2,7 +2,7 @@
  * Reads events in the order of the log, many of them as one row (a run). The driver is slow for each row and each
  * BLOB, so few large rows are faster.
  */
-import { type Bytes, bufferOf, type Sqlite, selectColumn, selectTuples } from '../sqlite.ts'
+import { type Bytes, bufferOf, lossyText, type Sqlite, selectColumn, selectTuples } from '../sqlite.ts'
 import type { Position } from './event-store.ts'
 import { EVENT_HEAD, EVENT_TEXTS, type EventTuple } from './sqlite-log.ts'
 
@@ -12,25 +12,39 @@ const RUN_BYTES = 1024 * 1024
 /** An event's columns, with the length of its metadata instead of its texts. A damaged row may have null lengths. */
 type Head = [...(EventTuple extends [...infer Others, Bytes] ? Others : never), metadata: number]
 
+/** An event that comes next. A damaged type may be null, or no type at all. */
+type Ahead = [position: Position, bytes: number, type: string | null]
+
+/** Which events of a run are left out, and who hears how far the run was when it is read to its end. */
+interface RunOptions {
+  wants?: ((event: { type: string }) => boolean) | undefined
+  passed?: (position: Position) => void
+}
+
 /**
- * Returns a function that reads at most `limit` events after a position. It reads the sizes of the events first, to
- * limit the bytes of each run.
+ * Returns a function that reads at most `limit` events after a position. It reads the sizes and the types of the events
+ * first: to limit the bytes of each run, and to read nothing else of what is not wanted. What has a damaged type is read.
  */
-export function eventRuns(db: Sqlite): (after: Position, limit: number) => Iterable<EventTuple> {
-  const sizes = selectColumn<[number, number], string>(
+export function eventRuns(
+  db: Sqlite,
+): (after: Position, limit: number, options?: RunOptions) => Iterable<EventTuple> {
+  // As bytes: see `Bytes`.
+  const ahead = selectColumn<[number, number], Bytes>(
     db,
-    `SELECT json_group_array(json_array(position, octet_length(data) + octet_length(metadata)))
-     FROM (SELECT position, data, metadata FROM events WHERE position > ? ORDER BY position LIMIT ?)`,
+    `SELECT CAST(json_group_array(json_array(position, octet_length(data) + octet_length(metadata),
+       iif(typeof(type) = 'text', type, NULL))) AS BLOB)
+     FROM (SELECT position, type, data, metadata FROM events WHERE position > ? ORDER BY position LIMIT ?)`,
   )
-  const run = selectTuples<[number, number], [heads: string, texts: Bytes | null]>(
+  const run = selectTuples<[number, number, string], [heads: string, texts: Bytes | null]>(
     db,
     `SELECT json_group_array(json_array(${EVENT_HEAD}, octet_length(metadata))),
        CAST(group_concat(${EVENT_TEXTS}, '') AS BLOB)
-     FROM events CROSS JOIN streams ON streams.id = events.stream WHERE position > ? AND position <= ?`,
+     FROM events CROSS JOIN streams ON streams.id = events.stream
+     WHERE position > ? AND position <= ? AND coalesce(type NOT IN (SELECT value FROM json_each(?)), 1)`,
   )
 
-  function* between(after: Position, upTo: Position): Iterable<EventTuple> {
-    const [heads, texts] = run.get(after, upTo) ?? ['[]', null]
+  function* between(after: Position, upTo: Position, unwanted: string): Iterable<EventTuple> {
+    const [heads, texts] = run.get(after, upTo, unwanted) ?? ['[]', null]
     const bytes = bufferOf(texts ?? new Uint8Array())
     const events: Head[] = JSON.parse(heads)
     let start = 0
@@ -41,15 +55,25 @@ export function eventRuns(db: Sqlite): (after: Position, limit: number) => Itera
     }
   }
 
-  return function* (after, limit) {
-    const ahead: [position: Position, bytes: number][] = JSON.parse(sizes.get(after, limit) ?? '[]')
+  return function* (after, limit, { wants = () => true, passed = () => {} } = {}) {
+    const next: Ahead[] = JSON.parse(lossyText(ahead.get(after, limit) ?? NOTHING))
+    const types = new Set(next.map(([, , type]) => type))
+    const unwanted = new Set([...types].filter((type) => isSound(type) && !wants({ type })))
+    const wanted = next.filter(([, , type]) => !unwanted.has(type))
+    const excluded = JSON.stringify([...unwanted])
     let [start, bytes] = [after, 0]
-    for (const [i, [position, size]] of ahead.entries()) {
+    for (const [i, [position, size]] of wanted.entries()) {
       bytes += size
-      if (bytes < RUN_BYTES && i < ahead.length - 1) continue
-      yield* between(start, position)
+      if (bytes < RUN_BYTES && i < wanted.length - 1) continue
+      yield* between(start, position, excluded)
       start = position
       bytes = 0
     }
+    passed(next.at(-1)?.[0] ?? after)
   }
 }
+
+/** Bytes that are not UTF-8 were replaced. */
+const isSound = (type: string | null): type is string => type !== null && !type.includes('\ufffd')
+
+const NOTHING = Buffer.from('[]')

@@ -385,6 +385,47 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     },
   )
 
+  t.test(
+    'of a long log, a subscription gets only what it wants, and passes the rest to its end',
+    async (t) => {
+      const { store } = await open(t)
+      const start = await store.lastPosition()
+      const ofType = (type: string): NewEvent => ({ ...newEvent(), type })
+      const wanted: NewEvent[] = []
+      let end = start
+      for (let n = 0; n < 25; n++) {
+        const events = Array.from({ length: 100 }, () => ofType('Other'))
+        if (n % 10 === 3) {
+          const one = ofType('Wanted')
+          wanted.push(one)
+          events[n] = one
+        }
+        end = (await store.append(newStream(), events, 'no-stream')).position
+      }
+      const abort = new AbortController()
+      const came: RecordedEvent[] = []
+      let reached = start
+      const options = {
+        after: start,
+        signal: abort.signal,
+        wants: ({ type }: { type: string }) => type === 'Wanted',
+        passed(position: number) {
+          reached = position
+        },
+      }
+      const done = (async () => {
+        for await (const batch of store.subscribe(options)) {
+          came.push(...batch.filter(options.wants))
+          reached = batch.at(-1)?.position ?? reached
+        }
+      })()
+      await until('it has passed all', async () => reached >= end)
+      t.strictSame(came.map(asNew), wanted)
+      abort.abort()
+      await done
+    },
+  )
+
   t.test('two subscriptions each see every event', async (t) => {
     const { store } = await open(t)
     const start = await store.lastPosition()

@@ -97,6 +97,27 @@ t.test(
   },
 )
 
+t.test('an event whose type is damaged reaches a subscription that wants other types', async (t) => {
+  const file = join(t.testdir(), 'events.db')
+  const store = openSqliteEventStore(file)
+  await store.append(newStream(), [newEvent(), newEvent(), newEvent()], 'no-stream')
+  await store.close()
+  const db = openSqlite(file, 'FULL')
+  t.teardown(() => db.close())
+  for (const damaged of [`CAST(x'ff41' AS TEXT)`, `x'41'`]) {
+    db.exec(`UPDATE events SET type = ${damaged} WHERE position = 2`)
+    const reopened = openSqliteEventStore(file)
+    const wants = ({ type }: { type: string }) => type === 'Wanted'
+    const signal = AbortSignal.timeout(60_000)
+    await t.rejects(
+      all(reopened.subscribe({ after: 0, signal, wants })),
+      { name: 'BrokenEvent', position: 2 },
+      damaged,
+    )
+    await reopened.close()
+  }
+})
+
 t.test('a subscription removes its listener from a signal that is used longer', async (t) => {
   const store = openSqliteEventStore(join(t.testdir(), 'events.db'))
   t.teardown(() => store.close())
