@@ -57,7 +57,7 @@ export interface Sizes {
   manyIssues: number
   /** Repositories of each of these two servers. */
   repositories: number
-  /** Enough that the warm-up compiles the code: the ceiling runs much longer. */
+  /** Enough that the warm-up, half of them, compiles the code: it goes through most of the server, and the ceiling is short. */
   issuesToOpen: number
   /** Events of the pull request whose history is read and replayed. */
   historyEvents: number
@@ -76,7 +76,7 @@ const FULL: Sizes = {
   fewIssues: 1000,
   manyIssues: 100_000,
   repositories: 1000,
-  issuesToOpen: 12_000,
+  issuesToOpen: 18_000,
   historyEvents: 10_000,
   pushes: 20_000,
 }
@@ -91,7 +91,7 @@ const QUICK: Sizes = {
   fewIssues: 200,
   manyIssues: 5000,
   repositories: 100,
-  issuesToOpen: 6000,
+  issuesToOpen: 9000,
   historyEvents: 10_000,
   pushes: 3000,
 }

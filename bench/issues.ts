@@ -99,7 +99,7 @@ async function measureOpening({ server, dataDir, admin, sizes }: Target, load: C
     url: server.ready.url,
     connections: CLIENTS,
     headers: { authorization: `token ${admin.token}` },
-    end: { amount: Math.ceil(sizes.issuesToOpen / (sizes.rounds + 1)) },
+    end: { amount: Math.ceil(sizes.issuesToOpen / 2) },
     write: {
       method: 'POST',
       path: `/api/v1/repos/${admin.login}/${NAME}/issues`,
@@ -107,13 +107,13 @@ async function measureOpening({ server, dataDir, admin, sizes }: Target, load: C
       first: 1,
     },
   }
+  // The first half is the warm-up.
+  await loadOf(load, question)
+  const round = { ...question, end: { amount: Math.ceil(sizes.issuesToOpen / 2 / sizes.rounds) } }
   const opened: number[] = []
   const appends: number[] = []
-  for (let i = 0; i <= sizes.rounds; i++) {
-    const { rate } = await loadOf(load, question)
-    // The first round is the warm-up.
-    if (i === 0) continue
-    opened.push(rate)
+  for (let i = 0; i < sizes.rounds; i++) {
+    opened.push((await loadOf(load, round)).rate)
     appends.push(await appendRate(dataDir, sizes.seconds))
   }
   const [own, bare] = [median(opened), median(appends)]

@@ -22,9 +22,10 @@ export const STREAM_START: StreamEnd = { revision: -1, hash: null }
  */
 export function link(stream: string, end: StreamEnd, event: NewEvent): StoredText & { hash: string } {
   const data = JSON.stringify(event.data)
-  const hashed = JSON.stringify(withPrevious(event.metadata, end.hash))
+  const own = JSON.stringify(withoutHashes(event.metadata))
+  // Members are added at the end of the JSON text: this is cheaper than to copy the metadata, or to stringify it again.
+  const hashed = `${own.slice(0, -1)},"previous":${JSON.stringify(end.hash)}}`
   const hash = hashOfText(stream, end.revision + 1, event.id, event.type, data, hashed)
-  // Add the hash as the last member of the JSON text: this is cheaper than to stringify the metadata again.
   return { hash, data, metadata: `${hashed.slice(0, -1)},"hash":"${hash}"}` }
 }
 
@@ -44,10 +45,10 @@ export function linkAll(
   })
 }
 
-function withPrevious(metadata: EventMetadata, previous: string | null): EventMetadata {
-  if (metadata.previous === undefined && metadata.hash === undefined) return { ...metadata, previous }
+function withoutHashes(metadata: EventMetadata): EventMetadata {
+  if (metadata.previous === undefined && metadata.hash === undefined) return metadata
   const { hash: _, previous: __, ...own } = metadata
-  return { ...own, previous }
+  return own
 }
 
 /** The hash that the next event of the stream must name. It is computed when an older log has none. */

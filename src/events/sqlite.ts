@@ -48,6 +48,12 @@ class NotMade extends Error {}
 /** How many turns of the event loop a commit waits while more appends keep coming: one flush then serves them all. */
 const MOST_TURNS = 8
 
+/**
+ * A commit waits for no more than this many appends: most of the flush is saved by then. Those who wait for later ones
+ * have work for the event loop while the read models take these; if all waited for one commit, it would have none.
+ */
+const MOST_WAITING = 16
+
 /** A transaction ends when its events have more characters: to hash and write long texts holds the event loop. */
 const MOST_CHARACTERS = 256 * 1024
 
@@ -156,8 +162,9 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
 
   /** Waits while more appends keep coming: those of other requests that this turn of the event loop has read. */
   function commitWhenQuiet(before: number, turns: number): void {
-    if (pending.length > before && turns < MOST_TURNS)
-      setImmediate(commitWhenQuiet, pending.length, turns + 1)
+    const { length } = pending
+    if (length > before && length < MOST_WAITING && turns < MOST_TURNS)
+      setImmediate(commitWhenQuiet, length, turns + 1)
     else commitPending()
   }
 

@@ -44,6 +44,8 @@ export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: Body
     if (headers['content-length'] === undefined && headers['transfer-encoding'] === undefined) {
       return done(null, payload)
     }
+    // A short body has come with the head: there is nothing to wait for, and it is read at once.
+    if (raw.complete && headers['content-encoding'] === undefined) return done(null, payload)
     const type = headers['content-type'] ?? ''
     if (type.startsWith('application/x-git-')) return done(null, payload)
     const isHeld = !type.startsWith('multipart/') && !request.routeOptions.config.streamsBody

@@ -60,8 +60,11 @@ export function createTextKeys(secrets: ReadStore): TextKeys {
     madeAt = now
     // The ids of a block are neighbours in the index, and so are those of blocks that follow each other.
     const block = `${Date.now().toString(36).padStart(9, '0')}${randomBytes(6).toString('base64url')}`
+    const bytes = randomBytes(size * KEY_BYTES)
     const made = Array.from({ length: size }, (_, i): TextKey => {
-      return { id: `${block}.${i.toString(36).padStart(3, '0')}`, key: randomBytes(KEY_BYTES) }
+      // A copy: a part would keep the bytes of all of them in memory.
+      const key = Buffer.from(bytes.subarray(i * KEY_BYTES, (i + 1) * KEY_BYTES))
+      return { id: `${block}.${i.toString(36).padStart(3, '0')}`, key }
     })
     await secrets.apply(
       made.map(({ id, key }): Change => {

@@ -1,5 +1,6 @@
 /** Appends to several streams at once, and what subscribers get of them without reading the file. */
 import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { chainProblem, STREAM_START } from '../../src/events/chain.ts'
 import { type Appended, type RecordedEvent, WrongExpectedRevision } from '../../src/events/event-store.ts'
@@ -139,3 +140,23 @@ t.test('a slow subscription gets all events, though newer ones replace them in m
     slow.map((_, i) => i + 1),
   )
 })
+
+t.test(
+  'appends that keep coming share a commit, but do not all wait for each other: read models work meanwhile',
+  async (t) => {
+    const { store } = openStore(t)
+    let written = 0
+    const append = () => store.append(newStream(), [newEvent()], 'no-stream').then(() => (written += 1))
+    const appends: Promise<number>[] = []
+    const writtenAfter: number[] = []
+    for (let turn = 0; turn < 4; turn++) {
+      appends.push(...Array.from({ length: 8 }, append))
+      await nextTurn()
+      writtenAfter.push(written)
+    }
+    t.equal(writtenAfter[0], 0, 'the first wait for others')
+    t.ok((writtenAfter[3] ?? 0) >= 16, 'and are written before the last are')
+    await Promise.all(appends)
+    t.equal(written, 32)
+  },
+)

@@ -1,0 +1,58 @@
+/** Measures how late the event loop of this process is. */
+import { readFileSync } from 'node:fs'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
+
+/** How late the event loop was since it was asked before, in milliseconds. */
+export interface LoopDelay {
+  p99: number
+  max: number
+  /** The most without the time in which other processes had the processor; undefined where the system cannot tell. */
+  held: number | undefined
+  /** How long this process had processors meanwhile, all of its threads together. */
+  processor: number
+}
+
+const RESOLUTION_MS = 5
+
+/** How long the main thread was ready to run and did not get a processor since its start, in milliseconds. */
+function waitedForProcessor(): number | undefined {
+  try {
+    const [, waited] = readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'latin1').split(' ')
+    return Number(waited) / 1e6
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * Watches the loop from now on: about a hundredth of its time. Returns what tells the delays since the call before.
+ * @param isHeld hears how late each turn is, and how long ago the one before it began
+ */
+export function watchLoop(isHeld: (late: number, ago: number) => void): () => LoopDelay {
+  const loop = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
+  loop.enable()
+  let held: number | undefined
+  let before = { at: performance.now(), waited: waitedForProcessor() }
+  setInterval(() => {
+    const now = { at: performance.now(), waited: waitedForProcessor() }
+    if (now.waited !== undefined && before.waited !== undefined) {
+      const late = now.at - before.at - RESOLUTION_MS - (now.waited - before.waited)
+      held = Math.max(held ?? 0, late)
+      isHeld(late, now.at - before.at)
+    }
+    before = now
+  }, RESOLUTION_MS).unref()
+
+  let lastUsage = process.cpuUsage()
+
+  return () => {
+    // The histogram has the times between two ticks.
+    const [p99, max] = [loop.percentile(99), loop.max].map((ns) => Math.max(0, ns / 1e6 - RESOLUTION_MS))
+    const { user, system } = process.cpuUsage(lastUsage)
+    lastUsage = process.cpuUsage()
+    const delays = { p99: p99 ?? 0, max: max ?? 0, held, processor: (user + system) / 1000 }
+    loop.reset()
+    held = undefined
+    return delays
+  }
+}
