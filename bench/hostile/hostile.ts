@@ -1,7 +1,8 @@
 /**
- * `npm run hostile [-- --quick] [--only "bodies that never come,…"] [--holders]`: attacks a server while honest clients work on it.
- * For each attack it prints how long the honest ones waited, beside how long they wait when nobody attacks, and how late
- * the server's event loop was; with `--holders` also what held it. It does not fail when a goal is missed.
+ * `npm run hostile [-- --quick] [--only "bodies that never come,…"] [--together] [--holders]`: attacks a server while honest
+ * clients work on it. For each attack, and for all at once (`--together`: for these alone), it prints how long the honest
+ * ones waited, beside how long they wait when nobody attacks, and how late the server's event loop was; with `--holders`
+ * also what held it. It does not fail when a goal is missed.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { cpus, tmpdir } from 'node:os'
@@ -25,6 +26,7 @@ const { values: options } = parseArgs({
   options: {
     quick: { type: 'boolean', default: false },
     only: { type: 'string' },
+    together: { type: 'boolean', default: false },
     holders: { type: 'boolean', default: false },
   },
 })
@@ -122,8 +124,8 @@ async function run(directory: string): Promise<Row[]> {
 
   await phase('warm up', [])
   const rows: Row[] = []
-  const phases = wanted.map((name): [string, string[]] => [name, [name]])
-  if (wanted.length > 1) phases.push(['all at once', wanted])
+  const phases = options.together ? [] : wanted.map((name): [string, string[]] => [name, [name]])
+  if (wanted.length > 1 || options.together) phases.push(['all at once', wanted])
   for (const [name, attacks] of phases) {
     console.error(`${name} …`)
     // Right before the attack: other work on the machine comes and goes.
