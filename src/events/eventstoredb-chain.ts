@@ -34,8 +34,6 @@ const RECENT_IDS = 100_000
 const SENT_IDS = 50_000
 /** An append with any expected revision gives up when another writer was first in this many tries. */
 const MAX_TRIES = 50
-/** A deleted stream goes on after its last revision. Nobody can read which one that is, so the first guess is wrong. */
-const DELETED: StreamEnd = { revision: 0, hash: null }
 
 /** The end of a stream, and the revisions of its last events by their ids. */
 interface Recent {
@@ -151,13 +149,11 @@ export function createChainedAppend({
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error
       const { actual } = error
-      if (end === DELETED && actual === null) return writeAt(STREAM_START)
       if (actual === null || actual <= end.revision) throw error
       const { onlyOthers, count } = await others(stream, end.revision + 1, actual)
       if (!onlyOthers) throw error
-      const isEmpty = end.revision < 0 || end === DELETED
       const lacks = count < actual - end.revision
-      const first = lacks && mayLack ? await deletedBefore(stream, isEmpty) : 0
+      const first = lacks && mayLack ? await deletedBefore(stream, end.revision < 0) : 0
       if (count < actual - Math.max(end.revision, first - 1)) throw error
       return writeAt({ revision: actual, hash: end.hash })
     }
@@ -259,10 +255,8 @@ export function createChainedAppend({
             throw new WrongExpectedRevision(stream, expected, null)
           }
           try {
-            const isEmpty = end.revision < 0
-            const after = isEmpty && (await deletedBefore(stream, true)) > 0 ? DELETED : end
             // Only an end that was just read is followed by nothing of ours but what was deleted.
-            return await writeAfter(stream, after, events, isNew, isEmpty || !isNew || tries > 0)
+            return await writeAfter(stream, end, events, isNew, !isNew || tries > 0)
           } catch (error) {
             if (!(error instanceof WrongExpectedRevision)) throw error
             // Another node was first: try again. Or an id is in the stream, but too far back to be among the known
