@@ -15,7 +15,7 @@ import {
   pullStream,
   repositoryStream,
 } from '../../src/events/streams.ts'
-import { processCheckpoint } from '../../src/processes/process-manager.ts'
+import { PROCESSES, processCheckpoint } from '../../src/processes/process-manager.ts'
 import type { ReadStore } from '../../src/projections/read-store.ts'
 import { issueFacts, LABELS, MILESTONES } from './issue.ts'
 import { pullFacts } from './pull.ts'
@@ -163,12 +163,11 @@ export async function seedEvents(
 }
 
 /**
- * Sets the checkpoints of the server's processes to the end of the log. Otherwise they would use git, which
- * seeded repositories don't have. Only for a log in which all repositories come from `seedEvents`.
+ * Sets the checkpoints of the server's processes to the end of the log. Otherwise some would use git, which
+ * seeded repositories don't have, and all would read the log beside what is measured. Only for a log in which all repositories come from `seedEvents`.
  */
 export async function skipProcesses(readStore: ReadStore, position: Position): Promise<void> {
-  const names = ['pull_heads', 'scheduled_merges', 'head_branches'] as const
-  await readStore.apply([], new Map(names.map((name) => processCheckpoint(name, position))))
+  await readStore.apply([], new Map(PROCESSES.map((name) => processCheckpoint(name, position))))
 }
 
 /** The last revision of a stream; null when it does not exist. */

@@ -2,6 +2,7 @@
 import {
   BrokenFile,
   type Bytes,
+  bufferOf,
   closeOnError,
   lossyText,
   openSqlite,
@@ -95,6 +96,11 @@ export function openLogFile(file: string): Sqlite {
 function hasHashes(db: Sqlite): boolean {
   const columns = `SELECT count(*) FROM pragma_table_info('streams') WHERE name = 'hash'`
   return selectColumn<[], number>(db, columns).get() === 1
+}
+
+/** The type of a row's event; undefined when the row may be damaged: to read all of it says how. */
+export function typeIn([, , name, id, type, , isTyped, bytes]: EventTuple): string | undefined {
+  return isTyped === 1 ? bufferOf(bytes).toString('utf8', name + id, name + id + type) : undefined
 }
 
 /** Reads a row of the file as an event. @throws BrokenEvent when the row is damaged */

@@ -10,7 +10,7 @@ import {
   StoreUnavailable,
   type SubscribeOptions,
 } from './event-store.ts'
-import { EVENT_COLUMNS, type EventTuple, toEvent } from './sqlite-log.ts'
+import { EVENT_COLUMNS, type EventTuple, toEvent, typeIn } from './sqlite-log.ts'
 import { eventRuns } from './sqlite-runs.ts'
 import type { Part, Tail } from './sqlite-tail.ts'
 
@@ -178,13 +178,13 @@ export function createReads(db: Sqlite, file: string, tail: Tail) {
     }
   }
 
-  /** Leaves out what is not wanted of events in memory. @throws as `read`, also when the events are in memory */
+  /** Leaves out what is not wanted. @throws as `read`, also when the events are in memory */
   function partAfter(position: Position, limit: number, wants: SubscribeOptions['wants']): Part {
     const known = tail.after(position, limit, wants)
     if (!closed && (known.through > position || tail.isEnd(position))) return known
     const { rows } = read(() => page((n) => allForwards(position, n), limit, placeNear(position, true)))
-    const events = rows.map((row) => toEvent(file, row))
-    return { events, through: events.at(-1)?.position ?? position }
+    const events = rows.filter((row) => isWanted(row, wants)).map((row) => toEvent(file, row))
+    return { events, through: rows.at(-1)?.[POSITION] ?? position }
   }
 
   async function* subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]> {
@@ -245,6 +245,13 @@ export function createReads(db: Sqlite, file: string, tail: Tail) {
       wake()
     },
   }
+}
+
+/** To read an event only to leave it out costs more than to look at its type. */
+function isWanted(row: EventTuple, wants: SubscribeOptions['wants']): boolean {
+  if (wants === undefined) return true
+  const type = typeIn(row)
+  return type === undefined || wants({ type })
 }
 
 /** The place of a read, for error messages. */
