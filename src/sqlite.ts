@@ -77,6 +77,9 @@ export const bufferOf = (bytes: Bytes): Buffer =>
     ? Buffer.from(bytes)
     : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
+/** A text as JSON. Half of a character is replaced, as the driver does: SQLite would store text that is not UTF-8. */
+export const asJson = (text: string): string => JSON.stringify(text.toWellFormed())
+
 /** A prepared SELECT with the types of its parameters and of its rows. */
 export interface Query<Parameters extends unknown[], Row> {
   get(...parameters: Parameters): Row | undefined

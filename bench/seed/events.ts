@@ -163,8 +163,8 @@ export async function seedEvents(
 }
 
 /**
- * Sets the checkpoints of the server's processes to the end of the log. Otherwise they would use git, which
- * seeded repositories don't have. Only for a log in which all repositories come from `seedEvents`.
+ * Sets the checkpoints of the server's processes to the end of the log. Otherwise some would use git, which
+ * seeded repositories don't have, and all would read the log beside what is measured. Only for a log in which all repositories come from `seedEvents`.
  */
 export async function skipProcesses(readStore: ReadStore, position: Position): Promise<void> {
   await readStore.apply([], new Map(PROCESSES.map((name) => processCheckpoint(name, position))))

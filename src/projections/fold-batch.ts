@@ -34,13 +34,15 @@ interface Folding {
   together: boolean
   /** Called before changes are written. @throws LostHold when this server may not write any more */
   requireWriter(): void
+  /** Called when all changes are made. The store may still be writing them. */
+  folded(): void
 }
 
 export function foldBatch(
   batch: readonly RecordedEvent[],
   read: ReadBatch,
   models: readonly Progress[],
-  { views, together, requireWriter }: Folding,
+  { views, together, requireWriter, folded }: Folding,
 ): FoldedBatch {
   const end = batch.at(-1)?.position ?? LOG_START
   const made: Change[][] = []
@@ -80,6 +82,7 @@ export function foldBatch(
       made.push(advanced.changes)
       yield advanced.changes
     }
+    folded()
   }
 
   return { changes: changes(), made, touched, checkpoints, reached, poisoned }

@@ -1,7 +1,7 @@
 /** The writes of the embedded read store: one transaction at a time, which a thread runs. */
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import { LOG_START, type Position, StoreUnavailable } from '../events/event-store.ts'
-import { type Durability, isBusy, type Sqlite } from '../sqlite.ts'
+import { asJson, type Durability, isBusy, type Sqlite } from '../sqlite.ts'
 import { type Run, threadWriter } from '../sqlite-thread.ts'
 import { createTurns } from '../turns.ts'
 import type { AnyCollection, Change, Checkpoint, ReadStore, Stored } from './read-store.ts'
@@ -253,9 +253,6 @@ async function begin(db: Sqlite): Promise<void> {
     }
   }
 }
-
-/** An id as JSON. Half of a character is replaced, as the driver does: SQLite would store text that is not UTF-8. */
-const asJson = (id: string) => JSON.stringify(Buffer.from(id).toString())
 
 /** Groups successive changes of the same collection. A document that changes twice is in two groups. */
 function* groupsOf(changes: readonly Change[]): Generator<Group> {

@@ -23,6 +23,27 @@ eventStoreContract(t, async (t) => {
   return { store, reopen: async () => openSqliteEventStore(file) }
 })
 
+t.test('a subscription of a log that was just opened leaves out what is not wanted', async (t) => {
+  const file = join(t.testdir(), 'events.db')
+  const before = openSqliteEventStore(file)
+  const stream = newStream()
+  const wanted = { ...newEvent(), type: 'Wanted' }
+  await before.append(stream, [newEvent(), wanted, newEvent()], 'no-stream')
+  await before.close()
+  const store = openSqliteEventStore(file)
+  t.teardown(() => store.close())
+  const abort = new AbortController()
+  const ids: string[] = []
+  const passed = (position: number) => {
+    t.equal(position, 3)
+    abort.abort()
+  }
+  const wants = ({ type }: { type: string }) => type === 'Wanted'
+  for await (const batch of store.subscribe({ after: 0, signal: abort.signal, wants, passed }))
+    ids.push(...batch.map(({ id }) => id))
+  t.strictSame(ids, [wanted.id])
+})
+
 t.test(
   'an id that is elsewhere in the stream makes its whole append fail, but no other append',
   async (t) => {
