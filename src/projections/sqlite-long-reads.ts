@@ -41,7 +41,7 @@ const MAX_WAITING = 1024
 const OWN = 'server'
 /** What took too long is not tried again for this long, in milliseconds. */
 const REMEMBERED_MS = 60_000
-const MAX_REMEMBERED = 1000
+const MAX_REMEMBERED_CHARACTERS = 4 * 1024 * 1024
 
 export function createLongReads(
   file: string,
@@ -49,7 +49,11 @@ export function createLongReads(
 ): LongReads {
   const slots = createFairSlots({ name: 'long_reads', size: AT_ONCE, waiting: MAX_WAITING })
   const answers = sharedAnswers<unknown>(slots)
-  const failures = new LRUCache<string, Error>({ max: MAX_REMEMBERED, ttl: REMEMBERED_MS })
+  const failures = new LRUCache<string, Error>({
+    maxSize: MAX_REMEMBERED_CHARACTERS,
+    sizeCalculation: (_, question) => question.length,
+    ttl: REMEMBERED_MS,
+  })
   /** Connections that are not used now. */
   const idle: SqliteReader[] = []
   const running = new Map<AbortController, Promise<unknown>>()

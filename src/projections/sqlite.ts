@@ -113,10 +113,11 @@ export function openSqliteReadStore(
   function planOf(collection: AnyCollection, conditions: readonly Condition[], page?: Page): Plan {
     const documents =
       query.count(`SELECT coalesce(max(rowid), 0) FROM ${documentTable(collection)}`).get() ?? 0
-    if (!allLong && isShort(collection, conditions, page, documents))
-      return { start: undefined, isLong: false }
+    const start = undefined
+    if (!allLong && isShort(collection, conditions, page, documents)) return { start, isLong: false }
     const smallest = smallestSet(collection, conditions, smallSetFor(page, documents))
-    return { start: smallest?.hits, isLong: allLong || smallest === undefined || smallest.n > FEW_DOCUMENTS }
+    if (smallest === undefined) return { start, isLong: true }
+    return { start: smallest.hits, isLong: allLong || smallest.n > FEW_DOCUMENTS }
   }
 
   async function countOf(collection: AnyCollection, conditions: readonly Condition[]): Promise<number> {
