@@ -284,6 +284,11 @@ const table = {
     default: '5000',
     meaning: 'How long a command waits for queries to show its change, in milliseconds',
   }),
+  readTimeoutMs: setting('READ_TIMEOUT_MS', wholeNumber(1, 3_600_000), {
+    default: '10000',
+    meaning:
+      'How long the embedded read store may search or count for one answer, in milliseconds; what takes longer is answered with 422',
+  }),
   maxDiffLines: setting('MAX_DIFF_LINES', wholeNumber(1, 10_000_000), {
     default: '20000',
     meaning: 'At most this many added and deleted lines of a changed file are counted',

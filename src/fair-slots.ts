@@ -21,7 +21,7 @@ export interface FairSlots {
    * Waits for a free slot and takes it. `key` is whose work it is. The caller must call the returned function when it
    * is done; a second call does nothing.
    *
-   * A slot that becomes free goes to the key that holds the fewest, and among these to the one that came first.
+   * A slot that becomes free goes to the key that holds the fewest. Among these they take turns, in order of arrival.
    *
    * @throws SlotsFull when too many wait already, or the signal's reason when it is aborted before a slot is free
    */
@@ -53,9 +53,8 @@ export function createFairSlots(limits: FairLimits): FairSlots {
   const { waitingShare = quarterOf(places) } = limits
   const shares = createShares({ all: size, perNetwork: share })
   let waiting = 0
-  /** Those who wait, by key, in order of arrival. */
-  const queues = new Map<string, Map<() => void, number>>()
-  let arrivals = 0
+  /** Those who wait, by key, in order of arrival. The key that had a turn goes to the end of the line. */
+  const queues = new Map<string, Set<() => void>>()
 
   function leave(key: string, wake: () => void): void {
     const queue = queues.get(key)
@@ -63,16 +62,13 @@ export function createFairSlots(limits: FairLimits): FairSlots {
     if (queue?.size === 0) queues.delete(key)
   }
 
-  /** The key that gets the next slot: that with the fewest slots, then that whose first has waited longest. */
+  /** The key that gets the next slot: that with the fewest slots, the first in line of several. */
   function nextKey(): string | undefined {
-    let best: { key: string; count: number; arrival: number } | undefined
-    for (const [key, queue] of queues) {
+    let best: { key: string; count: number } | undefined
+    for (const key of queues.keys()) {
       if (shares.lacking(key, 1) !== undefined) continue
       const count = shares.held(key)
-      const [arrival = 0] = queue.values()
-      if (best === undefined || count < best.count || (count === best.count && arrival < best.arrival)) {
-        best = { key, count, arrival }
-      }
+      if (best === undefined || count < best.count) best = { key, count }
     }
     return best?.key
   }
@@ -86,8 +82,11 @@ export function createFairSlots(limits: FairLimits): FairSlots {
       isHeld = false
       giveBack()
       const next = nextKey()
-      if (next === undefined) return
-      const [wake] = queues.get(next)?.keys() ?? []
+      const queue = next === undefined ? undefined : queues.get(next)
+      if (next === undefined || queue === undefined) return
+      queues.delete(next)
+      queues.set(next, queue)
+      const [wake] = queue
       wake?.()
     }
   }
@@ -97,7 +96,7 @@ export function createFairSlots(limits: FairLimits): FairSlots {
       signal?.throwIfAborted()
       const lacking = shares.lacking(key, 1)
       if (lacking === undefined) return start(key)
-      const queue = queues.get(key) ?? new Map<() => void, number>()
+      const queue = queues.get(key) ?? new Set<() => void>()
       if (waiting >= places || queue.size >= waitingShare) {
         limitReached(name)
         const isForAll = waiting >= places && lacking === 'all' && queue.size === 0
@@ -115,7 +114,7 @@ export function createFairSlots(limits: FairLimits): FairSlots {
           leave(key, wake)
           resolve(start(key))
         }
-        queue.set(wake, arrivals++)
+        queue.add(wake)
         signal?.addEventListener('abort', giveUp, { once: true })
       })
     },

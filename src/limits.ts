@@ -62,6 +62,11 @@ export const LIMITS = limits({
   markdown_time: { meaning: 'a text took too long to render, or became too long' },
   openpgp: { meaning: 'too many keys of OpenPGP waited to be read' },
   openpgp_time: { meaning: 'a key of OpenPGP took too long to read, or a signature to check' },
+  long_reads: { meaning: 'too many searches, counts and deep pages waited' },
+  long_read_time: {
+    meaning: 'a search, a count or a deep page took too long, and was ended',
+    settings: ['READ_TIMEOUT_MS'],
+  },
   append_bytes: { meaning: 'a change was too large for one append' },
   attachment_bytes: { meaning: 'an attachment was too large', settings: ['ATTACHMENT_MAX_BYTES'] },
   lfs_bytes: { meaning: 'an object of git LFS was too large', settings: ['LFS_MAX_BYTES'] },

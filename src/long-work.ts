@@ -22,6 +22,10 @@ export interface LoopTurns {
   workInTurn(key: string, work: () => void): void
   /** Resolves when one piece of long work may be done, never in this turn of the loop. */
   nextPiece(key: string): Promise<void>
+  /** Whose work is done now. Undefined when that is not known: after a wait for something that is not on the loop. */
+  workingFor(): string | undefined
+  /** What a promise gives. Who waits for it goes on in a turn of that key, as `workInTurn` does. */
+  waitFor<T>(key: string, promise: Promise<T>): Promise<T>
 }
 
 /** @param now milliseconds @param later calls what it gets in the next turn of the loop */
@@ -96,22 +100,33 @@ export function createLoopTurns(
     else queue.push(piece)
   }
 
+  function workInTurn(key: string, piece: () => void): void {
+    const isFirst = waiting.size === 0 || !(waiting.has(key) || hasUsedMuch(key))
+    const goesNow = isFirst && hasTime(key)
+    beginTurn()
+    if (goesNow) work(key, piece)
+    else wait(key, piece)
+  }
+
   return {
-    workInTurn(key, piece) {
-      const isFirst = waiting.size === 0 || !(waiting.has(key) || hasUsedMuch(key))
-      const goesNow = isFirst && hasTime(key)
-      beginTurn()
-      if (goesNow) work(key, piece)
-      else wait(key, piece)
-    },
+    workInTurn,
     nextPiece(key) {
       return new Promise((resolve) => {
         beginTurn()
         wait(key, resolve)
       })
     },
+    workingFor: () => current?.key,
+    waitFor: (key, promise) =>
+      new Promise((resolve, reject) => {
+        const goOn = (next: () => void) => workInTurn(key, next)
+        promise.then(
+          (value) => goOn(() => resolve(value)),
+          (error: unknown) => goOn(() => reject(error)),
+        )
+      }),
   }
 }
 
 /** Of this process: it has one event loop. */
-export const { workInTurn, nextPiece } = createLoopTurns()
+export const { workInTurn, nextPiece, workingFor, waitFor } = createLoopTurns()

@@ -50,11 +50,18 @@ export async function openEvents({ eventStoreUrl, dataDir, nodeName }: Config): 
  * `readStore` is the current one of the generations. `membership`: of this server among those that share the store.
  */
 export async function openReadStores(
-  { mongodbUrl, dataDir, nodeName }: Pick<Config, 'mongodbUrl' | 'dataDir' | 'nodeName'>,
+  {
+    mongodbUrl,
+    dataDir,
+    nodeName,
+    readTimeoutMs,
+  }: Pick<Config, 'mongodbUrl' | 'dataDir' | 'nodeName' | 'readTimeoutMs'>,
   membership: Membership = aloneNode(nodeName),
 ) {
   if (mongodbUrl === undefined) {
-    const generations = withGenerations(openSqliteReadStore(viewsFile(dataDir)))
+    const generations = withGenerations(
+      openSqliteReadStore(viewsFile(dataDir), 'NORMAL', { deadlineMs: readTimeoutMs }),
+    )
     const secrets = openSqliteReadStore(secretsFile(dataDir), 'FULL')
     return { generations, readStore: generations.current, secrets }
   }

@@ -723,6 +723,12 @@ const cases: Record<SettingName, Case> = {
     valid: [['1', 1]],
     invalid: [['0', /must be a number of bytes from 1/]],
   },
+  READ_TIMEOUT_MS: {
+    key: 'readTimeoutMs',
+    unset: 10_000,
+    valid: [['1', 1]],
+    invalid: [['0', wholeNumber]],
+  },
   MAX_DIFF_LINES: {
     key: 'maxDiffLines',
     unset: 20_000,

@@ -24,7 +24,7 @@ t.test('no key holds more than its share, and the others go on', async (t) => {
   t.same(slots.counts(), { running: 0, waiting: 0 })
 })
 
-t.test('a free slot goes to the key that holds the fewest, then to the one that came first', async (t) => {
+t.test('a free slot goes to the key that holds the fewest, then to the first in line', async (t) => {
   const slots = createFairSlots({ name: 'git_reads', size: 3, share: 3 })
   const held = [await slots.take('a'), await slots.take('a'), await slots.take('b')]
   const order: string[] = []
@@ -41,6 +41,20 @@ t.test('a free slot goes to the key that holds the fewest, then to the one that 
   await Promise.all(all)
   // At the second, a held none any more, and had come before d.
   t.same(order, ['c1', 'a3', 'b2', 'd1'])
+})
+
+t.test('with one slot the keys take turns: one who waits is not behind all of another', async (t) => {
+  const slots = createFairSlots({ name: 'git_reads', size: 1, waiting: 16, waitingShare: 8 })
+  const first = await slots.take('many')
+  const order: string[] = []
+  const all = ['many', 'many', 'many', 'more', 'more', 'single'].map(async (key) => {
+    const release = await slots.take(key)
+    order.push(key)
+    release()
+  })
+  first()
+  await Promise.all(all)
+  t.same(order, ['many', 'more', 'single', 'many', 'more', 'many'])
 })
 
 t.test(

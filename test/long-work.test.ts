@@ -180,3 +180,35 @@ t.test('recent use counts half after each half-life, and never overflows', async
   t.equal(Math.round(use.of('a')), 1)
   t.equal(use.least(['a', 'b']), 'b')
 })
+
+t.test(
+  'it is known whose work is done, until that waits for something that is not on the loop',
+  async (t) => {
+    const { workInTurn, waitFor, workingFor } = createLoopTurns()
+    const seen: (string | undefined)[] = []
+    t.equal(workingFor(), undefined)
+    await new Promise<void>((resolve) => {
+      workInTurn('client', async () => {
+        seen.push(workingFor())
+        await Promise.resolve()
+        seen.push(workingFor())
+        await nextTurn()
+        seen.push(workingFor())
+        await waitFor('client', nextTurn())
+        seen.push(workingFor())
+        await t.rejects(
+          waitFor(
+            'client',
+            nextTurn().then(() => Promise.reject(new Error('failed'))),
+          ),
+          {
+            message: 'failed',
+          },
+        )
+        seen.push(workingFor())
+        resolve()
+      })
+    })
+    t.strictSame(seen, ['client', 'client', undefined, 'client', 'client'])
+  },
+)

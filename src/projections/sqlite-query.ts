@@ -59,6 +59,34 @@ export function hitsOf(collection: AnyCollection, condition: Condition): Hits[] 
   }
 }
 
+/** The sets of documents that indexes find: of each index the fields that it begins with and that conditions give. */
+export function indexedHits(collection: AnyCollection, conditions: readonly Condition[]): Hits[] {
+  const values = conditions.filter(({ kind }) => kind === 'equals' || kind === 'oneOf')
+  const sets = new Map(
+    collection.indexes.map((index) => {
+      const fields = Object.keys(index)
+      const end = fields.findIndex((name) => values.every(({ field }) => field !== name))
+      const given = end === -1 ? fields : fields.slice(0, end)
+      return [given.toSorted().join(), values.filter(({ field }) => given.includes(field))]
+    }),
+  )
+  return [...sets.values()]
+    .filter((set) => set.length > 0)
+    .filter(
+      (set, _, all) =>
+        !all.some((larger) => larger.length > set.length && set.every((one) => larger.includes(one))),
+    )
+    .map((set) => {
+      const tests = set.map((condition) => test(collection, condition))
+      const where = tests.map(({ text }) => text).join(' AND ')
+      return {
+        id: 'id',
+        from: `FROM ${documentTable(collection)} WHERE ${where}`,
+        values: tests.flatMap((one) => one.values),
+      }
+    })
+}
+
 /** Counts the documents of a set, at most up to `most`. */
 export function countHits(hits: Hits, most: number): Sql {
   return { text: `SELECT count(*) FROM (SELECT 1 ${hits.from} LIMIT ?)`, values: [...hits.values, most] }

@@ -1,5 +1,6 @@
 /** The embedded read store: one SQLite file with a table of JSON documents per collection. */
 import { StoreUnavailable } from '../events/event-store.ts'
+import { ErrorWithRefusal } from '../refusal.ts'
 import { type Bytes, closeOnError, type Durability, openSqlite, selectColumn } from '../sqlite.ts'
 import { type Condition, type Page, readFilter, readPage } from './filter.ts'
 import type {
@@ -12,14 +13,18 @@ import type {
   Row,
 } from './read-store.ts'
 import { listOf, parsed, selectCheckpoint, selectMany, selectRange } from './sqlite-documents.ts'
+import { FEW_DOCUMENTS, isShort } from './sqlite-effort.ts'
+import { createLongReads, type LongReadOptions } from './sqlite-long-reads.ts'
 import {
   type Bindable,
   countHits,
   documentTable,
   type Hits,
   hitsOf,
+  indexedHits,
   type Listed,
   matching,
+  type Sql,
   selectPage,
 } from './sqlite-query.ts'
 import { openSqliteSnapshot } from './sqlite-snapshot.ts'
@@ -28,20 +33,35 @@ import { createWrites, unavailable } from './sqlite-writes.ts'
 
 /** Up to this size it is cheaper to fetch a set of documents than to walk an index. */
 const MAX_SMALL_SET = 1000
-/** At most this many array values of a filter are counted to find a small set. */
+/** At most this many sets are counted to find a small one. */
 const MAX_CANDIDATES = 10
+
+export interface SqliteReadStoreOptions extends LongReadOptions {
+  /** Whether short reads, too, are asked beside the event loop: to test that they give the same. */
+  allLong?: boolean
+}
+
+/** How a question is answered: from which set of documents, and whether that may take long. */
+interface Plan {
+  start: Hits | undefined
+  isLong: boolean
+}
 
 /**
  * Opens or creates the read models in `file`. Reads use their own connection, so they never see half of an `apply`.
  * For this reason `file` cannot be `:memory:`.
  */
-export function openSqliteReadStore(file: string, durability: Durability = 'NORMAL'): ReadStore {
+export function openSqliteReadStore(
+  file: string,
+  durability: Durability = 'NORMAL',
+  { allLong = false, ...options }: SqliteReadStoreOptions = {},
+): ReadStore {
   const writer = openSqlite(file, durability)
   const writes = closeOnError(file, [writer], () => createWrites(writer, file, durability, stored))
   const reader = openSqlite(file, durability)
+  const longReads = createLongReads(file, options)
 
   const query = closeOnError(file, [writer, reader], () => ({
-    text: cachedStatements((sql) => selectColumn<Bindable[], string>(reader, sql)),
     /** Documents as `CAST(… AS BLOB)`. A list of documents is one JSON array: one row is cheaper than many. */
     json: cachedStatements((sql) => selectColumn<Bindable[], Bytes | null>(reader, sql)),
     count: cachedStatements((sql) => selectColumn<Bindable[], number>(reader, sql)),
@@ -53,12 +73,12 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     return selectMany<D>(file, collection, ids, (sql, parameter) => query.json(sql).get(parameter))
   }
 
-  function read<T>(run: () => T): T {
+  async function read<T>(run: () => T | Promise<T>): Promise<T> {
     if (closed) throw new StoreUnavailable('the read models are closed')
     try {
-      return run()
+      return await run()
     } catch (error) {
-      throw unavailable('read', error)
+      throw error instanceof ErrorWithRefusal ? error : unavailable('read', error)
     }
   }
 
@@ -67,54 +87,71 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
    * page is full. To fetch one document costs about as much as to walk over four index entries. With n matches among N
    * documents, the walk finds one match in N / n entries.
    */
-  function smallSetFor(collection: AnyCollection, { skip, limit }: Page): number {
-    if (limit === null) return MAX_SMALL_SET
-    const documents =
-      query.count(`SELECT coalesce(max(rowid), 0) FROM ${documentTable(collection)}`).get() ?? 0
-    return Math.min(MAX_SMALL_SET, Math.sqrt(((skip + limit) * documents) / 4))
+  function smallSetFor(page: Page | undefined, documents: number): number {
+    if (page === undefined || page.limit === null) return MAX_SMALL_SET
+    return Math.min(MAX_SMALL_SET, Math.sqrt(((page.skip + page.limit) * documents) / 4))
   }
 
-  /** The smallest set of documents that an array condition selects; undefined when none has at most `maxSize`. */
+  /** The smallest set of documents in which all matches are; undefined when none has at most `maxSize`. */
   function smallestSet(
     collection: AnyCollection,
     conditions: readonly Condition[],
     maxSize: number,
-  ): Hits | undefined {
+  ): { hits: Hits; n: number } | undefined {
     let smallest: { hits: Hits; n: number } | undefined
-    const candidates = conditions.flatMap((condition) => hitsOf(collection, condition))
-    for (const hits of candidates.slice(0, MAX_CANDIDATES)) {
+    const arrays = conditions.flatMap((condition) => hitsOf(collection, condition))
+    for (const hits of [...indexedHits(collection, conditions), ...arrays].slice(0, MAX_CANDIDATES)) {
       const { text, values } = countHits(hits, smallest?.n ?? Math.floor(maxSize) + 1)
       const n = query.count(text).get(...values) ?? 0
       if (n <= maxSize && (smallest === undefined || n < smallest.n)) smallest = { hits, n }
       if (n === 0) break
     }
-    return smallest?.hits
+    return smallest
   }
 
-  function countOf(collection: AnyCollection, conditions: readonly Condition[]): number {
-    const sql = matching(collection, conditions, smallestSet(collection, conditions, MAX_SMALL_SET))
-    return query.count(`SELECT count(*) ${sql.text}`).get(...sql.values) ?? 0
+  /** Asks SQLite only what it answers at once. `page`: undefined for a count, and for the ids of all matches. */
+  function planOf(collection: AnyCollection, conditions: readonly Condition[], page?: Page): Plan {
+    const documents =
+      query.count(`SELECT coalesce(max(rowid), 0) FROM ${documentTable(collection)}`).get() ?? 0
+    const start = undefined
+    if (!allLong && isShort(collection, conditions, page, documents)) return { start, isLong: false }
+    const smallest = smallestSet(collection, conditions, smallSetFor(page, documents))
+    if (smallest === undefined) return { start, isLong: true }
+    return { start: smallest.hits, isLong: allLong || smallest.n > FEW_DOCUMENTS }
+  }
+
+  async function countOf(collection: AnyCollection, conditions: readonly Condition[]): Promise<number> {
+    const { start, isLong } = planOf(collection, conditions)
+    const { text, values } = matching(collection, conditions, start)
+    const sql = `SELECT count(*) ${text}`
+    const count = isLong ? await longReads.read<number>(sql, values) : query.count(sql).get(...values)
+    return count ?? 0
+  }
+
+  /** The JSON array of what `sql` selects as `listed`. */
+  async function listed<T>(collection: AnyCollection, { text, values }: Sql, isLong: boolean): Promise<T[]> {
+    const sql = `SELECT ${listOf('listed')} FROM (${text})`
+    const bytes = isLong ? await longReads.read<Bytes | null>(sql, values) : query.json(sql).get(...values)
+    return bytes ? parsed<T[]>(bytes, file, collection) : []
   }
 
   /** A page, as JSON in the form `what`. */
-  function listed<T>(
+  async function pageOf<T>(
     what: Listed,
     collection: AnyCollection,
     conditions: readonly Condition[],
     page: Page,
-  ): T[] {
-    const start = smallestSet(collection, conditions, smallSetFor(collection, page))
-    const sql = selectPage(collection, conditions, page, what, start)
-    const bytes = query.json(`SELECT ${listOf('listed')} FROM (${sql.text})`).get(...sql.values)
-    return bytes ? parsed<T[]>(bytes, file, collection) : []
+  ): Promise<T[]> {
+    const { start, isLong } = planOf(collection, conditions, page)
+    return listed(collection, selectPage(collection, conditions, page, what, start), isLong)
   }
 
-  function rowsOf<D extends object>(
+  async function rowsOf<D extends object>(
     collection: AnyCollection,
     conditions: readonly Condition[],
     page: Page,
-  ): Row<D>[] {
-    const all = listed<D | string>('row', collection, conditions, page)
+  ): Promise<Row<D>[]> {
+    const all = await pageOf<D | string>('row', collection, conditions, page)
     return all.map((one) => (typeof one === 'string' ? { id: one } : { body: one }))
   }
 
@@ -132,7 +169,7 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     async find<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D> = {}) {
       const conditions = readFilter(collection, filter)
       const page = readPage(options)
-      return read(() => listed<D>('body', collection, conditions, page))
+      return read(() => pageOf<D>('body', collection, conditions, page))
     },
     async rows<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D>) {
       const conditions = readFilter(collection, filter)
@@ -146,17 +183,22 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     async page<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D>) {
       const conditions = readFilter(collection, filter)
       const page = readPage(options)
-      return read(() => {
-        const total = countOf(collection, conditions)
+      return read(async () => {
+        const total = await countOf(collection, conditions)
         // To walk an index to its end in vain is the slowest of all reads.
-        return { rows: page.skip < total ? rowsOf<D>(collection, conditions, page) : [], total }
+        return { rows: page.skip < total ? await rowsOf<D>(collection, conditions, page) : [], total }
       })
     },
     async ids(collection, filter) {
       const conditions = readFilter(collection, filter)
       return read(() => {
-        const sql = matching(collection, conditions, smallestSet(collection, conditions, MAX_SMALL_SET))
-        return query.text(`SELECT d.id ${sql.text}`).all(...sql.values)
+        const { start, isLong } = planOf(collection, conditions)
+        const { text, values } = matching(collection, conditions, start)
+        return listed<string>(
+          collection,
+          { text: `SELECT json_quote(d.id) AS listed ${text}`, values },
+          isLong,
+        )
       })
     },
     async range(collection, range) {
@@ -185,11 +227,12 @@ export function openSqliteReadStore(file: string, durability: Durability = 'NORM
     apply: writes.apply,
     purge: writes.purge,
     async ping() {
-      read(() => query.checkpoint(''))
+      await read(() => query.checkpoint(''))
     },
     async close() {
       if (closed) return
       closed = true
+      await longReads.close()
       await writes.end()
       reader.close()
       writer.close()

@@ -24,6 +24,13 @@ readStoreContract(t, (t) => {
   return () => openSqliteReadStore(file)
 })
 
+t.test('the contract, when all reads are beside the event loop', async (t) => {
+  readStoreContract(t, (t) => {
+    const file = join(t.testdir(), 'views.db')
+    return () => openSqliteReadStore(file, 'NORMAL', { allLong: true })
+  })
+})
+
 async function emptyStore(t: Test) {
   const file = join(t.testdir(), 'views.db')
   const store = openSqliteReadStore(file)

@@ -1,0 +1,107 @@
+/**
+ * Reads of the embedded read store that may take long. They run beside the event loop, two at a time, and each client
+ * has one of them: who asks for much waits behind itself. What takes too long is ended.
+ */
+import { LRUCache } from 'lru-cache'
+import { StoreUnavailable } from '../events/event-store.ts'
+import { createFairSlots } from '../fair-slots.ts'
+import { limitReached } from '../limits.ts'
+import { waitFor, workingFor } from '../long-work.ts'
+import { ErrorWithRefusal, refuse } from '../refusal.ts'
+import { sharedAnswers } from '../shared-answers.ts'
+import { openSqliteReader, type SqliteReader } from '../sqlite-reader.ts'
+import type { Bindable } from './sqlite-query.ts'
+
+export interface LongReadOptions {
+  /** How long one read may take, in milliseconds. Default: as long as it takes. */
+  deadlineMs?: number
+  /** Opens a connection. A test may hold what is read with it. */
+  open?: (file: string) => Promise<SqliteReader>
+}
+
+export interface LongReads {
+  /**
+   * The value in the only row and column that a SELECT gives.
+   * @throws ReadTooSlow, also when the same read took too long a moment ago; SlotsFull when too many wait
+   */
+  read<Value>(sql: string, values: readonly Bindable[]): Promise<Value | undefined>
+  /** Ends all reads. */
+  close(): Promise<void>
+}
+
+/** A read was ended because it took too long. */
+class ReadTooSlow extends ErrorWithRefusal {
+  readonly refusal = refuse.unprocessable('this takes the server too long to find or to count; ask for less')
+}
+
+const CLOSED = 'the read models are closed'
+const AT_ONCE = 2
+const MAX_WAITING = 1024
+/** Whose work it is that no client has asked for. */
+const OWN = 'server'
+/** What took too long is not tried again for this long, in milliseconds. */
+const REMEMBERED_MS = 60_000
+const MAX_REMEMBERED_CHARACTERS = 4 * 1024 * 1024
+
+export function createLongReads(
+  file: string,
+  { deadlineMs, open = openSqliteReader }: LongReadOptions,
+): LongReads {
+  const slots = createFairSlots({ name: 'long_reads', size: AT_ONCE, waiting: MAX_WAITING })
+  const answers = sharedAnswers<unknown>(slots)
+  const failures = new LRUCache<string, Error>({
+    maxSize: MAX_REMEMBERED_CHARACTERS,
+    sizeCalculation: (_, question) => question.length,
+    ttl: REMEMBERED_MS,
+  })
+  /** Connections that are not used now. */
+  const idle: SqliteReader[] = []
+  const running = new Map<AbortController, Promise<unknown>>()
+  let closed = false
+
+  async function inThread(sql: string, values: readonly Bindable[], signal: AbortSignal): Promise<unknown> {
+    const reader = idle.pop() ?? (await open(file))
+    try {
+      return await reader.value(sql, values, signal)
+    } finally {
+      idle.push(reader)
+    }
+  }
+
+  async function inTime(question: string, sql: string, values: readonly Bindable[]): Promise<unknown> {
+    if (closed) throw new StoreUnavailable(CLOSED)
+    const end = new AbortController()
+    const tooSlow = () => {
+      limitReached('long_read_time')
+      const error = new ReadTooSlow(`a read took longer than ${deadlineMs} ms: ${sql}`)
+      failures.set(question, error)
+      end.abort(error)
+    }
+    const deadline = deadlineMs === undefined ? undefined : setTimeout(tooSlow, deadlineMs)
+    const read = inThread(sql, values, end.signal)
+    running.set(end, read)
+    try {
+      return await read
+    } finally {
+      clearTimeout(deadline)
+      running.delete(end)
+    }
+  }
+
+  return {
+    async read<Value>(sql: string, values: readonly Bindable[]) {
+      const question = JSON.stringify([sql, values])
+      const known = failures.get(question)
+      if (known !== undefined) throw known
+      const client = workingFor()
+      const answer = answers.ask(question, client ?? OWN, () => inTime(question, sql, values))
+      return (await (client === undefined ? answer : waitFor(client, answer))) as Value | undefined
+    },
+    async close() {
+      closed = true
+      for (const end of running.keys()) end.abort(new StoreUnavailable(CLOSED))
+      await Promise.allSettled(running.values())
+      for (const reader of idle) reader.close()
+    },
+  }
+}

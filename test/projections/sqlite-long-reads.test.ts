@@ -1,0 +1,171 @@
+import { join } from 'node:path'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import t, { type Test } from 'tap'
+import { onLimitReached } from '../../src/limits.ts'
+import { workInTurn } from '../../src/long-work.ts'
+import type { Checkpoint } from '../../src/projections/read-store.ts'
+import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
+import { createLongReads } from '../../src/projections/sqlite-long-reads.ts'
+import { createView } from '../../src/projections/view.ts'
+import { openSqlite } from '../../src/sqlite.ts'
+import { openSqliteReader, type SqliteReader } from '../../src/sqlite-reader.ts'
+import { cards, put } from './read-store-contract.ts'
+
+const NONE: ReadonlyMap<string, Checkpoint> = new Map()
+
+/** A SELECT that never ends. */
+const ENDLESS = `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers)
+  SELECT count(*) FROM numbers`
+
+/** Long reads that wait until the test lets them go on, in the order in which they began. */
+function heldReads() {
+  const held: { parameters: readonly unknown[]; go: () => void }[] = []
+  const open = async (file: string): Promise<SqliteReader> => {
+    const reader = await openSqliteReader(file)
+    return {
+      ...reader,
+      async value(sql, parameters, signal) {
+        await new Promise<void>((go) => held.push({ parameters, go }))
+        return reader.value(sql, parameters, signal)
+      },
+    }
+  }
+  return { held, open }
+}
+
+/** Lets everything that can run now run, threads included. */
+async function until(isTrue: () => boolean): Promise<void> {
+  while (!isTrue()) await nextTurn()
+}
+
+/** Asks in the name of a client, as a request does. */
+const as = <T>(client: string, ask: () => Promise<T>): Promise<T> =>
+  new Promise((resolve, reject) => workInTurn(client, () => void ask().then(resolve, reject)))
+
+/** A store with 200 cards: more than are looked through on the event loop. */
+async function largeStore(t: Test) {
+  const reads = heldReads()
+  const store = openSqliteReadStore(join(t.testdir(), 'views.db'), 'NORMAL', { open: reads.open })
+  t.teardown(() => store.close())
+  await store.prepare([cards])
+  const all = Array.from({ length: 200 }, (_, rank) =>
+    put(`c${rank}`, { key: `c${rank}`, rank, state: 'open', open: rank % 2 === 0, words: ['all'] }),
+  )
+  await store.apply(all, NONE)
+  return { store, ...reads }
+}
+
+t.test('while a long count is under way, others are answered', async (t) => {
+  const { store, held } = await largeStore(t)
+  const order: string[] = []
+  const counting = store.count(cards, { open: true }).then((count) => order.push(`count ${count}`))
+  await until(() => held.length === 1)
+  order.push(`card ${(await store.get(cards, 'c7'))?.rank}`)
+  const newest = await store.find(cards, { state: 'open' }, { sort: [['rank', -1]], limit: 2 })
+  order.push(`page ${newest.map(({ rank }) => rank)}`)
+  order.push(`few ${(await store.find(cards, { key: 'c5' })).length}`)
+  await store.apply([put('c200', { key: 'c200', rank: 200, open: true })], NONE)
+  order.push('written')
+  t.equal(held.length, 1, 'all of these were short')
+  held[0]?.go()
+  await counting
+  t.strictSame(order, ['card 7', 'page 199,198', 'few 1', 'written', 'count 101'])
+})
+
+t.test('who asks for much waits behind itself', async (t) => {
+  const { store, held } = await largeStore(t)
+  const found: string[] = []
+  const many = Array.from({ length: 64 }, (_, rank) =>
+    as('many', () => store.count(cards, { rank: { $gt: rank } })).then(() => found.push('many')),
+  )
+  await until(() => held.length === 1)
+  const single = as('single', () => store.count(cards, { words: { $words: ['al'] } })).then(() =>
+    found.push('single'),
+  )
+  await until(() => held.length === 2)
+  held[1]?.go()
+  await single
+  t.strictSame(found, ['single'])
+  for (let i = 0; i < 65; i++) {
+    await until(() => held.length > i)
+    held[i]?.go()
+  }
+  await Promise.all(many)
+  t.equal(held.length, 65)
+})
+
+t.test('those who wait for the same count share it, and a later one counts again', async (t) => {
+  const { store, held } = await largeStore(t)
+  const count = (client: string) => as(client, () => store.count(cards, { open: true }))
+  const begun = count('a')
+  await until(() => held.length === 1)
+  const waiting = [count('a'), count('a')]
+  await store.apply([put('c200', { key: 'c200', open: true })], NONE)
+  held[0]?.go()
+  await begun
+  await until(() => held.length === 2)
+  held[1]?.go()
+  t.strictSame(await Promise.all(waiting), [101, 101])
+  t.equal(held.length, 2)
+})
+
+t.test('a view does not keep a count that was begun before a change', async (t) => {
+  const { store, held } = await largeStore(t)
+  const view = createView(store, cards, ({ key }) => key)
+  const before = view.count({ open: true })
+  await until(() => held.length === 1)
+  view.applied([{ collection: cards, id: 'c1' }])
+  held[0]?.go()
+  await before
+  const after = view.count({ open: true })
+  await until(() => held.length === 2)
+  held[1]?.go()
+  t.equal(await after, 100)
+  t.equal(await view.count({ open: true }), 100, 'and keeps one that was not')
+  t.equal(held.length, 2)
+})
+
+/** Long reads of an empty file. */
+function emptyFile(t: Test, deadlineMs?: number) {
+  const file = join(t.testdir(), 'views.db')
+  openSqlite(file, 'NORMAL').close()
+  const reads = createLongReads(file, deadlineMs === undefined ? {} : { deadlineMs })
+  t.teardown(() => reads.close())
+  return reads
+}
+
+t.test('a read that takes too long is ended, and is not tried again at once', async (t) => {
+  const reads = emptyFile(t, 50)
+  const reached: string[] = []
+  t.teardown(onLimitReached((limit) => reached.push(limit)))
+  const tooSlow = { name: 'ReadTooSlow', refusal: { refused: 'unprocessable' } }
+  await t.rejects(reads.read(ENDLESS, []), tooSlow)
+  await t.rejects(reads.read(ENDLESS, []), tooSlow)
+  t.strictSame(reached, ['long_read_time'], 'it was tried once')
+  t.equal(await reads.read('SELECT ?', [7]), 7)
+})
+
+t.test('a stop ends reads that are under way, and those that wait', async (t) => {
+  const reads = emptyFile(t)
+  const asked = [1, 2, 3].map((n) => reads.read(`${ENDLESS} WHERE n > ?`, [n]))
+  const closed = { name: 'StoreUnavailable', message: 'the read models are closed' }
+  const ended = asked.map((one) => t.rejects(one, closed))
+  await nextTurn()
+  await reads.close()
+  await Promise.all(ended)
+  await t.rejects(reads.read('SELECT 1', []), closed)
+})
+
+t.test('a store whose file cannot be read says so, and goes on when it can', async (t) => {
+  let isThere = false
+  const open = async (file: string) => {
+    if (!isThere) throw new Error('unable to open')
+    return openSqliteReader(file)
+  }
+  const store = openSqliteReadStore(join(t.testdir(), 'views.db'), 'NORMAL', { allLong: true, open })
+  t.teardown(() => store.close())
+  await store.prepare([cards])
+  await t.rejects(store.count(cards, {}), { name: 'StoreUnavailable', message: /unable to open/ })
+  isThere = true
+  t.equal(await store.count(cards, {}), 0)
+})

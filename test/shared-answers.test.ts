@@ -1,0 +1,86 @@
+import t from 'tap'
+import { createFairSlots, SlotsFull } from '../src/fair-slots.ts'
+import { sharedAnswers } from '../src/shared-answers.ts'
+
+const settle = () => new Promise((resolve) => setImmediate(resolve))
+
+/** One slot, and a record of what is looked for; each answer waits until the test gives it. */
+function setup(waiting = 8, waitingShare = 8) {
+  const slots = createFairSlots({ name: 'long_reads', size: 1, waiting, waitingShare })
+  const answers = sharedAnswers<string>(slots)
+  const begun: { key: string; give: (answer: string) => void; fail: (error: Error) => void }[] = []
+  const ask = (client: string, key: string) =>
+    answers.ask(key, client, () => new Promise((give, fail) => void begun.push({ key, give, fail })))
+  /** Gives the answer that is looked for now. */
+  async function giveNext(answer = ''): Promise<void> {
+    await settle()
+    begun.at(-1)?.give(answer)
+    await settle()
+  }
+  return { slots, ask, begun, giveNext, keys: () => begun.map(({ key }) => key) }
+}
+
+t.test('those who wait for the same answer share it, and need no slots of their own', async (t) => {
+  const { slots, ask, giveNext, keys } = setup()
+  const first = ask('a', 'other')
+  await settle()
+  const same = [ask('a', 'question'), ask('a', 'question'), ask('b', 'question'), ask('c', 'question')]
+  await settle()
+  t.same(slots.counts(), { running: 1, waiting: 3 }, 'each client waits once')
+  await giveNext('one')
+  t.equal(await first, 'one')
+  t.same(slots.counts(), { running: 1, waiting: 0 })
+  await giveNext('two')
+  t.strictSame(await Promise.all(same), ['two', 'two', 'two', 'two'])
+  t.strictSame(keys(), ['other', 'question'])
+  t.same(slots.counts(), { running: 0, waiting: 0 })
+})
+
+t.test('an answer that is being looked for is not shared: it may be too old', async (t) => {
+  const { ask, giveNext, keys } = setup()
+  const older = ask('a', 'question')
+  await settle()
+  const newer = ask('b', 'question')
+  await giveNext('old')
+  await giveNext('new')
+  t.strictSame([await older, await newer], ['old', 'new'])
+  t.strictSame(keys(), ['question', 'question'])
+})
+
+t.test(
+  'one question of a client does not wait for all of another client, even when they ask the same',
+  async (t) => {
+    const { ask, giveNext, keys } = setup(100, 100)
+    const many = Array.from({ length: 64 }, (_, i) => ask('many', `question ${i}`))
+    const single = ask('single', 'question 63')
+    for (let i = 0; i < 3; i++) await giveNext(`answer ${i}`)
+    t.equal(await single, 'answer 2')
+    t.strictSame(keys().slice(0, 3), ['question 0', 'question 1', 'question 63'])
+    while (keys().length < 64) await giveNext()
+    await giveNext()
+    await Promise.all(many)
+    t.equal(new Set(keys()).size, 64, 'each once')
+  },
+)
+
+t.test('all who share an answer hear that it failed, and the next one is looked for again', async (t) => {
+  const { ask, begun, giveNext } = setup()
+  const both = [ask('a', 'question'), ask('b', 'question')]
+  await settle()
+  begun[0]?.fail(new Error('no answer'))
+  for (const one of both) await t.rejects(one, { message: 'no answer' })
+  const again = ask('b', 'question')
+  await giveNext('found')
+  t.equal(await again, 'found')
+})
+
+t.test('who may not wait is refused, and the others go on', async (t) => {
+  const { ask, giveNext } = setup(2, 1)
+  const first = ask('a', 'first')
+  await settle()
+  const second = ask('a', 'second')
+  await t.rejects(ask('a', 'third'), SlotsFull)
+  const third = ask('b', 'third')
+  for (let i = 0; i < 3; i++) await giveNext('found')
+  t.strictSame(await Promise.all([first, second, third]), ['found', 'found', 'found'])
+})
