@@ -34,15 +34,13 @@ interface Folding {
   together: boolean
   /** Called before changes are written. @throws LostHold when this server may not write any more */
   requireWriter(): void
-  /** Called when all changes are made. The store may still be writing them. */
-  folded(): void
 }
 
 export function foldBatch(
   batch: readonly RecordedEvent[],
   read: ReadBatch,
   models: readonly Progress[],
-  { views, together, requireWriter, folded }: Folding,
+  { views, together, requireWriter }: Folding,
 ): FoldedBatch {
   const end = batch.at(-1)?.position ?? LOG_START
   const made: Change[][] = []
@@ -82,7 +80,6 @@ export function foldBatch(
       made.push(advanced.changes)
       yield advanced.changes
     }
-    folded()
   }
 
   return { changes: changes(), made, touched, checkpoints, reached, poisoned }

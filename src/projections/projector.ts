@@ -156,8 +156,7 @@ export function createProjector(
     })
   }
 
-  /** Calls `folded` when the store still writes what was folded. */
-  async function project(batch: readonly RecordedEvent[], folded: () => void): Promise<void> {
+  async function project(batch: readonly RecordedEvent[]): Promise<void> {
     const end = batch.at(-1)
     if (end === undefined) return
     const read = readBatch(batch)
@@ -166,7 +165,6 @@ export function createProjector(
       views: documents,
       together: views.shared !== undefined,
       requireWriter: () => shared?.requireMember(),
-      folded,
     })
     const written = () => {
       for (const one of made) documents.written(one)
@@ -240,10 +238,7 @@ export function createProjector(
     }
   }
 
-  /**
-   * Follows the log until no read model runs. The next batch is read while the store writes one, but not before it has
-   * all of it: it would have nothing to do meanwhile.
-   */
+  /** Follows the log until no read model runs. The next batch is read while one is written. */
   async function projectFrom(after: Position): Promise<void> {
     const ending = new AbortController()
     let projecting: Promise<void> = Promise.resolve()
@@ -267,21 +262,17 @@ export function createProjector(
     shared?.restart(after)
     beginAnew = () => ending.abort()
     try {
-      let reading: ReturnType<typeof batches.next> | undefined
-      const readOn = () => {
-        reading ??= batches.next()
-        // Its error is thrown when it is awaited, if it still is.
-        reading.catch(() => {})
-        return reading
-      }
+      let reading = batches.next()
       for (;;) {
-        const { done, value } = await readOn()
-        reading = undefined
+        const { done, value } = await reading
         if (done === true || ending.signal.aborted) return
         projecting = inTurn(TURN, async () => {
           // Models may have been taken since: what comes next for them is before this batch.
-          if (!ending.signal.aborted) await around(value, () => project(value, readOn))
+          if (!ending.signal.aborted) await around(value, () => project(value))
         })
+        reading = batches.next()
+        // Its error is thrown when it is awaited, if it still is.
+        reading.catch(() => {})
         await projecting
         if (running().length === 0 && shared === undefined) return
       }
