@@ -7,6 +7,7 @@
  * other hashes. So the end of a stream is learned from events that were read. It is also learned from events that were
  * sent, but only when no earlier try can exist: their ids are random, and this process has not sent them before.
  */
+import { setTimeout } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import { createTurns } from '../turns.ts'
 import { lastHashOf, linkAll, STREAM_START, type StreamEnd } from './chain.ts'
@@ -46,11 +47,22 @@ export interface ChainWriter {
   write(stream: string, events: readonly EventText[], expected: number | 'no-stream'): Promise<Appended>
   /** Whether a stream has none of our events at these revisions, and how many it has that others wrote. */
   others(stream: string, from: number, to: number): Promise<{ onlyOthers: boolean; count: number }>
+  /**
+   * The revision before which all events of a stream were deleted; infinite for a deleted stream. `isEmpty`: no event of
+   * ours can be read, so that a limit of the stream may have deleted any number of them.
+   */
+  deletedBefore(stream: string, isEmpty: boolean): Promise<number>
   /** How long an append may wait for its turn, in milliseconds. */
   turnTimeoutMs: number
 }
 
-export function createChainedAppend({ readStream, write, others, turnTimeoutMs }: ChainWriter) {
+export function createChainedAppend({
+  readStream,
+  write,
+  others,
+  deletedBefore,
+  turnTimeoutMs,
+}: ChainWriter) {
   const ends = new LRUCache<string, StreamEnd>({ max: ENDS })
   const recents = new LRUCache<string, Recent>({
     maxSize: RECENT_IDS,
@@ -117,7 +129,9 @@ export function createChainedAppend({ readStream, write, others, turnTimeoutMs }
   /**
    * Links the events to our last event and writes them. Events that others wrote into the stream may follow it: they
    * are passed over, and the chain goes on after them. `mayLack`: also when events that come after ours were deleted
-   * and cannot be read. Resolves to the place and the hash of the last event.
+   * and cannot be read. The server compares an append with events that it has accepted, and shows them only some
+   * milliseconds later: an event that cannot be read is not always deleted. Resolves to the place and the hash of the
+   * last event.
    */
   async function writePastOthers(
     stream: string,
@@ -137,7 +151,10 @@ export function createChainedAppend({ readStream, write, others, turnTimeoutMs }
       const { actual } = error
       if (actual === null || actual <= end.revision) throw error
       const { onlyOthers, count } = await others(stream, end.revision + 1, actual)
-      if (!onlyOthers || (count < actual - end.revision && !mayLack)) throw error
+      if (!onlyOthers) throw error
+      const lacks = count < actual - end.revision
+      const first = lacks && mayLack ? await deletedBefore(stream, end.revision < 0) : 0
+      if (count < actual - Math.max(end.revision, first - 1)) throw error
       return writeAt({ revision: actual, hash: end.hash })
     }
   }
@@ -245,6 +262,8 @@ export function createChainedAppend({ readStream, write, others, turnTimeoutMs }
             // Another node was first: try again. Or an id is in the stream, but too far back to be among the known
             // ones.
             if (error.actual === end.revision) throw new WrongExpectedRevision(stream, expected, error.actual)
+            // What the other node wrote may not be readable yet.
+            if (tries > 0) await setTimeout(tries)
           }
         }
         throw new StoreUnavailable(`stream ${stream} is written by too many clients at the same time`)

@@ -2,7 +2,7 @@
 import { type RecordedEvent as ServerEvent, StreamNotFoundError } from '@eventstore/db-client'
 import { LRUCache } from 'lru-cache'
 import { lastHashOf } from './chain.ts'
-import { type ReadStreamOptions, type RecordedEvent, StreamUnusable } from './event-store.ts'
+import { type ReadStreamOptions, type RecordedEvent, StoreDenied, StreamUnusable } from './event-store.ts'
 import { type ReadLimits, readBatches, SERVER_PAGE } from './eventstoredb-batches.ts'
 import type { Client } from './eventstoredb-client.ts'
 import { isDamaged, MOST, toRecorded, toSafe } from './eventstoredb-events.ts'
@@ -94,9 +94,26 @@ export function createStreamReads(
     return { onlyOthers: true, count }
   }
 
+  /** As the stream's metadata says it. Who may not read it is taken to have no limits there. */
+  async function deletedBefore(stream: string, isEmpty: boolean): Promise<number> {
+    try {
+      for await (const { data } of readServerEvents(`$$${stream}`, 'backwards', MOST, 1)) {
+        if (typeof data !== 'object' || data === null) return 0
+        const hasLimit = '$maxCount' in data || '$maxAge' in data
+        if (isEmpty && hasLimit) return Number.POSITIVE_INFINITY
+        const first = '$tb' in data && typeof data.$tb === 'number' ? data.$tb : 0
+        return first > MOST ? Number.POSITIVE_INFINITY : first
+      }
+    } catch (error) {
+      if (!(error instanceof StoreDenied)) throw error
+    }
+    return 0
+  }
+
   return {
     readStream,
     othersBetween,
+    deletedBefore,
     /** What others wrote into our streams, in words. */
     othersFound: () =>
       [...others.entries()].map(

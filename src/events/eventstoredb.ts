@@ -102,6 +102,7 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
     readStream: streams.readStream,
     write,
     others: streams.othersBetween,
+    deletedBefore: streams.deletedBefore,
     turnTimeoutMs: deadline + 1000,
   })
 

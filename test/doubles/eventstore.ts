@@ -20,6 +20,8 @@ interface Options {
   /** Without it, connections have no TLS. */
   tls?: Tls
   users?: Access['users']
+  /** How long an append takes after it was accepted, in milliseconds. Reads show it only then. Default: 0. */
+  flushMs?: number
 }
 
 interface Double {
@@ -71,10 +73,10 @@ export function startEventStoreCluster(
 }
 
 async function start(
-  { file, tls, users }: Options,
+  { file, tls, users, flushMs = 0 }: Options,
   ports: readonly number[],
 ): Promise<EventStoreClusterDouble> {
-  const core = await openCore(file, ports.length, users)
+  const core = await openCore(file, ports.length, users, flushMs)
   const nodes: ClusterNode[] = []
   for (const [index, state] of core.nodes.entries()) {
     let running: RunningNode | undefined

@@ -50,7 +50,8 @@ function aServer() {
       for (const event of read) chain.seen(event)
     }
     const others = async () => ({ onlyOthers: false, count: 0 })
-    const chain = createChainedAppend({ readStream, write, others, turnTimeoutMs: 5000 })
+    const deletedBefore = async () => 0
+    const chain = createChainedAppend({ readStream, write, others, deletedBefore, turnTimeoutMs: 5000 })
     return chain
   }
   return {

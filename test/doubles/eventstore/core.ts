@@ -19,11 +19,11 @@ export const HOST = '127.0.0.1'
 
 export type Core = Awaited<ReturnType<typeof openCore>>
 
-/** Opens the log in `file` for a cluster of `size` nodes. */
-export async function openCore(file: string, size: number, users: Access['users']) {
+/** Opens the log in `file` for a cluster of `size` nodes. `flushMs`: as in `openStreams`. */
+export async function openCore(file: string, size: number, users: Access['users'], flushMs: number) {
   // Not linked: a server stores the events as its clients send them, and the clients write the hash chain.
   const store = openSqliteEventStore(file, { linked: false })
-  const streams = openStreams(store)
+  const streams = openStreams(store, flushMs)
   const access: Access = {
     deniedReads: new Set(),
     deniedWrites: new Set(),

@@ -120,7 +120,7 @@ async function readAll({ store, options, sendEvent }: Reading): Promise<void> {
 
 async function readStream({ store, streams, options, send, sendEvent }: Reading): Promise<void> {
   const stream = streamName(options.getStream()?.getStreamIdentifier())
-  const { last, first, tombstoned, softDeleted } = await streams.state(stream)
+  const { last, first, tombstoned, softDeleted } = await streams.readable(stream)
   if (tombstoned) throw new StreamDeleted(stream)
   if (last === null || softDeleted) {
     const missing = new streamsPb.ReadResp.StreamNotFound().setStreamIdentifier(toStreamIdentifier(stream))
@@ -130,14 +130,14 @@ async function readStream({ store, streams, options, send, sendEvent }: Reading)
   const where = options.getStream()
   const back = backwards(options)
   const asked = where?.hasEnd() ? MOST : where?.hasStart() ? 0 : fromUint64(where?.getRevision() ?? '0')
-  const from = back ? asked : Math.max(asked, first)
+  const from = back ? Math.min(asked, last) : Math.max(asked, first)
   const maxCount = fromUint64(options.getCount())
   for await (const recorded of store.readStream(stream, {
     from,
     maxCount,
     direction: back ? 'backwards' : 'forwards',
   })) {
-    if (recorded.revision < first) break
+    if (recorded.revision < first || recorded.revision > last) break
     await sendEvent(toServerEvent(recorded))
   }
   if ((options.getControlOption()?.getCompatibility() ?? 0) < 1) return
@@ -233,7 +233,7 @@ async function subscribeToStream({
   const stream = streamName(where?.getStreamIdentifier())
   // Get the position before the stream is read. Events that are appended meanwhile are then seen twice, not missed.
   const head = await store.lastPosition()
-  const { last, first, tombstoned } = await streams.state(stream)
+  const { last, first, tombstoned } = await streams.readable(stream)
   if (tombstoned) throw new StreamDeleted(stream)
   const asked = where?.hasEnd()
     ? (last ?? -1)

@@ -3,6 +3,7 @@
  * (a `$tb` in the metadata stream), tombstones, truncation.
  */
 import { randomUUID } from 'node:crypto'
+import { setTimeout } from 'node:timers/promises'
 import {
   type Appended,
   type EventStore,
@@ -90,8 +91,24 @@ export class NotSupported extends Error {
 
 export type Streams = ReturnType<typeof openStreams>
 
-export function openStreams(store: EventStore) {
+/**
+ * `flushMs`: how long an append takes after it was accepted. Until then, reads of its stream do not show it, but another
+ * append is already compared with it.
+ */
+export function openStreams(store: EventStore, flushMs: number) {
   const lastOf = new Map<string, Promise<unknown>>()
+  /** The first revisions of the appends that were accepted and are not readable yet, oldest first. */
+  const unflushed = new Map<string, number[]>()
+
+  async function flushed(stream: string, first: number): Promise<void> {
+    if (flushMs === 0) return
+    const waiting = unflushed.get(stream) ?? []
+    unflushed.set(stream, waiting)
+    waiting.push(first)
+    await setTimeout(flushMs)
+    waiting.splice(waiting.indexOf(first), 1)
+    if (waiting.length === 0) unflushed.delete(stream)
+  }
 
   /** Runs the writes to one stream one after another, so that a check still holds when the write happens. */
   function inTurn<T>(stream: string, work: () => Promise<T>): Promise<T> {
@@ -140,15 +157,26 @@ export function openStreams(store: EventStore) {
   }
 
   return {
-    state,
+    /** What a reader sees. */
+    async readable(stream: string): Promise<StreamState> {
+      const all = await state(stream)
+      const [first] = unflushed.get(stream) ?? []
+      return first === undefined ? all : { ...all, last: first === 0 ? null : first - 1 }
+    },
 
-    append(stream: string, events: readonly ServerEvent[], expected: ExpectedRevision): Promise<Appended> {
-      return inTurn(stream, async () => {
+    async append(
+      stream: string,
+      events: readonly ServerEvent[],
+      expected: ExpectedRevision,
+    ): Promise<Appended> {
+      let before = -1
+      const appended = await inTurn(stream, async () => {
         const size = events.reduce((sum, event) => sum + sizeOf(event), 0)
         if (size > MAX_APPEND_SIZE)
           throw new AppendTooLarge(`the append is larger than ${MAX_APPEND_SIZE} bytes`)
         if (isMetadataStream(stream)) refuseUnknownLimits(events)
         const { last, tombstoned, softDeleted } = await state(stream)
+        before = last ?? before
         if (tombstoned) throw new StreamDeleted(stream)
         if (!softDeleted || last === null) return write(stream, events, expected)
         if (expected === 'stream-exists') throw new StreamDeleted(stream)
@@ -158,6 +186,9 @@ export function openStreams(store: EventStore) {
         await writeMetadata(stream, `{"$tb":${last + 1}}`)
         return write(stream, events, next)
       })
+      // A repeated append has been readable since its first time.
+      if (appended.revision > before) await flushed(stream, before + 1)
+      return appended
     },
 
     softDelete(stream: string, expected: ExpectedRevision): Promise<Appended> {
