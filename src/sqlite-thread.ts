@@ -1,6 +1,7 @@
 /**
- * Writes to SQLite files in a thread of its own: neither a large transaction nor a slow disk holds the event loop. All
- * files of the process share the thread. It is started at the first write.
+ * Writes to SQLite files in threads of their own: neither a large transaction nor a slow disk holds the event loop. The
+ * logs of the process share one thread, and its read models another, which may be busy for long. Each is started at its
+ * first write.
  */
 import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
@@ -8,7 +9,7 @@ import type { Durability } from './sqlite.ts'
 import { SCRUB } from './sqlite-scrub.ts'
 
 /** A value of a statement's parameter. */
-export type Parameter = string | number
+export type Parameter = string | number | null
 
 /** Sends a statement to the thread, which runs it in the transaction. Errors come when the transaction ends. */
 export type Run = (sql: string, ...parameters: Parameter[]) => void
@@ -19,7 +20,7 @@ export interface ThreadWriter {
    * Runs the statements that `work` sends as one transaction. It commits when `work` resolves, and undoes all when
    * `work` rejects or a statement fails. Resolves to the number of rows that the last statement changed. Statements are
    * sent many at a time; `flush` sends those that are waiting.
-   * @throws the error of `work`, or one with SQLite's message
+   * @throws the error of `work`, or one with SQLite's message and code
    */
   transaction(work: (run: Run, flush: () => void) => Promise<void>): Promise<number>
   /**
@@ -36,12 +37,18 @@ export interface ThreadWriter {
 /** How long a write waits for another process's write to end, in milliseconds. */
 const LOCK_WAIT_MS = 5000
 
+/** The settings of each connection. */
+const SETTINGS = `PRAGMA busy_timeout = ${LOCK_WAIT_MS}; PRAGMA journal_mode = WAL; PRAGMA secure_delete = ON`
+
 /**
- * The settings of each connection. Much memory and few checkpoints: a rebuild writes to many indexes. With SQLite's
- * defaults (2 MiB of pages in memory, a checkpoint every 4 MiB) it would write the same pages many times.
+ * What each thread writes, and the settings that suit it. A rebuild of the read models writes to many indexes: with
+ * SQLite's defaults (2 MiB of pages in memory, a checkpoint every 4 MiB) it would write the same pages many times.
  */
-const SETTINGS = `PRAGMA busy_timeout = ${LOCK_WAIT_MS}; PRAGMA journal_mode = WAL; PRAGMA cache_size = -65536;
-  PRAGMA wal_autocheckpoint = 8000; PRAGMA secure_delete = ON; PRAGMA synchronous = `
+const THREADS = {
+  log: '',
+  views: '; PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 8000',
+} as const
+type ThreadName = keyof typeof THREADS
 
 /**
  * The code of the thread. It is a string because a thread needs JavaScript, and this file may run as TypeScript. It
@@ -53,14 +60,15 @@ const THREAD = `
   const Database = require(workerData.driver)
   const MAX_STATEMENTS = 200
   ${SCRUB}
+  /** Each writer has one. */
   const connections = new Map()
-  /** By file: why the open transaction failed. The rest of it is skipped. */
+  /** By writer: why the open transaction failed. The rest of it is skipped. */
   const failures = new Map()
 
-  function open(file, durability) {
+  function open({ writer, file, durability }) {
     const connection = { db: new Database(file), statements: new Map(), changes: 0 }
-    connection.db.exec(workerData.settings + durability)
-    connections.set(file, connection)
+    connection.db.exec(workerData.settings + '; PRAGMA synchronous = ' + durability)
+    connections.set(writer, connection)
     return connection
   }
 
@@ -95,23 +103,23 @@ const THREAD = `
     truncate(connection) {
       connection.changes = truncate(connection.db, workerData.timeout)
     },
-    close({ db }, { file }) {
-      connections.delete(file)
+    close({ db }, { writer }) {
+      connections.delete(writer)
       db.close()
     },
   }
 
   parentPort.on('message', (message) => {
-    const { file, durability, step, id } = message
-    if (step !== 'run' && step !== 'commit') failures.delete(file)
+    const { writer, step, id } = message
+    if (step !== 'run' && step !== 'commit') failures.delete(writer)
     try {
-      if (!failures.has(file)) steps[step](connections.get(file) ?? open(file, durability), message)
+      if (!failures.has(writer)) steps[step](connections.get(writer) ?? open(message), message)
     } catch (error) {
-      failures.set(file, error instanceof Error ? error.message : String(error))
-      try { steps.undo(connections.get(file)) } catch {}
+      failures.set(writer, { message: error instanceof Error ? error.message : String(error), code: error?.code })
+      try { steps.undo(connections.get(writer)) } catch {}
     }
     if (id === undefined) return
-    parentPort.postMessage({ id, error: failures.get(file), changes: connections.get(file)?.changes ?? 0 })
+    parentPort.postMessage({ id, error: failures.get(writer), changes: connections.get(writer)?.changes ?? 0 })
   })
 `
 
@@ -130,7 +138,8 @@ interface Rest {
 
 interface Answer {
   id: number
-  error: string | undefined
+  /** Why it failed: what SQLite says, and the name that it has for it. */
+  error: { message: string; code?: string } | undefined
   changes: number
 }
 
@@ -139,69 +148,80 @@ interface Waiting {
   reject: (error: Error) => void
 }
 
-let thread: Worker | undefined
-let lastId = 0
-const waiting = new Map<number, Waiting>()
-
-function running(): Worker {
-  if (thread !== undefined) return thread
-  const driver = createRequire(import.meta.url).resolve('libsql')
-  // The thread needs none of this process's Node options (for example a TypeScript loader).
-  const started = new Worker(THREAD, {
-    eval: true,
-    execArgv: [],
-    workerData: { driver, settings: SETTINGS, timeout: LOCK_WAIT_MS },
-  })
-  started.unref()
-  started.on('message', ({ id, error, changes }: Answer) => {
-    const asked = take(id)
-    if (error === undefined) asked?.resolve(changes)
-    else asked?.reject(new Error(error))
-  })
-  let reason = 'the thread that writes has ended'
-  started.on('error', (error) => {
-    reason = `the thread that writes has ended: ${error.message}`
-  })
-  started.on('exit', () => {
-    if (thread === started) thread = undefined
-    for (const id of [...waiting.keys()]) take(id)?.reject(new Error(reason))
-  })
-  thread = started
-  return started
+interface Thread {
+  worker: Worker
+  waiting: Map<number, Waiting>
 }
 
-function take(id: number): Waiting | undefined {
+const threads = new Map<ThreadName, Thread>()
+let lastId = 0
+let lastWriter = 0
+
+function running(name: ThreadName): Thread {
+  const known = threads.get(name)
+  if (known !== undefined) return known
+  const driver = createRequire(import.meta.url).resolve('libsql')
+  const settings = `${SETTINGS}${THREADS[name]}`
+  // The thread needs none of this process's Node options (for example a TypeScript loader).
+  const worker = new Worker(THREAD, {
+    eval: true,
+    execArgv: [],
+    workerData: { driver, settings, timeout: LOCK_WAIT_MS },
+  })
+  const thread: Thread = { worker, waiting: new Map() }
+  worker.unref()
+  worker.on('message', ({ id, error, changes }: Answer) => {
+    const asked = take(thread, id)
+    if (error === undefined) asked?.resolve(changes)
+    else asked?.reject(Object.assign(new Error(error.message), { code: error.code }))
+  })
+  let reason = 'the thread that writes has ended'
+  worker.on('error', (error) => {
+    reason = `the thread that writes has ended: ${error.message}`
+  })
+  worker.on('exit', () => {
+    if (threads.get(name) === thread) threads.delete(name)
+    for (const id of [...thread.waiting.keys()]) take(thread, id)?.reject(new Error(reason))
+  })
+  threads.set(name, thread)
+  return thread
+}
+
+function take({ worker, waiting }: Thread, id: number): Waiting | undefined {
   const asked = waiting.get(id)
   waiting.delete(id)
   // Only a thread that owes an answer keeps the process alive.
-  if (waiting.size === 0) thread?.unref()
+  if (waiting.size === 0) worker.unref()
   return asked
 }
 
 /** The writer of a file, which must exist. Its connection is opened at the first transaction. */
-export function threadWriter(file: string, durability: Durability): ThreadWriter {
+export function threadWriter(name: ThreadName, file: string, durability: Durability): ThreadWriter {
   /** The thread that has a connection to the file. */
-  let connected: Worker | undefined
+  let connected: Thread | undefined
+  lastWriter += 1
+  const writer = lastWriter
 
   function post(step: Step, rest: Rest & { id?: number } = {}): void {
-    connected?.postMessage({ file, durability, step, ...rest })
+    connected?.worker.postMessage({ writer, file, durability, step, ...rest })
   }
 
   function ask(step: Step, rest: Rest = {}): Promise<number> {
-    if (connected === undefined || connected !== thread) {
+    const asked = connected
+    if (asked === undefined || asked !== threads.get(name)) {
       return Promise.reject(new Error('the thread that writes has ended'))
     }
     return new Promise((resolve, reject) => {
       lastId += 1
-      waiting.set(lastId, { resolve, reject })
-      connected?.ref()
+      asked.waiting.set(lastId, { resolve, reject })
+      asked.worker.ref()
       post(step, { ...rest, id: lastId })
     })
   }
 
   return {
     async transaction(work) {
-      connected = running()
+      connected = running(name)
       post('begin')
       let statements: Statement[] = []
       let characters = 0
@@ -225,15 +245,15 @@ export function threadWriter(file: string, durability: Durability): ThreadWriter
       return ask('commit')
     },
     scrub(first, count) {
-      connected = running()
+      connected = running(name)
       return ask('scrub', { first, count })
     },
     async truncate() {
-      connected = running()
+      connected = running(name)
       return (await ask('truncate')) === 0
     },
     async close() {
-      if (connected !== undefined && connected === thread) await ask('close')
+      if (connected !== undefined && connected === threads.get(name)) await ask('close')
       connected = undefined
     },
   }

@@ -138,9 +138,12 @@ function queryOf<Parameters extends unknown[], Row>(
   }
 }
 
-/** Whether the statement failed on a UNIQUE or other constraint: an error of the caller, not of the disk. */
-export function isConstraint(error: unknown): boolean {
-  return error instanceof Database.SqliteError && error.code.startsWith('SQLITE_CONSTRAINT')
+/**
+ * Whether the statement, here or in a thread, failed on a UNIQUE or other constraint: an error of the caller, not of the
+ * disk.
+ */
+export function isConstraint(error: unknown): error is Error {
+  return error instanceof Error && `${Reflect.get(error, 'code')}`.startsWith('SQLITE_CONSTRAINT')
 }
 
 /** Whether another connection holds the lock that the statement needs. Try again later. */

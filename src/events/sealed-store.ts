@@ -162,18 +162,26 @@ export function sealTexts(
       stored.append(stream, await sealAll(stream, events), expected),
     ...(appendTogether && {
       async appendTogether(makers: readonly ((before: readonly Appended[]) => Append)[]) {
-        // The makers run within the transaction, so the keys are taken before.
-        const left = [...(await keys.take(makers.length * TEXTS_PER_MAKER))]
+        // The makers do not wait, so the keys are taken before.
+        const taken = await keys.take(makers.length * TEXTS_PER_MAKER)
+        const used = new Set<TextKey>()
         try {
           return await appendTogether(
-            makers.map((make) => (before: readonly Appended[]) => {
+            makers.map((make, i) => (before: readonly Appended[]) => {
+              // A maker that is called again gets the same keys: what it made before was not stored.
+              const own = taken.slice(i * TEXTS_PER_MAKER, (i + 1) * TEXTS_PER_MAKER)
+              const takeKey = () => {
+                const key = own.pop()
+                if (key !== undefined) used.add(key)
+                return key
+              }
               const { stream, events, expected } = make(before)
-              const sealed = events.map((event) => sealWith(stream, event, () => left.pop()))
+              const sealed = events.map((event) => sealWith(stream, event, takeKey))
               return { stream, events: sealed, expected }
             }),
           )
         } finally {
-          keys.giveBack(left)
+          keys.giveBack(taken.filter((key) => !used.has(key)))
         }
       },
     }),

@@ -42,8 +42,11 @@ interface Sleeper {
   wake(): void
 }
 
-/** Prepares the reads of the store, and starts to watch for appends of other processes. */
-export function createReads(db: Sqlite, file: string, tail: Tail) {
+/**
+ * Prepares the reads of the store, and starts to watch for appends of other processes. `isAppending`: whether this one
+ * appends, so that nobody can tell whose commit is the last.
+ */
+export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: () => boolean) {
   const ofStream = (revisions: string) =>
     selectTuples<[string, number, number], EventTuple>(
       db,
@@ -72,14 +75,17 @@ export function createReads(db: Sqlite, file: string, tail: Tail) {
   let asleep: Sleeper[] = []
   let closed = false
 
-  // A counter of other connections' commits. To read it costs no access to the file.
-  const foreignCommits = selectColumn<[], number>(db, 'PRAGMA data_version')
-  let seenCommits = foreignCommits.get()
+  // A counter of other connections' commits, also of the one that appends here. To read it costs no access to the file.
+  const otherCommits = selectColumn<[], number>(db, 'PRAGMA data_version')
+  let seenCommits = otherCommits.get()
   const pollTimer = setInterval(() => {
+    // An append finds out by itself that another process was first.
+    if (isAppending()) return
     try {
-      const commits = foreignCommits.get()
+      const commits = otherCommits.get()
       if (commits === seenCommits) return
       seenCommits = commits
+      if (tail.isEnd(statement.last.get()?.position ?? LOG_START)) return
     } catch {
       // Wake the subscribers: their own read reports the error.
     }

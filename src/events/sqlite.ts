@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   type Bytes,
   closeOnError,
@@ -7,7 +8,8 @@ import {
   selectTuples,
   textOf,
 } from '../sqlite.ts'
-import { lastHashOf, link, STREAM_START, type StreamEnd } from './chain.ts'
+import { threadWriter } from '../sqlite-thread.ts'
+import { lastHashOf, type StreamEnd } from './chain.ts'
 import {
   type Append,
   type Appended,
@@ -17,11 +19,15 @@ import {
   StoreUnavailable,
   WrongExpectedRevision,
 } from './event-store.ts'
+import { createDraft, type Draft, type Drafted, type LogEnd, type OpenStream } from './sqlite-draft.ts'
 import { BrokenEvent, EVENT_COLUMNS, type EventTuple, openLogFile, toEvent } from './sqlite-log.ts'
 import { createReads } from './sqlite-reads.ts'
-import { createTail, type Written } from './sqlite-tail.ts'
+import { createTail } from './sqlite-tail.ts'
 
-/** The embedded log: one SQLite file in WAL mode. Every commit is on disk before it is acknowledged. */
+/**
+ * The embedded log: one SQLite file in WAL mode. Every commit is on disk before it is acknowledged. What is appended is
+ * worked out here, and written by a thread: no slow disk holds the event loop.
+ */
 
 interface StreamRow {
   id: number
@@ -29,32 +35,18 @@ interface StreamRow {
   hash: Bytes | null
 }
 
-/** A stream as the open transaction leaves it. */
-interface OpenStream extends StreamEnd {
-  id: number
-}
-
 interface Pending {
-  /** Writes in the open transaction. Returns the answer, to be called when the transaction is on disk. */
-  write: () => () => void
-  /** The answer after a refused write was undone; undefined when it is the refusal. */
-  instead: () => (() => void) | undefined
+  /** Adds it to a draft. Returns the answer, to be called when the draft is on disk. */
+  add: (draft: Draft) => () => void
+  /** The answer when it was made before; undefined when it was not. */
+  madeBefore: () => (() => void) | undefined
   reject: (error: unknown) => void
 }
 
 /** An append that its caller could not make. */
 class NotMade extends Error {}
 
-/** How many turns of the event loop a commit waits while more appends keep coming: one flush then serves them all. */
-const MOST_TURNS = 8
-
-/**
- * A commit waits for no more than this many appends: most of the flush is saved by then. Those who wait for later ones
- * have work for the event loop while the read models take these; if all waited for one commit, it would have none.
- */
-const MOST_WAITING = 16
-
-/** A transaction ends when its events have more characters: to hash and write long texts holds the event loop. */
+/** A transaction ends when its events have more characters: to hash long texts holds the event loop. */
 const MOST_CHARACTERS = 256 * 1024
 
 /**
@@ -65,23 +57,17 @@ const MOST_CHARACTERS = 256 * 1024
 export function openSqliteEventStore(file: string, { linked = true } = {}): EventStore {
   const db = openLogFile(file)
   const tail = createTail()
+  const writer = threadWriter('log', file, 'FULL')
+  let pending: Pending[] = []
+  /** Ends when nothing is pending; undefined when nothing is being written. */
+  let writing: Promise<void> | undefined
+  let closed = false
   const { statement, reads } = closeOnError(file, [db], () => ({
     statement: prepareAppends(db),
     // Last, because it starts a timer.
-    reads: createReads(db, file, tail),
+    reads: createReads(db, file, tail, () => writing !== undefined),
   }))
   const { wake, close: endReads, ...reading } = reads
-
-  let pending: Pending[] = []
-  let closed = false
-  /** The streams that the open transaction has read or moved, and those that it has yet to write. */
-  const open = new Map<string, OpenStream>()
-  const moved = new Set<string>()
-  /** The events of the open transaction, and about how many characters they have. */
-  let written: Written[] = []
-  let characters = 0
-  /** What the streams were before the append that is being written. */
-  const changed: [name: string, before: OpenStream | undefined][] = []
 
   /** The place of the last event when this append was already made; undefined when it was not. */
   function recordedBefore({ stream: name, events, expected }: Append): Appended | undefined {
@@ -97,47 +83,6 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     return inOrder && last !== undefined ? { revision: last.revision, position: last.position } : undefined
   }
 
-  /** @throws WrongExpectedRevision when the stream is elsewhere, or has one of the ids */
-  function appendNow({ stream: name, events, expected }: Append): Appended {
-    const stream = open.get(name) ?? storedEnd(name)
-    const actual = stream?.revision ?? null
-    const asExpected =
-      expected === 'any' ||
-      (expected === 'no-stream' && actual === null) ||
-      (expected === 'stream-exists' && actual !== null) ||
-      expected === actual
-    if (!asExpected) throw new WrongExpectedRevision(name, expected, actual)
-
-    const id = stream?.id ?? Number(statement.addStream.run(name).lastInsertRowid)
-    let { revision, hash }: StreamEnd = stream ?? STREAM_START
-    let position = LOG_START
-    try {
-      for (const event of events) {
-        const next = linked ? link(name, { revision, hash }, event) : unlinked(event)
-        revision += 1
-        hash = next.hash
-        const row = statement.addEvent.run(id, revision, event.id, event.type, next.data, next.metadata)
-        position = Number(row.lastInsertRowid)
-        const { data, metadata } = next
-        characters += data.length
-        written.push({
-          id: event.id,
-          type: event.type,
-          stream: name,
-          revision,
-          position,
-          text: { data, metadata },
-        })
-      }
-    } catch (error) {
-      throw isConstraint(error) ? new WrongExpectedRevision(name, expected, actual) : error
-    }
-    changed.push([name, stream])
-    open.set(name, { id, revision, hash })
-    moved.add(name)
-    return { revision, position }
-  }
-
   function storedEnd(name: string): OpenStream | undefined {
     const row = statement.stream.get(name)
     return row && { id: row.id, ...endOf(row) }
@@ -151,108 +96,116 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     return { revision, hash: row === undefined ? null : lastHashOf(toEvent(file, row)) }
   }
 
-  /** Writes the new ends of streams: once for a stream, however many appends it had. */
-  function writeEnds(): void {
-    for (const name of moved) {
-      const stream = open.get(name)
-      if (stream !== undefined) statement.moveStream.run(stream.revision, stream.hash, stream.id)
+  function logEnd(): LogEnd {
+    const { position, streamId } = statement.end.get() ?? { position: LOG_START, streamId: 0 }
+    return { position, streamId }
+  }
+
+  /** Writes until nothing is pending. What comes while a transaction is on its way shares the next one. */
+  async function writePending(): Promise<void> {
+    // The requests that this turn of the event loop has read share the first one.
+    await nextTurn()
+    while (pending.length > 0) {
+      const batch = pending
+      pending = []
+      await writeTogether(batch)
     }
-    moved.clear()
+    writing = undefined
   }
 
-  /** Waits while more appends keep coming: those of other requests that this turn of the event loop has read. */
-  function commitWhenQuiet(before: number, turns: number): void {
-    const { length } = pending
-    if (length > before && length < MOST_WAITING && turns < MOST_TURNS)
-      setImmediate(commitWhenQuiet, length, turns + 1)
-    else commitPending()
-  }
-
-  /** Commits what is pending in one transaction, so that it shares one flush to disk. Long texts are several. */
-  function commitPending(): void {
-    // `close` commits without waiting for the tick, so the planned call may find nothing.
-    if (pending.length === 0) return
-    const batch = pending
-    pending = []
-    let rest: Pending[] = []
-    const answers: (() => void)[] = []
+  /** Writes these in one transaction, so that they share one flush to disk. Long texts are several. Never throws. */
+  async function writeTogether(batch: Pending[]): Promise<void> {
     try {
-      db.exec('BEGIN IMMEDIATE')
-      for (const [i, one] of batch.entries()) {
-        answers.push(writeOne(one))
-        if (characters <= MOST_CHARACTERS) continue
-        rest = batch.slice(i + 1)
-        break
+      const draft = createDraft(logEnd(), storedEnd, linked)
+      const answers: (() => void)[] = []
+      for (const one of batch) {
+        answers.push(addTo(draft, one))
+        if (draft.characters() > MOST_CHARACTERS) break
       }
-      writeEnds()
-      db.exec('COMMIT')
-      tail.add(written)
+      pending = [...batch.splice(answers.length), ...pending]
+      if (!(await write(draft))) return await afterConflict(batch, draft)
+      tail.add(draft.events)
+      for (const answer of answers) answer()
+      wake()
     } catch (error) {
-      rollBack()
-      const unavailable = new StoreUnavailable(`the event log can't be written: ${asError(error).message}`, {
-        cause: error,
-      })
+      const reason = error instanceof Error ? error.message : String(error)
+      const message = `the event log can't be written: ${reason}`
+      const unavailable = new StoreUnavailable(message, { cause: error })
       for (const one of batch) one.reject(unavailable)
-      return
-    } finally {
-      open.clear()
-      moved.clear()
-      written = []
-      characters = 0
     }
-    for (const answer of answers) answer()
-    wake()
-    if (rest.length === 0) return
-    pending = [...rest, ...pending]
-    setImmediate(commitPending)
   }
 
-  /** Writes one of a batch, or nothing of it when it is refused. Returns its answer. */
-  function writeOne({ write, instead, reject }: Pending): () => void {
-    changed.length = 0
-    const length = written.length
-    statement.begin.run()
-    let answer: () => void
+  /** Adds one of a batch to the draft, or nothing of it when it is refused. Returns its answer. */
+  function addTo(draft: Draft, one: Pending): () => void {
     try {
-      answer = write()
+      return draft.allOrNothing(() => one.add(draft))
     } catch (error) {
       if (!isRefusal(error)) throw error
-      statement.undo.run()
-      written.length = length
-      for (const [name, before] of changed.toReversed()) {
-        if (before === undefined) open.delete(name)
-        else open.set(name, before)
-      }
-      answer = instead() ?? (() => reject(error instanceof NotMade ? error.cause : error))
+      return () => answerRefused(one, error)
     }
-    statement.end.run()
-    return answer
   }
 
-  /** Runs `write` in the next transaction. Resolves to what it returned when that is on disk. */
-  function inTransaction<T>(write: () => T, before: () => T | undefined = () => undefined): Promise<T> {
+  /** Writes a draft. Resolves to false when the log has a position or an id of it already: then nothing is written. */
+  async function write(draft: Draft): Promise<boolean> {
+    if (draft.events.length === 0) return true
+    try {
+      await writer.transaction(async (run) => {
+        for (const parameters of draft.statements()) run(...parameters)
+      })
+      return true
+    } catch (error) {
+      if (isConstraint(error)) return false
+      throw error
+    }
+  }
+
+  /** Nothing of the draft was written: another process was first, or one of the appends has an id that its stream has. */
+  async function afterConflict(batch: Pending[], { end, appends }: Draft): Promise<void> {
+    const [one, ...others] = batch
+    if (logEnd().position !== end.position) {
+      tail.clear()
+      wake()
+      await writeTogether(batch)
+    } else if (others.length > 0) {
+      for (const alone of batch) await writeTogether([alone])
+    } else if (one !== undefined) {
+      const { append, before } = appends.find(hasKnownId) ?? appends[0] ?? {}
+      const { stream = '', expected = 'any' } = append ?? {}
+      answerRefused(one, new WrongExpectedRevision(stream, expected, before?.revision ?? null))
+    }
+  }
+
+  const hasKnownId = ({ append: { events }, after }: Drafted) =>
+    new Set(events.map(({ id }) => id)).size < events.length ||
+    events.some(({ id }) => statement.place.get(after.id, id) !== undefined)
+
+  function answerRefused({ madeBefore, reject }: Pending, error: unknown): void {
+    try {
+      const answer = madeBefore() ?? (() => reject(error instanceof NotMade ? error.cause : error))
+      answer()
+    } catch (unreadable) {
+      reject(unreadable)
+    }
+  }
+
+  /** Adds to the next transaction. Resolves to what `add` returned when that is on disk. */
+  function inTransaction<T>(
+    add: (draft: Draft) => T,
+    madeBefore: () => T | undefined = () => undefined,
+  ): Promise<T> {
     return new Promise((resolve, reject) => {
       if (closed) return reject(new StoreUnavailable('the event log is closed'))
       const answerWith = (result: T) => () => resolve(result)
       pending.push({
-        write: () => answerWith(write()),
-        instead() {
-          const result = before()
+        add: (draft) => answerWith(add(draft)),
+        madeBefore() {
+          const result = madeBefore()
           return result === undefined ? undefined : answerWith(result)
         },
         reject,
       })
-      if (pending.length === 1) setImmediate(commitWhenQuiet, 0, 1)
+      writing ??= writePending()
     })
-  }
-
-  function rollBack(): void {
-    try {
-      if (db.inTransaction) db.exec('ROLLBACK')
-    } catch {
-      // The disk that refused the commit may refuse the rollback, too. Nothing is committed in either case. If the
-      // transaction is still open, the next BEGIN fails and reports it.
-    }
   }
 
   return {
@@ -260,22 +213,23 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
       requireEvents(events)
       const append = { stream, events, expected }
       return inTransaction(
-        () => appendNow(append),
+        (draft) => draft.add(append),
         () => recordedBefore(append),
       )
     },
     appendTogether: (makers) =>
-      inTransaction(() => {
+      inTransaction((draft) => {
         const places: Appended[] = []
-        for (const make of makers) places.push(appendNow(made(make, places)))
+        for (const make of makers) places.push(draft.add(made(make, places)))
         return places
       }),
     ...reading,
     async close() {
       if (closed) return
-      while (pending.length > 0) commitPending()
       closed = true
+      await writing
       endReads()
+      await writer.close()
       db.close()
     },
   }
@@ -287,18 +241,17 @@ function prepareAppends(db: Sqlite) {
       db,
       'SELECT id, CAST(revision AS INTEGER) AS revision, CAST(hash AS BLOB) AS hash FROM streams WHERE name = ?',
     ),
-    addStream: db.prepare('INSERT INTO streams (name, revision) VALUES (?, -1)'),
-    moveStream: db.prepare('UPDATE streams SET revision = ?, hash = ? WHERE id = ?'),
-    addEvent: db.prepare(
-      'INSERT INTO events (stream, revision, id, type, data, metadata) VALUES (?, ?, ?, ?, ?, ?)',
+    // A position is never given again, also when its event was removed.
+    end: select<[], LogEnd>(
+      db,
+      `SELECT max(coalesce((SELECT max(position) FROM events), 0),
+         coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'events'), 0)) AS position,
+       coalesce((SELECT max(id) FROM streams), 0) AS streamId`,
     ),
     place: select<[number, string], Appended>(
       db,
       'SELECT CAST(revision AS INTEGER) AS revision, position FROM events WHERE stream = ? AND id = ?',
     ),
-    begin: db.prepare('SAVEPOINT append'),
-    undo: db.prepare('ROLLBACK TO append'),
-    end: db.prepare('RELEASE append'),
     event: selectTuples<[number, number], EventTuple>(
       db,
       `SELECT ${EVENT_COLUMNS} FROM streams JOIN events ON events.stream = streams.id
@@ -324,12 +277,4 @@ function made(make: (before: readonly Appended[]) => Append, before: readonly Ap
 /** Whether one append is refused, rather than all of a transaction. */
 function isRefusal(error: unknown): boolean {
   return error instanceof WrongExpectedRevision || error instanceof BrokenEvent || error instanceof NotMade
-}
-
-function unlinked({ data, metadata }: NewEvent) {
-  return { hash: metadata.hash ?? null, data: JSON.stringify(data), metadata: JSON.stringify(metadata) }
-}
-
-function asError(error: unknown): Error {
-  return error instanceof Error ? error : new Error(String(error))
 }

@@ -31,13 +31,13 @@ export function observedLog(events: EventStore, metrics: Pick<Metrics, 'appended
       seen(events.append(stream, all, expected), (last) => [all.length, last]),
     ...(appendTogether && {
       appendTogether: (makers) => {
-        let count = 0
-        const counted = makers.map((make) => (before: readonly Appended[]) => {
+        const counts: number[] = []
+        const counted = makers.map((make, i) => (before: readonly Appended[]) => {
           const one = make(before)
-          count += one.events.length
+          counts[i] = one.events.length
           return one
         })
-        return seen(appendTogether(counted), (all) => [count, all.at(-1)])
+        return seen(appendTogether(counted), (all) => [counts.reduce((sum, n) => sum + n, 0), all.at(-1)])
       },
     }),
   }

@@ -73,7 +73,7 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
   db.exec(SCHEMA)
   // No busy timeout: SQLite would block the event loop while it waits for a lock, and `begin` does not.
   db.exec('PRAGMA busy_timeout = 0')
-  const thread = threadWriter(file, durability)
+  const thread = threadWriter('views', file, durability)
   const inTurn = createTurns()
   let closed = false
 

@@ -5,6 +5,7 @@ import t, { type Test } from 'tap'
 import { chainProblem, STREAM_START } from '../../src/events/chain.ts'
 import { type Appended, type RecordedEvent, WrongExpectedRevision } from '../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'
+import { openSqlite } from '../../src/sqlite.ts'
 import { until } from '../until.ts'
 import { all, newEvent, newStream } from './event-store-contract.ts'
 
@@ -141,22 +142,82 @@ t.test('a slow subscription gets all events, though newer ones replace them in m
   )
 })
 
-t.test(
-  'appends that keep coming share a commit, but do not all wait for each other: read models work meanwhile',
-  async (t) => {
-    const { store } = openStore(t)
-    let written = 0
-    const append = () => store.append(newStream(), [newEvent()], 'no-stream').then(() => (written += 1))
-    const appends: Promise<number>[] = []
-    const writtenAfter: number[] = []
-    for (let turn = 0; turn < 4; turn++) {
-      appends.push(...Array.from({ length: 8 }, append))
+t.test('appends that come while a transaction is on its way share the next one', async (t) => {
+  const { store } = openStore(t)
+  await store.append(newStream(), [newEvent()], 'no-stream')
+  let turns = 0
+  const ended: number[] = []
+  const append = async () => {
+    await store.append(newStream(), [newEvent()], 'no-stream')
+    ended.push(turns)
+  }
+  const first = append()
+  await nextTurn()
+  const others = Array.from({ length: 8 }, append)
+  const counting = (async () => {
+    while (ended.length < 9) {
       await nextTurn()
-      writtenAfter.push(written)
+      turns += 1
     }
-    t.equal(writtenAfter[0], 0, 'the first wait for others')
-    t.ok((writtenAfter[3] ?? 0) >= 16, 'and are written before the last are')
-    await Promise.all(appends)
-    t.equal(written, 32)
-  },
-)
+  })()
+  await Promise.all([first, ...others, counting])
+  const [firstTurn, ...later] = ended
+  t.equal(new Set(later).size, 1, 'all of them end in the same turn of the event loop')
+  t.ok((later[0] ?? 0) > (firstTurn ?? 0), 'after the first one')
+})
+
+t.test('while another process holds the file, an append waits, and the event loop goes on', async (t) => {
+  const file = join(t.testdir(), 'events.db')
+  const store = openSqliteEventStore(file)
+  t.teardown(() => store.close())
+  const stream = newStream()
+  await store.append(stream, [newEvent()], 'no-stream')
+  const other = openSqlite(file, 'FULL')
+  other.exec('BEGIN IMMEDIATE')
+  let isDone = false
+  const appending = store.append(stream, [newEvent()], 0).then(() => {
+    isDone = true
+  })
+  for (let turn = 0; turn < 100; turn++) {
+    t.equal((await all(store.readStream(stream))).length, 1)
+    await nextTurn()
+  }
+  t.notOk(isDone)
+  other.exec('COMMIT')
+  await appending
+  other.close()
+  t.equal((await all(store.readStream(stream))).length, 2)
+})
+
+t.test('of appends that come together with one that was made before, each gets its own answer', async (t) => {
+  const { store, appendTogether } = openStore(t)
+  const [known, other] = [newStream(), newStream()]
+  const old = newEvent()
+  const before = await store.append(known, [old], 'no-stream')
+  let made = 0
+  const answers = await Promise.allSettled([
+    store.append(other, [newEvent()], 'any'),
+    store.append(known, [old], 'any'),
+    appendTogether([
+      () => {
+        made += 1
+        return { stream: other, events: [newEvent({ made })], expected: 'any' }
+      },
+    ]),
+    store.append(known, [newEvent()], 0),
+    store.append(other, [newEvent()], 'any'),
+  ])
+  t.match(answers, [
+    { status: 'fulfilled', value: { revision: 0, position: 2 } },
+    { status: 'fulfilled', value: before },
+    { status: 'fulfilled', value: [{ revision: 1 }] },
+    { status: 'fulfilled', value: { revision: 1 } },
+    { status: 'fulfilled', value: { revision: 2 } },
+  ])
+  const log = await all(store.readAll())
+  t.strictSame(
+    log.map(({ position }) => position),
+    [1, 2, 3, 4, 5],
+  )
+  t.match(await all(store.readStream(other)), [{}, { data: { made } }, {}])
+})
