@@ -159,7 +159,8 @@ export interface EventStore {
   append(stream: string, events: readonly NewEvent[], expected: ExpectedRevision): Promise<Appended>
   /**
    * Appends to several streams: all of it is stored, or nothing. Each append is made with the places of those before
-   * it, perhaps several times. The events must be new: a repeated id is refused. Only a store that can write several streams at once has this.
+   * it, perhaps several times. The events must be new: a repeated id is refused. Only a store that can write several
+   * streams at once has this.
    *
    * @throws as `append`; what `makers` throw
    */
