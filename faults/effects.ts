@@ -153,42 +153,6 @@ wrap(streamsPb.BatchAppendResp, 'deserializeBinary', (method, self, args) => {
   return response
 })
 
-// The embedded log: all appends of a transaction are made when it commits.
-const Database: { prototype: object } = require('libsql')
-const open = new WeakMap<object, string[]>()
-wrap(Database.prototype, 'prepare', (method, self, args) => {
-  const statement = method.apply(self, args)
-  const isAppend = /^INSERT INTO events /.test(String(args[0]))
-  if (isAppend && typeof statement === 'object' && statement !== null) {
-    wrap(statement, 'run', (run, own, values) => {
-      noteAppend(self, values)
-      return run.apply(own, values)
-    })
-  }
-  return statement
-})
-/** The values of an event's row: its stream's number, revision, id, type, data and metadata. */
-function noteAppend(db: unknown, values: readonly unknown[]): void {
-  if (typeof db !== 'object' || db === null) return
-  const data: unknown = JSON.parse(String(values[4]))
-  const metadata: unknown = JSON.parse(String(values[5]))
-  const effect = appended(values[3], streamOf(String(values[3]), data), data, metadata)
-  open.set(db, [...(open.get(db) ?? []), effect])
-}
-/** A row has its stream as a number; the points need the keys of claims. */
-const streamOf = (type: string, data: unknown) =>
-  type.startsWith('Claim') ? `claim-${part(data, 'key')}` : '-'
-
-wrap(Database.prototype, 'exec', (method, self, args) => {
-  const result = method.apply(self, args)
-  const isEnd = args[0] === 'COMMIT' || args[0] === 'ROLLBACK'
-  if (!isEnd || typeof self !== 'object' || self === null) return result
-  const effects = open.get(self) ?? []
-  open.delete(self)
-  if (args[0] === 'COMMIT') for (const effect of effects) after(effect)
-  return result
-})
-
 // Documents in MongoDB.
 const { Collection }: { Collection: { prototype: object } } = require('mongodb')
 const nameOf = (collection: unknown) => part(collection, 'collectionName')
@@ -202,7 +166,7 @@ watch(Collection.prototype, 'bulkWrite', ([operations], self) => {
   return `documents ${nameOf(self)} ${ids.join(' ')}`
 })
 
-// Embedded documents: a thread writes them, and answers each transaction by the number of its commit.
+// The embedded log and documents: threads write them, and answer each transaction by the number of its commit.
 const statements = new Map<unknown, string[]>()
 const commits = new Map<unknown, string[]>()
 wrap(Worker.prototype, 'postMessage', (method, self, args) => {
@@ -210,18 +174,26 @@ wrap(Worker.prototype, 'postMessage', (method, self, args) => {
   return method.apply(self, args)
 })
 function noteStep(message: unknown): void {
-  const of = part(message, 'file')
+  const of = part(message, 'writer')
   const step = part(message, 'step')
   const run = part(message, 'statements')
   if (step === 'begin') statements.set(of, [])
-  if (step === 'run' && Array.isArray(run)) statements.get(of)?.push(...run.map(documentOf))
+  if (step === 'run' && Array.isArray(run)) statements.get(of)?.push(...run.map(effectOf))
   if (step === 'commit') commits.set(part(message, 'id'), statements.get(of) ?? [])
 }
-function documentOf(statement: unknown): string {
-  const [sql, id] = Array.isArray(statement) ? statement : []
+function effectOf(statement: unknown): string {
+  const [sql, id, , , , type, data, metadata] = Array.isArray(statement) ? statement : []
   const table = /\b(?:INTO|FROM|UPDATE) "?(\w+)/.exec(String(sql))?.[1]
+  if (table === 'events') {
+    const parsed: unknown = JSON.parse(String(data))
+    return appended(type, streamOf(String(type), parsed), parsed, JSON.parse(String(metadata)))
+  }
   return table === 'checkpoints' ? `document ${table} ${id}` : `documents ${table}`
 }
+/** A row has its stream as a number; the points need the keys of claims. */
+const streamOf = (type: string, data: unknown) =>
+  type.startsWith('Claim') ? `claim-${part(data, 'key')}` : '-'
+
 wrap(Worker.prototype, 'emit', (method, self, args) => {
   const [event, answer] = args
   const id = part(answer, 'id')
