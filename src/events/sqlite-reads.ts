@@ -34,6 +34,8 @@ interface Page {
   isCut: boolean
   /** Whether no rows follow after this page. */
   isLast: boolean
+  /** The most rows that were asked for. */
+  limit: number
 }
 
 interface Sleeper {
@@ -109,6 +111,9 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
   /**
    * Reads one page of at most `limit` rows; fewer when their texts are large. SQLite reads ahead, so damage makes it
    * fail before it returns the good rows in front of it. Then the page is read again with half the limit.
+   *
+   * A read that stops early is begun again for no rows. Left open, it would keep all of the connection's reads at the
+   * state that it saw.
    */
   function page(selectRows: (limit: number) => Iterable<EventTuple>, limit: number, place: string): Page {
     const rows: EventTuple[] = []
@@ -119,14 +124,15 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
         bytes += row[BYTES].byteLength
         if (bytes > PAGE_BYTES) break
       }
+      if (bytes > PAGE_BYTES) Array.from(selectRows(0))
     } catch (error) {
       if (!isBroken(error)) throw error
-      if (rows.length > 0) return { rows, isCut: true, isLast: false }
+      if (rows.length > 0) return { rows, isCut: true, isLast: false, limit }
       if (limit === 1) throw new BrokenFile(file, `${error.message}${place}`, { cause: error })
       return page(selectRows, Math.floor(limit / 2), place)
     }
     const isCut = bytes > PAGE_BYTES
-    return { rows, isCut, isLast: rows.length < limit && !isCut }
+    return { rows, isCut, isLast: rows.length < limit && !isCut, limit }
   }
 
   async function* readStream(stream: string, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
@@ -172,15 +178,12 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
   async function* readPositions(positions: readonly Position[]): AsyncIterable<RecordedEvent> {
     let left = positions
     while (left.length > 0) {
-      let wanted: readonly Position[] = []
-      const selectWanted = (n: number) => {
-        wanted = left.slice(0, n)
-        return statement.positions.iterate(JSON.stringify(wanted))
-      }
-      const { rows, isCut } = read(() => page(selectWanted, PAGE, ` (at position ${left[0]})`))
+      const wanted = left
+      const selectWanted = (n: number) => statement.positions.iterate(JSON.stringify(wanted.slice(0, n)))
+      const { rows, isCut, limit } = read(() => page(selectWanted, PAGE, ` (at position ${left[0]})`))
       for (const row of rows) yield toEvent(file, row)
       const last = rows.at(-1)
-      left = left.slice(isCut && last !== undefined ? wanted.indexOf(last[POSITION]) + 1 : wanted.length)
+      left = wanted.slice(isCut && last !== undefined ? wanted.indexOf(last[POSITION]) + 1 : limit)
     }
   }
 

@@ -92,7 +92,7 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     const known = hash === null ? undefined : textOf(hash)
     if (known !== undefined || !linked) return { revision, hash: known ?? null }
     // The row lacks the hash (in an older log) or it is damaged: read the last event.
-    const [row] = statement.event.iterate(id, revision)
+    const row = statement.event.get(id, revision)
     return { revision, hash: row === undefined ? null : lastHashOf(toEvent(file, row)) }
   }
 

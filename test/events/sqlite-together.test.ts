@@ -221,3 +221,26 @@ t.test('of appends that come together with one that was made before, each gets i
   )
   t.match(await all(store.readStream(other)), [{}, { data: { made } }, {}])
 })
+
+t.test('who stops in the middle of a long read does not keep appends and reads at its state', async (t) => {
+  const { store } = openStore(t)
+  const stream = newStream()
+  const long = () => newEvent({ text: 'x'.repeat(8 * 1024) })
+  await store.append(stream, Array.from({ length: 250 }, long), 'no-stream')
+  const places = await all(store.readAll())
+  const reads = {
+    stream: () => store.readStream(stream),
+    'stream, backwards': () => store.readStream(stream, { direction: 'backwards' }),
+    log: () => store.readAll(),
+    'log, backwards': () => store.readAll({ direction: 'backwards' }),
+    positions: () => store.readPositions(places.map(({ position }) => position)),
+  }
+  let last = 249
+  for (const [name, read] of Object.entries(reads)) {
+    for await (const _ of read()) break
+    const { revision } = await store.append(stream, [newEvent()], last)
+    last += 1
+    t.equal(revision, last, name)
+    t.match(await all(store.readStream(stream, { from: last })), [{ revision }], name)
+  }
+})
