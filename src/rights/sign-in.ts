@@ -10,7 +10,7 @@ import { createTurns } from '../turns.ts'
 import { newestAccount } from './newest-accounts.ts'
 import { DUMMY_HASH, hashPassword, isPassword, isWeaker, MAX_PASSWORD } from './passwords.ts'
 import { findToken, passwordHashOf, strengthenPassword } from './secrets.ts'
-import { createPace, createThrottle, type PaceLimits, type ThrottleLimits } from './throttle.ts'
+import { createDuty, createPace, createThrottle, type PaceLimits, type ThrottleLimits } from './throttle.ts'
 
 export interface Identity {
   account: AccountDocument
@@ -103,6 +103,8 @@ export function createAuthenticate(
   const loginFailures = createThrottle(limits.perLogin)
   const addressFailures = createThrottle(limits.perAddress)
   const pace = createPace(limits.afterwards)
+  // Passwords that are checked slowly: many networks that guess together don't take a processor.
+  const slowly = createDuty({ name: 'password_checks', waiting: 100 })
   // One check at a time for each network: so none takes all the places in which passwords are checked.
   const inTurnOfNetwork = createTurns()
   // Keys of `verified` are HMACs with this secret, so a leak of the memory does not reveal passwords.
@@ -204,7 +206,8 @@ export function createAuthenticate(
     const forgive =
       wait === undefined ? [loginFailures.attempt(loginAtNetwork), addressFailures.attempt(network)] : []
     if (wait !== undefined && !(await pace.turn(network))) throw new Throttled(wait)
-    const right = await inTurnOfNetwork(network, () => isPassword(password, hash)).catch((error: unknown) => {
+    const inTurn = wait === undefined ? inTurnOfNetwork : slowly
+    const right = await inTurn(network, () => isPassword(password, hash)).catch((error: unknown) => {
       // The password was not checked, so this is not a failure of the client.
       for (const undo of forgive) undo()
       throw error

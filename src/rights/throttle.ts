@@ -1,5 +1,6 @@
 /** Limits how often something may fail within a time window, and lets what is over the limit go on slowly. Bounded. */
 import { LRUCache } from 'lru-cache'
+import { createFairSlots, type FairLimits } from '../fair-slots.ts'
 
 export interface ThrottleLimits {
   failures: number
@@ -111,5 +112,33 @@ export function createPace(
         if (queue.waiting.length > 0) queue.timer.ref()
       })
     },
+  }
+}
+
+/** How many times as long as a piece of work took the next one waits. So all of it takes a quarter of the time at most. */
+const RESTS = 3
+/** A busy machine makes work long; the rest after it is not longer than this, in milliseconds. */
+const MOST_REST_MS = 1000
+
+/**
+ * Does work that may take a part of a processor only: one piece at a time for all keys, which take turns, and a rest
+ * after each. Nobody waits for the rest after its own work. `later` calls what it gets after some milliseconds.
+ *
+ * @throws SlotsFull when too many wait, and what the work throws
+ */
+export function createDuty(
+  limits: Pick<FairLimits, 'name' | 'waiting' | 'waitingShare'>,
+  now: () => number = () => performance.now(),
+  later: (next: () => void, ms: number) => void = setTimeout,
+): <T>(key: string, work: () => Promise<T>) => Promise<T> {
+  const slots = createFairSlots({ ...limits, size: 1 })
+  return async (key, work) => {
+    const release = await slots.take(key)
+    const began = now()
+    try {
+      return await work()
+    } finally {
+      later(release, Math.min(MOST_REST_MS, RESTS * (now() - began)))
+    }
   }
 }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createPace, createThrottle } from '../../src/rights/throttle.ts'
+import { createDuty, createPace, createThrottle } from '../../src/rights/throttle.ts'
 
 t.test('after too many failures only that key is blocked, until the window ends', async (t) => {
   let now = 1000
@@ -42,3 +42,38 @@ t.test(
     t.equal(answers.at(-1), 'fifth goes')
   },
 )
+
+t.test('work on duty takes a quarter of the time at most, and keys take turns', async (t) => {
+  let now = 0
+  let wake = () => {}
+  const rests: number[] = []
+  const duty = createDuty(
+    { name: 'password_checks', waiting: 8, waitingShare: 2 },
+    () => now,
+    (next, ms) => {
+      rests.push(ms)
+      wake = next
+    },
+  )
+  const done: string[] = []
+  const ask = (key: string, took = 100) =>
+    duty(key, async () => {
+      now += took
+      done.push(key)
+      if (took > 400) throw new RangeError('too long')
+    })
+  const asked = [ask('a'), ask('a'), ask('a', 500), ask('b')]
+  await t.rejects(
+    ask('a'),
+    { message: 'this client has too many requests at once' },
+    'more than its share waits',
+  )
+  await asked[0]
+  t.strictSame(done, ['a'], 'it does not wait for the rest after it')
+  for (const end of [1, 3, 2]) {
+    wake()
+    await asked[end]?.catch((error: unknown) => t.type(error, RangeError))
+  }
+  t.strictSame(done, ['a', 'a', 'b', 'a'])
+  t.strictSame(rests, [300, 300, 300, 1000])
+})
