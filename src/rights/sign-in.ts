@@ -2,6 +2,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { networkOf } from '../address-ranges.ts'
+import { SlotsFull } from '../fair-slots.ts'
 import { limitReached } from '../limits.ts'
 import { type AccountDocument, FIRST_ADMIN, maySignIn } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
@@ -103,8 +104,8 @@ export function createAuthenticate(
   const loginFailures = createThrottle(limits.perLogin)
   const addressFailures = createThrottle(limits.perAddress)
   const pace = createPace(limits.afterwards)
-  // Passwords that are checked slowly: many networks that guess together don't take a processor.
-  const slowly = createDuty({ name: 'password_checks', waiting: 100 })
+  // Many networks that guess together don't take a processor.
+  const slowly = createDuty({ name: 'password_checks', waiting: 100, waitingShare: 2 })
   // One check at a time for each network: so none takes all the places in which passwords are checked.
   const inTurnOfNetwork = createTurns()
   // Keys of `verified` are HMACs with this secret, so a leak of the memory does not reveal passwords.
@@ -197,26 +198,43 @@ export function createAuthenticate(
   }
 
   /**
-   * After too many failures passwords are still checked, one after the other: someone behind the same address may have
-   * the right one. A bad one then gets the same answer as one that was not checked.
+   * After too many failures passwords are still checked, but slowly: someone behind the same address may have the right
+   * one. A bad one then gets the same answer as one that was not checked.
    */
-  async function checkNow(cacheKey: string, { password, hash, loginKey, network }: Attempt) {
+  async function checkNow(
+    cacheKey: string,
+    { password, hash, loginKey, network }: Attempt,
+  ): Promise<boolean> {
     const loginAtNetwork = JSON.stringify([network, loginKey])
     const wait = addressFailures.blockedFor(network) ?? loginFailures.blockedFor(loginAtNetwork)
-    const forgive =
-      wait === undefined ? [loginFailures.attempt(loginAtNetwork), addressFailures.attempt(network)] : []
-    if (wait !== undefined && !(await pace.turn(network))) throw new Throttled(wait)
-    const inTurn = wait === undefined ? inTurnOfNetwork : slowly
-    const right = await inTurn(network, () => isPassword(password, hash)).catch((error: unknown) => {
-      // The password was not checked, so this is not a failure of the client.
-      for (const undo of forgive) undo()
+    const isRight = () => isPassword(password, hash)
+    const right = await (wait === undefined
+      ? checkCounted(loginAtNetwork, network, isRight)
+      : checkSlowly(network, isRight))
+    if (right) verified.set(cacheKey, hash)
+    else if (wait !== undefined) throw new Throttled(wait)
+    return right
+  }
+
+  /** One that is not right, or is being checked, counts as a failure. */
+  async function checkCounted(loginAtNetwork: string, network: string, isRight: () => Promise<boolean>) {
+    const forgive = [loginFailures.attempt(loginAtNetwork), addressFailures.attempt(network)]
+    let isBad = false
+    try {
+      isBad = !(await inTurnOfNetwork(network, isRight))
+      return !isBad
+    } finally {
+      if (!isBad) for (const undo of forgive) undo()
+    }
+  }
+
+  /** False also for one that is not checked, because too many wait. */
+  async function checkSlowly(network: string, isRight: () => Promise<boolean>): Promise<boolean> {
+    if (!(await pace.turn(network))) return false
+    return slowly(network, isRight).catch((error: unknown) => {
+      if (error instanceof SlotsFull) return false
       throw error
     })
-    if (right) {
-      verified.set(cacheKey, hash)
-      for (const undo of forgive) undo()
-    } else if (wait !== undefined) throw new Throttled(wait)
-    return right
   }
 
   return async (authorization, ip) => {
