@@ -11,7 +11,13 @@ import { createTurns } from '../turns.ts'
 import { newestAccount } from './newest-accounts.ts'
 import { DUMMY_HASH, hashPassword, isPassword, isWeaker, MAX_PASSWORD } from './passwords.ts'
 import { findToken, passwordHashOf, strengthenPassword } from './secrets.ts'
-import { createDuty, createPace, createThrottle, type PaceLimits, type ThrottleLimits } from './throttle.ts'
+import {
+  createPace,
+  createRestingChecks,
+  createThrottle,
+  type PaceLimits,
+  type ThrottleLimits,
+} from './throttle.ts'
 
 export interface Identity {
   account: AccountDocument
@@ -57,6 +63,8 @@ export interface SignInLimits {
   perLogin: ThrottleLimits
   /** Failures from one network address, for all logins together. */
   perAddress: ThrottleLimits
+  /** Failures from one network address, after which its passwords are checked with rests after the bad ones. */
+  withoutRests: ThrottleLimits
   /** How fast passwords from one network address are checked after too many failures. */
   afterwards: PaceLimits
 }
@@ -66,6 +74,7 @@ const FIVE_MINUTES_MS = 5 * 60_000
 export const SIGN_IN_LIMITS: SignInLimits = {
   perLogin: { failures: 10, windowMs: FIVE_MINUTES_MS },
   perAddress: { failures: 100, windowMs: FIVE_MINUTES_MS },
+  withoutRests: { failures: 3, windowMs: FIVE_MINUTES_MS },
   afterwards: { everyMs: 500, waiting: 20 },
 }
 
@@ -105,7 +114,9 @@ export function createAuthenticate(
   const addressFailures = createThrottle(limits.perAddress)
   const pace = createPace(limits.afterwards)
   // Many networks that guess together don't take a processor.
-  const slowly = createDuty({ name: 'password_checks', waiting: 100, waitingShare: 2 })
+  const restFailures = createThrottle(limits.withoutRests)
+  const withRests = createRestingChecks({ name: 'password_checks', waiting: 2000, waitingShare: 100 })
+  const slowly = createRestingChecks({ name: 'password_checks', waiting: 100, waitingShare: 2 })
   // One check at a time for each network: so none takes all the places in which passwords are checked.
   const inTurnOfNetwork = createTurns()
   // Keys of `verified` are HMACs with this secret, so a leak of the memory does not reveal passwords.
@@ -218,10 +229,15 @@ export function createAuthenticate(
 
   /** One that is not right, or is being checked, counts as a failure. */
   async function checkCounted(loginAtNetwork: string, network: string, isRight: () => Promise<boolean>) {
-    const forgive = [loginFailures.attempt(loginAtNetwork), addressFailures.attempt(network)]
+    const inTurn = restFailures.blockedFor(network) === undefined ? inTurnOfNetwork : withRests
+    const forgive = [
+      loginFailures.attempt(loginAtNetwork),
+      addressFailures.attempt(network),
+      restFailures.attempt(network),
+    ]
     let isBad = false
     try {
-      isBad = !(await inTurnOfNetwork(network, isRight))
+      isBad = !(await inTurn(network, isRight))
       return !isBad
     } finally {
       if (!isBad) for (const undo of forgive) undo()

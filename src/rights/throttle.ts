@@ -115,30 +115,33 @@ export function createPace(
   }
 }
 
-/** How many times as long as a piece of work took the next one waits. So all of it takes a quarter of the time at most. */
-const RESTS = 3
-/** A busy machine makes work long; the rest after it is not longer than this, in milliseconds. */
+/** How many times as long as a bad check took the next one waits. So bad ones take a fifth of the time at most. */
+const RESTS = 4
+/** A busy machine makes a check long; the rest after it is not longer than this, in milliseconds. */
 const MOST_REST_MS = 1000
 
 /**
- * Does work that may take a part of a processor only: one piece at a time for all keys, which take turns, and a rest
- * after each. Nobody waits for the rest after its own work. `later` calls what it gets after some milliseconds.
+ * Makes checks that may take a part of a processor only: one at a time for all keys, which take turns, and a rest after
+ * each that was bad (false). Its own caller does not wait for the rest. `later` calls what it gets after some milliseconds.
  *
- * @throws SlotsFull when too many wait, and what the work throws
+ * @throws SlotsFull when too many wait, and what the check throws
  */
-export function createDuty(
+export function createRestingChecks(
   limits: Pick<FairLimits, 'name' | 'waiting' | 'waitingShare'>,
   now: () => number = () => performance.now(),
   later: (next: () => void, ms: number) => void = setTimeout,
-): <T>(key: string, work: () => Promise<T>) => Promise<T> {
+): (key: string, check: () => Promise<boolean>) => Promise<boolean> {
   const slots = createFairSlots({ ...limits, size: 1 })
-  return async (key, work) => {
+  return async (key, check) => {
     const release = await slots.take(key)
     const began = now()
+    let isGood = false
     try {
-      return await work()
+      isGood = await check()
+      return isGood
     } finally {
-      later(release, Math.min(MOST_REST_MS, RESTS * (now() - began)))
+      if (isGood) release()
+      else later(release, Math.min(MOST_REST_MS, RESTS * (now() - began)))
     }
   }
 }

@@ -162,6 +162,7 @@ t.test('a deleted token is refused', async (t) => {
 const FEW = {
   perLogin: { failures: 3, windowMs: 60_000 },
   perAddress: { failures: 5, windowMs: 60_000 },
+  withoutRests: { failures: 1, windowMs: 60_000 },
   afterwards: { everyMs: 1, waiting: 20 },
 }
 
@@ -201,6 +202,27 @@ t.test('simultaneous bad passwords are limited even before the first one has fai
   t.equal(statuses.filter((status) => status === 401).length, 3)
   t.equal(statuses.filter((status) => status === 429).length, 17)
 })
+
+t.test(
+  'a network that failed often waits between its checks; another one does not wait for it',
+  async (t) => {
+    const { call, signUp } = await identityApp(t, { limits: FEW })
+    await signUp('alice')
+    const answers: string[] = []
+    const signIn = async (name: string, ip: string, password = 'wrong') => {
+      const { status } = await call('GET', '/user', { as: basic('alice', password), ip })
+      answers.push(`${name} ${status}`)
+    }
+    await signIn('first', '192.0.2.1')
+    await Promise.all([
+      signIn('second', '192.0.2.1'),
+      signIn('third', '192.0.2.1'),
+      signIn('other', '192.0.2.2', passwordOf('alice')),
+    ])
+    t.equal(answers.at(-1), 'third 401')
+    t.strictSame(answers.sort(), ['first 401', 'other 200', 'second 401', 'third 401'])
+  },
+)
 
 t.test('an address that tries many logins is throttled as well; an IPv6 client counts per /64', async (t) => {
   const { call, admin } = await identityApp(t, { limits: FEW })

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createDuty, createPace, createThrottle } from '../../src/rights/throttle.ts'
+import { createPace, createRestingChecks, createThrottle } from '../../src/rights/throttle.ts'
 
 t.test('after too many failures only that key is blocked, until the window ends', async (t) => {
   let now = 1000
@@ -43,37 +43,44 @@ t.test(
   },
 )
 
-t.test('work on duty takes a quarter of the time at most, and keys take turns', async (t) => {
-  let now = 0
-  let wake = () => {}
-  const rests: number[] = []
-  const duty = createDuty(
-    { name: 'password_checks', waiting: 8, waitingShare: 2 },
-    () => now,
-    (next, ms) => {
-      rests.push(ms)
-      wake = next
-    },
-  )
-  const done: string[] = []
-  const ask = (key: string, took = 100) =>
-    duty(key, async () => {
-      now += took
-      done.push(key)
-      if (took > 400) throw new RangeError('too long')
-    })
-  const asked = [ask('a'), ask('a'), ask('a', 500), ask('b')]
-  await t.rejects(
-    ask('a'),
-    { message: 'this client has too many requests at once' },
-    'more than its share waits',
-  )
-  await asked[0]
-  t.strictSame(done, ['a'], 'it does not wait for the rest after it')
-  for (const end of [1, 3, 2]) {
-    wake()
-    await asked[end]?.catch((error: unknown) => t.type(error, RangeError))
-  }
-  t.strictSame(done, ['a', 'a', 'b', 'a'])
-  t.strictSame(rests, [300, 300, 300, 1000])
-})
+t.test(
+  'bad checks take a fifth of the time at most; keys take turns, and after a good one there is no rest',
+  async (t) => {
+    let now = 0
+    const rests: { ms: number; end: () => void }[] = []
+    const checks = createRestingChecks(
+      { name: 'password_checks', waiting: 8, waitingShare: 2 },
+      () => now,
+      (end, ms) => rests.push({ ms, end }),
+    )
+    const done: string[] = []
+    const ask = (key: string, { took = 100, isGood = false } = {}) =>
+      checks(key, async () => {
+        now += took
+        done.push(key)
+        if (took > 250) throw new RangeError('not checked')
+        return isGood
+      })
+    const first = ask('a')
+    const second = ask('a', { isGood: true })
+    const third = ask('a', { took: 300 })
+    const other = ask('b')
+    await t.rejects(
+      ask('a'),
+      { message: 'this client has too many requests at once' },
+      'more than its share waits',
+    )
+    t.equal(await first, false)
+    t.strictSame(done, ['a'], 'its caller does not wait for the rest after it')
+    rests.at(-1)?.end()
+    t.equal(await second, true)
+    t.equal(await other, false, 'at once after a good one')
+    t.strictSame(done, ['a', 'a', 'b'])
+    rests.at(-1)?.end()
+    await t.rejects(third, RangeError)
+    t.strictSame(
+      rests.map(({ ms }) => ms),
+      [400, 400, 1000],
+    )
+  },
+)
