@@ -26,15 +26,25 @@ export async function recordLfsObjects(
   }
 }
 
+/** The objects of a repository, as the log has them: those of one event at a time, with the time of the event. */
+export async function* recordedLfsAdditions(
+  { events }: Pick<Services, 'events'>,
+  repoId: number,
+): AsyncGenerator<{ objects: readonly LfsObject[]; at: string }> {
+  for await (const recorded of events.readStream(lfsStream(repoId))) {
+    const event = decode(recorded)
+    if (event.type === 'LfsObjectsAdded') yield { objects: event.data.objects, at: event.metadata.at }
+  }
+}
+
 /** The ids of the objects of a repository, as the log has them. */
 export async function recordedLfsObjects(
-  { events }: Pick<Services, 'events'>,
+  services: Pick<Services, 'events'>,
   repoId: number,
 ): Promise<ReadonlySet<string>> {
   const oids = new Set<string>()
-  for await (const recorded of events.readStream(lfsStream(repoId))) {
-    const event = decode(recorded)
-    if (event.type === 'LfsObjectsAdded') for (const { oid } of event.data.objects) oids.add(oid)
+  for await (const { objects } of recordedLfsAdditions(services, repoId)) {
+    for (const { oid } of objects) oids.add(oid)
   }
   return oids
 }

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path'
 import t, { type Test } from 'tap'
 import { backup } from '../../../src/backup/backup.ts'
 import { restore } from '../../../src/backup/restore.ts'
+import { recordedLfsObjects } from '../../../src/commands/lfs/record.ts'
 import { diskFull } from '../../../src/disk-full.ts'
 import { StoreUnavailable } from '../../../src/events/event-store.ts'
 import { lfsPath } from '../../../src/git/lfs-files.ts'
@@ -61,6 +62,17 @@ t.test(
     )
   },
 )
+
+t.test('a fork has the objects of its parent, also when the read models lag', async (t) => {
+  const server = await startTestServer(t, { PROJECTION_WAIT_MS: '50' })
+  const [alice, bob] = [await server.as('alice'), await server.as('bob')]
+  await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
+  await server.services.projector.stop()
+  t.equal((await lfsOf(server, 'alice/app').put('alice', 'of the parent')).status, 200)
+  const { data: fork } = await bob.repos.createFork('alice', 'app', {})
+  const recorded = await recordedLfsObjects(server.services, fork.id ?? 0)
+  t.same([...recorded], [objectOf('of the parent').oid])
+})
 
 const ART = { 'a.psd': 'merged', 'b.psd': 'in no repository' }
 const files = Object.fromEntries(Object.entries(ART).map(([name, content]) => [name, pointer(content)]))
