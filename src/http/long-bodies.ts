@@ -1,6 +1,7 @@
 /**
  * Requests with long JSON bodies: those of one client are worked on one after the other. To hash, store and index a long
- * text takes milliseconds each, and what others write waits behind it.
+ * text takes up to a quarter of a second, and what others write waits behind it. So each is followed by a rest, as long
+ * as somebody else uses the server.
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { createFairSlots } from '../fair-slots.ts'
@@ -12,20 +13,58 @@ export const LONG_BODY = 16 * 1024
 /** How many are worked on at one time, and how many may wait: each holds its body. */
 const LIMITS = { name: 'long_bodies', size: 4, share: 1, waiting: 256, waitingShare: 32 } as const
 
+/** How many times as long as the work the rest takes. So the long bodies of one client take a fifth of the time. */
+const RESTS = 4
+/** A rest is not longer than this, in milliseconds: the work may have waited for a busy machine. */
+const MOST_REST_MS = 1000
+/** A client is alone when nobody else has sent a request for so long, in milliseconds. */
+const ALONE_MS = 1000
+
 /** Limits the routes that are registered after this call. `clientOf`: whose request it is. */
 export function takeTurnsWithLongBodies(
   app: FastifyInstance,
   clientOf: (request: FastifyRequest) => string,
 ): void {
   const slots = createFairSlots(LIMITS)
+  const { seen, isAlone } = watchClients()
+  /** What to do when the work on a request is done. */
+  const working = new WeakMap<FastifyRequest, () => void>()
+
   app.addHook('preHandler', (request, reply, done) => {
+    const client = clientOf(request)
+    seen(client)
     if (!isLong(request)) return done()
-    slots.take(clientOf(request), clientGone(reply)).then((give) => {
-      if (reply.raw.closed) give()
-      else reply.raw.once('close', give)
-      done()
+    const gone = clientGone(reply)
+    slots.take(client, gone).then((give) => {
+      const began = performance.now()
+      working.set(request, () => {
+        const rest = isAlone(client) ? 0 : Math.min(MOST_REST_MS, RESTS * (performance.now() - began))
+        if (rest === 0) give()
+        else setTimeout(give, rest).unref()
+      })
+      done(gone.aborted ? gone.reason : undefined)
     }, done)
   })
+  // Also for a client that is gone: its work goes on until there is something to send.
+  app.addHook('onSend', (request, _reply, _payload, done) => {
+    working.get(request)?.()
+    working.delete(request)
+    done()
+  })
+}
+
+/** Knows whether a client is the only one that has sent requests lately. */
+function watchClients() {
+  let last = { client: '', at: Number.NEGATIVE_INFINITY }
+  /** When another one than the last one was here. */
+  let otherAt = Number.NEGATIVE_INFINITY
+  return {
+    seen(client: string): void {
+      if (client !== last.client) otherAt = last.at
+      last = { client, at: performance.now() }
+    },
+    isAlone: (client: string) => performance.now() - (client === last.client ? otherAt : last.at) > ALONE_MS,
+  }
 }
 
 function isLong({ headers, body }: FastifyRequest): boolean {
