@@ -20,13 +20,18 @@ const MOST_REST_MS = 1000
 /** A client is alone when nobody else has sent a request for so long, in milliseconds. */
 const ALONE_MS = 1000
 
-/** Limits the routes that are registered after this call. `clientOf`: whose request it is. */
+/**
+ * Limits the routes that are registered after this call. `clientOf`: whose request it is. `now`: milliseconds. `later`
+ * calls what it gets after some milliseconds.
+ */
 export function takeTurnsWithLongBodies(
   app: FastifyInstance,
   clientOf: (request: FastifyRequest) => string,
+  now: () => number = () => performance.now(),
+  later: (next: () => void, ms: number) => void = (next, ms) => void setTimeout(next, ms).unref(),
 ): void {
   const slots = createFairSlots(LIMITS)
-  const { seen, isAlone } = watchClients()
+  const { seen, isAlone } = watchClients(now)
   /** What to do when the work on a request is done. */
   const working = new WeakMap<FastifyRequest, () => void>()
 
@@ -36,11 +41,10 @@ export function takeTurnsWithLongBodies(
     if (!isLong(request)) return done()
     const gone = clientGone(reply)
     slots.take(client, gone).then((give) => {
-      const began = performance.now()
+      const began = now()
       working.set(request, () => {
-        const rest = isAlone(client) ? 0 : Math.min(MOST_REST_MS, RESTS * (performance.now() - began))
-        if (rest === 0) give()
-        else setTimeout(give, rest).unref()
+        if (isAlone(client)) give()
+        else later(give, Math.min(MOST_REST_MS, RESTS * (now() - began)))
       })
       done(gone.aborted ? gone.reason : undefined)
     }, done)
@@ -54,16 +58,16 @@ export function takeTurnsWithLongBodies(
 }
 
 /** Knows whether a client is the only one that has sent requests lately. */
-function watchClients() {
+function watchClients(now: () => number) {
   let last = { client: '', at: Number.NEGATIVE_INFINITY }
   /** When another one than the last one was here. */
   let otherAt = Number.NEGATIVE_INFINITY
   return {
     seen(client: string): void {
       if (client !== last.client) otherAt = last.at
-      last = { client, at: performance.now() }
+      last = { client, at: now() }
     },
-    isAlone: (client: string) => performance.now() - (client === last.client ? otherAt : last.at) > ALONE_MS,
+    isAlone: (client: string) => now() - (client === last.client ? otherAt : last.at) > ALONE_MS,
   }
 }
 
