@@ -9,6 +9,7 @@ import { once } from 'node:events'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { EventStoreDBClient, excludeSystemEvents, jsonEvent } from '@eventstore/db-client'
 import type { NewEvent } from '../src/events/event-store.ts'
@@ -51,6 +52,7 @@ export async function measureEventStore(directory: string, sizes: Sizes): Promis
   await server.ask({ what: 'recovered' })
   const target = { server, dataDir, admin, sizes }
   await api(target, 'POST', '/user/repos', { name: NAME })
+  await processesAtEnd(server.ready.url)
   const load = await startChild<object>('load')
   const measured = {
     posts: [] as number[],
@@ -100,6 +102,17 @@ export async function measureEventStore(directory: string, sizes: Sizes): Promis
       { atLeast: 0.5 },
     ),
   ]
+}
+
+/** Waits until no process reads old events any more: that is work of a new server, and not of its requests. */
+async function processesAtEnd(url: string): Promise<void> {
+  for (;;) {
+    const answer = await fetch(`${url}/healthz`)
+    const health: { log: number; processes: { position: number }[] } = JSON.parse(await answer.text())
+    const { log, processes } = health
+    if (processes.every(({ position }) => position >= log)) return
+    await setTimeout(100)
+  }
 }
 
 /** Where the measured server has its read models: a new database, if they are not embedded. */

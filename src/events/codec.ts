@@ -164,6 +164,9 @@ export class UnreadableEvent extends ErrorWithRefusal {
   )
 }
 
+/** The types of events that this version knows. */
+export const KNOWN_TYPES: readonly string[] = Object.keys(schemaOf)
+
 /** Whether this version knows events of a type. If not, nobody can say whom they concern. */
 export function isKnownType(type: string): type is DomainEvent['type'] {
   return Object.hasOwn(schemaOf, type)

@@ -124,10 +124,9 @@ export interface SubscribeOptions {
   /** The most events in one batch; default 1000. */
   batchSize?: number
   /**
-   * Whether the reader wants events of a type. Those of other types may be left out: then `passed` tells how far the
-   * subscription is. Called within an append of others, like `passed`: neither may throw.
+   * Types whose events the reader does not want. They are left out, and `passed` tells how far the subscription is.
    */
-  wants?: (event: { type: string }) => boolean
+  unwanted?: ReadonlySet<string>
   /**
    * Called with a position when every event up to it was delivered, or left out, and the reader has asked for more. At
    * the position may be an event of another application: so a reader knows that it has passed those, too. Each position
@@ -173,7 +172,7 @@ export interface EventStore {
   readPositions(positions: readonly Position[]): AsyncIterable<RecordedEvent>
   /**
    * Delivers the events after a position without end: first the existing ones, then new ones as they are appended.
-   * Each event comes once, in order, in non-empty batches. What `wants` declines may be left out.
+   * Each event comes once, in order, in non-empty batches. What is `unwanted` is left out.
    *
    * @throws StoreUnavailable when the connection is lost; the reader then subscribes again after its last event
    */

@@ -1,5 +1,5 @@
 /** Reads and follows `$all` of EventStoreDB: our events of all streams, past those of others. */
-import { excludeSystemEvents } from '@eventstore/db-client'
+import { eventTypeFilter } from '@eventstore/db-client'
 import {
   LOG_START,
   type Position,
@@ -18,6 +18,7 @@ import {
   toReadPosition,
   toRecorded,
   toSafe,
+  wantedTypes,
 } from './eventstoredb-events.ts'
 
 /** The largest count in a read of all events that looks for few events of ours among many of others. */
@@ -28,6 +29,9 @@ const LARGEST_PAGE = 4096
  * events, and none for its last page when it reaches the end of the log: at most 64 and a few.
  */
 const MOST_UNREPORTED = 128
+
+/** The events that the server looks through at a time for the few that somebody wants. */
+const WINDOW = 1000
 
 /** How often in turn the server may drop a subscription that has not made progress. */
 const MOST_DROPS = 5
@@ -129,20 +133,26 @@ export function createAllReads(
   async function* subscribeOnce(
     options: SubscribeOptions & { passed: (position: Position) => void },
   ): AsyncIterable<RecordedEvent[]> {
-    const { after, signal, batchSize = BATCH_SIZE, passed } = options
-    // The server sends no system events, but a checkpoint when it has passed some of them.
+    const { after, signal, batchSize = BATCH_SIZE, unwanted, passed } = options
+    // The server does not send what its filter leaves out, but a checkpoint when it has passed some of that.
     let checkpoint: Position = LOG_START
+    // None comes for the last events. They are passed when the server says that all old events were sent.
+    const end = unwanted === undefined ? LOG_START : await lastPosition()
     const open = (changed: () => void) => {
-      const filter = excludeSystemEvents({
-        checkpointReached(_: unknown, { commit }: { commit: bigint }) {
-          checkpoint = Number(commit)
-          changed()
-        },
+      const reached = (position: Position) => {
+        checkpoint = Math.max(checkpoint, position)
+        changed()
+      }
+      const filter = eventTypeFilter({
+        regex: wantedTypes(unwanted),
+        checkpointReached: (_: unknown, { commit }: { commit: bigint }) => reached(Number(commit)),
+        ...(unwanted && { maxSearchWindow: WINDOW }),
       })
-      return client().subscribeToAll(
+      const subscription = client().subscribeToAll(
         { fromPosition: toReadPosition(after), filter },
         { highWaterMark: batchSize },
       )
+      return subscription.on('caughtUp', () => reached(end))
     }
     const drained = () => passed(checkpoint)
     const following = { ...readingAll, batchSize, signal, isSubscription: true, drained }

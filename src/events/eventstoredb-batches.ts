@@ -86,7 +86,8 @@ export async function* readBatches<E, Stream extends EventStream<E>>(
         continue
       }
       drained?.()
-      if (ended) return
+      // Whoever hears of it may want no more.
+      if (ended || signal?.aborted) return
       const changed = new Promise<void>((resolve) => {
         wake = resolve
       })

@@ -26,6 +26,15 @@ export function toRecorded(event: ServerEvent): RecordedEvent | undefined {
   return { id, type, data, metadata, stream, revision: toSafe(event.revision, 'revision'), position }
 }
 
+/**
+ * The filter of a subscription, for the types of events: all but system events and those that are not wanted. The end
+ * of a type is written so that .NET and JavaScript read it alike: in .NET a `$` also stands before the last line feed.
+ */
+export function wantedTypes(unwanted: ReadonlySet<string> = new Set()): string {
+  const names = [...unwanted].filter((type) => /^\w+$/.test(type))
+  return names.length === 0 ? '^[^\\$]' : `^(?!\\$|(?:${names.join('|')})(?![\\s\\S]))`
+}
+
 /** As the filter of the subscription says it. */
 export function isSystemType(type: string): boolean {
   return type.startsWith('$')

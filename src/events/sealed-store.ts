@@ -189,10 +189,10 @@ export function sealTexts(
     readAll: (options) => openedOf(stored.readAll(options)),
     readPositions: (positions) => openedOf(stored.readPositions(positions)),
     async *subscribe(options) {
-      const { wants } = options
-      const noticing = wants && {
+      const { unwanted } = options
+      const noticing = unwanted && {
         ...options,
-        wants: (event: { type: string }) => event.type === ERASED || wants(event),
+        unwanted: new Set([...unwanted].filter((type) => type !== ERASED)),
       }
       for await (const batch of stored.subscribe(noticing ?? options)) {
         notice(batch)

@@ -188,26 +188,28 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
   }
 
   /** Leaves out what is not wanted of events in memory. @throws as `read`, also when the events are in memory */
-  function partAfter(position: Position, limit: number, wants: SubscribeOptions['wants']): Part {
-    const known = tail.after(position, limit, wants)
+  function partAfter(position: Position, limit: number, unwanted: SubscribeOptions['unwanted']): Part {
+    const known = tail.after(position, limit, unwanted)
     if (!closed && (known.through > position || tail.isEnd(position))) return known
     let end = position
     const passed = (at: Position) => {
       end = at
     }
     const place = placeNear(position, true)
-    const { rows, isCut } = read(() => page((n) => allForwards(position, n, { wants, passed }), limit, place))
+    const { rows, isCut } = read(() =>
+      page((n) => allForwards(position, n, { unwanted, passed }), limit, place),
+    )
     const events = rows.map((row) => toEvent(file, row))
     return { events, through: isCut ? (events.at(-1)?.position ?? position) : end }
   }
 
   async function* subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]> {
-    const { signal, batchSize = PAGE, wants, passed = () => {} } = options
+    const { signal, batchSize = PAGE, unwanted, passed = () => {} } = options
     let after: Position = options.after
 
     function isCalled(): boolean {
-      if (signal.aborted || closed || wants === undefined) return true
-      const through = tail.passable(after, wants)
+      if (signal.aborted || closed || unwanted === undefined) return true
+      const through = tail.passable(after, unwanted)
       if (through === undefined) return !tail.isEnd(after)
       after = through
       passed(after)
@@ -217,7 +219,7 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
     signal.addEventListener('abort', wake)
     try {
       while (!signal.aborted) {
-        const { events, through } = partAfter(after, batchSize, wants)
+        const { events, through } = partAfter(after, batchSize, unwanted)
         if (through === after) {
           await new Promise<void>((wake) => asleep.push({ isCalled, wake }))
           continue

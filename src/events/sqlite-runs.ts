@@ -17,7 +17,7 @@ type Ahead = [position: Position, bytes: number, type: string | null]
 
 /** Which events of a run are left out, and who hears how far the run was when it is read to its end. */
 interface RunOptions {
-  wants?: ((event: { type: string }) => boolean) | undefined
+  unwanted?: ReadonlySet<string> | undefined
   passed?: (position: Position) => void
 }
 
@@ -55,11 +55,9 @@ export function eventRuns(
     }
   }
 
-  return function* (after, limit, { wants = () => true, passed = () => {} } = {}) {
+  return function* (after, limit, { unwanted = NONE, passed = () => {} } = {}) {
     const next: Ahead[] = JSON.parse(lossyText(ahead.get(after, limit) ?? NOTHING))
-    const types = new Set(next.map(([, , type]) => type))
-    const unwanted = new Set([...types].filter((type) => isSound(type) && !wants({ type })))
-    const wanted = next.filter(([, , type]) => !unwanted.has(type))
+    const wanted = next.filter(([, , type]) => type === null || !unwanted.has(type))
     const excluded = JSON.stringify([...unwanted])
     let [start, bytes] = [after, 0]
     for (const [i, [position, size]] of wanted.entries()) {
@@ -73,7 +71,5 @@ export function eventRuns(
   }
 }
 
-/** Bytes that are not UTF-8 were replaced. */
-const isSound = (type: string | null): type is string => type !== null && !type.includes('\ufffd')
-
+const NONE: ReadonlySet<string> = new Set()
 const NOTHING = Buffer.from('[]')

@@ -22,7 +22,7 @@ export interface Written extends Omit<RecordedEvent, 'data' | 'metadata' | 'text
   text: StoredText
 }
 
-type Wants = (event: { type: string }) => boolean
+const NONE: ReadonlySet<string> = new Set()
 
 /** What comes next of the log. */
 export interface Part {
@@ -81,13 +81,13 @@ export function createTail() {
      * The wanted among the next `limit` events after a position, with not many more than `MOST_AT_ONCE` characters, and
      * how far that is; no further than the position when the next event is not known here.
      */
-    after(position: Position, limit: number, wants: Wants = () => true): Part {
+    after(position: Position, limit: number, unwanted = NONE): Part {
       const part: Part = { events: [], through: position }
       if (!isNear(position)) return part
       const start = position + 1 - first()
       let length = 0
       for (const one of written.slice(start, start + limit)) {
-        if (wants(one)) {
+        if (!unwanted.has(one.type)) {
           const event = eventOf(one)
           if (event === undefined) break
           part.events.push(event)
@@ -100,11 +100,11 @@ export function createTail() {
     },
 
     /** The newest position, when no event after `position` is wanted; undefined when one is, or may be. */
-    passable(position: Position, wants: Wants): Position | undefined {
+    passable(position: Position, unwanted: ReadonlySet<string>): Position | undefined {
       if (!isNear(position)) return undefined
       for (let i = position + 1 - first(); i < written.length; i++) {
         const one = written[i]
-        if (one !== undefined && wants(one)) return undefined
+        if (one !== undefined && !unwanted.has(one.type)) return undefined
       }
       return last()
     },

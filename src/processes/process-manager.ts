@@ -5,7 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { type CommandContext, newContext } from '../commands/execute.ts'
-import { decode, UnreadableEvent } from '../events/codec.ts'
+import { decode, KNOWN_TYPES, UnreadableEvent } from '../events/codec.ts'
 import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts'
 import { type EventStore, LOG_START, type Position } from '../events/event-store.ts'
 import { type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
@@ -17,7 +17,6 @@ import {
   type ReadStore,
   type SharedCheckpoints,
 } from '../projections/read-store.ts'
-import { mayConcern } from '../projections/readable-events.ts'
 import { BrokenFile } from '../sqlite.ts'
 
 /** How far a process is. */
@@ -124,7 +123,8 @@ export function createProcessRunner(
   let movedAt = performance.now()
   let moving: Promise<void> = Promise.resolve()
   const name = checkpointName(manager.name)
-  const wants = (event: { type: string }) => mayConcern(manager, event)
+  /** Types of other events than these may concern it: those of a newer version, too. */
+  const unwanted = new Set(KNOWN_TYPES.filter((type) => !manager.handles({ type })))
   const { shared } = checkpoints
   /** The incarnation for which this server runs the process; undefined while another server does. */
   let holder: string | undefined
@@ -219,9 +219,9 @@ export function createProcessRunner(
     while (!signal.aborted) {
       try {
         if (shared !== undefined && holder === undefined) await hold(shared)
-        for await (const batch of events.subscribe({ after: position, signal, wants, passed: skipTo })) {
+        for await (const batch of events.subscribe({ after: position, signal, unwanted, passed: skipTo })) {
           for (const recorded of batch) {
-            const event = wants(recorded) ? decode(recorded) : undefined
+            const event = unwanted.has(recorded.type) ? undefined : decode(recorded)
             passed += 1
             const isToDo = event !== undefined && (await isMine(event))
             if (signal.aborted) break

@@ -30,7 +30,7 @@ export function readBatch(batch: readonly RecordedEvent[]): ReadBatch {
  * Whether an event that cannot be read may concern a reader of events. Nobody knows whom an event of an unknown type
  * concerns, so it concerns all.
  */
-export function mayConcern({ handles }: Pick<ReadModel, 'handles'>, event: { type: string }): boolean {
+function mayConcern({ handles }: Pick<ReadModel, 'handles'>, event: { type: string }): boolean {
   return !isKnownType(event.type) || handles(event)
 }
 

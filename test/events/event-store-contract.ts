@@ -356,7 +356,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
         const options = {
           after: start,
           signal: abort.signal,
-          wants: ({ type }: { type: string }) => type === 'Wanted',
+          unwanted: new Set(['Other']),
           passed(position: number) {
             if (position <= passed) t.fail('it has passed this position before')
             passed = position
@@ -367,7 +367,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
           for (const event of batch) {
             if (event.position <= Math.max(passed, came)) t.fail('an event that it has passed')
             came = event.position
-            if (event.type === 'Wanted') wanted.push(event)
+            wanted.push(event)
           }
         }
       })()
@@ -408,14 +408,14 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
       const options = {
         after: start,
         signal: abort.signal,
-        wants: ({ type }: { type: string }) => type === 'Wanted',
+        unwanted: new Set(['Other']),
         passed(position: number) {
           reached = position
         },
       }
       const done = (async () => {
         for await (const batch of store.subscribe(options)) {
-          came.push(...batch.filter(options.wants))
+          came.push(...batch)
           reached = batch.at(-1)?.position ?? reached
         }
       })()
