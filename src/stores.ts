@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { type Config, isShared } from './config.ts'
 import { DataDirInUse } from './data-lock.ts'
 import type { EventStore } from './events/event-store.ts'
+import { lostTextReporter } from './events/lost-texts.ts'
 import { type SealedStore, sealTexts } from './events/sealed-store.ts'
 import { openSqliteEventStore } from './events/sqlite.ts'
 import { writtenBy } from './events/written-by.ts'
@@ -74,16 +75,13 @@ export async function openReadStores(
   return { generations, readStore: generations.current, secrets }
 }
 
-/** The log with its texts open, by the keys in the secrets' store. `log` hears of each text whose key is missing. */
+/** The log with its texts open, by the keys in the secrets' store. `log` hears of texts whose keys are missing. */
 export const withOpenTexts = (
   stored: EventStore,
   secrets: ReadStore,
   log: { error(facts: object, message: string): void },
 ): SealedStore =>
-  sealTexts(stored, createTextKeys(secrets), {
-    onLost: ({ stream, revision }) =>
-      log.error({ stream, revision }, 'the key of a text is missing, and nobody has erased it'),
-  })
+  sealTexts(stored, createTextKeys(secrets), { onLost: lostTextReporter(log) })
 
 /** This node among the others, and the turns that they take. */
 export interface OpenNodes {
