@@ -80,8 +80,7 @@ export const withOpenTexts = (
   stored: EventStore,
   secrets: ReadStore,
   log: { error(facts: object, message: string): void },
-): SealedStore =>
-  sealTexts(stored, createTextKeys(secrets), { onLost: lostTextReporter(log) })
+): SealedStore => sealTexts(stored, createTextKeys(secrets), { onLost: lostTextReporter(log) })
 
 /** This node among the others, and the turns that they take. */
 export interface OpenNodes {

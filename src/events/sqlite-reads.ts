@@ -216,7 +216,9 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
       return false
     }
 
-    signal.addEventListener('abort', wake)
+    // Of its own: a signal takes a listener once, and another subscription with this signal may end first.
+    const ended = () => wake()
+    signal.addEventListener('abort', ended)
     try {
       while (!signal.aborted) {
         const { events, through } = partAfter(after, batchSize, unwanted)
@@ -231,7 +233,7 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
         await new Promise((resolve) => setImmediate(resolve))
       }
     } finally {
-      signal.removeEventListener('abort', wake)
+      signal.removeEventListener('abort', ended)
     }
   }
 

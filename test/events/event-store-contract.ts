@@ -405,12 +405,15 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
       const abort = new AbortController()
       const came: RecordedEvent[] = []
       let reached = start
+      const passed: number[] = []
       const options = {
         after: start,
         signal: abort.signal,
+        batchSize: 1,
         unwanted: new Set(['Other']),
         passed(position: number) {
           reached = position
+          passed.push(position)
         },
       }
       const done = (async () => {
@@ -421,10 +424,35 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
       })()
       await until('it has passed all', async () => reached >= end)
       t.strictSame(came.map(asNew), wanted)
+      // A reader may begin anew wherever it was, also in the middle of what it does not want.
+      for (const after of passed) {
+        const next = came.find(({ position }) => position > after)
+        if (next === undefined) continue
+        for await (const [event] of store.subscribe({ ...options, after, passed: () => {} })) {
+          t.equal(event?.id, next.id, `after ${after}`)
+          break
+        }
+      }
       abort.abort()
       await done
     },
   )
+
+  t.test('of two subscriptions with one signal, the first to end leaves it to the other', async (t) => {
+    const { store } = await open(t)
+    const after = await store.lastPosition()
+    await store.append(newStream(), [newEvent()], 'no-stream')
+    const abort = new AbortController()
+    const options = { after, signal: abort.signal }
+    let came = 0
+    const staying = (async () => {
+      for await (const batch of store.subscribe(options)) came += batch.length
+    })()
+    await until('it waits for the next event', async () => came === 1)
+    for await (const _ of store.subscribe(options)) break
+    abort.abort()
+    await staying
+  })
 
   t.test('two subscriptions each see every event', async (t) => {
     const { store } = await open(t)
