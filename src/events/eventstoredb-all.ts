@@ -136,7 +136,8 @@ export function createAllReads(
     const { after, signal, batchSize = BATCH_SIZE, unwanted, passed } = options
     // The server does not send what its filter leaves out, but a checkpoint when it has passed some of that.
     let checkpoint: Position = LOG_START
-    // None comes for the last events. They are passed when the server says that all old events were sent.
+    // None comes for the last events. They are passed when the server says that all old events were sent. One before
+    // 23.10 does not: there the reader stays up to a window behind, until more events come.
     const end = unwanted === undefined ? LOG_START : await lastPosition()
     const open = (changed: () => void) => {
       const reached = (position: Position) => {
