@@ -123,9 +123,7 @@ export interface SubscribeOptions {
   signal: AbortSignal
   /** The most events in one batch; default 1000. */
   batchSize?: number
-  /**
-   * Types whose events the reader does not want. They are left out, and `passed` tells how far the subscription is.
-   */
+  /** Types whose events the reader does not want. They are left out, and `passed` tells how far the subscription is. */
   unwanted?: ReadonlySet<string>
   /**
    * Called with a position when every event up to it was delivered, or left out, and the reader has asked for more. At

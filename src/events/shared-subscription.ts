@@ -13,8 +13,6 @@ import {
 /** The most events that are kept for subscribers that are slower than others. */
 const MOST = 1000
 
-const NONE: ReadonlySet<string> = new Set()
-
 type Subscribe = EventStore['subscribe']
 
 /** The subscription that is shared, and its newest events. */
@@ -85,7 +83,7 @@ export function shareSubscription({
   async function* follow(
     feed: Feed,
     from: Position,
-    { signal, batchSize = MOST, unwanted = NONE }: SubscribeOptions,
+    { signal, batchSize = MOST, unwanted }: SubscribeOptions,
     report: (position: Position) => void,
   ): AsyncGenerator<RecordedEvent[], void> {
     let after = from
@@ -100,7 +98,7 @@ export function shareSubscription({
         const batch = feed.events.slice(first, first + batchSize)
         const last = batch.at(-1)
         if (last !== undefined) {
-          const wanted = batch.filter(({ type }) => !unwanted.has(type))
+          const wanted = batch.filter(({ type }) => !unwanted?.has(type))
           if (wanted.length > 0) yield wanted
           after = last.position
           report(after)

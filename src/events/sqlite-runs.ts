@@ -55,10 +55,10 @@ export function eventRuns(
     }
   }
 
-  return function* (after, limit, { unwanted = NONE, passed = () => {} } = {}) {
+  return function* (after, limit, { unwanted, passed = () => {} } = {}) {
     const next: Ahead[] = JSON.parse(lossyText(ahead.get(after, limit) ?? NOTHING))
-    const wanted = next.filter(([, , type]) => type === null || !unwanted.has(type))
-    const excluded = JSON.stringify([...unwanted])
+    const wanted = next.filter(([, , type]) => type === null || !unwanted?.has(type))
+    const excluded = JSON.stringify([...(unwanted ?? [])])
     let [start, bytes] = [after, 0]
     for (const [i, [position, size]] of wanted.entries()) {
       bytes += size
@@ -71,5 +71,4 @@ export function eventRuns(
   }
 }
 
-const NONE: ReadonlySet<string> = new Set()
 const NOTHING = Buffer.from('[]')

@@ -22,8 +22,6 @@ export interface Written extends Omit<RecordedEvent, 'data' | 'metadata' | 'text
   text: StoredText
 }
 
-const NONE: ReadonlySet<string> = new Set()
-
 /** What comes next of the log. */
 export interface Part {
   events: RecordedEvent[]
@@ -81,13 +79,13 @@ export function createTail() {
      * The wanted among the next `limit` events after a position, with not many more than `MOST_AT_ONCE` characters, and
      * how far that is; no further than the position when the next event is not known here.
      */
-    after(position: Position, limit: number, unwanted = NONE): Part {
+    after(position: Position, limit: number, unwanted?: ReadonlySet<string>): Part {
       const part: Part = { events: [], through: position }
       if (!isNear(position)) return part
       const start = position + 1 - first()
       let length = 0
       for (const one of written.slice(start, start + limit)) {
-        if (!unwanted.has(one.type)) {
+        if (!unwanted?.has(one.type)) {
           const event = eventOf(one)
           if (event === undefined) break
           part.events.push(event)

@@ -5,6 +5,7 @@
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { createFairSlots } from '../fair-slots.ts'
+import { restAfter } from '../rests.ts'
 import { clientGone } from './client-gone.ts'
 
 /** A body of more bytes is long. */
@@ -13,10 +14,6 @@ export const LONG_BODY = 16 * 1024
 /** How many are worked on at one time, and how many may wait: each holds its body. */
 const LIMITS = { name: 'long_bodies', size: 4, share: 1, waiting: 256, waitingShare: 32 } as const
 
-/** How many times as long as the work the rest takes. So the long bodies of one client take a fifth of the time. */
-const RESTS = 4
-/** A rest is not longer than this, in milliseconds: the work may have waited for a busy machine. */
-const MOST_REST_MS = 1000
 /** A client is alone when nobody else has sent a request for so long, in milliseconds. */
 const ALONE_MS = 1000
 
@@ -44,7 +41,7 @@ export function takeTurnsWithLongBodies(
       const began = now()
       working.set(request, () => {
         if (isAlone(client)) give()
-        else later(give, Math.min(MOST_REST_MS, RESTS * (now() - began)))
+        else later(give, restAfter(now() - began))
       })
       done(gone.aborted ? gone.reason : undefined)
     }, done)

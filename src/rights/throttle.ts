@@ -1,6 +1,7 @@
 /** Limits how often something may fail within a time window, and lets what is over the limit go on slowly. Bounded. */
 import { LRUCache } from 'lru-cache'
 import { createFairSlots, type FairLimits } from '../fair-slots.ts'
+import { restAfter } from '../rests.ts'
 
 export interface ThrottleLimits {
   failures: number
@@ -115,11 +116,6 @@ export function createPace(
   }
 }
 
-/** How many times as long as a bad check took the next one waits. So bad ones take a fifth of the time at most. */
-const RESTS = 4
-/** A busy machine makes a check long; the rest after it is not longer than this, in milliseconds. */
-const MOST_REST_MS = 1000
-
 /**
  * Makes checks that may take a part of a processor only: one at a time for all keys, which take turns, and a rest after
  * each that was bad (false). Its own caller does not wait for the rest. `later` calls what it gets after some milliseconds.
@@ -141,7 +137,7 @@ export function createRestingChecks(
       return isGood
     } finally {
       if (isGood) release()
-      else later(release, Math.min(MOST_REST_MS, RESTS * (now() - began)))
+      else later(release, restAfter(now() - began))
     }
   }
 }
