@@ -65,6 +65,14 @@ export const SCRUB = `
     return end === last ? 0 : end + 1
   }
 
+  /** Merges parts of a full text index. Returns 1 when that has changed it. Its structure is in row 10 of its data. */
+  function merge(db, index, pages) {
+    const structure = () => bytesOf(db.prepare('SELECT block FROM ' + index + '_data WHERE id = 10').raw().get()[0])
+    const before = structure()
+    db.prepare('INSERT INTO ' + index + ' (' + index + ", rank) VALUES ('merge', ?)").run(pages)
+    return Number(!structure().equals(before))
+  }
+
   /** Empties the WAL. Returns 1 when a reader keeps it from that. */
   function truncate(db, timeout) {
     db.exec('PRAGMA busy_timeout = 0')

@@ -28,6 +28,11 @@ export interface ThreadWriter {
    * go on with; to 0 at the end. Not while a transaction is open.
    */
   scrub(first: number, count: number): Promise<number>
+  /**
+   * Writes about so many pages of a full text index (FTS5) again, without what was deleted. Begin with a negative number,
+   * which means all of the index, and go on with a positive one. Resolves to false when there is nothing left to do.
+   */
+  merge(index: string, pages: number): Promise<boolean>
   /** Moves the WAL into the file and empties it. Resolves to false when a reader keeps it from that. */
   truncate(): Promise<boolean>
   /** Closes the connection. */
@@ -100,6 +105,11 @@ const THREAD = `
       connection.changes = scrub(connection.db, first, count)
       connection.db.exec('COMMIT')
     },
+    merge(connection, { index, pages }) {
+      connection.db.exec('BEGIN IMMEDIATE')
+      connection.changes = merge(connection.db, index, pages)
+      connection.db.exec('COMMIT')
+    },
     truncate(connection) {
       connection.changes = truncate(connection.db, workerData.timeout)
     },
@@ -127,13 +137,15 @@ const THREAD = `
 const MESSAGE_CHARACTERS = 64 * 1024
 
 type Statement = [sql: string, ...parameters: Parameter[]]
-type Step = 'begin' | 'run' | 'commit' | 'undo' | 'scrub' | 'truncate' | 'close'
+type Step = 'begin' | 'run' | 'commit' | 'undo' | 'scrub' | 'merge' | 'truncate' | 'close'
 
 /** What a step needs. */
 interface Rest {
   statements?: Statement[]
   first?: number
   count?: number
+  index?: string
+  pages?: number
 }
 
 interface Answer {
@@ -247,6 +259,10 @@ export function threadWriter(name: ThreadName, file: string, durability: Durabil
     scrub(first, count) {
       connected = running(name)
       return ask('scrub', { first, count })
+    },
+    async merge(index, pages) {
+      connected = running(name)
+      return (await ask('merge', { index, pages })) === 1
     },
     async truncate() {
       connected = running(name)

@@ -67,7 +67,7 @@ export interface AnyCollection {
   readonly arrays: readonly string[]
   /**
    * For documents that are parts of a document of another collection: the field with the id of that one. Together with
-   * `wordsIn` of the other collection.
+   * `wordsIn` of the other collection. Their only array has words, of letters, marks and digits in lower case.
    */
   readonly partOf?: string
   /**

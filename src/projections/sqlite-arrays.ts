@@ -3,7 +3,7 @@ import { asJson } from '../sqlite.ts'
 import type { Run } from '../sqlite-thread.ts'
 import { type Element, isElement } from './filter.ts'
 import type { AnyCollection } from './read-store.ts'
-import { arrayTable } from './sqlite-query.ts'
+import { arrayTable } from './sqlite-tables.ts'
 
 /**
  * The most elements of an array that one statement writes, in their order: neighbours in the tables are written together.
@@ -25,25 +25,19 @@ export interface ArrayChange {
  * documents get is written together, which takes 0.6 of the time of a statement for each array.
  */
 export function writeArrays(run: Run, collection: AnyCollection, changes: readonly ArrayChange[]): void {
-  const { partOf, arrays } = collection
-  const sql = partOf === undefined ? ofDocuments(arrayTable(collection)) : ofParts(arrayTable(collection))
-  for (const field of arrays) {
+  const table = arrayTable(collection)
+  for (const field of collection.arrays) {
     let added: string[] = []
     const add = () => {
-      if (added.length > 0) run(sql.add, field, `{${added.join()}}`)
+      if (added.length > 0) run(insertInto(table), field, `{${added.join()}}`)
       added = []
     }
-    for (const { id, before = {}, after = {} } of changes) {
-      const [oldKey, key] =
-        partOf === undefined ? [id, id] : [ownerIn(before, partOf), ownerIn(after, partOf)]
-      const [old, now] = [elementsOf(before, field), elementsOf(after, field)]
-      // A part of another document than before has nothing in common with itself.
-      const isSame = oldKey === key
-      for (const chunk of chunksOf(isSame ? without(old, now) : [...old])) {
-        for (const remove of sql.remove) run(remove, field, oldKey, chunk)
-      }
-      for (const chunk of chunksOf(isSame ? without(now, old) : [...now])) {
-        added.push(`${asJson(key)}:${chunk}`)
+    for (const { id, before, after } of changes) {
+      const old = new Set(elementsOf(before, field))
+      const now = new Set(elementsOf(after, field))
+      for (const chunk of chunksOf(without(old, now))) run(deleteFrom(table), field, id, chunk)
+      for (const chunk of chunksOf(without(now, old))) {
+        added.push(`${asJson(id)}:${chunk}`)
         if (chunk.length > LONG_CHUNK) add()
       }
     }
@@ -51,42 +45,25 @@ export function writeArrays(run: Run, collection: AnyCollection, changes: readon
   }
 }
 
-const LIST = '(SELECT value FROM json_each(?))'
 /** From an object of arrays by id; one id may be there twice. */
-const ELEMENTS = 'FROM json_each(?) AS document CROSS JOIN json_each(document.value) AS element'
+const insertInto = (table: string) => `INSERT OR IGNORE INTO ${table} (field, id, value)
+  SELECT ?, document.key, element.value
+  FROM json_each(?) AS document CROSS JOIN json_each(document.value) AS element ORDER BY element.value`
 
-const ofDocuments = (table: string) => ({
-  add: `INSERT OR IGNORE INTO ${table} (field, id, value)
-    SELECT ?, document.key, element.value ${ELEMENTS} ORDER BY element.value`,
-  remove: [`DELETE FROM ${table} WHERE field = ? AND id = ? AND value IN ${LIST}`],
-})
-
-const ofParts = (table: string) => ({
-  add: `INSERT INTO ${table} (field, owner, value, n)
-    SELECT ?, document.key, element.value, 1 ${ELEMENTS} WHERE true
-    ORDER BY element.value ON CONFLICT DO UPDATE SET n = n + 1`,
-  remove: [
-    `UPDATE ${table} SET n = n - 1 WHERE field = ? AND owner = ? AND value IN ${LIST}`,
-    `DELETE FROM ${table} WHERE field = ? AND owner = ? AND value IN ${LIST} AND n <= 0`,
-  ],
-})
+const deleteFrom = (table: string) =>
+  `DELETE FROM ${table} WHERE field = ? AND id = ? AND value IN (SELECT value FROM json_each(?))`
 
 function* chunksOf(values: readonly Element[]): Generator<string> {
   for (let i = 0; i < values.length; i += CHUNK_SIZE) yield JSON.stringify(values.slice(i, i + CHUNK_SIZE))
 }
 
-/** The id of the document that a part belongs to. A part without one is found by no query. */
-function ownerIn(body: object, partOf: string): string {
-  const owner: unknown = Reflect.get(body, partOf)
-  return typeof owner === 'string' ? owner : ''
+/** What filters can find in an array field. */
+export function elementsOf(body: object | undefined, field: string): readonly Element[] {
+  const value: unknown = body && Reflect.get(body, field)
+  return Array.isArray(value) && value.length > 0 ? value.filter(isElement) : NO_ELEMENTS
 }
 
-const NO_ELEMENTS: ReadonlySet<Element> = new Set()
-
-function elementsOf(body: object, field: string): ReadonlySet<Element> {
-  const value: unknown = Reflect.get(body, field)
-  return Array.isArray(value) && value.length > 0 ? new Set(value.filter(isElement)) : NO_ELEMENTS
-}
+const NO_ELEMENTS: readonly Element[] = []
 
 function without(these: ReadonlySet<Element>, those: ReadonlySet<Element>): Element[] {
   if (those.size === 0) return [...these]

@@ -1,4 +1,4 @@
-/** Checks the file of the embedded read models: damage, and array tables that differ from the documents. */
+/** Checks the file of the embedded read models: damage, and tables for filters that differ from the documents. */
 import {
   type Bytes,
   checkFile,
@@ -10,8 +10,9 @@ import {
   selectTuples,
 } from '../sqlite.ts'
 import type { AnyCollection } from './read-store.ts'
-import { arrayTable } from './sqlite-query.ts'
-import { elementsSql, ownedElementsSql } from './sqlite-schema.ts'
+import { elementsSql } from './sqlite-schema.ts'
+import { arrayTable, documentTable, exists, fieldOf } from './sqlite-tables.ts'
+import { ownerSql, tablesOfParts, textSql } from './sqlite-words.ts'
 
 /**
  * Checks the whole file and returns the first problem; undefined when there is none. It takes as long as reading the
@@ -22,64 +23,109 @@ export function checkSqliteViews(file: string): string | undefined {
   return damage && `${file} is damaged: ${damage}`
 }
 
-/** The first difference between the array tables, which filters use, and the array fields of the documents. */
+/** The first difference between the tables that filters use and the documents. */
 function wrongElements(db: Sqlite): string | undefined {
-  const fields = selectTuples<[], [collection: Bytes, field: Bytes, partOf: Bytes | null]>(
+  // In a file of an earlier version, these have parts, in other tables. The next start of the server makes them again.
+  const others = exists(db, 'part_owners')
+    ? 'WHERE collection NOT IN (SELECT collection FROM part_owners)'
+    : ''
+  const fields = selectTuples<[], [collection: Bytes, field: Bytes]>(
     db,
-    `SELECT CAST(a.collection AS BLOB), CAST(a.field AS BLOB), ${hasOwners(db) ? 'CAST(p.field AS BLOB)' : 'NULL'}
-     FROM array_fields AS a ${hasOwners(db) ? 'LEFT JOIN part_owners AS p ON p.collection = a.collection' : ''}`,
+    `SELECT CAST(collection AS BLOB), CAST(field AS BLOB) FROM array_fields ${others}`,
   )
-  for (const [name, field, partOf] of fields.all()) {
-    const problem = wrongField(db, lossyText(name), lossyText(field), partOf && lossyText(partOf))
+  for (const [name, field] of fields.all()) {
+    const problem = wrongField(db, collectionOf(lossyText(name), lossyText(field)), lossyText(field))
+    if (problem !== undefined) return problem
+  }
+  if (!exists(db, 'parts')) return undefined
+  const parts = selectTuples<[], [collection: Bytes, field: Bytes, owner: Bytes]>(
+    db,
+    'SELECT CAST(collection AS BLOB), CAST(field AS BLOB), CAST(owner AS BLOB) FROM parts',
+  )
+  for (const [name, field, owner] of parts.all()) {
+    const problem = wrongParts(
+      db,
+      collectionOf(lossyText(name), lossyText(field)),
+      lossyText(field),
+      lossyText(owner),
+    )
     if (problem !== undefined) return problem
   }
   return undefined
 }
 
-/** A file of an older version lacks the table of owners. The next start of the server makes its words again. */
-function hasOwners(db: Sqlite): boolean {
-  const sql = `SELECT count(*) FROM sqlite_schema WHERE name = 'part_owners'`
-  return selectColumn<[], number>(db, sql).get() === 1
-}
+const collectionOf = (name: string, field: string): AnyCollection => ({ name, indexes: [], arrays: [field] })
 
-/** What is wrong with the rows of a field. `partOf`: for parts of other documents, the field with the id of those. */
-function wrongField(db: Sqlite, name: string, field: string, partOf: string | null): string | undefined {
-  const collection: AnyCollection = { name, indexes: [], arrays: [field] }
+/** What is wrong with the rows of a field. */
+function wrongField(db: Sqlite, collection: AnyCollection, field: string): string | undefined {
   const table = arrayTable(collection)
-  const [columns, given] =
-    partOf === null
-      ? [['field', 'id', 'value'], elementsSql(collection, field)]
-      : [['field', 'owner', 'value', 'n'], ownedElementsSql(collection, field, partOf)]
-  const stored = `SELECT ${columns.join(', ')} FROM ${table} WHERE field = '${field}'`
+  const given = elementsSql(collection, field)
+  const stored = `SELECT field, id, value FROM ${table} WHERE field = '${field}'`
   // The fast check. The slow one below names the difference, and accepts an element that a document has twice.
-  if (areEqual(db, table, columns, given, stored)) return undefined
+  if (areEqual(db, table, given, stored)) return undefined
   for (const [one, other, problem] of [
     [given, stored, 'lacks an element'],
     [stored, given, 'has an element too many'],
   ]) {
     const found = selectColumn<[], Bytes>(
       db,
-      `SELECT CAST(${columns[1]} AS BLOB) FROM (SELECT * FROM (${one}) EXCEPT SELECT * FROM (${other})) LIMIT 1`,
+      `SELECT CAST(id AS BLOB) FROM (SELECT * FROM (${one}) EXCEPT SELECT * FROM (${other})) LIMIT 1`,
     ).get()
     if (found === undefined) continue
-    return `what documents of ${name} are found by ${problem}: ${field} of document ${lossyText(found)}`
+    return `what documents of ${collection.name} are found by ${problem}: ${field} of document ${lossyText(found)}`
   }
   return undefined
 }
 
-/** Whether the array table has each given element, and no other. Looks each one up by the primary key. */
-function areEqual(
+/**
+ * What is wrong with the tables of parts. Each document must have a part with its owner and its words; and the index
+ * must have each word of each part, and no other.
+ */
+function wrongParts(
   db: Sqlite,
-  table: string,
-  columns: readonly string[],
-  given: string,
-  stored: string,
-): boolean {
-  const same = columns.map((column) => `s.${column} = g.${column}`).join(' AND ')
+  collection: AnyCollection,
+  field: string,
+  partOf: string,
+): string | undefined {
+  const { name } = collection
+  const documents = documentTable(collection)
+  const [parts, index, long] = tablesOfParts(collection)
+  const entries = `temp.${index}_entries`
+  // An earlier version has written to the file since. The next start of the server makes these tables again.
+  if (exists(db, arrayTable(collection))) return undefined
+  const words = `json_each(${fieldOf(field)}) AS word`
+  const wrong = selectColumn<[], Bytes>(
+    db,
+    `SELECT CAST(d.id AS BLOB) FROM ${documents} AS d LEFT JOIN ${parts} AS p ON p.id = d.id
+     WHERE p.seq IS NULL OR p.owner <> ${ownerSql(partOf)} OR iif(p.words IS NOT NULL, p.words <> ${textSql(field)},
+       (SELECT count(*) FROM ${long} WHERE part = p.seq) <> (SELECT count(*) FROM ${words})
+       OR EXISTS (SELECT 1 FROM ${words} WHERE NOT EXISTS (SELECT 1 FROM ${long} AS l WHERE l.part = p.seq AND l.value = word.value)))
+     LIMIT 1`,
+  ).get()
+  if (wrong !== undefined)
+    return `the words by which ${name} are found differ from those of document ${lossyText(wrong)}`
+  db.exec(`CREATE VIRTUAL TABLE ${entries} USING fts5vocab(main, ${index}, instance)`)
+  const counts = select<[], { parts: number; entries: number; right: number | null; words: number }>(
+    db,
+    `SELECT (SELECT count(*) FROM ${parts}) - (SELECT count(*) FROM ${documents}) AS parts,
+       (SELECT count(*) FROM ${documents}, ${words}) AS words, count(*) AS entries,
+       sum(iif(p.words IS NULL, EXISTS (SELECT 1 FROM ${long} WHERE part = doc AND value = term),
+         instr(p.words || ' ', ' ' || term || ' ') > 0)) AS right
+     FROM ${entries} LEFT JOIN ${parts} AS p ON p.seq = doc`,
+  ).get()
+  db.exec(`DROP TABLE ${entries}`)
+  if (counts === undefined) return undefined
+  if (counts.parts > 0) return `${counts.parts} parts of ${name} have no document`
+  if (counts.entries !== (counts.right ?? 0)) return `the index of words of ${name} has wrong entries`
+  return counts.entries === counts.words ? undefined : `the index of words of ${name} lacks entries`
+}
+
+/** Whether the array table has each given element, and no other. Looks each one up by the primary key. */
+function areEqual(db: Sqlite, table: string, given: string, stored: string): boolean {
   const counts = select<[], { given: number; found: number | null; stored: number }>(
     db,
     `SELECT count(*) AS given, (SELECT count(*) FROM (${stored})) AS stored,
-       sum(EXISTS (SELECT 1 FROM ${table} AS s WHERE ${same})) AS found
+       sum(EXISTS (SELECT 1 FROM ${table} AS s WHERE s.field = g.field AND s.id = g.id AND s.value = g.value)) AS found
      FROM (${given}) AS g`,
   ).get()
   return counts !== undefined && counts.given === counts.stored && (counts.found ?? 0) === counts.given

@@ -12,7 +12,7 @@ import {
   textOf,
 } from '../sqlite.ts'
 import type { AnyCollection, Checkpoint, IdRange, RangeDocument, Stored } from './read-store.ts'
-import { documentTable } from './sqlite-query.ts'
+import { documentTable } from './sqlite-tables.ts'
 
 /** SQL for the JSON texts of all rows as one JSON array, in the order of the rows; null when there are no rows. */
 export const listOf = (json: string) => `CAST('[' || group_concat(${json}, ',') || ']' AS BLOB)`

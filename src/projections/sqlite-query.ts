@@ -4,6 +4,7 @@
  */
 import { type Condition, checkName, type Element, type FilterValue, type Page } from './filter.ts'
 import { type AnyCollection, LONG_DOCUMENT } from './read-store.ts'
+import { arrayTable, documentTable, fieldOf, longTexts, partTable, wordIndex } from './sqlite-tables.ts'
 
 export type Bindable = string | number
 export interface Sql {
@@ -11,51 +12,54 @@ export interface Sql {
   values: Bindable[]
 }
 
-/** The table of a collection's documents: `(id, position, body)`. */
-export const documentTable = (collection: AnyCollection) => `doc_${checkName('collection', collection.name)}`
-/**
- * The table of a collection's array fields: `(field, id, value)`, with one row per element. For parts of other documents
- * it is `(field, owner, value, n)`: `owner` is the id of that document, and `n` the number of its parts that have the
- * element. So neither the table nor a search grows with parts that repeat the same words.
- */
-export const arrayTable = (collection: AnyCollection) => `arr_${checkName('collection', collection.name)}`
-/** The SQL expression of a field. Indexes are built on it, so conditions must use the same text. */
-export const fieldOf = (field: string) => `json_extract(body, '$.${checkName('field', field)}')`
-
 /** The documents that meet one array condition. A query can begin with this set. */
 export interface Hits {
   /** The column with the ids of the documents. */
   id: 'id' | 'owner'
-  /** SQL from `FROM` on, over the array table. */
+  /** SQL from `FROM` on. */
   from: string
   values: Bindable[]
+  /** Whether it may take long even to count them. */
+  isLong?: boolean
 }
 
 /** The sets of documents that an array condition demands; none for other conditions. A match is in all of them. */
 export function hitsOf(collection: AnyCollection, condition: Condition): Hits[] {
-  const from = (table: AnyCollection) =>
-    `FROM ${arrayTable(table)} WHERE field = '${checkName('field', condition.field)}'`
+  const from = `FROM ${arrayTable(collection)} WHERE field = '${checkName('field', condition.field)}'`
   switch (condition.kind) {
     case 'containsAll':
-      return condition.values.map((value) => ({
-        id: 'id',
-        from: `${from(collection)} AND value = ?`,
-        values: [value],
-      }))
-    case 'containsAny': {
-      const values = [JSON.stringify(condition.values)]
-      return [{ id: 'id', from: `${from(collection)} AND value IN ${LIST}`, values }]
-    }
-    case 'containsWords':
+      return condition.values.map((value) => ({ id: 'id', from: `${from} AND value = ?`, values: [value] }))
+    case 'containsAny':
+      return [{ id: 'id', from: `${from} AND value IN ${LIST}`, values: [JSON.stringify(condition.values)] }]
+    case 'containsWords': {
+      const { parts } = condition
+      if (parts !== undefined) {
+        return condition.words.filter((word) => WORD.test(word)).map((word) => ownersOf(parts, word))
+      }
       return condition.words.map((word) => {
         const { text, values } = beginsWith(word)
-        const { parts } = condition
-        return { id: parts ? 'owner' : 'id', from: from(parts ?? collection) + text, values }
+        return { id: 'id', from: from + text, values }
       })
+    }
     case 'equals':
     case 'oneOf':
     case 'range':
       return []
+  }
+}
+
+/** What the index of words takes for one word. */
+const WORD = /^[\p{L}\p{N}\p{M}]+$/u
+
+/** The documents with a part of which a word begins with `word`. */
+function ownersOf(parts: AnyCollection, word: string): Hits {
+  const index = wordIndex(parts)
+  return {
+    id: 'owner',
+    from: `FROM ${index} CROSS JOIN ${partTable(parts)} ON seq = ${index}.rowid WHERE ${index} MATCH ?`,
+    values: [`"${word}" *`],
+    // For more than three characters, the index first puts together all words that begin with them.
+    isLong: true,
   }
 }
 
@@ -136,8 +140,7 @@ export function matching(collection: AnyCollection, conditions: readonly Conditi
 
 function test(collection: AnyCollection, condition: Condition): Sql {
   const field = fieldOf(condition.field)
-  const parts = condition.kind === 'containsWords' ? condition.parts : undefined
-  const own = elements(parts ?? collection, condition.field, parts === undefined ? 'id' : 'owner')
+  const own = `FROM ${arrayTable(collection)} AS a WHERE a.field = '${condition.field}' AND a.id = d.id`
   const contains = ({ text, values }: Sql) => ({ text: `EXISTS (SELECT 1 ${own}${text})`, values })
   switch (condition.kind) {
     case 'equals':
@@ -159,22 +162,58 @@ function test(collection: AnyCollection, condition: Condition): Sql {
       if (condition.values.length <= FEW_ELEMENTS) {
         return allHold(condition.values.map((value) => contains({ text: ' AND value = ?', values: [value] })))
       }
-      return containsEach(own, condition.values, 'value = wanted.value')
+      return eachHolds(condition.values, `EXISTS (SELECT 1 ${own} AND value = wanted.value)`)
     case 'containsAny':
       // The plus stops SQLite from using the index by value. It then tests the few elements of the document, and not
       // all documents with the value.
       return contains({ text: ` AND +value IN ${LIST}`, values: [JSON.stringify(condition.values)] })
     case 'containsWords': {
-      if (condition.words.length <= FEW_ELEMENTS) {
-        return allHold(condition.words.map((word) => contains(beginsWith(word))))
-      }
-      const ranges = condition.words.map((word) => [word, endOfPrefix(word) ?? null])
-      const begins = `value >= json_extract(wanted.value, '$[0]')
-        AND value < coalesce(json_extract(wanted.value, '$[1]'), x'')`
-      return containsEach(own, ranges, begins)
+      const { words, parts } = condition
+      return parts === undefined
+        ? eachBegins(
+            words,
+            1,
+            (begin, end) => `EXISTS (SELECT 1 ${own} AND value >= ${begin} AND value < ${end})`,
+          )
+        : eachBegins(words, 2, (begin, end) => partBegins(parts, begin, end))
     }
   }
 }
+
+/**
+ * Tests that for each word there is one that begins with it: `test` is SQL for those from `begin` to before `end`. In the
+ * test, `begin` comes so many times, and then `end` once.
+ */
+function eachBegins(
+  words: readonly string[],
+  times: number,
+  test: (begin: string, end: string) => string,
+): Sql {
+  if (words.length > FEW_ELEMENTS) {
+    const [begin, end] = ['$[0]', '$[1]'].map((path) => `json_extract(wanted.value, '${path}')`)
+    return eachHolds(
+      words.map((word) => [word, endOfPrefix(word) ?? null]),
+      test(`${begin}`, `coalesce(${end}, ${AFTER_ALL})`),
+    )
+  }
+  return allHold(
+    words.map((word) => {
+      const end = endOfPrefix(word)
+      const begins = Array<string>(times).fill(word)
+      return end === undefined
+        ? { text: test('?', AFTER_ALL), values: begins }
+        : { text: test('?', '?'), values: [...begins, end] }
+    }),
+  )
+}
+
+/** In SQLite, every blob comes after all text. */
+const AFTER_ALL = `x''`
+
+/** Whether a part of the document has a word from `begin` to before `end`, which all begin with `begin`. */
+const partBegins = (parts: AnyCollection, begin: string, end: string) => `EXISTS (
+  SELECT 1 FROM ${partTable(parts)} AS p WHERE p.owner = d.id AND (instr(p.words, ' ' || ${begin}) > 0 OR p.words IS NULL
+    AND EXISTS (SELECT 1 FROM ${longTexts(parts)} WHERE part = p.seq AND value >= ${begin} AND value < ${end})))`
 
 /** Up to this many elements, one condition per element is used: it takes a third of the time of a list. */
 const FEW_ELEMENTS = 50
@@ -214,19 +253,11 @@ function range(field: string, bounds: Extract<Condition, { kind: 'range' }>['bou
   return { text: tests.join(' AND '), values: bounds.map(({ value }) => bindable(value)) }
 }
 
-/** Tests any number of elements in one expression: a long chain of ANDs would exceed SQLite's depth limit. */
-function containsEach(elements: string, wanted: unknown[], matches: string): Sql {
-  return {
-    text: `NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted
-      WHERE NOT EXISTS (SELECT 1 ${elements} AND ${matches}))`,
-    values: [JSON.stringify(wanted)],
-  }
-}
-
-function elements(collection: AnyCollection, field: string, id: 'id' | 'owner'): string {
-  const table = arrayTable(collection)
-  return `FROM ${table} AS a WHERE a.field = '${checkName('field', field)}' AND a.${id} = d.id`
-}
+/** Tests any number of wanted values in one expression: a long chain of ANDs would exceed SQLite's depth limit. */
+const eachHolds = (wanted: unknown[], test: string): Sql => ({
+  text: `NOT EXISTS (SELECT 1 FROM json_each(?) AS wanted WHERE NOT ${test})`,
+  values: [JSON.stringify(wanted)],
+})
 
 /** `json_extract` returns JSON's true and false as 1 and 0. */
 function bindable(value: Element | boolean): Bindable {

@@ -1,12 +1,13 @@
 /** The tables of the embedded read store, and how to update them when a collection's declaration changes. */
-import { type Sqlite, select, selectTuples } from '../sqlite.ts'
+import { type Sqlite, select } from '../sqlite.ts'
 import { checkName } from './filter.ts'
 import type { AnyCollection } from './read-store.ts'
-import { arrayTable, documentTable, fieldOf } from './sqlite-query.ts'
+import { arrayTable, documentTable, fieldOf } from './sqlite-tables.ts'
+import { prepareParts, tablesOfParts } from './sqlite-words.ts'
 
 /**
- * `array_fields` records which fields are in the array tables. `part_owners` records which collections have parts of
- * other documents, and the field with the id of those.
+ * `array_fields` records which fields are in the array tables. `parts` records which collections have parts of other
+ * documents, the field with their words, and the one with the id of the other document.
  */
 export const SCHEMA = `
   CREATE TABLE IF NOT EXISTS checkpoints (
@@ -19,9 +20,10 @@ export const SCHEMA = `
     field TEXT,
     PRIMARY KEY (collection, field)
   ) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS part_owners (
+  CREATE TABLE IF NOT EXISTS parts (
     collection TEXT PRIMARY KEY,
-    field TEXT NOT NULL
+    field TEXT NOT NULL,
+    owner TEXT NOT NULL
   ) WITHOUT ROWID;
 `
 
@@ -34,7 +36,8 @@ export function prepareCollection(db: Sqlite, collection: AnyCollection): void {
     body TEXT NOT NULL
   )`)
   prepareIndexes(db, collection, documents)
-  prepareArrays(db, collection)
+  if (collection.partOf === undefined) prepareArrays(db, collection)
+  else prepareParts(db, collection, collection.partOf)
 }
 
 function prepareIndexes(db: Sqlite, collection: AnyCollection, documents: string): void {
@@ -57,45 +60,33 @@ function prepareIndexes(db: Sqlite, collection: AnyCollection, documents: string
   }
 }
 
+/** All tables of a collection. */
+export const tablesOf = (collection: AnyCollection): string[] => [
+  documentTable(collection),
+  ...(collection.partOf === undefined ? [arrayTable(collection)] : tablesOfParts(collection)),
+]
+
 /** The statements that remove the tables of a collection. */
 export const dropStatements = (collection: AnyCollection): string[] => [
-  `DROP TABLE IF EXISTS ${documentTable(collection)}`,
-  `DROP TABLE IF EXISTS ${arrayTable(collection)}`,
-  ...['array_fields', 'part_owners'].map(
+  // An earlier version has an array table for parts, too.
+  ...new Set(
+    [...tablesOf(collection), arrayTable(collection)].map((table) => `DROP TABLE IF EXISTS ${table}`),
+  ),
+  ...['array_fields', 'parts'].map(
     (table) => `DELETE FROM ${table} WHERE collection = '${checkName('collection', collection.name)}'`,
   ),
 ]
 
 function prepareArrays(db: Sqlite, collection: AnyCollection): void {
   const arrays = arrayTable(collection)
-  const { name, partOf } = collection
   // The primary key serves to test one document, the index by value to find documents.
-  if (partOf === undefined) {
-    db.exec(`CREATE TABLE IF NOT EXISTS ${arrays} (
-      field TEXT,
-      id TEXT,
-      value,
-      PRIMARY KEY (field, id, value)
-    ) WITHOUT ROWID;
-    CREATE INDEX IF NOT EXISTS ${arrays}__value ON ${arrays} (field, value, id)`)
-  } else {
-    const columns = `SELECT count(*), coalesce(sum(name = 'n'), 0) FROM pragma_table_info(?)`
-    const [all, counts] = selectTuples<[string], [number, number]>(db, columns).get(arrays) ?? [0, 0]
-    if (all > 0 && counts === 0) {
-      // An earlier version made it. Its rows are made again below.
-      db.exec(`DROP TABLE ${arrays}`)
-      db.prepare('DELETE FROM array_fields WHERE collection = ?').run(name)
-    }
-    db.exec(`CREATE TABLE IF NOT EXISTS ${arrays} (
-      field TEXT,
-      owner TEXT,
-      value,
-      n INTEGER NOT NULL,
-      PRIMARY KEY (field, owner, value)
-    ) WITHOUT ROWID;
-    CREATE INDEX IF NOT EXISTS ${arrays}__value ON ${arrays} (field, value, owner)`)
-    db.prepare('INSERT OR REPLACE INTO part_owners (collection, field) VALUES (?, ?)').run(name, partOf)
-  }
+  db.exec(`CREATE TABLE IF NOT EXISTS ${arrays} (
+    field TEXT,
+    id TEXT,
+    value,
+    PRIMARY KEY (field, id, value)
+  ) WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS ${arrays}__value ON ${arrays} (field, value, id)`)
   const held = select<[string], { field: string }>(
     db,
     'SELECT field FROM array_fields WHERE collection = ?',
@@ -107,25 +98,13 @@ function prepareArrays(db: Sqlite, collection: AnyCollection): void {
   }
   for (const field of collection.arrays) {
     if (held.some((row) => row.field === field)) continue
-    db.exec(
-      partOf === undefined
-        ? `INSERT OR IGNORE INTO ${arrays} (field, id, value) ${elementsSql(collection, field)}`
-        : `INSERT INTO ${arrays} (field, owner, value, n) ${ownedElementsSql(collection, field, partOf)}`,
-    )
+    db.exec(`INSERT OR IGNORE INTO ${arrays} (field, id, value) ${elementsSql(collection, field)}`)
     db.prepare('INSERT INTO array_fields (collection, field) VALUES (?, ?)').run(collection.name, field)
   }
 }
 
 /** Selects the elements of a field of all documents: field, id, value. An element that is twice in one comes twice. */
 export const elementsSql = (collection: AnyCollection, field: string) => `
-  SELECT '${checkName('field', field)}' AS field, d.id AS id, element.value AS value ${fromElements(collection, field)}`
-
-/** Selects the elements of a field of all parts: field, owner, value, and the number of parts that have it. */
-export const ownedElementsSql = (collection: AnyCollection, field: string, partOf: string) => `
-  SELECT '${checkName('field', field)}' AS field, coalesce(${fieldOf(partOf)}, '') AS owner,
-    element.value AS value, count(DISTINCT d.id) AS n
-  ${fromElements(collection, field)} GROUP BY 2, 3`
-
-const fromElements = (collection: AnyCollection, field: string) => `
+  SELECT '${checkName('field', field)}' AS field, d.id AS id, element.value AS value
   FROM ${documentTable(collection)} AS d, json_each(body, '$.${checkName('field', field)}') AS element
   WHERE json_type(body, '$.${field}') = 'array' AND element.type IN ('text', 'integer', 'real')`

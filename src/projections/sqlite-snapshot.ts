@@ -1,7 +1,7 @@
 import { BrokenFile, closeOnError, isBroken, openSqlite, selectColumn } from '../sqlite.ts'
 import type { AnyCollection, IsolatedSnapshot } from './read-store.ts'
 import { selectCheckpoint, selectRange, selectTexts } from './sqlite-documents.ts'
-import { documentTable } from './sqlite-query.ts'
+import { documentTable } from './sqlite-tables.ts'
 /** A snapshot of the embedded read store: it shows the state of one moment while others write. */
 
 /** Opens a read transaction on its own connection. The file's write-ahead log grows until the snapshot is closed. */

@@ -6,8 +6,9 @@ import { type Run, threadWriter } from '../sqlite-thread.ts'
 import { createTurns } from '../turns.ts'
 import type { AnyCollection, Change, Checkpoint, ReadStore, Stored } from './read-store.ts'
 import { type ArrayChange, writeArrays } from './sqlite-arrays.ts'
-import { arrayTable, documentTable } from './sqlite-query.ts'
-import { dropStatements, prepareCollection, SCHEMA } from './sqlite-schema.ts'
+import { dropStatements, prepareCollection, SCHEMA, tablesOf } from './sqlite-schema.ts'
+import { documentTable } from './sqlite-tables.ts'
+import { wordIndexesIn, writeParts } from './sqlite-words.ts'
 
 /** How long a write may block the event loop before it lets requests run, in milliseconds. */
 const TURN_MS = 5
@@ -17,6 +18,8 @@ const LOCK_RETRY_MS = 20
 
 /** The pages that are scrubbed together; meanwhile no other write runs. */
 const SCRUB_PAGES = 1000
+/** The pages of an index of words that are written together; meanwhile no other write runs. */
+const MERGED_PAGES = 500
 /** How long to wait for readers of other processes before the WAL is emptied, in milliseconds. */
 const READERS_WAIT_MS = 10_000
 
@@ -112,6 +115,10 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
 
   /** In parts: other writes run in between. What they free is overwritten at once, so nothing is missed. */
   async function purgeFile(): Promise<void> {
+    for (const index of wordIndexesIn(db)) {
+      // The first time, all parts of the index are told to become one. Words of deleted texts are left out then.
+      for (let pages = -MERGED_PAGES; await write(() => thread.merge(index, pages)); pages = MERGED_PAGES);
+    }
     for (let page = 1; page > 0; ) {
       const first = page
       page = await write(() => thread.scrub(first, SCRUB_PAGES))
@@ -135,10 +142,9 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
         db.exec('COMMIT')
       }),
     async clear(collection) {
-      const tables = [documentTable(collection), arrayTable(collection)]
       await write(() =>
         thread.transaction(async (run) => {
-          for (const table of tables) run(`DELETE FROM ${table}`)
+          for (const table of tablesOf(collection)) run(`DELETE FROM ${table}`)
         }),
       )
     },
@@ -226,7 +232,8 @@ function writeGroup(
     arrays.push({ id, before: before.get(id)?.body, after: undefined })
     known.set(id, { position: LOG_START, body: undefined })
   }
-  writeArrays(run, collection, arrays)
+  if (collection.partOf === undefined) writeArrays(run, collection, arrays)
+  else writeParts(run, collection, arrays)
 }
 
 function writeCheckpoints(run: Run, checkpoints: ReadonlyMap<string, Checkpoint>): void {

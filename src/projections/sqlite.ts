@@ -1,4 +1,5 @@
 /** The embedded read store: one SQLite file with a table of JSON documents per collection. */
+import { LRUCache } from 'lru-cache'
 import { StoreUnavailable } from '../events/event-store.ts'
 import { ErrorWithRefusal } from '../refusal.ts'
 import { type Bytes, closeOnError, type Durability, openSqlite, selectColumn } from '../sqlite.ts'
@@ -18,7 +19,6 @@ import { createLongReads, type LongReadOptions } from './sqlite-long-reads.ts'
 import {
   type Bindable,
   countHits,
-  documentTable,
   type Hits,
   hitsOf,
   indexedHits,
@@ -29,12 +29,16 @@ import {
 } from './sqlite-query.ts'
 import { openSqliteSnapshot } from './sqlite-snapshot.ts'
 import { cachedStatements } from './sqlite-statements.ts'
+import { documentTable } from './sqlite-tables.ts'
 import { createWrites, unavailable } from './sqlite-writes.ts'
 
 /** Up to this size it is cheaper to fetch a set of documents than to walk an index. */
 const MAX_SMALL_SET = 1000
 /** At most this many sets are counted to find a small one. */
 const MAX_CANDIDATES = 10
+/** For how long a set that is larger than what is wanted is not counted again, in milliseconds, and how many such sets. */
+const LARGE_MS = 60_000
+const MAX_LARGE = 1000
 
 export interface SqliteReadStoreOptions extends LongReadOptions {
   /** Whether short reads, too, are asked beside the event loop: to test that they give the same. */
@@ -67,6 +71,8 @@ export function openSqliteReadStore(
     count: cachedStatements((sql) => selectColumn<Bindable[], number>(reader, sql)),
     checkpoint: selectCheckpoint(reader),
   }))
+  /** How many documents a set has, which takes long to count: at least so many, a moment ago. */
+  const large = new LRUCache<string, number>({ max: MAX_LARGE, ttl: LARGE_MS })
   let closed = false
 
   function stored<D extends object>(collection: AnyCollection, ids: readonly string[]) {
@@ -92,36 +98,51 @@ export function openSqliteReadStore(
     return Math.min(MAX_SMALL_SET, Math.sqrt(((page.skip + page.limit) * documents) / 4))
   }
 
+  /** The number of documents of a set, counted up to `most`. */
+  async function sizeOf(hits: Hits, most: number): Promise<number> {
+    const { text, values } = countHits(hits, most)
+    if (!hits.isLong) return query.count(text).get(...values) ?? 0
+    const key = JSON.stringify(hits)
+    const known = large.get(key) ?? 0
+    if (known >= most) return known
+    const size = (await longReads.read<number>(text, values)) ?? 0
+    if (size === most) large.set(key, size)
+    return size
+  }
+
   /** The smallest set of documents in which all matches are; undefined when none has at most `maxSize`. */
-  function smallestSet(
+  async function smallestSet(
     collection: AnyCollection,
     conditions: readonly Condition[],
     maxSize: number,
-  ): { hits: Hits; n: number } | undefined {
+  ): Promise<{ hits: Hits; n: number } | undefined> {
     let smallest: { hits: Hits; n: number } | undefined
     const arrays = conditions.flatMap((condition) => hitsOf(collection, condition))
     for (const hits of [...indexedHits(collection, conditions), ...arrays].slice(0, MAX_CANDIDATES)) {
-      const { text, values } = countHits(hits, smallest?.n ?? Math.floor(maxSize) + 1)
-      const n = query.count(text).get(...values) ?? 0
+      const n = await sizeOf(hits, smallest?.n ?? Math.floor(maxSize) + 1)
       if (n <= maxSize && (smallest === undefined || n < smallest.n)) smallest = { hits, n }
       if (n === 0) break
     }
     return smallest
   }
 
-  /** Asks SQLite only what it answers at once. `page`: undefined for a count, and for the ids of all matches. */
-  function planOf(collection: AnyCollection, conditions: readonly Condition[], page?: Page): Plan {
+  /** On the event loop, asks SQLite only what it answers at once. `page`: undefined for a count, and for the ids of all matches. */
+  async function planOf(
+    collection: AnyCollection,
+    conditions: readonly Condition[],
+    page?: Page,
+  ): Promise<Plan> {
     const documents =
       query.count(`SELECT coalesce(max(rowid), 0) FROM ${documentTable(collection)}`).get() ?? 0
     const start = undefined
     if (!allLong && isShort(collection, conditions, page, documents)) return { start, isLong: false }
-    const smallest = smallestSet(collection, conditions, smallSetFor(page, documents))
+    const smallest = await smallestSet(collection, conditions, smallSetFor(page, documents))
     if (smallest === undefined) return { start, isLong: true }
     return { start: smallest.hits, isLong: allLong || smallest.n > FEW_DOCUMENTS }
   }
 
   async function countOf(collection: AnyCollection, conditions: readonly Condition[]): Promise<number> {
-    const { start, isLong } = planOf(collection, conditions)
+    const { start, isLong } = await planOf(collection, conditions)
     const { text, values } = matching(collection, conditions, start)
     const sql = `SELECT count(*) ${text}`
     const count = isLong ? await longReads.read<number>(sql, values) : query.count(sql).get(...values)
@@ -142,7 +163,7 @@ export function openSqliteReadStore(
     conditions: readonly Condition[],
     page: Page,
   ): Promise<T[]> {
-    const { start, isLong } = planOf(collection, conditions, page)
+    const { start, isLong } = await planOf(collection, conditions, page)
     return listed(collection, selectPage(collection, conditions, page, what, start), isLong)
   }
 
@@ -191,8 +212,8 @@ export function openSqliteReadStore(
     },
     async ids(collection, filter) {
       const conditions = readFilter(collection, filter)
-      return read(() => {
-        const { start, isLong } = planOf(collection, conditions)
+      return read(async () => {
+        const { start, isLong } = await planOf(collection, conditions)
         const { text, values } = matching(collection, conditions, start)
         return listed<string>(
           collection,

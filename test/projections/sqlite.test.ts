@@ -1,6 +1,5 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { statSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -8,10 +7,8 @@ import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 import { StoreUnavailable } from '../../src/events/event-store.ts'
 import { readFilter, readPage } from '../../src/projections/filter.ts'
-import { issueTextFold } from '../../src/projections/issue-texts.ts'
-import type { Change, Checkpoint, Collection, Filter, FindOptions } from '../../src/projections/read-store.ts'
+import type { Checkpoint, Collection, Filter, FindOptions } from '../../src/projections/read-store.ts'
 import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
-import { checkSqliteViews } from '../../src/projections/sqlite-check.ts'
 import { type Bindable, hitsOf, matching, type Sql, selectPage } from '../../src/projections/sqlite-query.ts'
 import { openSqlite, select } from '../../src/sqlite.ts'
 import { NODE_ARGS, program } from '../program.ts'
@@ -176,52 +173,6 @@ t.test('a document that cannot be JSON is refused before anything is written', a
   const { store } = await emptyStore(t)
   await t.rejects(store.apply([put('a', { key: 'a' }), put('b', { key: 1n })], NONE), TypeError)
   t.equal(await store.count(cards, {}), 0)
-})
-
-t.test('what a further comment writes does not grow with the comments of its issue', async (t) => {
-  const { store, file, db } = await emptyStore(t)
-  const { collection } = issueTextFold
-  await store.prepare([collection])
-  const words = Array.from({ length: 4000 }, (_, i) => `word${i}`)
-  /** The bytes that the log of the file grows by, when one comment is added, changed or deleted. */
-  async function written(change: Change): Promise<number> {
-    db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
-    await store.apply([change], NONE)
-    return statSync(`${file}-wal`).size
-  }
-  const comment = (n: number, position: number, own: string[]) =>
-    put(`1.1.${n}`, { issueKey: '1.1', words: [...words, ...own] }, position, collection)
-  await store.apply([comment(0, 1, [])], NONE)
-  const second = await written(comment(1, 2, ['second']))
-  for (let n = 2; n < 60; n++) await store.apply([comment(n, n + 1, [`own${n}`])], NONE)
-  const last = await written(comment(60, 61, ['last']))
-  t.ok(last < 1.5 * second, `${last} bytes after ${second}`)
-  const edited = await written(comment(60, 62, ['edited']))
-  t.ok(edited < second, `to change one word of ${words.length} writes ${edited} bytes`)
-  const counted = select<[string], { n: number }>(db, 'SELECT n FROM arr_issue_texts WHERE value = ?')
-  t.match(counted.get('word7'), { n: 61 })
-  t.match(counted.get('edited'), { n: 1 })
-  t.equal(counted.get('last'), undefined)
-  await store.apply([{ op: 'delete', collection, id: '1.1.60' }], NONE)
-  t.match(counted.get('word7'), { n: 60 })
-  t.equal(counted.get('edited'), undefined)
-})
-
-t.test('words of parts as an earlier version stored them are made again', async (t) => {
-  const { store, file, db } = await emptyStore(t)
-  const { collection } = issueTextFold
-  await store.prepare([collection])
-  const text = (id: string, ...words: string[]) => put(id, { issueKey: '1.1', words }, 1, collection)
-  await store.apply([text('1.1', 'a', 'b'), text('1.1.7', 'b')], NONE)
-  db.exec(`DROP TABLE arr_issue_texts;
-    CREATE TABLE arr_issue_texts (field TEXT, owner TEXT, value, id TEXT, PRIMARY KEY (field, owner, value, id)) WITHOUT ROWID`)
-  await store.prepare([collection])
-  const rows = select<[], object>(db, 'SELECT value, n, owner FROM arr_issue_texts ORDER BY value').all()
-  t.match(rows, [
-    { value: 'a', n: 1, owner: '1.1' },
-    { value: 'b', n: 2, owner: '1.1' },
-  ])
-  t.equal(checkSqliteViews(file), undefined)
 })
 
 t.test('a collection that was never prepared gives StoreUnavailable', async (t) => {

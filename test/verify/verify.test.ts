@@ -223,27 +223,40 @@ t.test('index values are compared with the documents', async (t) => {
 })
 
 t.test(
-  "the owner of a word's row is compared with the documents, and how many parts have the word",
+  'the words of parts, their owners and the index of words are compared with the documents',
   async (t) => {
     const directory = await aDirectory(t)
     const { viewsFile } = directory
     t.equal((await verified(directory)).sound, true)
-    tamper(viewsFile, `CREATE TABLE kept AS SELECT * FROM arr_issue_texts`)
-    for (const change of [
-      `UPDATE arr_issue_texts SET owner = '99.1' WHERE value = (SELECT min(value) FROM kept)`,
-      `UPDATE arr_issue_texts SET n = n + 1 WHERE value = (SELECT min(value) FROM kept)`,
-      `DELETE FROM arr_issue_texts WHERE value = (SELECT min(value) FROM kept)`,
-    ]) {
+    const [parts, index] = ['part_issue_texts', 'words_issue_texts']
+    const first = `(SELECT min(seq) FROM ${parts})`
+    const wordsOfFirst = `(SELECT words FROM ${parts} WHERE seq = ${first})`
+    const document =
+      /views\.db is damaged: the words by which issue_texts are found differ from those of document /
+    const put = `DELETE FROM ${index} WHERE rowid = ${first}; INSERT INTO ${index} (rowid, words) VALUES (${first}, `
+    for (const [change, problem, undo] of [
+      [`UPDATE ${parts} SET owner = '99.1' || owner WHERE seq = ${first}`, document, 'substr(owner, 5)'],
+      [`UPDATE ${parts} SET words = 'x' || words WHERE seq = ${first}`, document, 'substr(words, 2)'],
+      [
+        `INSERT INTO ${parts} (seq, id, owner) VALUES (9999, 'lost', '')`,
+        /1 parts of issue_texts have no document/,
+        '',
+      ],
+      [`DELETE FROM ${index} WHERE rowid = ${first}`, /the index of words of issue_texts lacks entries/, ''],
+      [`${put}${wordsOfFirst} || ' another')`, /the index of words of issue_texts has wrong entries/, ''],
+    ] as const) {
       tamper(viewsFile, change)
       const { sound, views } = await verified(directory)
       t.equal(sound, false, change)
-      t.match(
-        views.failure,
-        /views\.db is damaged: what documents of issue_texts are found by (lacks|has) an element.*: words of document /,
+      t.match(views.failure, problem)
+      tamper(
+        viewsFile,
+        undo === ''
+          ? `DELETE FROM ${parts} WHERE id = 'lost'; ${put}${wordsOfFirst})`
+          : `UPDATE ${parts} SET ${undo.slice(7, 12)} = ${undo} WHERE seq = ${first}`,
       )
-      tamper(viewsFile, 'DELETE FROM arr_issue_texts; INSERT INTO arr_issue_texts SELECT * FROM kept')
+      t.equal((await verified(directory)).sound, true)
     }
-    t.equal((await verified(directory)).sound, true)
   },
 )
 

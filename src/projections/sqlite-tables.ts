@@ -1,0 +1,28 @@
+/** The tables of the embedded read store. Their names are checked, because they become part of SQL. */
+import { type Sqlite, selectColumn } from '../sqlite.ts'
+import { checkName } from './filter.ts'
+import type { AnyCollection } from './read-store.ts'
+
+const checked = (collection: AnyCollection) => checkName('collection', collection.name)
+
+/** The table of a collection's documents: `(id, position, body)`. */
+export const documentTable = (collection: AnyCollection) => `doc_${checked(collection)}`
+/** The table of a collection's array fields: `(field, id, value)`, with one row per element. Parts have other tables. */
+export const arrayTable = (collection: AnyCollection) => `arr_${checked(collection)}`
+
+/**
+ * The table of a collection's parts: `(seq, id, owner, words)`. `owner` is the id of the whole document, `seq` the row in
+ * the index of words. `words` is a text with a space before each word; null when that is long.
+ */
+export const partTable = (collection: AnyCollection) => `part_${checked(collection)}`
+/** The full text index of the words of parts. */
+export const wordIndex = (collection: AnyCollection) => `words_${checked(collection)}`
+/** The words of parts with long texts: `(part, value)`, with one row per word. */
+export const longTexts = (collection: AnyCollection) => `long_${checked(collection)}`
+
+/** The SQL expression of a field. Indexes are built on it, so conditions must use the same text. */
+export const fieldOf = (field: string) => `json_extract(body, '$.${checkName('field', field)}')`
+
+/** Whether there is a table or an index with this name. */
+export const exists = (db: Sqlite, name: string): boolean =>
+  selectColumn<[string], number>(db, 'SELECT count(*) FROM sqlite_schema WHERE name = ?').get(name) === 1
