@@ -257,6 +257,10 @@ t.test(
       )
       t.equal((await verified(directory)).sound, true)
     }
+    tamper(viewsFile, `UPDATE ${index}_data SET block = randomblob(100) WHERE id > 10`)
+    const { sound, views } = await verified(directory)
+    t.equal(sound, false)
+    t.match(views.failure, /views\.db is damaged: /, 'also when the index itself is damaged')
   },
 )
 
