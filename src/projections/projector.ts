@@ -12,6 +12,7 @@ import {
   type RecordedEvent,
   StoreUnavailable,
 } from '../events/event-store.ts'
+import { readAhead } from '../events/read-ahead.ts'
 import { BrokenFile } from '../sqlite.ts'
 import { createTurns } from '../turns.ts'
 import { foldBatch } from './fold-batch.ts'
@@ -238,50 +239,32 @@ export function createProjector(
     }
   }
 
-  /** Follows the log until no read model runs. The next batch is read while one is written. */
+  /** Follows the log until no read model runs. */
   async function projectFrom(after: Position): Promise<void> {
     const ending = new AbortController()
-    let projecting: Promise<void> = Promise.resolve()
-    const subscription = {
+    const { signal } = ending
+    const batches = readAhead(events, {
       after,
-      signal: AbortSignal.any([stopping.signal, ending.signal]),
+      signal: AbortSignal.any([stopping.signal, signal]),
       batchSize: BATCH,
-      passed(position: Position) {
-        // The batches before it were delivered. They are passed when they are written.
-        const written = () => {
-          // Models may have been taken since, which are not that far: the next subscription begins where they are.
-          if (ending.signal.aborted) return
-          seen = position
-          shared?.passed(position)
-          answerWaiters()
-        }
-        projecting.then(written, () => {})
+      passed(position) {
+        seen = position
+        shared?.passed(position)
+        answerWaiters()
       },
-    }
-    const batches = events.subscribe(subscription)[Symbol.asyncIterator]()
+    })
     shared?.restart(after)
     beginAnew = () => ending.abort()
     try {
-      let reading = batches.next()
-      for (;;) {
-        const { done, value } = await reading
-        if (done === true || ending.signal.aborted) return
-        projecting = inTurn(TURN, async () => {
+      for await (const batch of batches) {
+        await inTurn(TURN, async () => {
           // Models may have been taken since: what comes next for them is before this batch.
-          if (!ending.signal.aborted) await around(value, () => project(value))
+          if (!signal.aborted) await around(batch, () => project(batch))
         })
-        reading = batches.next()
-        // Its error is thrown when it is awaited, if it still is.
-        reading.catch(() => {})
-        await projecting
         if (running().length === 0 && shared === undefined) return
       }
     } catch (error) {
-      if (!ending.signal.aborted) throw error
-    } finally {
-      ending.abort()
-      // Not awaited: the next batch may be long in coming.
-      batches.return?.().catch(() => {})
+      if (!signal.aborted) throw error
     }
   }
 

@@ -1,0 +1,72 @@
+/**
+ * Follows the log ahead of a reader that takes long for a batch. What comes meanwhile is one batch when the reader asks
+ * for more: large batches cost much less than many small ones.
+ */
+import type { EventStore, Position, RecordedEvent, SubscribeOptions } from './event-store.ts'
+
+/**
+ * Yields what `subscribe` does, with the same options, errors and calls of `passed`. About two batches wait in memory
+ * for a slow reader. What waits is not yielded any more once the signal is aborted.
+ */
+export async function* readAhead(
+  { subscribe }: Pick<EventStore, 'subscribe'>,
+  options: SubscribeOptions & { batchSize: number },
+): AsyncGenerator<RecordedEvent[], void> {
+  const { batchSize } = options
+  const leaving = new AbortController()
+  const signal = AbortSignal.any([options.signal, leaving.signal])
+  const ahead: RecordedEvent[] = []
+  /** What is passed when all that waits was taken. */
+  let reached: Position | undefined
+  let ended: { error?: unknown } | undefined
+  let moreCame = () => {}
+  let someTaken = () => {}
+
+  async function fill(): Promise<void> {
+    const passed = (position: Position) => {
+      reached = position
+      moreCame()
+    }
+    for await (const batch of subscribe({ ...options, signal, passed })) {
+      ahead.push(...batch)
+      moreCame()
+      if (ahead.length < batchSize || signal.aborted) continue
+      await new Promise<void>((resolve) => {
+        someTaken = resolve
+      })
+    }
+  }
+
+  function end(how: { error?: unknown }): void {
+    ended = how
+    moreCame()
+  }
+
+  fill().then(
+    () => end({}),
+    (error: unknown) => end({ error }),
+  )
+  try {
+    while (!signal.aborted) {
+      if (ahead.length > 0) {
+        const batch = ahead.splice(0, batchSize)
+        someTaken()
+        yield batch
+      } else if (reached !== undefined) {
+        const position = reached
+        reached = undefined
+        options.passed?.(position)
+      } else if (ended !== undefined) {
+        if ('error' in ended) throw ended.error
+        return
+      } else {
+        await new Promise<void>((resolve) => {
+          moreCame = resolve
+        })
+      }
+    }
+  } finally {
+    leaving.abort()
+    someTaken()
+  }
+}
