@@ -9,7 +9,7 @@ import type { Durability } from './sqlite.ts'
 import { SCRUB } from './sqlite-scrub.ts'
 
 /** A value of a statement's parameter. */
-export type Parameter = string | number | null
+export type Parameter = string | number | Uint8Array | null
 
 /** Sends a statement to the thread, which runs it in the transaction. Errors come when the transaction ends. */
 export type Run = (sql: string, ...parameters: Parameter[]) => void
@@ -136,6 +136,8 @@ const THREAD = `
 /** The characters after which statements are sent, so that the thread begins while others are still made. */
 const MESSAGE_CHARACTERS = 64 * 1024
 
+const sizeOf = (value: Parameter) => (value === null || typeof value === 'number' ? 0 : value.length)
+
 type Statement = [sql: string, ...parameters: Parameter[]]
 type Step = 'begin' | 'run' | 'commit' | 'undo' | 'scrub' | 'merge' | 'truncate' | 'close'
 
@@ -246,7 +248,7 @@ export function threadWriter(name: ThreadName, file: string, durability: Durabil
       try {
         await work((sql, ...parameters) => {
           statements.push([sql, ...parameters])
-          for (const value of parameters) characters += typeof value === 'string' ? value.length : 0
+          for (const value of parameters) characters += sizeOf(value)
           if (characters > MESSAGE_CHARACTERS) send()
         }, send)
       } catch (error) {
