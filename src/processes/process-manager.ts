@@ -7,8 +7,15 @@ import type { FastifyBaseLogger } from 'fastify'
 import { type CommandContext, newContext } from '../commands/execute.ts'
 import { decode, KNOWN_TYPES, UnreadableEvent } from '../events/codec.ts'
 import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts'
-import { type EventStore, LOG_START, type Position } from '../events/event-store.ts'
+import {
+  type EventStore,
+  LOG_START,
+  type Position,
+  StoreUnavailable,
+  StreamUnusable,
+} from '../events/event-store.ts'
 import { type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
+import { GitUnavailable } from '../git/errors.ts'
 import type { Membership } from '../nodes/nodes.ts'
 import type { Projector } from '../projections/projector.ts'
 import {
@@ -73,7 +80,9 @@ export function processManager<T extends EventType>(
   }
 }
 
-const RETRY_MS = [100, 500, 2000, 5000]
+/** The pauses before an event is tried again. After them, only `patienceFor` a failure keeps the process there. */
+const RETRY_MS: readonly number[] = [100, 500, 2000, 5000]
+const GIT_PATIENCE_MS = 60 * 60_000
 const VERSION = 1
 /** After so many events without a reaction, or so many milliseconds with some, the checkpoint follows. */
 const CHECKPOINT_EVERY = 1000
@@ -85,6 +94,13 @@ export function contextOf(event: Recorded<DomainEvent>): CommandContext {
   const { id, metadata } = event
   const retry = { namespace: id, digest: id }
   return { ...newContext(metadata.actor, metadata.correlationId, id), retry }
+}
+
+/** How long an event is tried after such a failure, in milliseconds. That one stream cannot be used does not pass. */
+function patienceFor(error: unknown): number {
+  if (error instanceof StoreUnavailable) return error instanceof StreamUnusable ? 0 : Number.POSITIVE_INFINITY
+  // The disk may be full. But a time limit of git may pass at each try.
+  return error instanceof GitUnavailable ? GIT_PATIENCE_MS : 0
 }
 
 const checkpointName = (manager: ProcessName) => `process_${manager}`
@@ -106,9 +122,10 @@ export function createProcessRunner(
   log: FastifyBaseLogger,
   events: EventStore,
   checkpoints: ReadStore,
-  projector: Projector,
+  projector: Pick<Projector, 'waitFor' | 'stopped' | 'position'>,
   manager: ProcessManager,
   membership: Membership,
+  retryMs = RETRY_MS,
 ) {
   const stopping = new AbortController()
   const { signal } = stopping
@@ -198,19 +215,27 @@ export function createProcessRunner(
     return manager.concerns === undefined || (await manager.concerns(event))
   }
 
-  /** Retries after a failure. After the last retry the failure is logged and the next event follows. */
+  /**
+   * Tries an event again after a failure. After the last pause the failure is logged and the next event follows. But
+   * what fails because a store is away is tried until it is back: an outage loses no reaction.
+   */
   async function reactTo(event: Recorded<DomainEvent>): Promise<void> {
-    for (const wait of [...RETRY_MS, undefined]) {
+    const began = performance.now()
+    for (let tries = 0; ; tries++) {
+      // Another server may have taken the process while a store was away.
+      requireHold()
       try {
         return await manager.react(event, contextOf(event))
       } catch (error) {
         if (signal.aborted) throw error
-        const given = wait === undefined
-        log[given ? 'error' : 'warn'](
-          { err: error, process: manager.name, position: event.position },
-          given ? 'a process gives up on an event' : 'a process failed on an event and tries again',
-        )
-        if (!given) await delay(wait, undefined, { signal })
+        const isPatient = performance.now() - began < patienceFor(error)
+        const wait = retryMs[tries] ?? (isPatient ? retryMs.at(-1) : undefined)
+        const at = { err: error, process: manager.name, position: event.position }
+        if (wait === undefined) return log.error(at, 'a process gives up on an event')
+        const isNew = tries < retryMs.length
+        log[isNew ? 'warn' : 'debug'](at, 'a process failed on an event and tries again')
+        if (!isNew) stopped = 'it waits until a store, git or the disk answers again'
+        await delay(wait, undefined, { signal })
       }
     }
   }
@@ -226,8 +251,8 @@ export function createProcessRunner(
             const isToDo = event !== undefined && (await isMine(event))
             if (signal.aborted) break
             if (isToDo) {
-              requireHold()
               await reactTo(event)
+              stopped = undefined
               passed = CHECKPOINT_EVERY
             }
             position = recorded.position
