@@ -19,7 +19,7 @@ export interface ThreadWriter {
   /**
    * Runs the statements that `work` sends as one transaction. It commits when `work` resolves, and undoes all when
    * `work` rejects or a statement fails. Resolves to the number of rows that the last statement changed. Statements are
-   * sent many at a time; `flush` sends those that are waiting.
+   * sent many at a time; `flush` sends those that are waiting, unless they are few.
    * @throws the error of `work`, or one with SQLite's message and code
    */
   transaction(work: (run: Run, flush: () => void) => Promise<void>): Promise<number>
@@ -86,16 +86,16 @@ const THREAD = `
   }
 
   const steps = {
-    begin(connection) {
-      connection.changes = 0
-      connection.db.exec('BEGIN IMMEDIATE')
-    },
-    run(connection, { statements }) {
+    write(connection, { isFirst, statements, isLast }) {
+      if (isFirst) {
+        connection.changes = 0
+        connection.db.exec('BEGIN IMMEDIATE')
+      }
       for (const [sql, ...parameters] of statements) {
         connection.changes = prepared(connection, sql).run(...parameters).changes
       }
+      if (isLast) connection.db.exec('COMMIT')
     },
-    commit: ({ db }) => db.exec('COMMIT'),
     undo({ db, statements }) {
       statements.clear()
       if (db.inTransaction) db.exec('ROLLBACK')
@@ -120,8 +120,8 @@ const THREAD = `
   }
 
   parentPort.on('message', (message) => {
-    const { writer, step, id } = message
-    if (step !== 'run' && step !== 'commit') failures.delete(writer)
+    const { writer, step, isFirst, id } = message
+    if (step !== 'write' || isFirst) failures.delete(writer)
     try {
       if (!failures.has(writer)) steps[step](connections.get(writer) ?? open(message), message)
     } catch (error) {
@@ -135,15 +135,20 @@ const THREAD = `
 
 /** The characters after which statements are sent, so that the thread begins while others are still made. */
 const MESSAGE_CHARACTERS = 64 * 1024
+/** What is less waits for more, or for the end of the transaction. */
+const FLUSHED_CHARACTERS = 8 * 1024
 
 const sizeOf = (value: Parameter) => (value === null || typeof value === 'number' ? 0 : value.length)
 
 type Statement = [sql: string, ...parameters: Parameter[]]
-type Step = 'begin' | 'run' | 'commit' | 'undo' | 'scrub' | 'merge' | 'truncate' | 'close'
+type Step = 'write' | 'undo' | 'scrub' | 'merge' | 'truncate' | 'close'
 
 /** What a step needs. */
 interface Rest {
   statements?: Statement[]
+  /** Whether the transaction begins before the statements, and commits after them. */
+  isFirst?: boolean
+  isLast?: boolean
   first?: number
   count?: number
   index?: string
@@ -236,27 +241,33 @@ export function threadWriter(name: ThreadName, file: string, durability: Durabil
   return {
     async transaction(work) {
       connected = running(name)
-      post('begin')
+      let isFirst = true
       let statements: Statement[] = []
       let characters = 0
       // Few large messages: each one costs as much as a small statement.
       function send(): void {
-        if (statements.length > 0) post('run', { statements })
+        post('write', { isFirst, statements })
+        isFirst = false
         statements = []
         characters = 0
       }
+      function sendOver(most: number): void {
+        if (characters > most) send()
+      }
       try {
-        await work((sql, ...parameters) => {
-          statements.push([sql, ...parameters])
-          for (const value of parameters) characters += sizeOf(value)
-          if (characters > MESSAGE_CHARACTERS) send()
-        }, send)
+        await work(
+          (sql, ...parameters) => {
+            statements.push([sql, ...parameters])
+            for (const value of parameters) characters += sizeOf(value)
+            sendOver(MESSAGE_CHARACTERS)
+          },
+          () => sendOver(FLUSHED_CHARACTERS),
+        )
       } catch (error) {
         await ask('undo').catch(() => {})
         throw error
       }
-      send()
-      return ask('commit')
+      return ask('write', { isFirst, statements, isLast: true })
     },
     scrub(first, count) {
       connected = running(name)
