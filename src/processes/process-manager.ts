@@ -7,15 +7,8 @@ import type { FastifyBaseLogger } from 'fastify'
 import { type CommandContext, newContext } from '../commands/execute.ts'
 import { decode, KNOWN_TYPES, UnreadableEvent } from '../events/codec.ts'
 import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts'
-import {
-  type EventStore,
-  LOG_START,
-  type Position,
-  StoreUnavailable,
-  StreamUnusable,
-} from '../events/event-store.ts'
+import { type EventStore, LOG_START, type Position } from '../events/event-store.ts'
 import { type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
-import { GitUnavailable } from '../git/errors.ts'
 import type { Membership } from '../nodes/nodes.ts'
 import type { Projector } from '../projections/projector.ts'
 import {
@@ -80,9 +73,8 @@ export function processManager<T extends EventType>(
   }
 }
 
-/** The pauses before an event is tried again. After them, only `patienceFor` a failure keeps the process there. */
+/** The pauses before an event is tried again. While a store is away, the last one is repeated without end. */
 const RETRY_MS: readonly number[] = [100, 500, 2000, 5000]
-const GIT_PATIENCE_MS = 60 * 60_000
 const VERSION = 1
 /** After so many events without a reaction, or so many milliseconds with some, the checkpoint follows. */
 const CHECKPOINT_EVERY = 1000
@@ -94,13 +86,6 @@ export function contextOf(event: Recorded<DomainEvent>): CommandContext {
   const { id, metadata } = event
   const retry = { namespace: id, digest: id }
   return { ...newContext(metadata.actor, metadata.correlationId, id), retry }
-}
-
-/** How long an event is tried after such a failure, in milliseconds. That one stream cannot be used does not pass. */
-function patienceFor(error: unknown): number {
-  if (error instanceof StoreUnavailable) return error instanceof StreamUnusable ? 0 : Number.POSITIVE_INFINITY
-  // The disk may be full. But a time limit of git may pass at each try.
-  return error instanceof GitUnavailable ? GIT_PATIENCE_MS : 0
 }
 
 const checkpointName = (manager: ProcessName) => `process_${manager}`
@@ -215,26 +200,35 @@ export function createProcessRunner(
     return manager.concerns === undefined || (await manager.concerns(event))
   }
 
+  /** Whether the log can be read, and the checkpoint written: not so in an outage, or when the disk is full. */
+  async function storesAnswer(): Promise<boolean> {
+    return Promise.all([events.lastPosition(), moveCheckpoint()]).then(
+      () => true,
+      () => false,
+    )
+  }
+
   /**
-   * Tries an event again after a failure. After the last pause the failure is logged and the next event follows. But
-   * what fails because a store is away is tried until it is back: an outage loses no reaction.
+   * Tries an event again after a failure. After the last pause the failure is logged and the next event follows: one
+   * event, or one stream that is always busy, does not hold up the others. But an outage of a store loses no reaction:
+   * what fails meanwhile does not count.
    */
   async function reactTo(event: Recorded<DomainEvent>): Promise<void> {
-    const began = performance.now()
-    for (let tries = 0; ; tries++) {
+    let tries = 0
+    for (;;) {
       // Another server may have taken the process while a store was away.
       requireHold()
       try {
         return await manager.react(event, contextOf(event))
       } catch (error) {
         if (signal.aborted) throw error
-        const isPatient = performance.now() - began < patienceFor(error)
-        const wait = retryMs[tries] ?? (isPatient ? retryMs.at(-1) : undefined)
+        const isAway = !(await storesAnswer())
+        const wait = isAway ? retryMs.at(-1) : retryMs[tries]
         const at = { err: error, process: manager.name, position: event.position }
         if (wait === undefined) return log.error(at, 'a process gives up on an event')
-        const isNew = tries < retryMs.length
-        log[isNew ? 'warn' : 'debug'](at, 'a process failed on an event and tries again')
-        if (!isNew) stopped = 'it waits until a store, git or the disk answers again'
+        log.warn(at, 'a process failed on an event and tries again')
+        if (isAway) stopped = 'it waits for a store that does not answer'
+        else tries += 1
         await delay(wait, undefined, { signal })
       }
     }
