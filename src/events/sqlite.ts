@@ -1,4 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { LRUCache } from 'lru-cache'
 import {
   type Bytes,
   closeOnError,
@@ -16,6 +17,7 @@ import {
   type EventStore,
   LOG_START,
   type NewEvent,
+  type Position,
   StoreUnavailable,
   WrongExpectedRevision,
 } from './event-store.ts'
@@ -49,6 +51,9 @@ class NotMade extends Error {}
 /** A transaction ends when its events have more characters: to hash long texts holds the event loop. */
 const MOST_CHARACTERS = 256 * 1024
 
+/** The number of streams whose end is remembered; about 200 bytes each. */
+const ENDS = 10_000
+
 /**
  * Opens or creates the log in `file`. `linked` is false to store events unchanged, without linking them to the hash
  * chain of their stream.
@@ -58,6 +63,9 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
   const db = openLogFile(file)
   const tail = createTail()
   const writer = threadWriter('log', file, 'FULL')
+  /** The ends of streams as they were written here lately. They hold while the log ends with the event of `lastWritten`. */
+  const ends = new LRUCache<string, OpenStream>({ max: ENDS })
+  let lastWritten: Position | undefined
   let pending: Pending[] = []
   /** Ends when nothing is pending; undefined when nothing is being written. */
   let writing: Promise<void> | undefined
@@ -101,6 +109,19 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     return { position, streamId }
   }
 
+  /** The end of the log. Forgets what another process may have changed since. */
+  function currentEnd(): LogEnd {
+    const end = logEnd()
+    if (end.position !== lastWritten) ends.clear()
+    return end
+  }
+
+  function remember({ appends, events }: Draft): void {
+    for (const { append, after } of appends) ends.set(append.stream, after)
+    lastWritten = events.at(-1)?.position ?? lastWritten
+    tail.add(events)
+  }
+
   /** Writes until nothing is pending. What comes while a transaction is on its way shares the next one. */
   async function writePending(): Promise<void> {
     // The requests that this turn of the event loop has read share the first one.
@@ -116,7 +137,7 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
   /** Writes these in one transaction, so that they share one flush to disk. Long texts are several. Never throws. */
   async function writeTogether(batch: Pending[]): Promise<void> {
     try {
-      const draft = createDraft(logEnd(), storedEnd, linked)
+      const draft = createDraft(currentEnd(), (name) => ends.get(name) ?? storedEnd(name), linked)
       const answers: (() => void)[] = []
       for (const one of batch) {
         answers.push(addTo(draft, one))
@@ -124,7 +145,7 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
       }
       pending = [...batch.splice(answers.length), ...pending]
       if (!(await write(draft))) return await afterConflict(batch, draft)
-      tail.add(draft.events)
+      remember(draft)
       for (const answer of answers) answer()
       wake()
     } catch (error) {
