@@ -1,7 +1,7 @@
 /**
  * A line with a limited number of places, shared out evenly among keys. Who has many in it takes the places that are
  * free, and gives them back when others come: so no number of places that some hold keeps another one out, as long as
- * any key has more than one. All it does takes the same time however many wait, but for `next`, which looks at each key.
+ * any key has more than one. Only `next` takes longer the more keys there are: it looks at each.
  */
 
 interface LineLimits {
