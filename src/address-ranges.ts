@@ -49,3 +49,16 @@ export function networkOf(text: string): string {
     .map((group) => Number.parseInt(group, 16).toString(16))
   return `${first.join(':')}::/64`
 }
+
+/**
+ * The ranges around a network, as `networkOf` names it, that one client may hold as a whole: the /24 of an IPv4 address,
+ * and the /48 and /32 of an IPv6 network. The smaller one is first.
+ */
+export function rangesAround(network: string): readonly string[] {
+  if (network.includes(':')) {
+    const [a, b, c] = network.split(':')
+    return [`${a}:${b}:${c}::/48`, `${a}:${b}::/32`]
+  }
+  const [a, b, c] = network.split('.')
+  return c === undefined ? [] : [`${a}.${b}.${c}.0/24`]
+}

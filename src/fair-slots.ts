@@ -1,4 +1,5 @@
 /** Limits concurrency fairly: no key holds more than its share of the slots, nor of the places of those who wait. */
+import { createFairLine } from './fair-line.ts'
 import { type LimitName, limitReached } from './limits.ts'
 import { ErrorWithRefusal, type Refusal, refuse } from './refusal.ts'
 import { createShares } from './shares.ts'
@@ -22,8 +23,9 @@ export interface FairSlots {
    * is done; a second call does nothing.
    *
    * A slot that becomes free goes to the key that holds the fewest. Among these they take turns, in order of arrival.
+   * When too many wait already, the last one of the key that has most of them makes room for one of a key with fewer.
    *
-   * @throws SlotsFull when too many wait already, or the signal's reason when it is aborted before a slot is free
+   * @throws SlotsFull when too many wait, or the signal's reason when it is aborted before a slot is free
    */
   take(key: string, signal?: AbortSignal): Promise<() => void>
   /** How many slots there are. */
@@ -45,6 +47,13 @@ export class SlotsFull extends ErrorWithRefusal {
   }
 }
 
+/** One who waits for a slot. */
+interface Waiting {
+  start(): void
+  /** Its place is needed for another one. */
+  turnOut(): void
+}
+
 const quarterOf = (count: number) => Math.max(1, Math.floor(count / 4))
 
 /** Makes slots, all free. What it remembers of a key ends with the last slot or wait of that key. */
@@ -52,26 +61,7 @@ export function createFairSlots(limits: FairLimits): FairSlots {
   const { name, size, share = quarterOf(size), waiting: places = 16 * size } = limits
   const { waitingShare = quarterOf(places) } = limits
   const shares = createShares({ all: size, perNetwork: share })
-  let waiting = 0
-  /** Those who wait, by key, in order of arrival. The key that had a turn goes to the end of the line. */
-  const queues = new Map<string, Set<() => void>>()
-
-  function leave(key: string, wake: () => void): void {
-    const queue = queues.get(key)
-    if (queue?.delete(wake)) waiting -= 1
-    if (queue?.size === 0) queues.delete(key)
-  }
-
-  /** The key that gets the next slot: that with the fewest slots, the first in line of several. */
-  function nextKey(): string | undefined {
-    let best: { key: string; count: number } | undefined
-    for (const key of queues.keys()) {
-      if (shares.lacking(key, 1) !== undefined) continue
-      const count = shares.held(key)
-      if (best === undefined || count < best.count) best = { key, count }
-    }
-    return best?.key
-  }
+  const line = createFairLine<Waiting>({ places, perKey: waitingShare })
 
   /** Takes a slot that is free, and returns how to release it. */
   function start(key: string): () => void {
@@ -81,14 +71,14 @@ export function createFairSlots(limits: FairLimits): FairSlots {
       if (!isHeld) return
       isHeld = false
       giveBack()
-      const next = nextKey()
-      const queue = next === undefined ? undefined : queues.get(next)
-      if (next === undefined || queue === undefined) return
-      queues.delete(next)
-      queues.set(next, queue)
-      const [wake] = queue
-      wake?.()
+      const mayStart = (next: string) => shares.lacking(next, 1) === undefined
+      line.next(mayStart, shares.held)?.start()
     }
+  }
+
+  function full(whose: 'own' | 'all'): SlotsFull {
+    limitReached(name)
+    return new SlotsFull(whose)
   }
 
   return {
@@ -96,29 +86,27 @@ export function createFairSlots(limits: FairLimits): FairSlots {
       signal?.throwIfAborted()
       const lacking = shares.lacking(key, 1)
       if (lacking === undefined) return start(key)
-      const queue = queues.get(key) ?? new Set<() => void>()
-      if (waiting >= places || queue.size >= waitingShare) {
-        limitReached(name)
-        const isForAll = waiting >= places && lacking === 'all' && queue.size === 0
-        throw new SlotsFull(isForAll ? 'all' : 'own')
-      }
-      queues.set(key, queue)
-      waiting += 1
       return await new Promise((resolve, reject) => {
         const giveUp = () => {
-          leave(key, wake)
+          line.leave(key, mine)
           reject(signal?.reason)
         }
-        const wake = () => {
-          signal?.removeEventListener('abort', giveUp)
-          leave(key, wake)
-          resolve(start(key))
+        const mine: Waiting = {
+          start() {
+            signal?.removeEventListener('abort', giveUp)
+            resolve(start(key))
+          },
+          turnOut() {
+            signal?.removeEventListener('abort', giveUp)
+            reject(full('own'))
+          },
         }
-        queue.add(wake)
+        const whoseIsFull = line.join(key, mine)
+        if (whoseIsFull !== undefined) return reject(full(lacking === 'network' ? 'own' : whoseIsFull))
         signal?.addEventListener('abort', giveUp, { once: true })
       })
     },
     size,
-    counts: () => ({ running: shares.held(), waiting }),
+    counts: () => ({ running: shares.held(), waiting: line.length() }),
   }
 }

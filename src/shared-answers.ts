@@ -23,20 +23,25 @@ export function sharedAnswers<Answer>(slots: FairSlots): SharedAnswers<Answer> {
   const questions = new Map<string, Question<Answer>>()
 
   async function inTurn(
+    key: string,
     question: Question<Answer>,
     client: string,
-    begin: () => Promise<Answer>,
+    answer: () => Promise<Answer>,
   ): Promise<Answer> {
     let release: (() => void) | undefined
     try {
       release = await slots.take(client, question.begun.signal)
-      question.answer ??= begin()
+      if (question.answer === undefined) {
+        questions.delete(key)
+        question.answer = answer()
+      }
       question.begun.abort()
       return await question.answer
     } catch (error) {
       question.clients.delete(client)
-      if (question.answer === undefined) throw error
-      return await question.answer
+      if (question.answer !== undefined) return await question.answer
+      if (question.clients.size === 0) questions.delete(key)
+      throw error
     } finally {
       release?.()
     }
@@ -52,10 +57,7 @@ export function sharedAnswers<Answer>(slots: FairSlots): SharedAnswers<Answer> {
       questions.set(key, question)
       const known = question.clients.get(client)
       if (known !== undefined) return known
-      const waiting = inTurn(question, client, () => {
-        questions.delete(key)
-        return answer()
-      })
+      const waiting = inTurn(key, question, client, answer)
       question.clients.set(client, waiting)
       return waiting
     },

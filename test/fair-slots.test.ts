@@ -1,4 +1,5 @@
 import t from 'tap'
+import { createFairLine } from '../src/fair-line.ts'
 import { createFairSlots } from '../src/fair-slots.ts'
 
 /** Lets everything that can run now run. */
@@ -60,10 +61,10 @@ t.test('with one slot the keys take turns: one who waits is not behind all of an
 t.test(
   'too many who wait are refused: 429 when they are of one client, 503 when they are of all',
   async (t) => {
-    const slots = createFairSlots({ name: 'git_reads', size: 1, waiting: 3, waitingShare: 2 })
+    const slots = createFairSlots({ name: 'git_reads', size: 1, waiting: 2, waitingShare: 1 })
     const release = await slots.take('a')
     const gone = new AbortController()
-    const waiting = [slots.take('a', gone.signal), slots.take('a', gone.signal)]
+    const waiting = [slots.take('a', gone.signal)]
     await t.rejects(slots.take('a'), { name: 'SlotsFull', refusal: { refused: 'tooManyRequests' } })
     waiting.push(slots.take('b', gone.signal))
     await t.rejects(slots.take('c'), { name: 'SlotsFull', refusal: { refused: 'unavailable' } })
@@ -108,4 +109,118 @@ t.test('whatever comes and goes, shares and sizes hold, and nobody who may run w
     }
   }
   t.ok(open > 0)
+})
+
+t.test('a full line is shared out evenly: the last one of who has most makes room', async (t) => {
+  const slots = createFairSlots({ name: 'git_reads', size: 1, waiting: 6, waitingShare: 6 })
+  const first = await slots.take('running')
+  const ended: string[] = []
+  const wait = (key: string, name: string, signal?: AbortSignal) =>
+    slots.take(key, signal).then(
+      (release) => {
+        ended.push(`${name} runs`)
+        release()
+      },
+      ({ refusal }) => void ended.push(`${name} ${refusal?.refused}`),
+    )
+  const gone = new AbortController()
+  const all = ['a1', 'a2', 'a3', 'a4'].map((name) => wait('a', name))
+  all.push(wait('b', 'b1'), wait('b', 'b2', gone.signal))
+  all.push(wait('c', 'c1'))
+  await settle()
+  t.strictSame(ended.splice(0), ['a4 tooManyRequests'], 'of six, nobody needs four')
+  all.push(wait('c', 'c2'))
+  await settle()
+  t.strictSame(ended.splice(0), ['a3 tooManyRequests'], 'two each')
+  all.push(wait('c', 'c3'), wait('a', 'a5'))
+  await settle()
+  t.strictSame(ended.splice(0).sort(), ['a5 tooManyRequests', 'c3 tooManyRequests'], 'none may have more')
+  gone.abort(new Error('gone'))
+  all.push(wait('a', 'a6'), wait('d', 'd1'))
+  await settle()
+  t.strictSame(ended.splice(0), ['b2 undefined', 'a6 tooManyRequests'], 'a place that is left can be taken')
+  t.same(slots.counts(), { running: 1, waiting: 6 })
+  first()
+  await Promise.all(all)
+  t.strictSame(ended, ['a1 runs', 'b1 runs', 'c1 runs', 'd1 runs', 'a2 runs', 'c2 runs'])
+  t.same(slots.counts(), { running: 0, waiting: 0 })
+})
+
+t.test('nobody loses the only place to another, however many come', async (t) => {
+  const slots = createFairSlots({ name: 'git_reads', size: 1, waiting: 4, waitingShare: 4 })
+  const first = await slots.take('many')
+  const refused: string[] = []
+  const wait = (key: string) =>
+    slots.take(key).then(
+      (release) => release(),
+      ({ refusal }) => void refused.push(`${key} ${refusal.refused}`),
+    )
+  const all = ['many', 'many', 'many', 'many', 'single', 'b', 'c'].map(wait)
+  await settle()
+  t.strictSame(refused.splice(0), ['many tooManyRequests', 'many tooManyRequests', 'many tooManyRequests'])
+  all.push(...Array.from({ length: 50 }, (_, i) => wait(`new ${i}`)))
+  await settle()
+  t.strictSame(
+    refused,
+    Array.from({ length: 50 }, (_, i) => `new ${i} unavailable`),
+  )
+  first()
+  await Promise.all(all)
+})
+
+t.test('whoever comes and goes, a line does as one that looks at each who waits', (t) => {
+  let seed = 11
+  const random = (below: number) => {
+    seed = (seed * 1103515245 + 12345) % 2147483648
+    return Math.floor(seed / 65536) % below
+  }
+  const [places, perKey] = [12, 7]
+  const turnedOut: number[] = []
+  const line = createFairLine<{ id: number; turnOut(): void }>({ places, perKey })
+  const known = new Map<number, { key: string; item: { id: number; turnOut(): void } }>()
+  const countOf = (key: string) => [...known.values()].filter((one) => one.key === key).length
+  const counts = () => ['a', 'b', 'c', 'd', 'e'].map(countOf)
+  let turnsOut = 0
+  for (let id = 0; id < 3000; id++) {
+    const key = 'abcde'.charAt(random(5) % (1 + random(5)))
+    const action = random(8)
+    if (action < 5) {
+      const item = { id, turnOut: () => void turnedOut.push(id) }
+      const [own, all, most] = [countOf(key), known.size, Math.max(...counts())]
+      const whoseIsFull = line.join(key, item)
+      const isOwn = own >= perKey || (all >= places && own > 0)
+      if (own >= perKey || (all >= places && own + 1 >= most)) {
+        if (whoseIsFull !== (isOwn ? 'own' : 'all')) t.fail(`${key} at ${counts()}: ${whoseIsFull}`)
+      } else {
+        if (whoseIsFull !== undefined) t.fail(`${key} at ${counts()} was refused`)
+        known.set(id, { key, item })
+      }
+      for (const out of turnedOut.splice(0)) {
+        const victim = known.get(out)?.key ?? ''
+        const last = [...known].findLast((one) => one[1].key === victim)?.[0]
+        if (all < places || countOf(victim) !== most || out !== last) t.fail(`${out} of ${counts()}`)
+        known.delete(out)
+        turnsOut += 1
+      }
+    } else if (action === 5) {
+      const [one] = [...known.values()].slice(random(known.size + 1))
+      if (one !== undefined) {
+        line.leave(one.key, one.item)
+        line.leave(one.key, one.item)
+        known.delete(one.item.id)
+      }
+    } else if (action === 6) {
+      const next = line.next(
+        (one) => one !== key,
+        () => 0,
+      )
+      const [oldest] = [...known].find((one) => one[1].key === known.get(next?.id ?? -1)?.key) ?? []
+      if (next?.id !== oldest || (next === undefined && known.size !== countOf(key)))
+        t.fail(`next: ${next?.id}`)
+      if (next !== undefined) known.delete(next.id)
+    }
+    if (line.length() !== known.size || known.size > places) t.fail(`${line.length()} of ${known.size} wait`)
+  }
+  t.ok(turnsOut > 50, `${turnsOut} made room`)
+  t.end()
 })

@@ -40,8 +40,11 @@ export interface Sharing {
   forget(collection: string): void
 }
 
-/** How long a request waits until this server knows what others have written. */
-const CURRENT_MS = 5000
+/**
+ * How long a request waits for this server to come as far as the others had written when it came. A server that is
+ * further behind, or that the others have taken for gone, refuses it: the answer could lack what they have acknowledged.
+ */
+const MOST_BEHIND_MS = 5000
 /** Pauses between two looks at the checkpoints while somebody waits for them. */
 const PAUSES_MS = [0, 1, 2, 4, 8, 16]
 
@@ -140,7 +143,7 @@ export function createSharedModels(
 
   /** Waits until this server shows what others had written when it was called. */
   async function currentShared(): Promise<void> {
-    const deadline = performance.now() + CURRENT_MS
+    const deadline = performance.now() + MOST_BEHIND_MS
     while (!membership.isMember()) {
       if (performance.now() > deadline) {
         throw new StoreUnavailable('the other servers have taken this one for gone; it is about to come back')

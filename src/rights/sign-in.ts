@@ -2,22 +2,13 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { networkOf } from '../address-ranges.ts'
-import { SlotsFull } from '../fair-slots.ts'
-import { limitReached } from '../limits.ts'
 import { type AccountDocument, FIRST_ADMIN, maySignIn } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
-import { createTurns } from '../turns.ts'
 import { newestAccount } from './newest-accounts.ts'
-import { DUMMY_HASH, hashPassword, isPassword, isWeaker, MAX_PASSWORD } from './passwords.ts'
+import { type Attempt, createPasswordChecks, SIGN_IN_LIMITS, type SignInLimits } from './password-checks.ts'
+import { DUMMY_HASH, hashPassword, isWeaker, MAX_PASSWORD } from './passwords.ts'
 import { findToken, passwordHashOf, strengthenPassword } from './secrets.ts'
-import {
-  createPace,
-  createRestingChecks,
-  createThrottle,
-  type PaceLimits,
-  type ThrottleLimits,
-} from './throttle.ts'
 
 export interface Identity {
   account: AccountDocument
@@ -47,40 +38,11 @@ export function stillCounts(
  */
 type Authenticate = (authorization: string | undefined, ip: string) => Promise<Identity | null>
 
-/** Too many bad passwords: for a while, passwords from there are checked slowly, and a bad one gets this answer. */
-export class Throttled extends Refused {
-  readonly retryAfterSeconds: number
-
-  constructor(retryAfterSeconds: number) {
-    super(refuse.tooManyRequests('too many failed sign-ins; try again later'))
-    limitReached('sign_in_failures')
-    this.retryAfterSeconds = retryAfterSeconds
-  }
-}
-
-export interface SignInLimits {
-  /** Failures of one login from one network address. */
-  perLogin: ThrottleLimits
-  /** Failures from one network address, for all logins together. */
-  perAddress: ThrottleLimits
-  /** Failures from one network address, after which its passwords are checked with rests after the bad ones. */
-  withoutRests: ThrottleLimits
-  /** How fast passwords from one network address are checked after too many failures. */
-  afterwards: PaceLimits
-}
-
-const FIVE_MINUTES_MS = 5 * 60_000
-
-export const SIGN_IN_LIMITS: SignInLimits = {
-  perLogin: { failures: 10, windowMs: FIVE_MINUTES_MS },
-  perAddress: { failures: 100, windowMs: FIVE_MINUTES_MS },
-  withoutRests: { failures: 3, windowMs: FIVE_MINUTES_MS },
-  afterwards: { everyMs: 500, waiting: 20 },
-}
-
 const NO_PASSWORDS = refuse.unauthenticated(
   'passwords are switched off here; put an access token in the place of the password: the page /user/settings/applications makes one',
 )
+
+const FIVE_MINUTES_MS = 5 * 60_000
 
 /** How long a sign-in waits for read models that catch up after a start. */
 const CATCH_UP_MS = 5000
@@ -89,15 +51,6 @@ const CATCH_UP_MS = 5000
 const MAX_VERIFIED = 10_000
 
 const TOKEN = /^[0-9a-f]{40}$/
-
-interface Attempt {
-  password: string
-  /** The stored hash of the login's password. */
-  hash: string
-  loginKey: string
-  /** Where it comes from, as `networkOf` names it. */
-  network: string
-}
 
 type Credentials = { token: string } | { login: string; password: string }
 
@@ -110,20 +63,11 @@ export function createAuthenticate(
   limits: SignInLimits = SIGN_IN_LIMITS,
 ): Authenticate {
   const { views, secrets, projector, config } = services
-  const loginFailures = createThrottle(limits.perLogin)
-  const addressFailures = createThrottle(limits.perAddress)
-  const pace = createPace(limits.afterwards)
-  // Many networks that guess together don't take a processor.
-  const restFailures = createThrottle(limits.withoutRests)
-  const withRests = createRestingChecks({ name: 'password_checks', waiting: 2000, waitingShare: 100 })
-  const slowly = createRestingChecks({ name: 'password_checks', waiting: 100, waitingShare: 2 })
-  // One check at a time for each network: so none takes all the places in which passwords are checked.
-  const inTurnOfNetwork = createTurns()
+  const { check, inTurnOfNetwork } = createPasswordChecks(limits)
   // Keys of `verified` are HMACs with this secret, so a leak of the memory does not reveal passwords.
   const cacheSecret = randomBytes(32)
   /** The stored hash that a password was right for. The entry is ignored when the stored hash has changed. */
   const verified = new LRUCache<string, string>({ max: MAX_VERIFIED, ttl: FIVE_MINUTES_MS })
-  const pendingChecks = new Map<string, Promise<boolean>>()
   /** The ids of users whose weaker hash is being replaced. */
   const strengthening = new Set<number>()
 
@@ -169,12 +113,14 @@ export function createAuthenticate(
       account?.kind === 'user' ? await passwordHashOf(secrets, account.id, account.passwordId) : undefined
     const hash = stored ?? DUMMY_HASH
     const cacheKey = cacheKeyOf(loginKey, password, hash)
+    const attempt = { password, hash, loginKey, network }
     const isKnown = verified.get(cacheKey) === hash
-    const right = isKnown || (await check(cacheKey, { password, hash, loginKey, network }))
+    const right = isKnown || (await check(cacheKey, attempt))
+    if (!isKnown && right) verified.set(cacheKey, hash)
     if (!right || stored === undefined || account === undefined) return undefined
     // Nobody waits for it, and when it fails, the next sign-in tries again.
     if (!isKnown && isWeaker(hash)) {
-      void strengthen(account, { password, hash, loginKey, network }).catch(() => {})
+      void strengthen(account, attempt).catch(() => {})
     }
     return { account, tokenScopes: null, tokenId: null }
   }
@@ -196,61 +142,6 @@ export function createAuthenticate(
     } finally {
       strengthening.delete(account.id)
     }
-  }
-
-  /** Equal requests from one network that run at the same time share one check. */
-  function check(cacheKey: string, attempt: Attempt): Promise<boolean> {
-    const key = `${attempt.network} ${cacheKey}`
-    const before = pendingChecks.get(key)
-    if (before !== undefined) return before
-    const checking = checkNow(cacheKey, attempt).finally(() => pendingChecks.delete(key))
-    pendingChecks.set(key, checking)
-    return checking
-  }
-
-  /**
-   * After too many failures passwords are still checked, but slowly: someone behind the same address may have the right
-   * one. A bad one then gets the same answer as one that was not checked.
-   */
-  async function checkNow(
-    cacheKey: string,
-    { password, hash, loginKey, network }: Attempt,
-  ): Promise<boolean> {
-    const loginAtNetwork = JSON.stringify([network, loginKey])
-    const wait = addressFailures.blockedFor(network) ?? loginFailures.blockedFor(loginAtNetwork)
-    const isRight = () => isPassword(password, hash)
-    const right = await (wait === undefined
-      ? checkCounted(loginAtNetwork, network, isRight)
-      : checkSlowly(network, isRight))
-    if (right) verified.set(cacheKey, hash)
-    else if (wait !== undefined) throw new Throttled(wait)
-    return right
-  }
-
-  /** One that is not right, or is being checked, counts as a failure. */
-  async function checkCounted(loginAtNetwork: string, network: string, isRight: () => Promise<boolean>) {
-    const inTurn = restFailures.blockedFor(network) === undefined ? inTurnOfNetwork : withRests
-    const forgive = [
-      loginFailures.attempt(loginAtNetwork),
-      addressFailures.attempt(network),
-      restFailures.attempt(network),
-    ]
-    let isBad = false
-    try {
-      isBad = !(await inTurn(network, isRight))
-      return !isBad
-    } finally {
-      if (!isBad) for (const undo of forgive) undo()
-    }
-  }
-
-  /** False also for one that is not checked, because too many wait. */
-  async function checkSlowly(network: string, isRight: () => Promise<boolean>): Promise<boolean> {
-    if (!(await pace.turn(network))) return false
-    return slowly(network, isRight).catch((error: unknown) => {
-      if (error instanceof SlotsFull) return false
-      throw error
-    })
   }
 
   return async (authorization, ip) => {

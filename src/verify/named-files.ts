@@ -7,6 +7,7 @@ import { pipeline } from 'node:stream/promises'
 import { unlessMissing } from '../disk.ts'
 import { decode } from '../events/codec.ts'
 import type { EventStore, Position, RecordedEvent } from '../events/event-store.ts'
+import { type EventOf, type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
 import { withoutTexts } from '../events/sealed-texts.ts'
 import { lfsPath } from '../git/lfs-files.ts'
 import { forEachConcurrently } from '../turns.ts'
@@ -46,63 +47,64 @@ export interface FilesReport {
 /** Sizes in bytes, by paths below DATA_DIR. */
 type Sizes = Map<string, number>
 
+/** The files of each repository. */
+interface Names {
+  of(repoId: number): Sizes
+  end(repoId: number): void
+}
+
 const attachmentPath = (uuid: string) => `attachments/${uuid.slice(0, 2)}/${uuid}`
 const objectPath = (repoId: number, oid: string) => `git/${repoId}.git/${lfsPath(oid)}`
 
-/** Types of events that name files, or end them. The others are not decoded. */
-const TYPES: ReadonlySet<string> = new Set([
-  'RepositoryDeleted',
-  'AttachmentAdded',
-  'AttachmentDeleted',
-  'IssueFileAdded',
-  'IssueFileDeleted',
-  'ReleaseAssetAdded',
-  'ReleaseAssetDeleted',
-  'TextsErased',
-  'LfsObjectsAdded',
-])
+type Attached = EventOf<'AttachmentAdded' | 'IssueFileAdded'>
+type Detached = EventOf<'AttachmentDeleted' | 'IssueFileDeleted' | 'ReleaseAssetDeleted'>
+
+const attached = (names: Names, { data: { repoId, attachment } }: Attached) =>
+  void names.of(repoId).set(attachmentPath(attachment.uuid), attachment.size)
+const detached = (names: Names, { data: { repoId, uuid } }: Detached) =>
+  void names.of(repoId).delete(attachmentPath(uuid))
+
+/** What events that name files, or end them, do to the names. Events of other types are not decoded. */
+const naming = {
+  AttachmentAdded: attached,
+  IssueFileAdded: attached,
+  ReleaseAssetAdded: (names, { data: { repoId, asset } }) =>
+    void names.of(repoId).set(attachmentPath(asset.uuid), asset.size),
+  AttachmentDeleted: detached,
+  IssueFileDeleted: detached,
+  ReleaseAssetDeleted: detached,
+  TextsErased(names, { data: { repoId, files } }) {
+    for (const uuid of files) names.of(repoId).delete(attachmentPath(uuid))
+  },
+  LfsObjectsAdded(names, { data: { repoId, objects } }) {
+    for (const { oid, size } of objects) names.of(repoId).set(objectPath(repoId, oid), size)
+  },
+  RepositoryDeleted: (names, { data: { repoId } }) => names.end(repoId),
+} satisfies Partial<Handlers<EventType, Names, void>>
+
+const isNaming = handledBy(naming)
 
 /** Keeps the path of each file in memory: about 200 bytes for one. */
 export function createNamedFiles({ dataDir, deep }: DataFilesOptions): NamedFiles {
   const repositories = new Map<number, Sizes>()
   const deleted = new Set<number>()
-
-  function named(repoId: number): Sizes {
-    const known: Sizes = repositories.get(repoId) ?? new Map()
-    // What comes after its end is nobody's.
-    if (!deleted.has(repoId)) repositories.set(repoId, known)
-    return known
+  const names: Names = {
+    of(repoId) {
+      const known: Sizes = repositories.get(repoId) ?? new Map()
+      // What comes after its end is nobody's.
+      if (!deleted.has(repoId)) repositories.set(repoId, known)
+      return known
+    },
+    end(repoId) {
+      repositories.delete(repoId)
+      deleted.add(repoId)
+    },
   }
 
   function add(recorded: RecordedEvent): void {
-    if (!TYPES.has(recorded.type)) return
-    const event = decode(withoutTexts(recorded))
-    switch (event.type) {
-      case 'RepositoryDeleted':
-        repositories.delete(event.data.repoId)
-        deleted.add(event.data.repoId)
-        return
-      case 'AttachmentAdded':
-      case 'IssueFileAdded':
-        named(event.data.repoId).set(attachmentPath(event.data.attachment.uuid), event.data.attachment.size)
-        return
-      case 'ReleaseAssetAdded':
-        named(event.data.repoId).set(attachmentPath(event.data.asset.uuid), event.data.asset.size)
-        return
-      case 'AttachmentDeleted':
-      case 'IssueFileDeleted':
-      case 'ReleaseAssetDeleted':
-        named(event.data.repoId).delete(attachmentPath(event.data.uuid))
-        return
-      case 'TextsErased':
-        for (const uuid of event.data.files) named(event.data.repoId).delete(attachmentPath(uuid))
-        return
-      case 'LfsObjectsAdded': {
-        const { repoId, objects } = event.data
-        for (const { oid, size } of objects) named(repoId).set(objectPath(repoId, oid), size)
-        return
-      }
-    }
+    if (!isNaming(recorded)) return
+    const event: { type: string } = decode(withoutTexts(recorded))
+    if (isNaming(event)) handle(naming, names, event)
   }
 
   /** What is wrong with a file; undefined when it is as the log says. */

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { addressesIn, networkOf } from '../../src/address-ranges.ts'
+import { addressesIn, networkOf, rangesAround } from '../../src/address-ranges.ts'
 import { basic } from '../server-template.ts'
 import { startTestServer, type TestServer } from '../start-server.ts'
 
@@ -61,6 +61,14 @@ t.test('a client is an IPv4 address, or the first 64 bits of an IPv6 address', a
     ['', 'unknown'],
   ]
   for (const [address, network] of cases) t.equal(networkOf(address), network, address)
+})
+
+t.test('the ranges around a client are those that one owner may hold as a whole', async (t) => {
+  const around = (address: string) => rangesAround(networkOf(address))
+  t.strictSame(around('192.0.2.77'), ['192.0.2.0/24'])
+  t.strictSame(around('2001:db8:1:2::9'), ['2001:db8:1::/48', '2001:db8::/32'])
+  t.strictSame(around('::1'), ['0:0:0::/48', '0:0::/32'])
+  t.strictSame(around('garbage'), [])
 })
 
 t.test('ranges of addresses have names, masks and both families', async (t) => {

@@ -163,6 +163,7 @@ const FEW = {
   perLogin: { failures: 3, windowMs: 60_000 },
   perAddress: { failures: 5, windowMs: 60_000 },
   withoutRests: { failures: 1, windowMs: 60_000 },
+  waitingForRests: 2000,
   afterwards: { everyMs: 1, waiting: 20 },
 }
 

@@ -1,0 +1,137 @@
+/** How passwords are checked: at once, with rests, or slowly, by how many bad ones came from there lately. */
+import { SlotsFull } from '../fair-slots.ts'
+import { limitReached } from '../limits.ts'
+import { Refused, refuse } from '../refusal.ts'
+import { createTurns, type InTurn } from '../turns.ts'
+import { createGuessers } from './guessers.ts'
+import { isPassword } from './passwords.ts'
+import {
+  createPace,
+  createRestingChecks,
+  createThrottle,
+  type PaceLimits,
+  type ThrottleLimits,
+} from './throttle.ts'
+
+/** Too many bad passwords: for a while, passwords from there are checked slowly, and a bad one gets this answer. */
+export class Throttled extends Refused {
+  readonly retryAfterSeconds: number
+
+  constructor(retryAfterSeconds: number) {
+    super(refuse.tooManyRequests('too many failed sign-ins; try again later'))
+    limitReached('sign_in_failures')
+    this.retryAfterSeconds = retryAfterSeconds
+  }
+}
+
+export interface SignInLimits {
+  /** Failures of one login from one network address. */
+  perLogin: ThrottleLimits
+  /** Failures from one network address, for all logins together. */
+  perAddress: ThrottleLimits
+  /** Failures from one network address, after which its passwords are checked with rests after the bad ones. */
+  withoutRests: ThrottleLimits
+  /** How many may wait for a check with rests, of all networks together. */
+  waitingForRests: number
+  /** How fast passwords from one network address are checked after too many failures. */
+  afterwards: PaceLimits
+}
+
+const FIVE_MINUTES_MS = 5 * 60_000
+
+export const SIGN_IN_LIMITS: SignInLimits = {
+  perLogin: { failures: 10, windowMs: FIVE_MINUTES_MS },
+  perAddress: { failures: 100, windowMs: FIVE_MINUTES_MS },
+  withoutRests: { failures: 3, windowMs: FIVE_MINUTES_MS },
+  waitingForRests: 2000,
+  afterwards: { everyMs: 500, waiting: 20 },
+}
+
+/** Five minutes of bad ones: by then, who waits is not over the limit any more. */
+const WAITING_SLOWLY = { waiting: 600, waitingShare: 2 }
+
+export interface Attempt {
+  password: string
+  /** The stored hash of the login's password. */
+  hash: string
+  loginKey: string
+  /** Where it comes from, as `networkOf` names it. */
+  network: string
+}
+
+interface PasswordChecks {
+  /**
+   * Whether the password is right. Equal attempts of one network at the same time share one check. `key`: the same for
+   * the same login, password and hash.
+   * @throws Throttled for a bad one after too many others, and SlotsFull when too many wait
+   */
+  check(key: string, attempt: Attempt): Promise<boolean>
+  /** One check at a time for each network: so none takes all the places in which passwords are checked. */
+  inTurnOfNetwork: InTurn
+}
+
+/** One for each server: it keeps the failures. */
+export function createPasswordChecks(limits: SignInLimits): PasswordChecks {
+  const loginFailures = createThrottle(limits.perLogin)
+  const addressFailures = createThrottle(limits.perAddress)
+  const pace = createPace(limits.afterwards)
+  const guessers = createGuessers(limits.withoutRests)
+  // Many networks that guess together don't take a processor.
+  const waiting = limits.waitingForRests
+  const withRests = createRestingChecks({ name: 'password_checks', waiting, waitingShare: waiting })
+  const slowly = createRestingChecks({ name: 'password_checks', ...WAITING_SLOWLY })
+  const inTurnOfNetwork = createTurns()
+  const pending = new Map<string, Promise<boolean>>()
+
+  /**
+   * After too many failures passwords are still checked, but slowly: someone behind the same address may have the right
+   * one. A bad one then gets the same answer as one that was not checked.
+   */
+  async function checkNow({ password, hash, loginKey, network }: Attempt): Promise<boolean> {
+    const loginAtNetwork = JSON.stringify([network, loginKey])
+    const wait = addressFailures.blockedFor(network) ?? loginFailures.blockedFor(loginAtNetwork)
+    const isRight = () => isPassword(password, hash)
+    if (wait === undefined) return checkCounted(loginAtNetwork, network, isRight)
+    if (await checkSlowly(network, isRight)) return true
+    throw new Throttled(wait)
+  }
+
+  /** One that is not right, or is being checked, counts as a failure. */
+  async function checkCounted(loginAtNetwork: string, network: string, isRight: () => Promise<boolean>) {
+    const guesser = guessers.with(network)
+    const forgive = [
+      loginFailures.attempt(loginAtNetwork),
+      addressFailures.attempt(network),
+      guessers.attempt(network),
+    ]
+    let isBad = false
+    try {
+      const checking = guesser === undefined ? inTurnOfNetwork(network, isRight) : withRests(guesser, isRight)
+      isBad = !(await checking)
+      return !isBad
+    } finally {
+      if (!isBad) for (const undo of forgive) undo()
+    }
+  }
+
+  /** False also for one that is not checked, because too many wait. */
+  async function checkSlowly(network: string, isRight: () => Promise<boolean>): Promise<boolean> {
+    if (!(await pace.turn(network))) return false
+    return slowly(guessers.with(network) ?? network, isRight).catch((error: unknown) => {
+      if (error instanceof SlotsFull) return false
+      throw error
+    })
+  }
+
+  return {
+    check(key, attempt) {
+      const keyAtNetwork = `${attempt.network} ${key}`
+      const before = pending.get(keyAtNetwork)
+      if (before !== undefined) return before
+      const checking = checkNow(attempt).finally(() => pending.delete(keyAtNetwork))
+      pending.set(keyAtNetwork, checking)
+      return checking
+    },
+    inTurnOfNetwork,
+  }
+}
