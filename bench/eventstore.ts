@@ -11,7 +11,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { EventStoreDBClient, excludeSystemEvents, jsonEvent } from '@eventstore/db-client'
+import { END, EventStoreDBClient, excludeSystemEvents, jsonEvent } from '@eventstore/db-client'
 import type { NewEvent } from '../src/events/event-store.ts'
 import { openEventStoreDb } from '../src/events/eventstoredb.ts'
 import { openSqliteEventStore } from '../src/events/sqlite.ts'
@@ -36,6 +36,7 @@ export async function measureEventStore(directory: string, sizes: Sizes): Promis
   const url = real ?? double?.url ?? ''
   const where = `${real === undefined ? 'the double' : 'EventStoreDB'}${process.env.TEST_MONGODB_URL === undefined ? '' : ' and MongoDB'}`
   const client = EventStoreDBClient.connectionString(url)
+  await requireEnd(client)
   const dataDir = join(directory, 'server')
   const environment = { ...environmentOf(dataDir), EVENTSTORE_URL: url, ...readModelsIn('main') }
   const admin = await makeAdmin(environment)
@@ -102,6 +103,30 @@ export async function measureEventStore(directory: string, sizes: Sizes): Promis
       { atLeast: 0.5 },
     ),
   ]
+}
+
+/** A subscription to what comes next has nothing to wait for. */
+const END_MS = 10_000
+
+/**
+ * Makes sure that subscriptions say when all old events were sent. Without that, a server that has read all does not know
+ * it until more events come, and the measurements that wait for it would never begin.
+ *
+ * @throws an error that says so, or the driver's when there is no server
+ */
+export async function requireEnd(client: EventStoreDBClient, withinMs = END_MS): Promise<void> {
+  const subscription = client.subscribeToAll({ fromPosition: END })
+  try {
+    await once(subscription, 'caughtUp', { signal: AbortSignal.timeout(withinMs) })
+  } catch (error) {
+    if (!(error instanceof Error) || error.name !== 'AbortError') throw error
+    throw new Error(
+      `EventStoreDB did not say within ${withinMs / 1000} s that a subscription is at the end ("caughtUp"). ` +
+        'Before 23.10 it never does, and there is nothing to wait for: take 23.10 or later.',
+    )
+  } finally {
+    await subscription.unsubscribe().catch(() => undefined)
+  }
 }
 
 /** Waits until no process reads old events any more: that is work of a new server, and not of its requests. */

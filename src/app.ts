@@ -72,7 +72,7 @@ import { limitConnections } from './http/connections.ts'
 import { refuseCrossSite } from './http/cross-site.ts'
 import { ERROR_COMPONENTS, withErrorAnswers } from './http/error-answers.ts'
 import { registerErrors, sendProblem } from './http/errors.ts'
-import { type Certificate, httpsServer, renewCertificate } from './http/https.ts'
+import { httpsServer, renewHttps } from './http/https.ts'
 import { jsonAnswer } from './http/json-answer.ts'
 import { parseJsonBodies } from './http/json-bodies.ts'
 import { takeTurnsWithLongBodies } from './http/long-bodies.ts'
@@ -81,6 +81,7 @@ import { contentPolicy, pageHeaders } from './http/page-headers.ts'
 import { limitProxiedRequests } from './http/proxied-requests.ts'
 import { limitBodies } from './http/request-bodies.ts'
 import { unusedCompilers, validatorOf } from './http/request-validators.ts'
+import type { Certificate } from './http/tls-files.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
 import { ignoreExpectations, refuseUnreadable } from './http/unreadable-requests.ts'
 import { joinIfNeeded } from './nodes/nodes.ts'
@@ -358,7 +359,7 @@ export async function buildApp(
   app.setSerializerCompiler(() => jsonAnswer)
   app.setValidatorCompiler(validatorOf)
 
-  if (certificate !== undefined) renewCertificate(app, certificate, services.log)
+  if (certificate !== undefined) renewHttps(app, certificate, services.log)
   const { metrics, tracing } = observed
   const logRequest = requestLog(services.log)
   const observe = observeRequests(app, (ended) => {

@@ -91,8 +91,7 @@ async function place(
   // A crash leaves this file; git removes old files with names of this form.
   const draft = join(fan, `tmp_obj_${randomUUID()}`)
   try {
-    const isNew = await makeDirectory(fan)
-    await write(draft)
+    const isNew = await intoFanOut(fan, () => write(draft))
     await rename(draft, join(fan, sha.slice(2)))
     await flush(fan)
     if (isNew) await flush(objects)
@@ -100,6 +99,25 @@ async function place(
     await rm(draft, { force: true }).catch(() => undefined)
     if (isMissing(cause)) throw new RepositoryMissing(`no repository at ${dir}`)
     throw new GitUnavailable(`the ${type} ${sha} can't be written`, { cause })
+  }
+}
+
+/** How often a directory may go between the moment that it is there and that something is in it. */
+const TRIES = 10
+
+/**
+ * Makes the directory of the objects whose ids begin alike, and runs `put`, which puts a file there. A repack removes
+ * such a directory whenever it is empty: then both are done again. Returns whether the directory is new.
+ */
+export async function intoFanOut(fan: string, put: () => Promise<void>): Promise<boolean> {
+  for (let left = TRIES - 1; ; left -= 1) {
+    const isNew = await makeDirectory(fan)
+    try {
+      await put()
+      return isNew
+    } catch (error) {
+      if (left === 0 || !isMissing(error)) throw error
+    }
   }
 }
 

@@ -3,13 +3,13 @@ import type { Readable } from 'node:stream'
 import { limitReached } from '../limits.ts'
 import { acceptedPart, withRefused } from './accepted-part.ts'
 import { type ArrivedPush, borrowedObject } from './borrowed-objects.ts'
-import { failureOf, NO_MEMORY } from './child-process.ts'
+import { failureOf } from './child-process.ts'
 import type { GitConfig } from './environment.ts'
 import { GitOutputTooLarge, GitUnavailable, PushUnrecorded, RepositoryMissing } from './errors.ts'
 import { type HeldBody, holdBody } from './held-body.ts'
 import { standardShare } from './limits.ts'
 import { refNameProblem } from './names.ts'
-import { bandPackets } from './pkt-line.ts'
+import { saysUnplaced, withReason } from './push-answer.ts'
 import { answerHook, hookAsks, type PushRules, preparePushHook } from './push-hook.ts'
 import type { PushJournal } from './push-journal.ts'
 import { type PushRequest, readPushRequest, refusalReport } from './push-request.ts'
@@ -50,8 +50,8 @@ const INDEX_ALWAYS: GitConfig = [['receive.unpackLimit', '1']]
 
 /** git's answer names each ref at most twice: there is room for 100,000 refs. */
 const MAX_ANSWER = 64 * 1024 * 1024
-/** Where in git's answer the end of one of its programs is reported. */
-const MAX_REASON = 64 * 1024
+/** How often git receives a push whose objects it could not move to their place. */
+const TRIES = 3
 /** More than the largest pack by this much is held, so that git itself sees that the pack is too large. */
 const TOO_LARGE_BY = 1024 * 1024
 
@@ -60,7 +60,8 @@ export interface ReceiveOptions extends TransferOptions, Omit<PushRules, 'isAtom
   journal: PushJournal
   /**
    * Runs work when it is this repository's turn: one push at a time, on all servers that use the repository. Called
-   * once for each push that git does. When it rejects before it has begun the work, git moves nothing.
+   * once for each push that git does, and again when a repack was in its way and no ref moved. When it rejects before
+   * it has begun the work, git moves nothing.
    */
   inTurn(work: () => Promise<void>): Promise<void>
   /** Whether other servers may work on the repository: then what git leaves behind may be theirs. */
@@ -83,7 +84,7 @@ export interface ReceiveOptions extends TransferOptions, Omit<PushRules, 'isAtom
     bytes: number,
   ): Promise<{ reasons: ReadonlyMap<string, string>; end(isDone: boolean): void }>
   /**
-   * Decides a second time: git has all objects, and is about to move the refs. Called in the same turn as `record`.
+   * Decides a second time: git has all objects, and is about to move the refs. Called in each turn, before `record`.
    * One reason refuses the whole push, and so does an error.
    */
   checkAgain?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
@@ -153,16 +154,19 @@ async function pushAccepted(
     const isAtomic = push.commands.length === 1 || push.capabilities.has('atomic')
     const hook = await preparePushHook(dir, push.commands, { ...options, isAtomic })
     try {
-      const answer = await withQuarantine(dir, options.isShared ?? false, (brokenOff) =>
-        runAndRecord(dir, { push, held, pack }, brokenOff, {
-          ...options,
-          asks: true,
-          config: [...config, ...(pack.bases === undefined ? INDEX_ALWAYS : []), ...hook.config],
-          env: hook.env,
-        }),
-      )
+      const receive = () =>
+        withQuarantine(dir, options.isShared ?? false, (brokenOff) =>
+          runAndRecord(dir, { push, held, pack }, brokenOff, {
+            ...options,
+            asks: true,
+            config: [...config, ...(pack.bases === undefined ? INDEX_ALWAYS : []), ...hook.config],
+            env: hook.env,
+          }),
+        )
+      let result = await receive()
+      for (let left = TRIES - 1; left > 0 && result.isUnplaced; left -= 1) result = await receive()
       isDone = true
-      return answer
+      return result.answer
     } finally {
       await hook.remove()
     }
@@ -184,7 +188,7 @@ async function runAndRecord(
   arrived: HeldPush,
   brokenOff: () => Promise<void>,
   options: ReceiveOptions & { config: GitConfig; env: Record<string, string> },
-): Promise<Buffer> {
+): Promise<{ answer: Buffer; isUnplaced?: boolean }> {
   const { push, held } = arrived
   const args = ['receive-pack', '--stateless-rpc', dir]
   const transfer = await startTransfer(args, options)
@@ -234,11 +238,11 @@ async function runAndRecord(
   const { answer, ending, late } = await running
   if (refusal !== undefined) {
     if ('error' in refusal) throw refusal.error
-    return refusalReport(push, refusal.reasons)
+    return { answer: refusalReport(push, refusal.reasons) }
   }
   if (late && updates.length === 0) {
     const reason = `the push took longer than ${Math.ceil(workMs / 1000)} s`
-    return refusalReport(push, new Map(push.commands.map(({ ref }) => [ref, reason])))
+    return { answer: refusalReport(push, new Map(push.commands.map(({ ref }) => [ref, reason]))) }
   }
   // Some of the refs moved. They are recorded, and the client sees them when it asks again.
   if (late) throw new GitUnavailable(`a push was ended after ${workMs} ms`)
@@ -247,16 +251,7 @@ async function runAndRecord(
     throw new GitOutputTooLarge(`git's answer has more than ${MAX_ANSWER} bytes`)
   }
   if (ending.code !== 0 && answer.length === 0) throw failureOf(args, ending, dir)
-  return withReason(answer, push)
-}
-
-/** git's answer to a push that needed too much memory shows only that a program of git ended. */
-function withReason(answer: Buffer, { capabilities }: PushRequest): Buffer {
-  if (!capabilities.has('side-band-64k') || !NO_MEMORY.test(answer.toString('latin1', 0, MAX_REASON)))
-    return answer
-  limitReached('git_memory')
-  const reason = 'the push needs more memory than this server gives to a git process\n'
-  return Buffer.concat([bandPackets(2, Buffer.from(reason)), answer])
+  return { answer: withReason(answer, push), isUnplaced: updates.length === 0 && saysUnplaced(answer) }
 }
 
 /** What is said against a push: reasons, or an error. Undefined when nothing is. */

@@ -4,7 +4,7 @@ import { mkdir, opendir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flush } from '../disk.ts'
 import { forEachConcurrently } from '../turns.ts'
-import { writeObject } from './loose-objects.ts'
+import { intoFanOut, writeObject } from './loose-objects.ts'
 
 const FAN_OUT = /^[0-9a-f]{2}$/
 const LOOSE_OBJECT = /^[0-9a-f]{38}$/
@@ -51,11 +51,10 @@ async function moveLooseObjects(from: string, to: string, unwanted: ReadonlySet<
       if (LOOSE_OBJECT.test(name) && !unwanted.has(`${fan}${name}`)) moves.push(name)
     }
     if (moves.length === 0) continue
-    await mkdir(join(to, fan), { recursive: true })
     changed.add(join(to, fan))
     await forEachConcurrently(moves, async (name) => {
       await flush(join(from, fan, name))
-      await rename(join(from, fan, name), join(to, fan, name))
+      await intoFanOut(join(to, fan), () => rename(join(from, fan, name), join(to, fan, name)))
     })
   }
   for (const directory of changed) await flush(directory)

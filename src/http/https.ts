@@ -1,16 +1,10 @@
 /** HTTP over TLS: the server, and a certificate that is replaced while the server runs. */
 import { createServer, type Server } from 'node:https'
 import type { FastifyBaseLogger, FastifyInstance, FastifyServerFactory } from 'fastify'
-import { ConfigError } from '../config.ts'
-import { readTls, type TlsFiles, type TlsPair } from './tls-files.ts'
+import { renewCertificate } from './renewed-certificate.ts'
+import { type Certificate, readCertificate, type TlsPair } from './tls-files.ts'
 
 const NAMES = { cert: 'TLS_CERT', key: 'TLS_KEY' } as const
-
-/** A certificate in use, and the files that it came from. */
-export interface Certificate {
-  files: TlsFiles
-  pair: TlsPair
-}
 
 /** Reads the certificate of the settings; undefined when they name none. @throws ConfigError */
 export async function requireCertificate(settings: {
@@ -19,8 +13,7 @@ export async function requireCertificate(settings: {
 }): Promise<Certificate | undefined> {
   const { tlsCert: cert, tlsKey: key } = settings
   if (cert === undefined || key === undefined) return undefined
-  const files = { cert, key }
-  return { files, pair: await readTls(files, NAMES) }
+  return await readCertificate({ cert, key }, NAMES)
 }
 
 /** Makes the server for fastify. `timeoutMs`: how long a handshake, and then the head of a request, may take. */
@@ -43,49 +36,19 @@ export function httpsServer({ pair }: Certificate, timeoutMs: number): FastifySe
   }
 }
 
-/** Certificates are renewed days before they end, so this is soon enough. */
-const LOOK_EVERY_MS = 30_000
-
-/**
- * Looks at the files again and again. When both have changed to a pair that fits, new connections get it; those that
- * are open go on. Files that cannot be used are logged once, and the certificate in use stays.
- */
-export function renewCertificate(
+/** New connections to the server of `app` get the certificate that the files have then; those that are open go on. */
+export function renewHttps(
   app: FastifyInstance,
-  { files, pair }: Certificate,
+  certificate: Certificate,
   log: FastifyBaseLogger,
-  everyMs = LOOK_EVERY_MS,
+  everyMs?: number,
 ): void {
-  let current = pair
-  let problem = ''
-  let isLooking = false
-
-  async function look(): Promise<void> {
-    try {
-      const next = await readTls(files, NAMES)
-      problem = ''
-      if (next.cert.equals(current.cert) && next.key.equals(current.key)) return
-      // Typed as a server without TLS, because the routes do not care.
-      const { server }: { server: object } = app
-      if (!('setSecureContext' in server) || typeof server.setSecureContext !== 'function') return
-      Reflect.apply(server.setSecureContext, server, [next])
-      current = next
-      log.info({ certificate: files.cert }, 'new connections get the new certificate')
-    } catch (error) {
-      if (!(error instanceof ConfigError)) throw error
-      if (error.message !== problem) log.warn(`${error.message}; the certificate in use stays`)
-      problem = error.message
-    }
+  const use = (pair: TlsPair) => {
+    // Typed as a server without TLS, because the routes do not care.
+    const { server }: { server: object } = app
+    if (!('setSecureContext' in server) || typeof server.setSecureContext !== 'function') return
+    Reflect.apply(server.setSecureContext, server, [pair])
   }
-
-  const timer = setInterval(() => {
-    if (isLooking) return
-    isLooking = true
-    look()
-      .catch((error: unknown) => log.error({ err: error }, 'the certificate could not be replaced'))
-      .finally(() => {
-        isLooking = false
-      })
-  }, everyMs).unref()
-  app.addHook('onClose', async () => clearInterval(timer))
+  const stop = renewCertificate(certificate, use, log, everyMs)
+  app.addHook('onClose', async () => stop())
 }

@@ -16,6 +16,14 @@ export interface TlsPair {
   key: Buffer
 }
 
+/** A certificate in use, and where it came from. */
+export interface Certificate {
+  files: TlsFiles
+  /** The settings that have the paths. */
+  names: { cert: SettingName; key: SettingName }
+  pair: TlsPair
+}
+
 /** Runs `work`, which uses the value of a setting. @throws ConfigError with the message of any error */
 async function using<T>(setting: SettingName, problem: string, work: () => T): Promise<Awaited<T>> {
   try {
@@ -26,13 +34,10 @@ async function using<T>(setting: SettingName, problem: string, work: () => T): P
 }
 
 /**
- * Checks the files now, so that the start fails, not the first client. `names`: the settings that have the paths.
+ * Checks the files now, so that the start fails, not the first client.
  * @throws ConfigError with the setting's name
  */
-export async function readTls(
-  files: TlsFiles,
-  names: { cert: SettingName; key: SettingName },
-): Promise<TlsPair> {
+export async function readCertificate(files: TlsFiles, names: Certificate['names']): Promise<Certificate> {
   const cert = await using(names.cert, 'cannot be read', () => readFile(files.cert))
   const key = await using(names.key, 'cannot be read', () => readFile(files.key))
   const certificate = await using(names.cert, 'is not a certificate', () => new X509Certificate(cert))
@@ -43,5 +48,5 @@ export async function readTls(
     throw new ConfigError(names.key, `is not the key of the certificate in ${names.cert}`)
   }
   await using(names.cert, 'cannot be used', () => createSecureContext({ cert, key }))
-  return { cert, key }
+  return { files, names, pair: { cert, key } }
 }

@@ -11,9 +11,11 @@ import {
 import { ReflectionService } from '@grpc/reflection'
 import type { FastifyBaseLogger } from 'fastify'
 import { ConfigError } from '../config.ts'
-import { readTls, type TlsFiles } from '../http/tls-files.ts'
+import { renewCertificate } from '../http/renewed-certificate.ts'
+import { readCertificate, type TlsFiles } from '../http/tls-files.ts'
 import { limitReached } from '../limits.ts'
 import { type ConnectionLimits, listenForGrpc } from './grpc-connections.ts'
+import { renewableCredentials } from './grpc-credentials.ts'
 import { loadDescriptors } from './grpc-descriptors.ts'
 import { createHealth } from './grpc-health.ts'
 import { addQueries, type ObserveCall, QUERY_SERVICES, type QueryAnswers } from './grpc-queries.ts'
@@ -23,8 +25,10 @@ export interface GrpcOptions {
   host: string
   /** 0 means any free port. */
   port: number
-  /** Undefined means no TLS. */
+  /** Undefined means no TLS. A renewed certificate in the files is for new connections. */
   tls?: TlsFiles | undefined
+  /** How often the files are looked at, in milliseconds. */
+  renewEveryMs?: number
   connections: ConnectionLimits
   /** The limit for one message, in both directions. */
   maxMessageBytes: number
@@ -49,6 +53,8 @@ export interface GrpcServer {
 }
 
 const DRAIN_MS = 5000
+
+const TLS_NAMES = { cert: 'GRPC_TLS_CERT', key: 'GRPC_TLS_KEY' } as const
 
 const LIMITS = {
   /** Per connection. Node itself limits header blocks to 64 KiB and 128 fields. */
@@ -98,16 +104,11 @@ const countLargeMessages: ServerInterceptor = (_method, call) => {
   return new ServerInterceptingCall(call)
 }
 
-/** @throws ConfigError with the setting's name */
-async function tlsCredentials(files: TlsFiles): Promise<ServerCredentials> {
-  const { cert, key } = await readTls(files, { cert: 'GRPC_TLS_CERT', key: 'GRPC_TLS_KEY' })
-  return ServerCredentials.createSsl(null, [{ cert_chain: cert, private_key: key }])
-}
-
 /** @throws ConfigError when the certificate, the key, the host or the port cannot be used */
 export async function startGrpc(options: GrpcOptions): Promise<GrpcServer> {
   const { answers, log, maxMessageBytes, observe = () => () => {} } = options
-  const credentials = options.tls ? await tlsCredentials(options.tls) : ServerCredentials.createInsecure()
+  const certificate = options.tls && (await readCertificate(options.tls, TLS_NAMES))
+  const secure = certificate && renewableCredentials(certificate.pair)
   const descriptors = await loadDescriptors()
   const server = new Server({
     ...LIMITS,
@@ -120,7 +121,7 @@ export async function startGrpc(options: GrpcOptions): Promise<GrpcServer> {
   server.addService(descriptors.service('grpc.health.v1.Health'), { ...health.implementation })
   addReflection(server, new ReflectionService(descriptors.files))
 
-  const injector = server.createConnectionInjector(credentials)
+  const injector = server.createConnectionInjector(secure?.credentials ?? ServerCredentials.createInsecure())
   const host = options.host.includes(':') ? `[${options.host}]` : options.host
   const listener = await listenForGrpc(options, options.connections, injector.injectConnection).catch(
     (error: unknown) => {
@@ -131,8 +132,13 @@ export async function startGrpc(options: GrpcOptions): Promise<GrpcServer> {
     },
   )
   const { port } = listener
+  const stopRenewal =
+    certificate && secure
+      ? renewCertificate(certificate, secure.renew, log, options.renewEveryMs)
+      : () => undefined
 
   async function drain(): Promise<void> {
+    stopRenewal()
     listener.close()
     health.close()
     const done = new AbortController()

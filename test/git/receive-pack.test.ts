@@ -217,6 +217,36 @@ t.test(
   },
 )
 
+t.test('a push whose objects git could not move to their place is received again, a few times', async (t) => {
+  let turns = 0
+  let blocked = Number.POSITIVE_INFINITY
+  const { dir, root, server, a, push } = await setUp(t, {
+    // Git is about to move the objects of the push. As with a directory that a repack removes, it can't.
+    async checkAgain() {
+      turns += 1
+      const fan = join(dir, 'objects', a.slice(0, 2))
+      await rm(fan, { force: true })
+      if (turns <= blocked) await writeFile(fan, '')
+      return new Map()
+    },
+  })
+  t.match(await push('origin', `${a}:${MAIN}`), {
+    code: 1,
+    stderr: /unable to migrate objects to permanent storage/,
+  })
+  t.equal(turns, 3)
+  t.equal(await resolveRef(dir, MAIN), null)
+
+  turns = 0
+  blocked = 1
+  t.match(await push('origin', `${a}:${MAIN}`), { code: 0 })
+  t.equal(turns, 2)
+  t.equal(await resolveRef(dir, MAIN), a)
+  t.same(server.recorded, [{ ref: MAIN, from: null, to: a }])
+  t.same(await pending(root), [])
+  t.equal(await userGit(dir, ['fsck', '--strict', '--no-progress']), '')
+})
+
 t.test("a push that can't be recorded is an error to the client, and stays in the journal", async (t) => {
   let down = true
   const { dir, root, server, a, b, push } = await setUp(t, {

@@ -10,7 +10,7 @@ import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { ConfigError, loadConfig } from '../../src/config.ts'
 import { limitConnections } from '../../src/http/connections.ts'
-import { httpsServer, renewCertificate, requireCertificate } from '../../src/http/https.ts'
+import { httpsServer, renewHttps, requireCertificate } from '../../src/http/https.ts'
 import { refuseUnreadable } from '../../src/http/unreadable-requests.ts'
 import { certificateFor } from '../doubles/certificates.ts'
 import { gitIn } from '../git-client.ts'
@@ -109,7 +109,7 @@ async function secureApp(t: Test, perNetwork: number, timeoutMs: number, everyMs
     clientErrorHandler: refuseUnreadable(() => ''),
   })
   limitConnections(app, { all: 100, perNetwork }, () => false, new AbortController().signal)
-  renewCertificate(app, certificate, log, everyMs)
+  renewHttps(app, certificate, log, everyMs)
   app.get('/', async () => 'here')
   const address = new URL(await app.listen({ host: '127.0.0.1', port: 0 }))
   t.teardown(() => app.close())

@@ -13,6 +13,8 @@ export interface Access {
   refuseAll: boolean
   /** How many of the next subscriptions are dropped before they send an event, as after a burst of events. */
   drops: number
+  /** Whether subscriptions to `$all` are as before 23.10: they don't say when all old events were sent. */
+  saysNoEnd?: boolean
   /** For tests that count calls: called with each. */
   called?: (what: 'read' | 'write', stream: string) => void
 }
@@ -55,6 +57,8 @@ export interface Gate {
   admit(headers: Metadata, what: 'read' | 'write', stream: string): void
   /** Whether a subscription that begins now is dropped. */
   drops(): boolean
+  /** Whether a subscription says that all old events were sent. */
+  saysEnd(): boolean
 }
 
 /** The checks of a node, in the order of a real server: the user, the access, the leader. */
@@ -71,6 +75,7 @@ export function createGate(access: Access, standing: () => Standing): Gate {
 
   return {
     identify,
+    saysEnd: () => access.saysNoEnd !== true,
     drops() {
       if (access.drops === 0) return false
       access.drops -= 1

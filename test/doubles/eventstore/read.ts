@@ -32,6 +32,7 @@ interface Reading {
   options: streamsPb.ReadReq.Options
   signal: AbortSignal
   drops(): boolean
+  saysEnd(): boolean
   send(response: streamsPb.ReadResp): Promise<void>
   sendEvent(event: RecordedServerEvent): Promise<void>
 }
@@ -61,7 +62,16 @@ export function read(
         sent.events += 1
         return send(toReadEvent(event, how))
       }
-      await answer({ store, streams, options, signal, drops: gate.drops, send, sendEvent })
+      await answer({
+        store,
+        streams,
+        options,
+        signal,
+        drops: gate.drops,
+        saysEnd: gate.saysEnd,
+        send,
+        sendEvent,
+      })
       call.end()
     } catch (error) {
       if (!signal.aborted) call.emit('error', toStatus(error))
@@ -154,7 +164,15 @@ function caughtUp(): streamsPb.ReadResp {
   return new streamsPb.ReadResp().setCaughtUp(new streamsPb.ReadResp.CaughtUp())
 }
 
-async function subscribeToAll({ store, options, signal, drops, send, sendEvent }: Reading): Promise<void> {
+async function subscribeToAll({
+  store,
+  options,
+  signal,
+  drops,
+  saysEnd,
+  send,
+  sendEvent,
+}: Reading): Promise<void> {
   const begin = await beginning(store, options).catch((error: unknown) => {
     if (error instanceof NotARecord) throw new Error('Exception was thrown by handler.')
     throw error
@@ -203,7 +221,7 @@ async function subscribeToAll({ store, options, signal, drops, send, sendEvent }
   // A position beyond the end of the log gives every event that is appended from now on.
   const after = begin === 'end' ? head : begin === 'start' ? LOG_START : Math.min(begin, head)
   await catchUp(after)
-  await send(caughtUp())
+  if (saysEnd()) await send(caughtUp())
   for await (const batch of store.subscribe({ after: Math.max(after, head), signal })) {
     let held = 0
     for (const recorded of batch) {

@@ -1,0 +1,19 @@
+import { join } from 'node:path'
+import { EventStoreDBClient } from '@eventstore/db-client'
+import t from 'tap'
+import { requireEnd } from '../../bench/eventstore.ts'
+import { startEventStoreDouble } from '../doubles/eventstore.ts'
+
+t.test('npm run bench says that an EventStoreDB is too old to wait for, and does not wait', async (t) => {
+  const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'eventstore.db') })
+  const client = EventStoreDBClient.connectionString(double.url)
+  t.teardown(async () => {
+    await client.dispose()
+    await double.close()
+  })
+  await requireEnd(client)
+  double.access.saysNoEnd = true
+  await t.rejects(requireEnd(client, 200), { message: /"caughtUp".* take 23\.10 or later/ })
+  double.access.saysNoEnd = false
+  await requireEnd(client)
+})

@@ -1,0 +1,29 @@
+import { readdir, rmdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { RepositoryMissing } from '../../src/git/errors.ts'
+import { intoFanOut, storeObject } from '../../src/git/loose-objects.ts'
+
+t.test('a directory that is removed before something is in it is made again', async (t) => {
+  const fan = join(t.testdir(), 'ab')
+  let tries = 0
+  const isNew = await intoFanOut(fan, async () => {
+    tries += 1
+    if (tries < 4) await rmdir(fan)
+    await writeFile(join(fan, 'x'), '')
+  })
+  t.equal(isNew, true)
+  t.equal(tries, 4)
+  t.equal(await intoFanOut(fan, () => writeFile(join(fan, 'y'), '')), false)
+  const always = intoFanOut(join(t.testdirName, 'cd'), async () => {
+    await rmdir(join(t.testdirName, 'cd'))
+    await writeFile(join(t.testdirName, 'cd', 'x'), '')
+  })
+  await t.rejects(always, { code: 'ENOENT' }, 'but not for ever')
+})
+
+t.test('nothing is stored in a repository that is gone', async (t) => {
+  const dir = t.testdir({})
+  await t.rejects(storeObject(dir, 'blob', Buffer.from('a')), RepositoryMissing)
+  t.same(await readdir(dir), [], 'it does not come back')
+})

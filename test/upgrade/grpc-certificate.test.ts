@@ -1,0 +1,65 @@
+import { once } from 'node:events'
+import { readFile, rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { connect } from 'node:tls'
+import { credentials } from '@grpc/grpc-js'
+import t, { type Test } from 'tap'
+import { certificateFor } from '../doubles/certificates.ts'
+import { until } from '../until.ts'
+import { call, clientOf, QUERY, started } from './grpc-client.ts'
+
+/** A server that looks at its files all the time, with a first certificate, and what the next one will be. */
+async function setUp(t: Test) {
+  const dir = t.testdir()
+  const [first, next] = ['first', 'next'].map((name) => certificateFor(join(dir, name), 'IP:127.0.0.1'))
+  if (first === undefined || next === undefined) throw new Error('both are made')
+  const tls = { cert: join(dir, 'tls.crt'), key: join(dir, 'tls.key') }
+  await writeFile(tls.cert, first.certificate)
+  await writeFile(tls.key, first.key)
+  const { server, logged } = await started(t, { tls, renewEveryMs: 20 })
+  const clientWith = async ({ caFile }: { caFile: string }) =>
+    clientOf(t, server.address, credentials.createSsl(await readFile(caFile)))
+  /** Of the certificate that a new connection gets. */
+  const fingerprint = async () => {
+    const socket = connect({
+      host: '127.0.0.1',
+      port: server.port,
+      rejectUnauthorized: false,
+      ALPNProtocols: ['h2'],
+    })
+    socket.on('error', () => {})
+    await once(socket, 'secureConnect')
+    const { fingerprint256 } = socket.getPeerCertificate()
+    socket.destroy()
+    return fingerprint256
+  }
+  const logs = (pattern: RegExp) => logged.filter((line) => pattern.test(line)).length
+  return { tls, first, next, logs, clientWith, fingerprint }
+}
+
+t.test(
+  'a renewed certificate is for new connections; open ones go on, unusable files change nothing',
+  async (t) => {
+    const { tls, first, next, logs, clientWith, fingerprint } = await setUp(t)
+    const before = await fingerprint()
+    const connected = await clientWith(first)
+    t.strictSame(await call(connected, QUERY.sdk, 'Authority'), { address: '' })
+
+    await writeFile(tls.cert, 'half a fi')
+    await until('the log says so', () => logs(/GRPC_TLS_CERT is not a certificate/) > 0)
+    t.equal(await fingerprint(), before)
+    // First only the certificate: it does not fit the old key.
+    await writeFile(`${tls.cert}.new`, next.certificate)
+    await rename(`${tls.cert}.new`, tls.cert)
+    await until('the log says so', () => logs(/GRPC_TLS_KEY is not the key/) > 0)
+    t.equal(await fingerprint(), before)
+
+    await writeFile(tls.key, next.key)
+    await until('it is used', async () => (await fingerprint()) !== before)
+    t.strictSame(await call(await clientWith(next), QUERY.sdk, 'Authority'), { address: '' })
+    // It does not know the new CA, so this is the connection from before.
+    t.strictSame(await call(connected, QUERY.sdk, 'Authority'), { address: '' })
+    t.equal(logs(/is not the key/), 1, 'a problem is logged once')
+    t.equal(logs(/new connections get the new certificate/), 1)
+  },
+)
