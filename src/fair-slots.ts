@@ -1,5 +1,6 @@
 /** Limits concurrency fairly: no key holds more than its share of the slots, nor of the places of those who wait. */
 import { type LimitName, limitReached } from './limits.ts'
+import { goOnForOthers } from './long-work.ts'
 import { ErrorWithRefusal, type Refusal, refuse } from './refusal.ts'
 import { createShares } from './shares.ts'
 
@@ -87,6 +88,8 @@ export function createFairSlots(limits: FairLimits): FairSlots {
       queues.delete(next)
       queues.set(next, queue)
       const [wake] = queue
+      // Who waited goes on here, and does not end with who gives its slot back.
+      goOnForOthers()
       wake?.()
     }
   }
