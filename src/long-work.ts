@@ -144,9 +144,11 @@ export function createLoopTurns(
   /** Does it as `workInTurn` does, but not before the work of somebody else than `from` is done. */
   function goOnIn(key: string, from: string | undefined, piece: () => void): void {
     const isFree = current === undefined || (current.key === from && !current.isTaken)
-    if (isFree) return workInTurn(key, piece)
-    beginTurn()
-    wait(key, piece)
+    if (isFree) workInTurn(key, piece)
+    else {
+      beginTurn()
+      wait(key, piece)
+    }
   }
 
   return {
