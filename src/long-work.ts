@@ -24,8 +24,32 @@ export interface LoopTurns {
   nextPiece(key: string): Promise<void>
   /** Whose work is done now. Undefined when that is not known: after a wait for something that is not on the loop. */
   workingFor(): string | undefined
-  /** What a promise gives. Who waits for it goes on in a turn of that key, as `workInTurn` does. */
+  /**
+   * Goes on as work of `key` with what the turn of `from` began, for somebody who may go away: `gone` makes the signal
+   * that is aborted then. It is called once at most, when something takes long. Somebody else's turn is not taken over:
+   * those who have waited for the same go on together, and each must get its own.
+   */
+  goOnAs(from: string, key: string, gone: (() => AbortSignal) | undefined, work: () => void): void
+  /** Says that others may go on in this turn, too: from here on nothing ends with who is gone. */
+  goOnForOthers(): void
+  /** Aborted when nobody waits any more for what is done now. Undefined when it is done in any case. */
+  workingUntil(): AbortSignal | undefined
+  /** What a promise gives. Who waits for it goes on in a turn of that key, as `workInTurn` does, for the same somebody. */
   waitFor<T>(key: string, promise: Promise<T>): Promise<T>
+}
+
+interface Work {
+  key: string
+  since: number
+  /** Whether somebody has gone on in it as its own. */
+  isTaken: boolean
+  /** Tells when nobody waits for it any more. */
+  gone: Gone | undefined
+}
+
+interface Gone {
+  make: () => AbortSignal
+  signal?: AbortSignal
 }
 
 /** @param now milliseconds @param later calls what it gets in the next turn of the loop */
@@ -39,7 +63,7 @@ export function createLoopTurns(
   /** When the first work of this turn of the loop began; undefined before it. */
   let began: number | undefined
   /** Whose work is being done, and since when. */
-  let current: { key: string; since: number } | undefined
+  let current: Work | undefined
 
   const hasUsedMuch = (key: string) => use.of(key) > MUCH_MS
   const hasTime = (key: string) =>
@@ -76,7 +100,7 @@ export function createLoopTurns(
   /** Does it, counts what it takes, and calls `then`. */
   function work(key: string, piece: () => void, then?: () => void): void {
     count()
-    const own = { key, since: now() }
+    const own: Work = { key, since: now(), isTaken: false, gone: undefined }
     current = own
     // A tick that a microtask asks for comes when there are no microtasks left: then its work is done.
     queueMicrotask(() =>
@@ -108,6 +132,25 @@ export function createLoopTurns(
     else wait(key, piece)
   }
 
+  /** Does a piece in the turn that is there, as somebody's own. */
+  function own(gone: Gone | undefined, piece: () => void): void {
+    if (current !== undefined) {
+      current.isTaken = true
+      current.gone = gone
+    }
+    piece()
+  }
+
+  /** Does it as `workInTurn` does, but not before the work of somebody else than `from` is done. */
+  function goOnIn(key: string, from: string | undefined, piece: () => void): void {
+    const isFree = current === undefined || (current.key === from && !current.isTaken)
+    if (isFree) workInTurn(key, piece)
+    else {
+      beginTurn()
+      wait(key, piece)
+    }
+  }
+
   return {
     workInTurn,
     nextPiece(key) {
@@ -117,16 +160,32 @@ export function createLoopTurns(
       })
     },
     workingFor: () => current?.key,
-    waitFor: (key, promise) =>
-      new Promise((resolve, reject) => {
-        const goOn = (next: () => void) => workInTurn(key, next)
+    goOnAs(from, key, make, piece) {
+      const gone = make && { make }
+      if (current?.key === from && from === key && !current.isTaken) own(gone, piece)
+      else goOnIn(key, from, () => own(gone, piece))
+    },
+    goOnForOthers() {
+      if (current !== undefined) current.gone = undefined
+    },
+    workingUntil() {
+      const gone = current?.gone
+      if (gone !== undefined) gone.signal ??= gone.make()
+      return gone?.signal
+    },
+    waitFor(key, promise) {
+      const gone = current?.gone
+      return new Promise((resolve, reject) => {
+        const goOn = (next: () => void) => goOnIn(key, undefined, () => own(gone, next))
         promise.then(
           (value) => goOn(() => resolve(value)),
           (error: unknown) => goOn(() => reject(error)),
         )
-      }),
+      })
+    },
   }
 }
 
 /** Of this process: it has one event loop. */
-export const { workInTurn, nextPiece, workingFor, waitFor } = createLoopTurns()
+export const { workInTurn, nextPiece, workingFor, goOnAs, goOnForOthers, workingUntil, waitFor } =
+  createLoopTurns()

@@ -181,6 +181,94 @@ t.test('recent use counts half after each half-life, and never overflows', async
   t.equal(use.least(['a', 'b']), 'b')
 })
 
+t.test('work knows who may go away, as long as it is known whose work it is', async (t) => {
+  const { workInTurn, waitFor, goOnAs, workingUntil } = createLoopTurns()
+  const gone = new AbortController()
+  let made = 0
+  const make = () => {
+    made += 1
+    return gone.signal
+  }
+  const seen: (AbortSignal | undefined)[] = []
+  await new Promise<void>((resolve) => {
+    goOnAs('network', 'client', make, async () => {
+      await Promise.resolve()
+      t.equal(made, 0, 'nothing is made before somebody asks')
+      seen.push(workingUntil())
+      await waitFor('client', nextTurn())
+      seen.push(workingUntil())
+      await nextTurn()
+      seen.push(workingUntil())
+      resolve()
+    })
+  })
+  await new Promise<void>((resolve) => {
+    workInTurn('client', () => {
+      seen.push(workingUntil())
+      resolve()
+    })
+  })
+  t.strictSame(seen, [gone.signal, gone.signal, undefined, undefined], 'other work of the client has its own')
+  t.equal(made, 1)
+})
+
+t.test('of those who have waited for the same, each goes on with its own work', async (t) => {
+  const { goOnAs, waitFor, workingFor, workingUntil } = createLoopTurns()
+  const shared = nextTurn()
+  const seen = new Map<string, unknown>()
+  const expected = new Map<string, unknown>()
+  const one = (name: string) => {
+    const gone = new AbortController()
+    expected.set(name, { name, gone: gone.signal })
+    return new Promise<void>((resolve) => {
+      goOnAs(
+        'network',
+        name,
+        () => gone.signal,
+        async () => {
+          await waitFor(name, shared)
+          for (let i = 0; i < 5; i++) await Promise.resolve()
+          seen.set(name, { name: workingFor(), gone: workingUntil() })
+          resolve()
+        },
+      )
+    })
+  }
+  await Promise.all(['a', 'b', 'c'].map(one))
+  t.strictSame(seen, expected)
+})
+
+t.test('those whose sign-ins end at the same moment do not take each other for themselves', async (t) => {
+  const { workInTurn, goOnAs, workingFor, workingUntil } = createLoopTurns()
+  const signIn = nextTurn()
+  const seen: { account: string | undefined; gone: AbortSignal | undefined }[] = []
+  const expected: typeof seen = []
+  const request = (account: string) => {
+    const gone = new AbortController()
+    expected.push({ account, gone: gone.signal })
+    return new Promise<void>((resolve) => {
+      workInTurn('network', async () => {
+        await signIn
+        goOnAs(
+          'network',
+          account,
+          () => gone.signal,
+          async () => {
+            for (let i = 0; i < 5; i++) await Promise.resolve()
+            seen.push({ account: workingFor(), gone: workingUntil() })
+            resolve()
+          },
+        )
+      })
+    })
+  }
+  await Promise.all(['ann', 'ann', 'network', 'network', 'bob'].map(request))
+  t.equal(seen.length, expected.length)
+  for (const { account, gone } of expected) {
+    t.ok(seen.some((other) => other.account === account && other.gone === gone))
+  }
+})
+
 t.test(
   'it is known whose work is done, until that waits for something that is not on the loop',
   async (t) => {

@@ -9,15 +9,28 @@ function setup(waiting = 8, waitingShare = 8) {
   const slots = createFairSlots({ name: 'long_reads', size: 1, waiting, waitingShare })
   const answers = sharedAnswers<string>(slots)
   const begun: { key: string; give: (answer: string) => void; fail: (error: Error) => void }[] = []
-  const ask = (client: string, key: string) =>
-    answers.ask(key, client, () => new Promise((give, fail) => void begun.push({ key, give, fail })))
+  const ended: string[] = []
+  const ask = (client: string, key: string, gone?: AbortController) =>
+    answers.ask(
+      key,
+      client,
+      (unwanted) =>
+        new Promise((give, fail) => {
+          begun.push({ key, give, fail })
+          unwanted.addEventListener('abort', () => {
+            ended.push(key)
+            fail(new Error('ended'))
+          })
+        }),
+      gone?.signal,
+    )
   /** Gives the answer that is looked for now. */
   async function giveNext(answer = ''): Promise<void> {
     await settle()
     begun.at(-1)?.give(answer)
     await settle()
   }
-  return { slots, ask, begun, giveNext, keys: () => begun.map(({ key }) => key) }
+  return { slots, ask, begun, ended, giveNext, keys: () => begun.map(({ key }) => key) }
 }
 
 t.test('those who wait for the same answer share it, and need no slots of their own', async (t) => {
@@ -83,4 +96,73 @@ t.test('who may not wait is refused, and the others go on', async (t) => {
   const third = ask('b', 'third')
   for (let i = 0; i < 3; i++) await giveNext('found')
   t.strictSame(await Promise.all([first, second, third]), ['found', 'found', 'found'])
+})
+
+/** Somebody who waits until it goes away. */
+function somebody() {
+  const gone = new AbortController()
+  return { gone, leave: () => gone.abort(new Error('gone')) }
+}
+
+t.test('a client of whom nobody waits any more leaves the line', async (t) => {
+  const { slots, ask, giveNext, keys } = setup()
+  const first = ask('a', 'first')
+  await settle()
+  const [one, two] = [somebody(), somebody()]
+  const asked = [one, two].map(({ gone }) => ask('a', 'second', gone))
+  one.leave()
+  await t.rejects(asked[0] ?? first, { message: 'gone' })
+  t.same(slots.counts(), { running: 1, waiting: 1 }, 'the other one still waits')
+  two.leave()
+  await t.rejects(asked[1] ?? first, { message: 'gone' })
+  t.same(slots.counts(), { running: 1, waiting: 0 })
+  await t.rejects(ask('b', 'second', two.gone), { message: 'gone' })
+  t.same(slots.counts(), { running: 1, waiting: 0 })
+  const again = ask('a', 'second')
+  await giveNext('one')
+  await giveNext('two')
+  t.strictSame(await Promise.all([first, again]), ['one', 'two'])
+  t.strictSame(keys(), ['first', 'second'], 'who asks again is answered')
+})
+
+t.test('an answer is ended when all who share it are gone, and not before', async (t) => {
+  const { slots, ask, ended, giveNext, keys } = setup()
+  const first = ask('a', 'first')
+  await settle()
+  const [one, two, three] = [somebody(), somebody(), somebody()]
+  const asked = [
+    ask('a', 'second', one.gone),
+    ask('a', 'second', two.gone),
+    ask('b', 'second', three.gone),
+    ask('c', 'third'),
+  ]
+  await giveNext('one')
+  await first
+  t.strictSame(keys(), ['first', 'second'])
+  const left = asked.slice(0, 3).map((each) => t.rejects(each, { message: 'gone' }))
+  for (const { leave } of [one, two]) leave()
+  await settle()
+  t.strictSame(ended, [], 'in whose turn it was begun does not matter')
+  three.leave()
+  await Promise.all(left)
+  t.strictSame(ended, ['second'])
+  await giveNext('three')
+  t.equal(await asked[3], 'three', 'its slot is free again')
+  t.same(slots.counts(), { running: 0, waiting: 0 })
+})
+
+t.test('who stays has the answer that others have left', async (t) => {
+  const { ask, ended, giveNext } = setup()
+  const first = ask('a', 'first')
+  await settle()
+  const one = somebody()
+  const left = ask('b', 'second', one.gone)
+  const stays = [ask('b', 'second'), ask('c', 'second')]
+  one.leave()
+  await t.rejects(left, { message: 'gone' })
+  await giveNext('one')
+  await first
+  await giveNext('two')
+  t.strictSame(await Promise.all(stays), ['two', 'two'])
+  t.strictSame(ended, [])
 })

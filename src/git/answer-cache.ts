@@ -1,5 +1,6 @@
 /** Caches answers that follow from object ids alone and so never change. */
 import { LRUCache } from 'lru-cache'
+import { unlessGone } from '../unless-gone.ts'
 
 /** Work that several callers wait for. */
 interface Shared<T> {
@@ -48,18 +49,11 @@ export function createAnswerCache<T extends object>(maxSize: number, sizeOf: (an
     if (known !== undefined) return known
     const shared = running.get(key) ?? start(key, ask)
     shared.callers += 1
-    if (signal === undefined) return await shared.answer
-    return await new Promise<T>((resolve, reject) => {
-      const leave = () => {
-        shared.callers -= 1
-        if (shared.callers === 0) {
-          running.delete(key)
-          shared.unwanted.abort(signal.reason)
-        }
-        reject(signal.reason)
-      }
-      signal.addEventListener('abort', leave, { once: true })
-      shared.answer.then(resolve, reject).finally(() => signal.removeEventListener('abort', leave))
+    return await unlessGone(shared.answer, signal, () => {
+      shared.callers -= 1
+      if (shared.callers > 0) return
+      running.delete(key)
+      shared.unwanted.abort(signal?.reason)
     })
   }
 }

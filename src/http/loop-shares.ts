@@ -1,25 +1,31 @@
 /** Whose share of the event loop a request takes: that of its network, and of its account as soon as it is known. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
-import { workInTurn } from '../long-work.ts'
+import { goOnAs } from '../long-work.ts'
+import { clientGone } from './client-gone.ts'
 
 const accounts = new WeakMap<FastifyRequest, string>()
 
-/** The key of its work, for `workInTurn` and `nextPiece`. */
+/** The key of its work, for `goOnAs` and `nextPiece`. */
 export const shareOf = (request: FastifyRequest): string => accounts.get(request) ?? networkOf(request.ip)
+
+/** What only reads is not wanted any more when its client is gone. A command goes on: what it has begun, it finishes. */
+const READS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
 
 /**
  * From here on, what the routes do that are registered after this call counts for the account, so that those behind one
- * address do not wait for who has much to do there. `accountOf`: its key; null for a request without one.
+ * address do not wait for who has much to do there. `accountOf`: its key; null for a request without one. What takes long
+ * ends when the client goes away.
  */
 export function shareLoopByAccount(
   app: FastifyInstance,
   accountOf: (request: FastifyRequest) => string | null,
 ): void {
-  app.addHook('onRequest', (request, _reply, done) => {
+  app.addHook('onRequest', (request, reply, done) => {
     const account = accountOf(request)
-    if (account === null) return done()
-    accounts.set(request, account)
-    workInTurn(account, done)
+    if (account !== null) accounts.set(request, account)
+    const network = networkOf(request.ip)
+    const gone = READS.has(request.method) ? () => clientGone(reply) : undefined
+    goOnAs(network, account ?? network, gone, done)
   })
 }

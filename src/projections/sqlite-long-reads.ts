@@ -1,12 +1,12 @@
 /**
  * Reads of the embedded read store that may take long. They run beside the event loop, two at a time, and each client
- * has one of them: who asks for much waits behind itself. What takes too long is ended.
+ * has one of them: who asks for much waits behind itself. What takes too long is ended, and what nobody waits for any more.
  */
 import { LRUCache } from 'lru-cache'
 import { StoreUnavailable } from '../events/event-store.ts'
 import { createFairSlots } from '../fair-slots.ts'
 import { limitReached } from '../limits.ts'
-import { waitFor, workingFor } from '../long-work.ts'
+import { waitFor, workingFor, workingUntil } from '../long-work.ts'
 import { ErrorWithRefusal, refuse } from '../refusal.ts'
 import { sharedAnswers } from '../shared-answers.ts'
 import { openSqliteReader, type SqliteReader } from '../sqlite-reader.ts'
@@ -22,7 +22,8 @@ export interface LongReadOptions {
 export interface LongReads {
   /**
    * The value in the only row and column that a SELECT gives.
-   * @throws ReadTooSlow, also when the same read took too long a moment ago; SlotsFull when too many wait
+   * @throws ReadTooSlow, also when the same read took too long a moment ago; SlotsFull when too many wait; the reason of
+   *   `workingUntil()` when it is aborted before
    */
   read<Value>(sql: string, values: readonly Bindable[]): Promise<Value | undefined>
   /** Ends all reads. */
@@ -68,8 +69,14 @@ export function createLongReads(
     }
   }
 
-  async function inTime(question: string, sql: string, values: readonly Bindable[]): Promise<unknown> {
+  async function inTime(
+    question: string,
+    sql: string,
+    values: readonly Bindable[],
+    unwanted: AbortSignal,
+  ): Promise<unknown> {
     if (closed) throw new StoreUnavailable(CLOSED)
+    unwanted.throwIfAborted()
     const end = new AbortController()
     const tooSlow = () => {
       limitReached('long_read_time')
@@ -78,6 +85,11 @@ export function createLongReads(
       end.abort(error)
     }
     const deadline = deadlineMs === undefined ? undefined : setTimeout(tooSlow, deadlineMs)
+    unwanted.addEventListener('abort', () => {
+      // From here on, nobody knows how long it would have taken.
+      clearTimeout(deadline)
+      end.abort(unwanted.reason)
+    })
     const read = inThread(sql, values, end.signal)
     running.set(end, read)
     try {
@@ -94,7 +106,12 @@ export function createLongReads(
       const known = failures.get(question)
       if (known !== undefined) throw known
       const client = workingFor()
-      const answer = answers.ask(question, client ?? OWN, () => inTime(question, sql, values))
+      const answer = answers.ask(
+        question,
+        client ?? OWN,
+        (unwanted) => inTime(question, sql, values, unwanted),
+        workingUntil(),
+      )
       return (await (client === undefined ? answer : waitFor(client, answer))) as Value | undefined
     },
     async close() {

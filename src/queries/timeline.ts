@@ -4,6 +4,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { LRUCache } from 'lru-cache'
 import { decode } from '../events/codec.ts'
 import { discussionStream } from '../events/streams.ts'
+import { clientGone } from '../http/client-gone.ts'
 import { isInTimeRange, TimeRangeQuery, timeRange } from '../http/time-range.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import type { Services } from '../services.ts'
@@ -25,13 +26,15 @@ const MAX_ROWS = 100_000
 /** Events that are folded in one turn of the event loop: one or two milliseconds of work. */
 const EVENTS_PER_TURN = 250
 
-/** Reads timelines. For a cached timeline it reads only the events that came since. */
-function timelineReader({ events }: Services): (issue: IssueDocument) => Promise<Timeline['rows']> {
+/** Reads timelines. For a cached timeline it reads only the events that came since. It ends when its client is gone. */
+function timelineReader({
+  events,
+}: Services): (issue: IssueDocument, gone: AbortSignal) => Promise<Timeline['rows']> {
   const known = new LRUCache<string, Timeline>({
     maxSize: MAX_ROWS,
     sizeCalculation: ({ rows }) => 1 + rows.size,
   })
-  return async (issue) => {
+  return async (issue, gone) => {
     const stream = discussionStream(issue)
     const erasures = events.erasures?.() ?? 0
     const cached = known.get(stream)
@@ -43,7 +46,9 @@ function timelineReader({ events }: Services): (issue: IssueDocument) => Promise
       rows ??= new Map(before?.rows)
       evolveTimeline(rows, decode(recorded))
       revision = recorded.revision
-      if (revision % EVENTS_PER_TURN === 0) await nextTurn()
+      if (revision % EVENTS_PER_TURN !== 0) continue
+      await nextTurn()
+      gone.throwIfAborted()
     }
     if (rows === undefined) return before?.rows ?? new Map()
     known.set(stream, { rows, revision, erasures })
@@ -63,7 +68,7 @@ export function timelineRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { repository, issue } = await onIssue(services, request, 'read')
         const range = timeRange(request.query)
-        const rows = [...(await rowsOf(issue)).values()]
+        const rows = [...(await rowsOf(issue, clientGone(reply))).values()]
         const wanted = rows.filter(({ updatedAt }) => isInTimeRange(range, updatedAt))
         const shown = pagedRows(services, request, reply, wanted)
         return timelineWires(services, repository, issue, shown, request.requester)

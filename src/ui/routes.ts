@@ -84,7 +84,8 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { params, query, requester } = request
         const found = await visibleRepository(request, params)
-        const replayer = await pullReplayer(services, found, params.index, requester)
+        const gone = clientGone(reply)
+        const replayer = await pullReplayer(services, found, params.index, requester, gone)
         const { from, to } = diffOf((await replayer.at(momentOf(query))).body)
         reply.header('Cache-Control', 'private, no-store')
         const dir = gitDirOf(services, found.repository.id)
@@ -117,7 +118,8 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { params, query, requester } = request
         const found = await visibleRepository(request, params)
         const { repository } = found
-        const replayer = await pullReplayer(services, found, params.index, requester)
+        const gone = clientGone(reply)
+        const replayer = await pullReplayer(services, found, params.index, requester, gone)
         const stream = pullStream(repository.id, Number(params.index))
         const last = (await rangeOf(events, stream))?.last.revision ?? 0
         const revision = query.revision === undefined ? last : revisionOf('revision', query.revision)
@@ -136,7 +138,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
             wholeUrl: `${paths.page}/diff?revision=${revision}`,
             log: request.log,
             share: services.gitLimits.diffs.shareOf(clientOf(request)),
-            signal: clientGone(reply),
+            signal: gone,
           })
         const stateAndPrevious = async () => {
           if (revision <= 0) return { now: (await replayer.at({ revision })).body, before: undefined }

@@ -2,11 +2,12 @@ import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { onLimitReached } from '../../src/limits.ts'
-import { workInTurn } from '../../src/long-work.ts'
+import { goOnAs, workInTurn } from '../../src/long-work.ts'
 import type { Checkpoint } from '../../src/projections/read-store.ts'
 import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
 import { createLongReads } from '../../src/projections/sqlite-long-reads.ts'
 import { createView } from '../../src/projections/view.ts'
+import { Refused, refuse } from '../../src/refusal.ts'
 import { openSqlite } from '../../src/sqlite.ts'
 import { openSqliteReader, type SqliteReader } from '../../src/sqlite-reader.ts'
 import { cards, put } from './read-store-contract.ts'
@@ -41,6 +42,15 @@ async function until(isTrue: () => boolean): Promise<void> {
 /** Asks in the name of a client, as a request does. */
 const as = <T>(client: string, ask: () => Promise<T>): Promise<T> =>
   new Promise((resolve, reject) => workInTurn(client, () => void ask().then(resolve, reject)))
+
+/** The same for a client that may go away. In a turn of its own, as requests are: one after the other. */
+async function asLeaving<T>(client: string, ask: () => Promise<T>, gone = new AbortController()): Promise<T> {
+  await nextTurn()
+  const signal = () => gone.signal
+  return new Promise((resolve, reject) =>
+    goOnAs(client, client, signal, () => void ask().then(resolve, reject)),
+  )
+}
 
 /** A store with 200 cards: more than are looked through on the event loop. */
 async function largeStore(t: Test) {
@@ -143,6 +153,93 @@ t.test('a read that takes too long is ended, and is not tried again at once', as
   await t.rejects(reads.read(ENDLESS, []), tooSlow)
   t.strictSame(reached, ['long_read_time'], 'it was tried once')
   t.equal(await reads.read('SELECT ?', [7]), 7)
+})
+
+t.test('a read is ended when its client is gone, and is not taken for one that is too slow', async (t) => {
+  const file = join(t.testdir(), 'views.db')
+  openSqlite(file, 'NORMAL').close()
+  let begun = 0
+  const open = async (file: string): Promise<SqliteReader> => {
+    const reader = await openSqliteReader(file)
+    return {
+      ...reader,
+      value: (...asked) => {
+        begun += 1
+        return reader.value(...asked)
+      },
+    }
+  }
+  const reads = createLongReads(file, { deadlineMs: 600_000, open })
+  t.teardown(() => reads.close())
+  const reached: string[] = []
+  t.teardown(onLimitReached((limit) => reached.push(limit)))
+  const reason = new Error('gone')
+  for (const round of [1, 2]) {
+    const clients = ['a', 'b'].map((name) => ({ name, gone: new AbortController() }))
+    const asked = clients.map(({ name, gone }) =>
+      asLeaving(name, () => reads.read(`${ENDLESS} WHERE n > ?`, [name]), gone),
+    )
+    await until(() => begun === 3 * round - 1)
+    for (const { gone } of clients) gone.abort(reason)
+    for (const one of asked) await t.rejects(one, reason)
+    t.equal(await as('c', () => reads.read('SELECT ?', [round])), round, 'both threads are free')
+  }
+  t.strictSame(reached, [])
+})
+
+t.test('who waits for a read and goes away leaves its place in the line', async (t) => {
+  const { store, held } = await largeStore(t)
+  let asked = 0
+  const count = (rank: number, gone?: AbortController) =>
+    asLeaving(
+      'a',
+      () => {
+        asked += 1
+        return store.count(cards, { rank: { $gt: rank } })
+      },
+      gone,
+    )
+  const first = count(0)
+  await until(() => held.length === 1)
+  const gone = new AbortController()
+  const left = count(1, gone)
+  const next = count(2)
+  await until(() => asked === 3)
+  gone.abort(new Refused(refuse.timedOut('gone')))
+  await t.rejects(left, { message: 'gone' })
+  await t.rejects(count(3, gone), { message: 'gone' }, 'who is gone already gets no place')
+  held[0]?.go()
+  t.equal(await first, 199)
+  await until(() => held.length === 2)
+  held[1]?.go()
+  t.equal(await next, 197)
+  t.equal(held.length, 2, 'nothing was looked for in vain')
+})
+
+t.test('a count that clients share goes on until the last of them is gone', async (t) => {
+  const { store, held } = await largeStore(t)
+  const first = ['a', 'b'].map((name, rank) =>
+    asLeaving(name, () => store.count(cards, { rank: { $gt: rank } })),
+  )
+  await until(() => held.length === 2)
+  const clients = ['a', 'a', 'b'].map((name) => ({ name, gone: new AbortController() }))
+  let asked = 0
+  const count = () => {
+    asked += 1
+    return store.count(cards, { open: true })
+  }
+  const [one, two, stays] = clients.map(({ name, gone }) => asLeaving(name, count, gone))
+  await until(() => asked === clients.length)
+  held[0]?.go()
+  await first[0]
+  await until(() => held.length === 3)
+  for (const { gone } of clients.slice(0, 2)) gone.abort(new Refused(refuse.timedOut('gone')))
+  for (const left of [one, two]) await t.rejects(async () => left, { message: 'gone' })
+  held[2]?.go()
+  t.equal(await stays, 100, 'it was begun in the turn of the one that left')
+  held[1]?.go()
+  await first[1]
+  t.equal(held.length, 3)
 })
 
 t.test('a stop ends reads that are under way, and those that wait', async (t) => {

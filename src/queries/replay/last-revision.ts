@@ -19,9 +19,14 @@ const segmentsOf = perStore((): LRUCache<string, StreamPoint> => new LRUCache({ 
  * The revision of the last event of a stream up to a time, -1 when there is none. The clocks of servers differ, so times
  * may go backwards along the stream. It is therefore read from its end, without segments that are known to be later.
  *
- * @throws StoreUnavailable
+ * @throws StoreUnavailable, and the reason of `gone` when nobody waits for it any more
  */
-export async function lastRevision(store: EventStore, stream: string, until: Until): Promise<number> {
+export async function lastRevision(
+  store: EventStore,
+  stream: string,
+  until: Until,
+  gone?: AbortSignal,
+): Promise<number> {
   const known = segmentsOf(store)
   const end = await readBack(store, stream, until, { maxCount: 1 })
   if (end.found !== undefined) return end.found
@@ -35,6 +40,7 @@ export async function lastRevision(store: EventStore, stream: string, until: Unt
       least = read.least
       known.set(key, least)
       await nextTurn()
+      gone?.throwIfAborted()
     }
     from = least.revision - 1
   }

@@ -21,13 +21,13 @@ import { replayStream } from './replay-stream.ts'
 const CONCURRENT_READS = 8
 
 /**
- * The related documents of one replay, as they were at `until`. Each stream is read once.
+ * The related documents of one replay, as they were at `until`. Each stream is read once, until `gone` is aborted.
  *
  * Some values are as they are now: the rights, the counters, whether a repository is empty, and when a milestone or
  * repository was last updated. They come from many streams, and a replay reads only one. A deleted milestone has
  * counters of 0; a deleted repository is not shown.
  */
-export function pastDocuments(services: AnswerServices, until: Until): DocumentSource {
+export function pastDocuments(services: AnswerServices, until: Until, gone?: AbortSignal): DocumentSource {
   const { events, views } = services
   const repositoriesNow = new Map<number, RepositoryDocument>()
 
@@ -46,7 +46,7 @@ export function pastDocuments(services: AnswerServices, until: Until): DocumentS
   }
 
   async function replayed<D extends object>(fold: Fold<D>, stream: string, id: string) {
-    return (await replayStream(events, stream, fold, id, until)).document
+    return (await replayStream(events, stream, fold, id, until, undefined, undefined, gone)).document
   }
 
   return {

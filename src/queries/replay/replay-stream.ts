@@ -21,7 +21,7 @@ const EVENTS_PER_TURN = 250
  * The document with that id after the events up to `until`. `start`: an earlier replay of the same stream to continue
  * from. `onTurn` is called after each full turn with the replay up to there.
  *
- * @throws StoreUnavailable, UnreadableEvent
+ * @throws StoreUnavailable, UnreadableEvent, and the reason of `gone` when nobody waits for it any more
  */
 export async function replayStream<D extends object>(
   store: EventStore,
@@ -31,8 +31,9 @@ export async function replayStream<D extends object>(
   until: Until,
   start: Replayed<D> = { document: undefined, last: undefined },
   onTurn: (replayed: Replayed<D>) => void = () => {},
+  gone?: AbortSignal,
 ): Promise<Replayed<D>> {
-  const end = 'at' in until ? { revision: await lastRevision(store, stream, until) } : until
+  const end = 'at' in until ? { revision: await lastRevision(store, stream, until, gone) } : until
   let { document, last } = start
   const from = last === undefined ? 0 : last.revision + 1
   const options = 'revision' in end ? { from, maxCount: Math.max(end.revision - from + 1, 0) } : { from }
@@ -46,6 +47,7 @@ export async function replayStream<D extends object>(
     last = pointOf(latest)
     if (count < events.length) break
     onTurn({ document, last })
+    gone?.throwIfAborted()
   }
   return { document, last }
 }

@@ -54,6 +54,7 @@ interface Replayable<D extends object, W> {
 function replayer<D extends object, W>(
   services: AnswerServices,
   { fold, id, stream, snapshots, wire }: Replayable<D, W>,
+  gone: AbortSignal | undefined,
 ): Replayer<W> {
   async function outOfRange() {
     const range = await rangeOf(services.events, stream)
@@ -66,11 +67,11 @@ function replayer<D extends object, W>(
 
   async function replayedAt(moment: Moment) {
     const { events } = services
-    const revision = 'revision' in moment ? moment.revision : await lastRevision(events, stream, moment)
+    const revision = 'revision' in moment ? moment.revision : await lastRevision(events, stream, moment, gone)
     const erasures = events.erasures?.()
     const start = snapshots.before(events, stream, revision)
     const keep = (replay: Replayed<D>) => snapshots.keep(events, stream, replay, erasures)
-    const { document, last } = await replayStream(events, stream, fold, id, { revision }, start, keep)
+    const { document, last } = await replayStream(events, stream, fold, id, { revision }, start, keep, gone)
     if (document === undefined || last?.revision !== revision) throw await outOfRange()
     return { document, last }
   }
@@ -78,7 +79,7 @@ function replayer<D extends object, W>(
   async function replayOf({ document, last }: { document: D; last: StreamPoint }, moment: Moment) {
     const { position } = last
     // A time may be later than the last event: related documents may have changed between the two.
-    const source = pastDocuments(services, 'at' in moment ? { at: moment.at, position } : { position })
+    const source = pastDocuments(services, 'at' in moment ? { at: moment.at, position } : { position }, gone)
     return { body: await wire(document, source), last }
   }
 
@@ -97,44 +98,60 @@ function replayer<D extends object, W>(
   }
 }
 
-/** @throws Refused (not found) when there is no such pull request */
+/**
+ * `gone`: aborted when nobody waits for the answers any more.
+ * @throws Refused (not found) when there is no such pull request
+ */
 export async function pullReplayer(
   services: AnswerServices,
   { repository }: Pick<RepositoryAccess, 'repository'>,
   index: string,
   requester: AccountDocument | null,
+  gone?: AbortSignal,
 ): Promise<Replayer<Static<typeof PullRequestWire>>> {
   const pull = await pullFor(services, repository.id, index)
-  return replayer(services, {
-    fold: pullFold,
-    snapshots: pullSnapshots,
-    id: pullId(pull.repoId, pull.index),
-    stream: pullStream(pull.repoId, pull.index),
-    async wire(document, source) {
-      const [past] = await source.repositories.getMany([`${document.repoId}`])
-      if (past === undefined) throw new Refused(refuse.notFound('repository not found'))
-      return pullWire(services, past, document, requester, source)
+  return replayer(
+    services,
+    {
+      fold: pullFold,
+      snapshots: pullSnapshots,
+      id: pullId(pull.repoId, pull.index),
+      stream: pullStream(pull.repoId, pull.index),
+      async wire(document, source) {
+        const [past] = await source.repositories.getMany([`${document.repoId}`])
+        if (past === undefined) throw new Refused(refuse.notFound('repository not found'))
+        return pullWire(services, past, document, requester, source)
+      },
     },
-  })
+    gone,
+  )
 }
 
-/** @throws Refused (not found) when there is no such issue or pull request */
+/**
+ * `gone`: aborted when nobody waits for the answers any more.
+ * @throws Refused (not found) when there is no such issue or pull request
+ */
 export async function issueReplayer(
   services: AnswerServices,
   { repository }: Pick<RepositoryAccess, 'repository'>,
   index: string,
   requester: AccountDocument | null,
+  gone?: AbortSignal,
 ): Promise<Replayer<Static<typeof IssueWire>>> {
   const issue = await issueFor(services, repository.id, index)
-  return replayer(services, {
-    fold: issueFold,
-    snapshots: issueSnapshots,
-    id: issueId(issue.repoId, issue.index),
-    stream: discussionStream(issue),
-    async wire(document, source) {
-      const [wire] = await issueWires(services, [document], requester, source)
-      if (wire === undefined) throw new Refused(refuse.notFound('repository not found'))
-      return wire
+  return replayer(
+    services,
+    {
+      fold: issueFold,
+      snapshots: issueSnapshots,
+      id: issueId(issue.repoId, issue.index),
+      stream: discussionStream(issue),
+      async wire(document, source) {
+        const [wire] = await issueWires(services, [document], requester, source)
+        if (wire === undefined) throw new Refused(refuse.notFound('repository not found'))
+        return wire
+      },
     },
-  })
+    gone,
+  )
 }

@@ -1,6 +1,7 @@
 /** `GET …/replay` and `GET …/replay/diff` of pull requests and issues. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
+import { clientGone } from '../../http/client-gone.ts'
 import { OptionalText } from '../../http/optional-text.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
@@ -74,7 +75,8 @@ export function replayRoutes(services: Services): FastifyPluginAsyncTypebox {
         { config, schema: { ...schema, querystring: ReplayQuery, response: { 200: wire } } },
         async (request, reply) => {
           const found = await onRepository(services, request, 'read')
-          const replayer = await replayerOf(services, found, request.params.index, request.requester)
+          const gone = clientGone(reply)
+          const replayer = await replayerOf(services, found, request.params.index, request.requester, gone)
           const { body, last } = await replayer.at(momentOf(request.query))
           reply.header('Mergelog-Revision', last.revision)
           reply.header('Mergelog-At', last.at)
@@ -86,10 +88,11 @@ export function replayRoutes(services: Services): FastifyPluginAsyncTypebox {
       app.get(
         `${path}/diff`,
         { config, schema: { ...schema, querystring: DiffQuery, response: { 200: ReplayDiffWire } } },
-        async (request) => {
+        async (request, reply) => {
           const { query, requester } = request
           const found = await onRepository(services, request, 'read')
-          const replayer = await replayerOf(services, found, request.params.index, requester)
+          const gone = clientGone(reply)
+          const replayer = await replayerOf(services, found, request.params.index, requester, gone)
           const { from, to } = await replayer.between(
             revisionOf('from', query.from),
             revisionOf('to', query.to),

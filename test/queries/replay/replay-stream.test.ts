@@ -87,3 +87,24 @@ t.test('a long stream gives the same result in parts, and other work gets turns 
   }
   t.match(await replay({ position: 777 }), { document: { name: '776' }, last: { position: 777 } })
 })
+
+t.test('a replay ends in the middle when nobody waits for it any more', async (t) => {
+  const { events } = openStores(t)
+  const created: LabelEvent = { type: 'LabelCreated', data: { id: 7, scope, name: '0', ...label } }
+  const edits = Array.from({ length: 1000 }, (_, i): LabelEvent => {
+    return { type: 'LabelEdited', data: { id: 7, scope, changes: { name: `${i + 1}` } } }
+  })
+  await appendMany(events, 'label-7', [created, ...edits], aContext({ at: second(1) }))
+  const leaving = new AbortController()
+  let turns = 0
+  const onTurn = () => {
+    turns += 1
+    leaving.abort(new Error('gone'))
+  }
+  const replay = (until: Until) =>
+    replayStream(events, 'label-7', labelFold, '7', until, undefined, onTurn, leaving.signal)
+  await t.rejects(replay({ revision: 1000 }), { message: 'gone' })
+  t.equal(turns, 1)
+  await t.rejects(replay({ at: second(0) }), { message: 'gone' }, 'also while it looks for the moment')
+  t.equal(turns, 1)
+})
