@@ -174,12 +174,12 @@ wrap(Worker.prototype, 'postMessage', (method, self, args) => {
   return method.apply(self, args)
 })
 function noteStep(message: unknown): void {
+  if (part(message, 'step') !== 'write') return
   const of = part(message, 'writer')
-  const step = part(message, 'step')
   const run = part(message, 'statements')
-  if (step === 'begin') statements.set(of, [])
-  if (step === 'run' && Array.isArray(run)) statements.get(of)?.push(...run.map(effectOf))
-  if (step === 'commit') commits.set(part(message, 'id'), statements.get(of) ?? [])
+  if (part(message, 'isFirst') === true) statements.set(of, [])
+  if (Array.isArray(run)) statements.get(of)?.push(...run.map(effectOf))
+  if (part(message, 'isLast') === true) commits.set(part(message, 'id'), statements.get(of) ?? [])
 }
 function effectOf(statement: unknown): string {
   const [sql, id, , , , type, data, metadata] = Array.isArray(statement) ? statement : []
