@@ -218,9 +218,9 @@ t.test('who waits for a read and goes away leaves its place in the line', async 
 
 t.test('a count that clients share goes on until the last of them is gone', async (t) => {
   const { store, held } = await largeStore(t)
-  const first = ['a', 'b'].map((name, rank) =>
-    asLeaving(name, () => store.count(cards, { rank: { $gt: rank } })),
-  )
+  const firstOf = (name: string, rank: number) =>
+    asLeaving(name, () => store.count(cards, { rank: { $gt: rank } }))
+  const [firstOfA, firstOfB] = [firstOf('a', 0), until(() => held.length === 1).then(() => firstOf('b', 1))]
   await until(() => held.length === 2)
   const clients = ['a', 'a', 'b'].map((name) => ({ name, gone: new AbortController() }))
   let asked = 0
@@ -231,14 +231,14 @@ t.test('a count that clients share goes on until the last of them is gone', asyn
   const [one, two, stays] = clients.map(({ name, gone }) => asLeaving(name, count, gone))
   await until(() => asked === clients.length)
   held[0]?.go()
-  await first[0]
+  await firstOfA
   await until(() => held.length === 3)
   for (const { gone } of clients.slice(0, 2)) gone.abort(new Refused(refuse.timedOut('gone')))
   for (const left of [one, two]) await t.rejects(async () => left, { message: 'gone' })
   held[2]?.go()
   t.equal(await stays, 100, 'it was begun in the turn of the one that left')
   held[1]?.go()
-  await first[1]
+  await firstOfB
   t.equal(held.length, 3)
 })
 
