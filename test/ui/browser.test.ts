@@ -80,6 +80,7 @@ async function testPage(story: Awaited<ReturnType<typeof startStory>>, browser: 
     t.equal(await page.locator('h1 mark').innerText(), 'Greet politely, and find the answer')
     t.match(await page.locator('.summary').innerText(), 'Changed: Title.')
     t.equal(await page.locator('[aria-current="step"]').getAttribute('data-revision'), `${titled}`)
+    await page.locator('body:not([aria-busy])').waitFor()
     t.match(await page.locator('#changes').innerText(), /1 commit\b/i, 'the diff is that of the moment')
     await page.keyboard.press('End')
     await showsMoment(page, last)
