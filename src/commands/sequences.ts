@@ -9,8 +9,10 @@ import {
   type ExpectedRevision,
   StoreUnavailable,
 } from '../events/event-store.ts'
+import { isIdsStream } from '../events/streams.ts'
 import { perStore } from '../per-store.ts'
 import { append, type CommandContext, eventsOf } from './execute.ts'
+import { createIdsAhead, type IdsAhead } from './ids-ahead.ts'
 
 /** The most numbers that one append takes: about 500 bytes each, so an append stays far below 1 MiB. */
 const MOST = 250
@@ -24,12 +26,22 @@ interface Waiter {
 /** Those who wait for a number, by sequence. A sequence that is not there has nobody who takes numbers now. */
 const waitersOf = perStore(() => new Map<string, Waiter[]>())
 
+const idsAheadOf = perStore(() => createIdsAhead(() => performance.now()))
+
+/**
+ * Undefined where nothing is taken ahead: numbers of issues have no gaps but after a crash, and the embedded log appends an
+ * id together with what has it.
+ */
+const idsAheadIn = (store: EventStore, sequence: string) =>
+  store.appendTogether === undefined && isIdsStream(sequence) ? idsAheadOf(store) : undefined
+
 /**
  * Takes the next number of a sequence, from 1. Gaps after a crash are fine; a number is never given twice.
  * A retried request (Idempotency-Key) takes the number that it took before.
  *
- * All who wait for a number of the same sequence get theirs from one append. A request with an Idempotency-Key appends
- * alone, because its event must be recognised when it is repeated.
+ * All who wait for a number of the same sequence get theirs from one append. On EventStoreDB, an append for ids takes some
+ * ahead while many are asked for (`ids-ahead.ts`). A request with an Idempotency-Key appends alone, because its event must
+ * be recognised when it is repeated.
  */
 export async function takeNumber(
   store: EventStore,
@@ -40,6 +52,8 @@ export async function takeNumber(
     const { revision } = await append(store, context, sequence, 'take', [taken(sequence)], 'any')
     return revision + 1
   }
+  const ahead = idsAheadIn(store, sequence)?.give(sequence)
+  if (ahead !== undefined) return ahead
   const waiters = waitersOf(store)
   return new Promise((resolve, reject) => {
     const waiter = { context, resolve, reject }
@@ -126,10 +140,16 @@ async function takeForAll(
   sequence: string,
 ): Promise<void> {
   const waiting = waiters.get(sequence) ?? []
+  const ahead = idsAheadIn(store, sequence)
   while (waiting.length > 0) {
+    const id = ahead?.give(sequence)
+    if (id !== undefined) {
+      waiting.shift()?.resolve(id)
+      continue
+    }
     const taking = waiting.splice(0, MOST)
     try {
-      give(taking, await takeTogether(store, taking, sequence))
+      await takeTogether(store, taking, sequence, ahead)
     } catch (error) {
       // The log does not answer: those who wait would only wait as long again for the same error.
       if (error instanceof StoreUnavailable) taking.push(...waiting.splice(0))
@@ -139,19 +159,27 @@ async function takeForAll(
   waiters.delete(sequence)
 }
 
+/** Takes a number for each, in one append, and gives it to them. */
 async function takeTogether(
   store: EventStore,
   taking: readonly Waiter[],
   sequence: string,
-): Promise<Appended> {
+  ahead: IdsAhead | undefined,
+): Promise<void> {
   const events = taking.flatMap(({ context }) => eventsOf(context, sequence, 'take', [taken(sequence)]))
-  return store.append(sequence, events, 'any')
-}
-
-/** Gives each its number: the last one has the revision of the append. */
-function give(taking: readonly Waiter[], { revision, position }: Appended): void {
+  const count = events.length
+  const [first] = taking
+  if (ahead !== undefined && first !== undefined) {
+    const more = Math.min(ahead.worth(sequence, count), MOST - count)
+    const takes = Array.from({ length: more }, () => taken(sequence))
+    events.push(...eventsOf(first.context, sequence, 'take', takes))
+  }
+  const { revision, position } = await store.append(sequence, events, 'any')
+  // The last event has the revision of the append, and the number after it.
+  const before = revision + 1 - events.length
   for (const [i, { context, resolve }] of taking.entries()) {
     context.written = Math.max(context.written, position)
-    resolve(revision + 2 + i - taking.length)
+    resolve(before + 1 + i)
   }
+  ahead?.keep(sequence, before + count + 1, revision + 1)
 }

@@ -58,6 +58,8 @@ export const idsStream = (
     | 'lfs-lock'
     | 'webhook',
 ) => `ids-${kind}`
+/** Whether the stream is a sequence of ids. */
+export const isIdsStream = (stream: string) => stream.startsWith('ids-')
 export const claimStream = (key: string) => `claim-${key}`
 
 /** The keys of claims. Each key has one holder: an append to its stream decides who, never a query. */
