@@ -18,7 +18,7 @@ import { openSqliteEventStore } from '../src/events/sqlite.ts'
 import { issueStream } from '../src/events/streams.ts'
 import type { Sizes } from './bench.ts'
 import { type Child, startChild } from './child.ts'
-import type { LoadQuestion } from './load-process.ts'
+import type { Load, LoadQuestion } from './load-process.ts'
 import { environmentOf, makeAdmin, seedFor } from './log.ts'
 import type { Recovered, ServerReady } from './server-process.ts'
 import { median, milliseconds, perSecond, type Row, ratioRow } from './table.ts'
@@ -42,12 +42,15 @@ export async function measureEventStore(directory: string, sizes: Sizes): Promis
   const admin = await makeAdmin(environment)
   const events = await seed(url, join(directory, 'seed'), sizes)
 
+  // Before the catch-up and after it: other work on the machine comes and goes.
+  const before = await subscriptionRate(client, events)
   // The views are new, so the server folds the whole log.
   const behind = { ...environment, DATA_DIR: join(directory, 'behind'), ...readModelsIn('behind') }
   const late = await startChild<ServerReady>('server', behind)
   const { after }: Recovered = await late.ask({ what: 'recovered' })
   await late.stop()
-  const [caughtUp, read] = [(events / after) * 1000, await subscriptionRate(client, events)]
+  const caughtUp = (events / after) * 1000
+  const read = median([before, await subscriptionRate(client, events)])
 
   const server = await startChild<ServerReady>('server', environment)
   await server.ask({ what: 'recovered' })
@@ -63,16 +66,17 @@ export async function measureEventStore(directory: string, sizes: Sizes): Promis
   }
   for (let i = 0; i <= sizes.rounds; i++) {
     const amount = Math.ceil(sizes.issuesToOpen / (sizes.rounds + 1))
-    const posts = await postRate(target, load, CLIENTS, amount)
-    const one = await postRate(target, load, 1, Math.ceil(amount / 10))
-    const appends = await appendRate(client, CLIENTS, sizes.seconds)
-    const append = await appendRate(client, 1, sizes.seconds)
+    const posts = await postIssues(target, load, CLIENTS, amount)
+    // The medians: each half minute EventStoreDB stands still for up to seconds, in which no round trip is.
+    const one = await postIssues(target, load, 1, Math.ceil(amount / 10))
+    const appends = await appendFor(client, CLIENTS, sizes.seconds)
+    const append = await appendFor(client, 1, sizes.seconds)
     // The first round is the warm-up.
     if (i === 0) continue
-    measured.posts.push(posts)
-    measured.one.push(1000 / one)
-    measured.appends.push(appends)
-    measured.append.push(1000 / append)
+    measured.posts.push(posts.rate)
+    measured.one.push(one.p50)
+    measured.appends.push(appends.rate)
+    measured.append.push(append.p50)
   }
   for (const child of [load, server]) await child.stop()
   await client.dispose()
@@ -219,28 +223,33 @@ async function subscriptionRate(client: EventStoreDBClient, events: number): Pro
   return (events / (performance.now() - started)) * 1000
 }
 
-/** Appends per second with the driver alone: each to a stream of its own, like an issue. */
-async function appendRate(client: EventStoreDBClient, clients: number, seconds: number): Promise<number> {
+/** Appends with the driver alone, each to a stream of its own, like an issue: how many a second, and how long one takes. */
+async function appendFor(
+  client: EventStoreDBClient,
+  clients: number,
+  seconds: number,
+): Promise<Pick<Load, 'rate' | 'p50'>> {
   const end = performance.now() + seconds * 1000
-  let appended = 0
+  const times: number[] = []
   async function writer(): Promise<void> {
     while (performance.now() < end) {
       // The type is one that read models skip.
       const event = jsonEvent({ type: '$bench', data: { text: 'x'.repeat(200) } })
+      const began = performance.now()
       await client.appendToStream(`$bench-${randomUUID()}`, event, { expectedRevision: 'no_stream' })
-      appended += 1
+      times.push(performance.now() - began)
     }
   }
   await Promise.all(Array.from({ length: clients }, writer))
-  return appended / seconds
+  return { rate: times.length / seconds, p50: median(times) }
 }
 
-async function postRate(
+function postIssues(
   { server, admin }: Target,
   load: Child<object>,
   connections: number,
   amount: number,
-): Promise<number> {
+): Promise<Load> {
   const question: LoadQuestion = {
     url: server.ready.url,
     connections,
@@ -253,5 +262,5 @@ async function postRate(
       first: 1,
     },
   }
-  return (await loadOf(load, question)).rate
+  return loadOf(load, question)
 }

@@ -2,6 +2,7 @@
 import { Client, credentials } from '@grpc/grpc-js'
 import autocannon from 'autocannon'
 import { serveParent } from './child.ts'
+import { percentile } from './table.ts'
 
 export interface LoadQuestion {
   /** An HTTP URL, or `grpc://host:port` to call CurrentPlan. */
@@ -49,17 +50,20 @@ async function loadHttp({ url, connections, headers, end, write }: LoadQuestion)
       ],
     }),
   }
+  // Autocannon's own percentiles are whole milliseconds.
+  const times: number[] = []
   const result = await new Promise<autocannon.Result>((resolve, reject) => {
     const run = autocannon(options, (error, result) => (error ? reject(error) : resolve(result)))
-    run.on('response', () => {
+    run.on('response', (_client, _status, _bytes, time) => {
       answered = performance.now()
+      times.push(time)
     })
   })
   const seconds = 'duration' in end ? result.duration : (answered - started) / 1000
   return {
     rate: result['2xx'] / seconds,
-    p50: result.latency.p50,
-    p99: result.latency.p99,
+    p50: percentile(times, 0.5),
+    p99: percentile(times, 0.99),
     failed: result.non2xx + result.errors,
     sent: n,
   }
@@ -90,9 +94,8 @@ async function loadGrpc(url: string, concurrency: number, seconds: number): Prom
   await Promise.all(Array.from({ length: concurrency }, caller))
   const rate = times.length / ((performance.now() - started) / 1000)
   client.close()
-  const sorted = times.sort((a, b) => a - b)
-  const at = (share: number) => sorted[Math.floor(sorted.length * share)] ?? Number.NaN
-  return { rate, p50: at(0.5), p99: at(0.99), failed, sent: times.length + failed }
+  const [p50, p99] = [percentile(times, 0.5), percentile(times, 0.99)]
+  return { rate, p50, p99, failed, sent: times.length + failed }
 }
 
 await serveParent(

@@ -46,6 +46,7 @@ export const commentFold: Fold<CommentDocument> = foldOf({
     CommentDeleted: () => undefined,
   },
   begins: ['CommentAdded'],
+  creates: ['CommentAdded'],
   changes: {
     CommentEdited: (_, { data, metadata }) => ({ body: data.body, updatedAt: metadata.at }),
     AttachmentAdded: ({ attachments }, { data, metadata }) => ({

@@ -32,6 +32,8 @@ interface Folding {
    * other, while the store writes the changes of the one before.
    */
   together: boolean
+  /** What some of the events made may be stored already. */
+  mayRepeat: boolean
   /** Called before changes are written. @throws LostHold when this server may not write any more */
   requireWriter(): void
 }
@@ -40,7 +42,7 @@ export function foldBatch(
   batch: readonly RecordedEvent[],
   read: ReadBatch,
   models: readonly Progress[],
-  { views, together, requireWriter }: Folding,
+  { views, together, mayRepeat, requireWriter }: Folding,
 ): FoldedBatch {
   const end = batch.at(-1)?.position ?? LOG_START
   const made: Change[][] = []
@@ -51,7 +53,7 @@ export function foldBatch(
 
   async function advance({ model, position }: Progress): Promise<Advance> {
     const { events, poison } = eventsFor(model, read, position)
-    const advanced = events.length === 0 ? NOTHING : await model.advance(events, views)
+    const advanced = events.length === 0 ? NOTHING : await model.advance(events, views, mayRepeat)
     return poison === undefined ? advanced : { poison, ...advanced }
   }
 

@@ -37,6 +37,7 @@ export const issueTextFold: Fold<IssueTextDocument> = foldOf({
     CommentDeleted: () => undefined,
   },
   begins: ['IssueOpened', 'PullRequestOpened', 'CommentAdded', 'CommentEdited'],
+  creates: ['IssueOpened', 'PullRequestOpened', 'CommentAdded'],
   changes: {
     TitleChanged: ({ body }, { data }) => parts(wordsOf(data.title), split(body)),
     BodyChanged: ({ title }, { data }) => parts(split(title), wordsOf(data.body)),

@@ -41,6 +41,7 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     PullRequestOpened: (_, event) => openedIssue(event),
   },
   begins: ['IssueOpened', 'PullRequestOpened'],
+  creates: ['IssueOpened', 'PullRequestOpened'],
   onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     ...discussionChanges,

@@ -26,7 +26,7 @@ interface Starting {
 
 export function createModelStarts({ log, events, views, progress, positions, documents }: Starting) {
   let endAtStart: Position = LOG_START
-  /** The last event of the log when a model began: what is up to there may have been folded before. */
+  /** What is up to here may have been folded before: at first, the last event of the log when a model began. */
   let repeatedUpTo: Position = LOG_START
   /** Exists while a model is made again from the first event: what the log lacks, the model lacks too. */
   let gaps: Gaps | undefined
@@ -37,6 +37,11 @@ export function createModelStarts({ log, events, views, progress, positions, doc
 
     /** Whether events up to this position may be folded again: then stored documents may be ahead of what is folded. */
     mayRepeat: (position: Position) => position <= repeatedUpTo,
+
+    /** Events up to this position come again, and some of what they make may be stored. */
+    repeatsUpTo(position: Position): void {
+      repeatedUpTo = Math.max(repeatedUpTo, position)
+    },
 
     /**
      * Prepares the collections and reads the checkpoints.

@@ -158,13 +158,14 @@ export function createProjector(
   }
 
   async function project(batch: readonly RecordedEvent[]): Promise<void> {
-    const end = batch.at(-1)
-    if (end === undefined) return
+    const [first, end] = [batch[0], batch.at(-1)]
+    if (first === undefined || end === undefined) return
     const read = readBatch(batch)
     const models = running().filter((p) => !isFollowed(p))
     const { changes, made, touched, checkpoints, reached, poisoned } = foldBatch(batch, read, models, {
       views: documents,
       together: views.shared !== undefined,
+      mayRepeat: starts.mayRepeat(first.position),
       requireWriter: () => shared?.requireMember(),
     })
     const written = () => {
@@ -181,6 +182,7 @@ export function createProjector(
     } catch (error) {
       // Nobody knows what of the batch was written.
       documents.forget()
+      starts.repeatsUpTo(end.position)
       throw error
     }
     for (const [p, position] of reached) p.position = position

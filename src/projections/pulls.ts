@@ -99,6 +99,7 @@ export const pullFold: Fold<PullDocument> = foldOf({
     },
   },
   begins: ['PullRequestOpened'],
+  creates: ['PullRequestOpened'],
   onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
   changes: {
     ...discussionChanges,

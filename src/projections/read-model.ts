@@ -19,6 +19,8 @@ export interface Fold<D extends object> {
    * is not read: the store keeps a later version anyway. Without it, none is like that.
    */
   begins?(event: { type: string }): boolean
+  /** Whether, beside that, none of these documents can exist before the event. */
+  creates?(event: { type: string }): boolean
   /** The next version of one touched document; undefined when it does not exist or is deleted. */
   evolve(document: D | undefined, event: Recorded<DomainEvent>, id: string): D | undefined
 }
@@ -39,6 +41,8 @@ export interface FoldParts<D extends object, Becoming extends EventType, Changin
   becomes: DocumentHandlers<Becoming, NoInfer<D> | undefined, NoInfer<D> | undefined>
   /** Events whose handlers in `becomes` do not look at the document before, and never delete it. */
   begins?: readonly NoInfer<Becoming>[]
+  /** Those of them before which the document cannot exist. */
+  creates?: readonly NoInfer<Becoming>[]
   /** Handlers that return the changed fields of an existing document. Without a document the event does nothing. */
   changes?: DocumentHandlers<Changing, NoInfer<D>, Partial<NoInfer<D>>>
   /** Fields that every event in `changes` sets, unless its own handler returns another value. */
@@ -62,11 +66,13 @@ export function foldOf<D extends object, Becoming extends EventType, Changing ex
   const isOwn = (event: { type: string }): event is RecordedOf<Becoming | Changing> =>
     isBecoming(event) || isChanging(event)
   const beginning: ReadonlySet<string> = new Set(parts.begins)
+  const creating: ReadonlySet<string> = new Set(parts.creates)
   return {
     collection: { name, indexes, arrays, ...(partOf && { partOf }), ...(wordsIn && { wordsIn }) },
     version,
     handles: isOwn,
     begins: ({ type }) => beginning.has(type),
+    creates: ({ type }) => creating.has(type),
     touches: (event: { type: string }) => (isOwn(event) ? parts.ids(event) : NONE),
     evolve(document, event: { type: string }, id) {
       if (isBecoming(event)) return handle(becomes, document, event, id)
@@ -105,8 +111,15 @@ export interface ReadModel<C extends AnyCollection = AnyCollection> {
   handles(event: { type: string }): boolean
   /** The documents that events touch; undefined when the fold throws at one of them. */
   touched(events: readonly Recorded<DomainEvent>[]): Touched[] | undefined
-  /** Folds a batch of events onto the stored documents. Stops before an event that the fold throws at. */
-  advance(events: readonly Recorded<DomainEvent>[], store: Pick<ReadStore, 'getMany'>): Promise<Advance>
+  /**
+   * Folds a batch of events onto the stored documents. Stops before an event that the fold throws at. `mayRepeat`: what
+   * some of the events made may be stored already.
+   */
+  advance(
+    events: readonly Recorded<DomainEvent>[],
+    store: Pick<ReadStore, 'getMany'>,
+    mayRepeat?: boolean,
+  ): Promise<Advance>
 }
 
 /** Makes the read model of a fold. */
@@ -124,11 +137,13 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
         return undefined
       }
     },
-    async advance(events, store) {
+    async advance(events, store, mayRepeat = true) {
       const touched: { event: Recorded<DomainEvent>; ids: readonly string[] }[] = []
       const ids = new Set<string>()
       /** Documents whose first event of the batch does not begin them. */
       const before: string[] = []
+      /** The stored documents, as far as they are known: null for none. */
+      const replaced = new Map<string, object | null>()
       let poison: Poison | undefined
       for (const event of events) {
         let own: readonly string[]
@@ -141,21 +156,27 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
         if (own.length === 0) continue
         touched.push({ event, ids: own })
         const isBeginning = fold.begins?.(event) === true
+        const isNew = isBeginning && !mayRepeat && fold.creates?.(event) === true
         for (const id of own) {
-          if (!isBeginning && !ids.has(id)) before.push(id)
+          if (ids.has(id)) continue
           ids.add(id)
+          if (!isBeginning) before.push(id)
+          if (!isBeginning || isNew) replaced.set(id, null)
         }
       }
       const documents = new Map<string, Stored<D>>()
       if (before.length > 0) {
-        for (const stored of await store.getMany(collection, before)) documents.set(stored.id, stored)
+        for (const stored of await store.getMany(collection, before)) {
+          documents.set(stored.id, stored)
+          replaced.set(stored.id, stored.body)
+        }
       }
       const bodies = new Map<string, { position: Position; body: D | undefined }>()
       const advanced = () => ({
         changes: [...bodies].map(([id, { position, body }]): Change => {
-          return body === undefined
-            ? { op: 'delete', collection, id }
-            : { op: 'put', collection, id, position, body }
+          if (body === undefined) return { op: 'delete', collection, id }
+          const replaces = replaced.get(id)
+          return { op: 'put', collection, id, position, body, ...(replaces !== undefined && { replaces }) }
         }),
         touched: [...ids].map((id): Touched => {
           const body = bodies.get(id)?.body

@@ -101,7 +101,15 @@ export interface Touched<D extends object = object> {
 }
 
 export type Change =
-  | { op: 'put'; collection: AnyCollection; id: string; position: Position; body: object }
+  | {
+      op: 'put'
+      collection: AnyCollection
+      id: string
+      position: Position
+      body: object
+      /** The stored document that it replaces, null when there is none. Absent when that is not known. */
+      replaces?: object | null
+    }
   | { op: 'delete'; collection: AnyCollection; id: string }
 
 /** Changes in their order: one list, or one list after the other, so that a store can write while more are made. */

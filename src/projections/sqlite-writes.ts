@@ -34,6 +34,8 @@ interface Put {
   position: number
   body: object
   json: string
+  /** As in the change. */
+  replaces: object | null | undefined
 }
 
 /** Successive changes of one collection, of different documents: they are written together. */
@@ -101,17 +103,23 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
   }
 
   /**
-   * The group's documents before its changes, for the arrays: only these need to know what is replaced. `written` are
-   * those of earlier groups of the same transaction, which cannot be read yet.
+   * The group's documents before its changes, for the arrays: only these need to know what is replaced. Those that the
+   * changes do not name are read: a read after each write takes long. `written` are those of earlier groups of the same
+   * transaction, which cannot be read yet.
    */
-  function replacedBy({ collection, ids }: Group, written: Written): ReadonlyMap<string, Known> {
+  function replacedBy({ collection, ids, puts }: Group, written: Written): ReadonlyMap<string, Known> {
     if (collection.arrays.length === 0) return NONE
     const before = new Map<string, Known>()
+    // Who knows the document before has made a later one of it.
+    for (const { id, replaces } of puts) {
+      if (replaces !== undefined) before.set(id, { position: LOG_START, body: replaces ?? undefined })
+    }
     const wanted = [...ids].filter((id) => {
-      const known = written.get(collection.name)?.get(id)
+      const known = written.get(collection.name)?.get(id) ?? before.get(id)
       if (known !== undefined) before.set(id, known)
       return known === undefined
     })
+    if (wanted.length === 0) return before
     for (const stored of read(collection, wanted)) before.set(stored.id, stored)
     return before
   }
@@ -292,9 +300,10 @@ function* groupsOf(changes: readonly Change[]): Generator<Group> {
       group.deletes.push(id)
       continue
     }
-    const json = JSON.stringify(change.body)
+    const { position, body, replaces } = change
+    const json = JSON.stringify(body)
     group.characters += json.length
-    group.puts.push({ id, position: change.position, body: change.body, json })
+    group.puts.push({ id, position, body, json, replaces })
   }
   if (group !== undefined) yield group
 }

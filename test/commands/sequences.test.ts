@@ -114,7 +114,7 @@ t.test(
     })
     const taken: number[] = []
     async function client(store: EventStore): Promise<void> {
-      for (let i = 0; i < 10; i++) taken.push(await takeNumber(store, aContext(), 'ids-issue'))
+      for (let i = 0; i < 10; i++) taken.push(await takeNumber(store, aContext(), 'numbers-1'))
     }
     await Promise.all(servers.flatMap((store) => Array.from({ length: 6 }, () => client(store))))
     t.same(
@@ -123,7 +123,7 @@ t.test(
     )
     let end = STREAM_START
     for (const store of servers) {
-      for await (const event of store.readStream('ids-issue', { from: end.revision + 1 })) {
+      for await (const event of store.readStream('numbers-1', { from: end.revision + 1 })) {
         const problem = chainProblem(event, end, true)
         if (problem !== undefined) t.fail(`revision ${event.revision}: ${problem}`)
         end = { revision: event.revision, hash: event.metadata.hash ?? null }
@@ -174,6 +174,78 @@ t.test('on EventStoreDB, what has a number is appended when the number is stored
   const order = (await all(store.readAll())).map(({ stream }) => stream)
   t.ok(order.indexOf('issue-1.1') > order.lastIndexOf('numbers-1'))
   t.equal((await all(store.readStream('issue-1.10'))).length, 1)
+})
+
+/** A log to which an append is a round trip, as to EventStoreDB. */
+function withoutTogether(events: EventStore): EventStore {
+  const { appendTogether: _, ...others } = events
+  return others
+}
+
+t.test('on EventStoreDB, ids are taken ahead while many are asked for, and numbers never', async (t) => {
+  const { store, appends } = watched(withoutTogether(openStores(t).events))
+  const ids: number[] = []
+  for (let i = 0; i < 200; i++) ids.push(await takeNumber(store, aContext(), 'ids-issue'))
+  t.same(
+    ids,
+    ids.toSorted((a, b) => a - b),
+    'they grow',
+  )
+  t.equal(new Set(ids).size, 200)
+  t.ok(appends.length < 100, `${appends.length} appends`)
+  const numbers: number[] = []
+  for (let i = 0; i < 200; i++) numbers.push(await takeNumber(store, aContext(), 'numbers-1'))
+  t.same(numbers, upTo(200), 'without a gap')
+})
+
+t.test('the embedded log takes no id ahead', async (t) => {
+  const { store, appends } = watched(openStores(t).events)
+  for (let i = 1; i <= 50; i++) t.equal(await takeNumber(store, aContext(), 'ids-comment'), i)
+  t.equal(appends.length, 50)
+})
+
+t.test('who comes while ids are taken gets one of those that were taken ahead', async (t) => {
+  const events = withoutTogether(openStores(t).events)
+  let during = () => {}
+  const { store, appends } = watched({
+    ...events,
+    append(stream, appended, expected) {
+      during()
+      return events.append(stream, appended, expected)
+    },
+  })
+  for (let i = 0; i < 50; i++) await Promise.all(take(store, 4, 'ids-issue'))
+  let late: Promise<number>[] = []
+  during = () => {
+    late = take(store, 5, 'ids-issue')
+  }
+  const before = appends.length
+  const given: number[] = []
+  while (late.length === 0) given.push(await takeNumber(store, aContext(), 'ids-issue'))
+  given.push(...(await Promise.all(late)))
+  t.equal(appends.length, before + 1)
+  t.equal(new Set(given).size, given.length)
+})
+
+t.test('two servers on one log never give the same id', async (t) => {
+  const events = withoutTogether(openStores(t).events)
+  const servers = [{ ...events }, { ...events }]
+  const given = await Promise.all(
+    servers.map(async (server) => {
+      const ids: number[] = []
+      for (let i = 0; i < 100; i++) ids.push(...(await Promise.all(take(server, 3, 'ids-issue'))))
+      return ids
+    }),
+  )
+  t.equal(new Set(given.flat()).size, 600)
+})
+
+t.test('a request with an Idempotency-Key gets no id that was taken ahead, but its own again', async (t) => {
+  const events = withoutTogether(openStores(t).events)
+  for (let i = 0; i < 50; i++) await takeNumber(events, aContext(), 'ids-issue')
+  const retry = { namespace: randomUUID(), digest: 'body' }
+  const id = await takeNumber(events, aContext({ retry }), 'ids-issue')
+  t.equal(await takeNumber(events, aContext({ retry }), 'ids-issue'), id)
 })
 
 t.test('what is too large takes no number', async (t) => {
