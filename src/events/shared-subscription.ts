@@ -87,26 +87,54 @@ export function shareSubscription({
     report: (position: Position) => void,
   ): AsyncGenerator<RecordedEvent[], void> {
     let after = from
-    let wake = () => {}
-    const changed = () => wake()
+    /** Undefined while this follower takes events: then it sees by itself what comes. */
+    let wake: ((batch: RecordedEvent[]) => void) | undefined
+    /** The next events that are wanted, none when there is none yet. What is not wanted is passed on the way. */
+    function next(): RecordedEvent[] {
+      while (after >= feed.start) {
+        const first = feed.events.findLastIndex(({ position }) => position <= after) + 1
+        const batch = feed.events.slice(first, first + batchSize)
+        const last = batch.at(-1)
+        if (last === undefined) break
+        after = last.position
+        const wanted = batch.filter(({ type }) => !unwanted?.has(type))
+        if (wanted.length > 0) return wanted
+        report(after)
+      }
+      return []
+    }
+    const isOver = () => signal.aborted || after < feed.start || feed.ended !== undefined
+    // A follower that wants none of the new events is not woken: most want few types.
+    function changed(): void {
+      if (wake === undefined) return
+      const batch = signal.aborted ? [] : next()
+      if (batch.length === 0 && !isOver()) {
+        report(feed.passed)
+        return
+      }
+      // Whoever heard of the progress may have ended it meanwhile.
+      const waking: typeof wake = wake
+      wake = undefined
+      waking?.(batch)
+    }
     feed.followers += 1
     feed.wake.add(changed)
     signal.addEventListener('abort', changed)
     try {
-      while (!signal.aborted && after >= feed.start) {
-        const first = feed.events.findLastIndex(({ position }) => position <= after) + 1
-        const batch = feed.events.slice(first, first + batchSize)
-        const last = batch.at(-1)
-        if (last !== undefined) {
-          const wanted = batch.filter(({ type }) => !unwanted?.has(type))
-          if (wanted.length > 0) yield wanted
-          after = last.position
+      let batch = next()
+      while (!signal.aborted) {
+        if (batch.length > 0) {
+          yield batch
           report(after)
+          batch = signal.aborted ? [] : next()
           continue
         }
+        if (after < feed.start) return
         report(feed.passed)
         if (feed.ended !== undefined) throw feed.ended
-        await new Promise<void>((resolve) => {
+        // Whoever hears of the progress may want no more.
+        if (signal.aborted) return
+        batch = await new Promise<RecordedEvent[]>((resolve) => {
           wake = resolve
         })
       }
