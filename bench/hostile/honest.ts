@@ -20,7 +20,8 @@ const PACE_MS = 100
 /** How long a client waits before it gives up. */
 const PATIENCE_MS = 60_000
 
-type Step = [kind: Kind, what: () => Promise<unknown>]
+/** `before` is work of the client's own: it is not waited for at the server. */
+type Step = [kind: Kind, what: () => Promise<unknown>, before?: () => Promise<unknown>]
 
 /** What one client does again and again. `round` makes its names new. */
 function stepsOf(stage: Stage, n: number, round: string): Step[] {
@@ -30,6 +31,7 @@ function stepsOf(stage: Stage, n: number, round: string): Step[] {
   const branch = `branch-${round}`
   const ask = <T>(method: string, path: string, body?: object) => api<T>(stage, login, method, path, body)
   const read = (path: string): Step => ['read', () => ask('GET', `${repository}${path}`)]
+  const copy = join(stage.directory, `copy-${n}`)
   let opened = 0
   return [
     read('/issues?state=all'),
@@ -40,11 +42,11 @@ function stepsOf(stage: Stage, n: number, round: string): Step[] {
     ['write', () => ask('POST', `${repository}/issues/1/comments`, { body: `Comment ${round}` })],
     [
       'git',
+      () => git(dir, 'push', '-q', 'origin', branch),
       async () => {
         await git(dir, 'checkout', '-q', '--orphan', branch, 'main')
         await git(dir, 'reset', '-q', '--soft', 'main')
         await git(dir, 'commit', '-q', '--allow-empty', '-m', `Change ${round}`)
-        await git(dir, 'push', '-q', 'origin', branch)
       },
     ],
     read('/pulls?state=all'),
@@ -58,11 +60,8 @@ function stepsOf(stage: Stage, n: number, round: string): Step[] {
     ['merge', () => ask('POST', `${repository}/pulls/${opened}/merge`, { Do: 'merge' })],
     [
       'git',
-      async () => {
-        const copy = join(stage.directory, `copy-${n}`)
-        await rm(copy, { recursive: true, force: true })
-        await git(stage.directory, 'clone', '-q', gitUrl(stage, login, `${login}/app`), copy)
-      },
+      () => git(stage.directory, 'clone', '-q', gitUrl(stage, login, `${login}/app`), copy),
+      () => rm(copy, { recursive: true, force: true }),
     ],
   ]
 }
@@ -75,7 +74,8 @@ export async function behaveWell(stage: Stage, phase: string, seconds: number): 
   async function client(n: number): Promise<void> {
     let due = performance.now() + (n * PACE_MS) / stage.honest
     for (let round = 0; due < end; round++) {
-      for (const [kind, what] of stepsOf(stage, n, `${phase}-${round}`)) {
+      for (const [kind, what, before] of stepsOf(stage, n, `${phase}-${round}`)) {
+        await before?.()
         await delay(Math.max(0, due - performance.now()))
         const started = performance.now()
         const failure = await Promise.race([
