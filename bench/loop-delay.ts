@@ -1,12 +1,15 @@
 /** Measures how late the event loop of this process is. */
 import { readFileSync } from 'node:fs'
-import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
 
 /** How late the event loop was since it was asked before, in milliseconds. */
 export interface LoopDelay {
   p99: number
   max: number
-  /** The most without the time in which other processes had the processor; undefined where the system cannot tell. */
+  /**
+   * The most that a turn took, without the time in which other processes had the processor; undefined where the system
+   * cannot tell.
+   */
   held: number | undefined
   /** How long this process had processors meanwhile, all of its threads together. */
   processor: number
@@ -32,11 +35,18 @@ export function watchLoop(isHeld: (late: number, ago: number) => void): () => Lo
   const loop = monitorEventLoopDelay({ resolution: RESOLUTION_MS })
   loop.enable()
   let held: number | undefined
-  let before = { at: performance.now(), waited: waitedForProcessor() }
+  const moment = () => ({
+    at: performance.now(),
+    active: performance.eventLoopUtilization().active,
+    waited: waitedForProcessor(),
+  })
+  let before = moment()
   setInterval(() => {
-    const now = { at: performance.now(), waited: waitedForProcessor() }
+    const now = moment()
     if (now.waited !== undefined && before.waited !== undefined) {
-      const late = now.at - before.at - RESOLUTION_MS - (now.waited - before.waited)
+      const behind = now.at - before.at - RESOLUTION_MS - (now.waited - before.waited)
+      // A timer may also be late while the loop waits for it: when the machine itself stood still.
+      const late = Math.min(behind, now.active - before.active)
       held = Math.max(held ?? 0, late)
       isHeld(late, now.at - before.at)
     }

@@ -2,11 +2,13 @@
 import { once } from 'node:events'
 import type { Command } from 'commander'
 import { loadConfig, settings } from '../../config.ts'
+import { collectAlone } from '../../garbage-collection.ts'
 import { usage } from '../help.ts'
 import { openServerLog } from '../server-log.ts'
 
 /** Runs a server with the settings of the environment. Resolves when a signal has stopped it cleanly. */
 export async function serve(): Promise<void> {
+  collectAlone()
   const config = loadConfig(process.env)
   const { log, isJsonAlone, flushed } = await openServerLog(config, process.stdout.isTTY)
   // Import the server only here, so that the other commands start faster.
