@@ -1,5 +1,6 @@
 /** Writes answers as JSON: a short one as a text, a long list in pieces, as the client takes them. */
 import { Readable } from 'node:stream'
+import { jsonOf } from './shared-parts.ts'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -28,7 +29,7 @@ export function heldBytes(stream: Readable): number | undefined {
  * written only when the client has taken those before it.
  */
 export function jsonAnswer(answer: unknown): string | Readable {
-  if (!Array.isArray(answer)) return JSON.stringify(answer)
+  if (!Array.isArray(answer)) return jsonOf(answer)
   const { text, next } = piece(answer, 0)
   if (next === answer.length) return `[${text}]`
   const stream = Readable.from(pieces(answer, text, next), { objectMode: false })
@@ -51,7 +52,7 @@ function piece(rows: readonly unknown[], from: number): { text: string; next: nu
   let text = ''
   let at = from
   while (at < rows.length && text.length < PIECE) {
-    text += at === 0 ? JSON.stringify(rows[at]) : `,${JSON.stringify(rows[at])}`
+    text += at === 0 ? jsonOf(rows[at]) : `,${jsonOf(rows[at])}`
     at += 1
   }
   return { text, next: at }

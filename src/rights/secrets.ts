@@ -2,7 +2,7 @@
  * The secret store: hashes of passwords and of access tokens. They never enter an event or a read model. The keys of
  * sealed texts are there, too: `text-keys.ts`.
  */
-import { createHash } from 'node:crypto'
+import { hash as digest } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { perStore } from '../per-store.ts'
 import type { AnyCollection, Change, Collection, ReadStore } from '../projections/read-store.ts'
@@ -204,5 +204,5 @@ function orderOf({ madeAt, hash }: TokenSecret): string {
 }
 
 function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
+  return digest('sha256', text, 'hex')
 }

@@ -12,6 +12,7 @@ import { type Access, accessTo, atLeast } from '../rights/access.ts'
 import type { AnswerServices } from '../services.ts'
 import { type LabelWire, labelScopesOf, labelWire } from './labels.ts'
 import { type MilestoneWire, milestoneWire } from './milestones.ts'
+import { remembered } from './remembered.ts'
 import { type PlainRepositoryWire, repositoryWire } from './repositories.ts'
 import { type UserWire, userWire } from './users.ts'
 
@@ -44,6 +45,14 @@ export interface RelatedDocuments {
   pins: ReadonlyMap<number, Pins>
   publicUrl: string
 }
+
+const repositoryForm = remembered(
+  (repository: RepositoryDocument, owner: AccountDocument, access: Access, publicUrl: string) =>
+    repositoryWire(repository, owner, access, publicUrl),
+)
+const userForm = remembered((account: AccountDocument, publicUrl: string) => userWire(account, publicUrl))
+const labelForm = remembered(labelWire)
+const milestoneForm = remembered(milestoneWire)
 
 const keysOf = (ids: readonly number[]) => [...new Set(ids.map(String))]
 
@@ -91,18 +100,18 @@ export async function relatedDocuments(
         const owner = accountById.get(repository.ownerId)
         if (owner === undefined) return []
         const access = source.access(repository, requester)
-        return [[repository.id, repositoryWire(repository, owner, access, publicUrl)] as const]
+        return [[repository.id, repositoryForm(repository, owner, access, publicUrl)] as const]
       }),
     ),
-    people: new Map(accounts.map((account) => [account.id, userWire(account, publicUrl)])),
+    people: new Map(accounts.map((account) => [account.id, userForm(account, publicUrl)])),
     labels: new Map(
       labels.flatMap((label) => {
         const repository = repositoryByScope.get(label.scopeKey)
-        return repository ? [[label.id, labelWire(label, repository, publicUrl)] as const] : []
+        return repository ? [[label.id, labelForm(label, repository, publicUrl)] as const] : []
       }),
     ),
     pins: new Map(repositories.map(({ id, pins = NO_PINS }) => [id, pins])),
-    milestones: new Map(milestones.map((milestone) => [milestone.id, milestoneWire(milestone)])),
+    milestones: new Map(milestones.map((milestone) => [milestone.id, milestoneForm(milestone)])),
     publicUrl,
   }
 }
