@@ -158,8 +158,8 @@ async function measurePulls(dataDir: string, sizes: Sizes): Promise<Row[]> {
       measured,
       ceiling: '',
       ratio: undefined,
-      goal: '< 400 MB',
-      met: peak < 400,
+      goal: '< 250 MB',
+      met: peak < 250,
     })
   }
   await server.stop()

@@ -74,8 +74,8 @@ export async function measureLog(
         work: `start with ${many} events, to healthy`,
         measured: milliseconds(start),
         ...absolute,
-        goal: '< 2 s',
-        met: start < 2000,
+        goal: '< 1 s',
+        met: start < 1000,
       },
       {
         work: `mergelog verify of ${many} events`,

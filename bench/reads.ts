@@ -38,8 +38,8 @@ export async function measureReads(target: Target, wanted: readonly Group[]): Pr
   if (wanted.includes('list')) {
     const small = await compare(pulls(SMALL))
     const large = await compare(pulls(LARGE))
-    row(`list 30 of ${sizes.small.toLocaleString('en')}`, small, 0.25)
-    row(`list 30 of ${sizes.large.toLocaleString('en')}`, large, 0.25)
+    row(`list 30 of ${sizes.small.toLocaleString('en')}`, small, 0.5)
+    row(`list 30 of ${sizes.large.toLocaleString('en')}`, large, 0.5)
     const times = [1000 / large.own, 1000 / small.own].map((ms) => `${ms.toFixed(3)} ms`)
     const [large1, small1] = [times[0] ?? '', times[1] ?? '']
     rows.push(

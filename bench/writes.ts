@@ -153,7 +153,7 @@ export async function measureMerges(target: Target): Promise<Row[]> {
   const [ours, gits] = [median(own), median(bare)]
   return [
     ratioRow('merge', milliseconds(ours), `${milliseconds(gits)} its git commands`, ours / gits, {
-      atMost: 2,
+      atMost: 1.2,
     }),
   ]
 }

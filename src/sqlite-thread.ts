@@ -56,11 +56,18 @@ const THREADS = {
 type ThreadName = keyof typeof THREADS
 
 /**
+ * After how many transactions that did not wait for the disk what they have written is brought there, while the thread
+ * goes on. A checkpoint waits for all that is left: for 32 MiB 70 ms or more, and an append to the log waits with it.
+ */
+const SYNCED_TRANSACTIONS = 16
+
+/**
  * The code of the thread. It is a string because a thread needs JavaScript, and this file may run as TypeScript. It
  * gets a list of steps at a time and answers those with an id. The driver does not reset a statement that failed, so
  * all statements are prepared again after an error.
  */
 const THREAD = `
+  const fs = require('node:fs')
   const { parentPort, workerData } = require('node:worker_threads')
   const Database = require(workerData.driver)
   const MAX_STATEMENTS = 200
@@ -71,7 +78,9 @@ const THREAD = `
   const failures = new Map()
 
   function open({ writer, file, durability }) {
-    const connection = { db: new Database(file), statements: new Map(), changes: 0 }
+    const connection = { db: new Database(file), statements: new Map(), changes: 0, wal: file + '-wal', isSyncing: false }
+    // With FULL, each transaction is on the disk when it ends; with OFF, nothing waits for it.
+    connection.unsynced = durability === 'NORMAL' ? 0 : -Infinity
     connection.db.exec(workerData.settings + '; PRAGMA synchronous = ' + durability)
     connections.set(writer, connection)
     return connection
@@ -85,6 +94,17 @@ const THREAD = `
     return statements.get(sql)
   }
 
+  /** The next checkpoint does it in any case: so it may fail. */
+  function sync(connection) {
+    connection.isSyncing = true
+    connection.unsynced = 0
+    const end = () => { connection.isSyncing = false }
+    fs.open(connection.wal, 'r', (error, wal) => {
+      if (error) end()
+      else fs.fdatasync(wal, () => fs.close(wal, end))
+    })
+  }
+
   const steps = {
     write(connection, { isFirst, statements, isLast }) {
       if (isFirst) {
@@ -94,7 +114,10 @@ const THREAD = `
       for (const [sql, ...parameters] of statements) {
         connection.changes = prepared(connection, sql).run(...parameters).changes
       }
-      if (isLast) connection.db.exec('COMMIT')
+      if (!isLast) return
+      connection.db.exec('COMMIT')
+      connection.unsynced += 1
+      if (connection.unsynced >= workerData.syncedTransactions && !connection.isSyncing) sync(connection)
     },
     undo({ db, statements }) {
       statements.clear()
@@ -185,7 +208,7 @@ function running(name: ThreadName): Thread {
   const worker = new Worker(THREAD, {
     eval: true,
     execArgv: [],
-    workerData: { driver, settings, timeout: LOCK_WAIT_MS },
+    workerData: { driver, settings, timeout: LOCK_WAIT_MS, syncedTransactions: SYNCED_TRANSACTIONS },
   })
   const thread: Thread = { worker, waiting: new Map() }
   worker.unref()
