@@ -20,7 +20,7 @@ const MAX_DEPTH = 32
  * More than any body has that we ask for, with many fields that we ignore. Each value takes time to make, however short
  * it is: four megabytes of them take a third of a second.
  */
-const MAX_VALUES = 10_000
+export const MAX_VALUES = 10_000
 
 /** So much of a body is looked at in one piece of work, in bytes. */
 const PIECE = 128 * 1024
@@ -74,11 +74,14 @@ export function jsonParser(
 
 type Excess = 'depth' | 'values'
 
+/** The refusal of a body with more values than these. */
+export function tooManyValues(maxValues: number): Refused {
+  limitReached('body_values')
+  return new Refused(refuse.tooLarge(`the body has more than ${maxValues} values`))
+}
+
 function refusalOf(excess: Excess, maxValues: number): Refused {
-  if (excess === 'values') {
-    limitReached('body_values')
-    return new Refused(refuse.tooLarge(`the body has more than ${maxValues} values`))
-  }
+  if (excess === 'values') return tooManyValues(maxValues)
   limitReached('body_depth')
   const reason = `body: is nested more than ${MAX_DEPTH} levels deep`
   return new Refused(refuse.invalid(reason, [reason]))
