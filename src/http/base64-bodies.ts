@@ -75,7 +75,10 @@ function scanned(
       // Each value may have a name. The parser counts exactly, but not before all has been scanned.
       else if (kept.strings > 2 * MAX_VALUES) refuseWith(tooManyValues(MAX_VALUES))
     }
-    payload.once('error', reject)
+    // As fastify itself has it: a body that breaks off, or is not what its head says, is the client's fault.
+    payload.once('error', (error) =>
+      reject('statusCode' in error ? error : Object.assign(error, { statusCode: 400 })),
+    )
     payload.once('end', () => resolve(scan.end()))
     if (Number(request.headers['content-length'] ?? 0) > most) refuseTooLarge(most)
     else payload.on('data', onData)

@@ -5,6 +5,8 @@ import Fastify from 'fastify'
 import t from 'tap'
 import { base64In, readBase64Bodies } from '../../src/http/base64-bodies.ts'
 import { registerErrors } from '../../src/http/errors.ts'
+import { until } from '../until.ts'
+import { rawClient, requestText } from './raw-client.ts'
 
 const hashOf = (bytes: Buffer) => createHash('sha1').update(bytes).digest('hex')
 
@@ -124,4 +126,28 @@ t.test('content of nothing but escapes, or in very small chunks, becomes few buf
 t.test('a body with very many texts gives 413', async (t) => {
   t.equal((await send(`{"files":[${'"",'.repeat(12_000)}""]}`)).status, 413)
   t.equal((await send(`{"files":[${'{"content":""},'.repeat(2000)}{}]}`)).status, 200)
+})
+
+t.test('a client that goes away while it sends is no internal error', async (t) => {
+  const errors: unknown[] = []
+  let isRead = false
+  const app = Fastify({ logger: false })
+  app.addHook('preParsing', async (_request, _reply, payload) => {
+    isRead = true
+    return payload
+  })
+  app.setErrorHandler((error, _request, reply) => {
+    errors.push(error)
+    return reply.code(500).send()
+  })
+  readBase64Bodies(app, { key: 'content', maxTextBytes: 40_000 })
+  app.post('/', { bodyLimit: 400_000 }, async () => ({}))
+  t.teardown(() => app.close())
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  const headers = { 'Content-Type': 'application/json', 'Content-Length': '1000' }
+  const client = rawClient(t, url, requestText('POST', '/', headers, '{"content":"'))
+  await until('its body is being read', async () => isRead)
+  client.socket.destroy()
+  await until('the error is known', async () => errors.length > 0)
+  t.match(errors, [{ statusCode: 400 }])
 })
