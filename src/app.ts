@@ -67,6 +67,7 @@ import { editUserRoutes } from './commands/users/edit.ts'
 import { passwordRoutes } from './commands/users/password.ts'
 import { tokenRoutes } from './commands/users/tokens.ts'
 import { webhookRoutes } from './commands/webhooks/routes.ts'
+import { limitChunks } from './http/body-chunks.ts'
 import { compressAnswers } from './http/compression.ts'
 import { limitConnections } from './http/connections.ts'
 import { refuseCrossSite } from './http/cross-site.ts'
@@ -377,6 +378,7 @@ export async function buildApp(
   ignoreExpectations(app)
   const clients = { all: config.maxConnections, perNetwork: config.maxConnectionsPerAddress }
   const connections = limitConnections(app, clients, isProxy ?? (() => false), leaving)
+  limitChunks(app)
   if (isProxy !== undefined) limitProxiedRequests(app, clients, isProxy)
   const bytes = { all: config.maxUnreadBytes, perNetwork: config.maxUnreadBytes / 4 }
   const unreadBytes = limitUnreadAnswers(app, { ...bytes, timeoutMs: config.unreadTimeoutMs })

@@ -35,7 +35,9 @@ export const LIMITS = limits({
   },
   head_bytes: { meaning: 'the head of a request was too large' },
   body_bytes: { meaning: 'a JSON body was too large', settings: ['MAX_BODY_BYTES', 'MAX_FILE_BODY_BYTES'] },
+  body_chunks: { meaning: 'a body came in too many small chunks' },
   body_depth: { meaning: 'a JSON body was nested too deeply' },
+  body_values: { meaning: 'a JSON body had too many values' },
   text_characters: {
     meaning: 'a text or a list of a request was too long',
     settings: ['MAX_TEXT_CHARACTERS'],

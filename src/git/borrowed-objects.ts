@@ -40,8 +40,8 @@ export interface ArrivedPush {
 
 /**
  * An object that the push relies on, that no ref reaches and that the push does not bring; undefined when there is none.
- * Small pushes onto the tip of a branch cost no process, most others one walk of what is new. git has checked before
- * that nothing is missing.
+ * Small pushes onto the tip of a branch cost no process, most others one walk of what is new. git's hook runs
+ * also when git has found that objects are missing: the first of them is one that the push does not bring.
  *
  * @throws GitFailed, GitTooSlow, GitUnavailable, RepositoryMissing
  */
@@ -52,6 +52,7 @@ export async function borrowedObject(arrived: ArrivedPush): Promise<string | und
   if (await reliesOnTips(arrived)) return undefined
   const index = quarantine === '' ? undefined : await indexIn(quarantine)
   const fresh = await walkNew(arrived, tips, index !== undefined)
+  if ('missing' in fresh) return fresh.missing
   const bases = index === undefined ? (pack.bases ?? []) : await appendedBases(arrived, index)
   const near = bases.length === 0 ? new Set() : await idsNear(dir, fresh.boundary, fresh.paths)
   let wanted = [...fresh.absent, ...bases.filter((id) => !near.has(id))]
@@ -85,12 +86,18 @@ interface NewObjects {
   paths: Set<string>
 }
 
+/** The first object that git names when it could not go on without it. */
+function missingFor(error: unknown): string | undefined {
+  if (!(error instanceof GitFailed) || error.code !== 128) return undefined
+  return /\b[0-9a-f]{40}\b/.exec(error.stderr)?.[0]
+}
+
 /** Walks what the new tips reach and no ref does. Objects deep in the history of a ref may be among them. */
 async function walkNew(
   { dir, quarantine, timeout }: ArrivedPush,
   tips: readonly string[],
   isIndexed: boolean,
-): Promise<NewObjects> {
+): Promise<NewObjects | { missing: string }> {
   const objects = join(dir, 'objects')
   const both = { GIT_OBJECT_DIRECTORY: quarantine, GIT_ALTERNATE_OBJECT_DIRECTORIES: quotedPath(objects) }
   const loose = isIndexed || quarantine === '' ? new Set() : await looseIn(quarantine)
@@ -109,17 +116,23 @@ async function walkNew(
   })
   const args = ['rev-list', '--objects', '--boundary', '--stdin', '--not', '--all']
   const input = [tips.map((id) => `${id}\n`).join('')]
-  await through(args, dir, { env: quarantine === '' ? {} : both, input, timeout }, async (output) => {
-    async function* questions() {
-      for await (const chunk of output) {
-        unsure = []
-        take(chunk)
-        if (unsure.length > 0) yield `${unsure.join('\n')}\n`
+  try {
+    await through(args, dir, { env: quarantine === '' ? {} : both, input, timeout }, async (output) => {
+      async function* questions() {
+        for await (const chunk of output) {
+          unsure = []
+          take(chunk)
+          if (unsure.length > 0) yield `${unsure.join('\n')}\n`
+        }
       }
-    }
-    if (!isIndexed) for await (const _ of questions());
-    else found.absent = await missingIn(dir, quarantine, questions(), timeout)
-  })
+      if (!isIndexed) for await (const _ of questions());
+      else found.absent = await missingIn(dir, quarantine, questions(), timeout)
+    })
+  } catch (error) {
+    const missing = missingFor(error)
+    if (missing === undefined) throw error
+    return { missing }
+  }
   return found
 }
 

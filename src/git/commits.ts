@@ -3,7 +3,7 @@ import { LRUCache } from 'lru-cache'
 import { limitReached } from '../limits.ts'
 import { type ObjectHeader, splitAnswers } from './batch-answers.ts'
 import { GitFailed, GitOutputTooLarge } from './errors.ts'
-import { checkedId, EMPTY_TREE } from './names.ts'
+import { checkedId, EMPTY_TREE, isObjectId } from './names.ts'
 import { MAX_READ_BYTES } from './object-reader.ts'
 import { objectReaders } from './object-readers.ts'
 import { type GitOptions, gitOutput } from './run.ts'
@@ -18,6 +18,7 @@ export interface Signature {
 export interface CommitFacts {
   sha: string
   tree: string
+  /** The first 100: a commit has two at most, or dozens, unless it is made to take long. */
   parents: string[]
   author: Signature
   committer: Signature
@@ -30,17 +31,21 @@ export interface CommitFacts {
 const SIGNATURE = 'gpgsig '
 /** Only the beginning of a larger commit is read. */
 const MAX_COMMIT_BYTES = 1024 * 1024
+const MAX_PARENTS = 100
 const MAX_COMMITS_BYTES = 64 * 1024 * 1024
 
 /**
  * A commit never changes. The key contains the directory, because a commit of one repository must not become
  * visible in another.
  */
-const known = new LRUCache<string, CommitFacts>({
-  maxSize: 32 * 1024 * 1024,
-  sizeCalculation: ({ message, signed }) =>
-    500 + 2 * (message.length + (signed === undefined ? 0 : signed.signature.length + signed.payload.length)),
-})
+const known = new LRUCache<string, CommitFacts>({ maxSize: 64 * 1024 * 1024 })
+
+/** Keeps facts. They count by the whole content: names, parents and trees may be parts of one long text. */
+function remember(dir: string, facts: CommitFacts, content: Buffer): void {
+  const { sha, message, signed } = facts
+  const texts = message.length + (signed === undefined ? 0 : signed.signature.length + signed.payload.length)
+  known.set(`${dir}\0${sha}`, facts, { size: 500 + 2 * (content.length + texts) })
+}
 
 /**
  * Reads these commits, by id. An id that is not a commit of this repository is missing from the result.
@@ -63,7 +68,7 @@ export async function commitFacts(
   const headers = await commitHeaders(dir, [...unknown])
   await readCommits(dir, headers, MAX_COMMIT_BYTES, options, (sha, content) => {
     const facts = parseCommit(sha, content)
-    known.set(`${dir}\0${sha}`, facts)
+    remember(dir, facts, content)
     result.set(sha, facts)
   })
   return result
@@ -123,14 +128,26 @@ export function splitCommit(content: Buffer) {
   return { headers, values, body: end === -1 ? Buffer.alloc(0) : content.subarray(end + 2) }
 }
 
+/** Where the parents end that count: after a line for the tree and one for each of them. */
+const END_OF_PARENTS = 46 + 48 * MAX_PARENTS
+
+/** The content without the parents that do not count: to split it into lines would take long. */
+function withoutMoreParents(content: Buffer): Buffer {
+  if (content.toString('latin1', END_OF_PARENTS, END_OF_PARENTS + 7) !== 'parent ') return content
+  const author = content.indexOf('\nauthor ', END_OF_PARENTS)
+  const rest = author === -1 ? Buffer.alloc(0) : content.subarray(author + 1)
+  return Buffer.concat([content.subarray(0, END_OF_PARENTS), rest])
+}
+
 function parseCommit(sha: string, content: Buffer): CommitFacts {
-  const { headers, values, body } = splitCommit(content)
+  const { headers, values, body } = splitCommit(withoutMoreParents(content))
   const decode = decoder(values('encoding')[0])
   const signature = (key: string) => parseSignature(decode(Buffer.from(values(key)[0] ?? '', 'latin1')))
   return {
     sha,
     tree: values('tree')[0] ?? EMPTY_TREE,
-    parents: values('parent'),
+    // The last one may be cut off.
+    parents: values('parent').slice(0, MAX_PARENTS).filter(isObjectId),
     author: signature('author'),
     committer: signature('committer'),
     message: decode(body),
@@ -184,5 +201,5 @@ function isoDate(seconds: number, zone: string): string {
 
 /** Caches a commit that we have just written, so that it need not be read. */
 export function cacheCommit(dir: string, sha: string, content: Buffer): void {
-  if (content.length <= MAX_COMMIT_BYTES) known.set(`${dir}\0${sha}`, parseCommit(sha, content))
+  if (content.length <= MAX_COMMIT_BYTES) remember(dir, parseCommit(sha, content), content)
 }

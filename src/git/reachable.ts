@@ -9,6 +9,8 @@ import { splitAt } from './split.ts'
 const NEWLINE = 0x0a
 /** How long a search may take, in milliseconds. */
 const SEARCH_MS = 60_000
+/** So many objects are asked for at once. */
+const PART = 1000
 /** The objects of larger repositories are not remembered: each search walks the history again. */
 const MAX_REMEMBERED = 500_000
 /** An id in a `Set` takes about this many bytes. */
@@ -83,12 +85,18 @@ export async function firstUnreachable(
   const wanted = [...new Set(ids)].filter((id) => !tips.ids.has(id))
   if (wanted.length === 0) return undefined
   const known = remembered.get(`${dir}\0${tips.fingerprint}`)
-  const headers = await objectReaders.headers(dir, wanted)
-  const absent = headers.indexOf(undefined)
-  if (absent !== -1) return wanted[absent]
-  const isCommit = (i: number) => headers[i]?.type === 'commit'
-  const commits = wanted.filter((_, i) => isCommit(i))
-  const others = wanted.filter((_, i) => !isCommit(i))
+  const commits: string[] = []
+  const others: string[] = []
+  // In parts: a fetch may want hundreds of thousands, and the first that is absent ends the search.
+  for (let i = 0; i < wanted.length; i += PART) {
+    const part = wanted.slice(i, i + PART)
+    for (const [at, header] of (await objectReaders.headers(dir, part)).entries()) {
+      const id = part[at] ?? ''
+      if (header === undefined) return id
+      if (header.type === 'commit') commits.push(id)
+      else others.push(id)
+    }
+  }
   if (commits.length > 0) {
     const found = await unreachableCommit(dir, commits, options)
     if (found !== undefined) return found

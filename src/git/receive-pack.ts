@@ -1,5 +1,6 @@
 /** Receives a push: refuses it before git sees it, or lets git do it, records it, and only then answers. */
 import type { Readable } from 'node:stream'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { limitReached } from '../limits.ts'
 import { acceptedPart, withRefused } from './accepted-part.ts'
 import { type ArrivedPush, borrowedObject } from './borrowed-objects.ts'
@@ -50,6 +51,8 @@ const INDEX_ALWAYS: GitConfig = [['receive.unpackLimit', '1']]
 
 /** git's answer names each ref at most twice: there is room for 100,000 refs. */
 const MAX_ANSWER = 64 * 1024 * 1024
+/** So many names of refs are checked in one turn of the event loop. */
+const NAMES_IN_TURN = 2000
 /** How often git receives a push whose objects it could not move to their place. */
 const TRIES = 3
 /** More than the largest pack by this much is held, so that git itself sees that the pack is too large. */
@@ -283,9 +286,11 @@ async function refusals(
   check: ReceiveOptions['check'],
 ): Promise<ReadonlyMap<string, string>> {
   const problems = new Map<string, string>()
-  for (const { ref } of commands) {
+  for (const [i, { ref }] of commands.entries()) {
     const problem = refNameProblem(ref)
     if (problem !== undefined) problems.set(ref, `the name ${problem}`)
+    // A push may have a hundred thousand.
+    if (i % NAMES_IN_TURN === NAMES_IN_TURN - 1) await nextTurn()
   }
   const named = commands.filter(({ ref }) => !problems.has(ref))
   return new Map([...problems, ...(named.length > 0 ? await check(named) : [])])

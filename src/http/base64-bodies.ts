@@ -7,7 +7,7 @@ import type { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { jsonParser } from './json-bodies.ts'
+import { jsonParser, MAX_VALUES, tooManyValues } from './json-bodies.ts'
 
 /** A shorter text stays where it is. */
 const LONG = 16 * 1024
@@ -58,18 +58,27 @@ function scanned(
   const scan = createScanner(key)
   let bytes = 0
   return new Promise((resolve, reject) => {
-    const refuseTooLarge = (limit: number) => {
+    const refuseWith = (refused: Refused) => {
       payload.off('data', onData)
       payload.resume()
+      reject(refused)
+    }
+    const refuseTooLarge = (limit: number) => {
       limitReached('body_bytes')
-      reject(new Refused(refuse.tooLarge(`the body has more than ${limit} bytes`)))
+      refuseWith(new Refused(refuse.tooLarge(`the body has more than ${limit} bytes`)))
     }
     const onData = (chunk: Buffer) => {
       bytes += chunk.length
-      if (bytes > most) refuseTooLarge(most)
-      else if (scan.take(chunk) > maxTextBytes) refuseTooLarge(maxTextBytes)
+      if (bytes > most) return refuseTooLarge(most)
+      const kept = scan.take(chunk)
+      if (kept.bytes > maxTextBytes) refuseTooLarge(maxTextBytes)
+      // Each value may have a name. The parser counts exactly, but not before all has been scanned.
+      else if (kept.strings > 2 * MAX_VALUES) refuseWith(tooManyValues(MAX_VALUES))
     }
-    payload.once('error', reject)
+    // As fastify itself has it: a body that breaks off, or is not what its head says, is the client's fault.
+    payload.once('error', (error) =>
+      reject('statusCode' in error ? error : Object.assign(error, { statusCode: 400 })),
+    )
     payload.once('end', () => resolve(scan.end()))
     if (Number(request.headers['content-length'] ?? 0) > most) refuseTooLarge(most)
     else payload.on('data', onData)
@@ -83,19 +92,75 @@ function createDecoder() {
   let isWrong = false
   let isOver = false
 
+  /** Decodes what is there. Little pieces are put together first: each part costs more than its bytes. */
+  function decode(least: number): void {
+    if (isWrong || rest.length < least) return
+    const text = /[\r\n]/.test(rest) ? rest.replace(/[\r\n]/g, '') : rest
+    const whole = text.length - (text.length % 4)
+    rest = text.slice(whole)
+    if (whole === 0) return
+    const quads = text.slice(0, whole)
+    isWrong = isOver || !/^[A-Za-z0-9+/]*={0,2}$/.test(quads)
+    isOver = quads.endsWith('=')
+    if (!isWrong) parts.push(Buffer.from(quads, 'base64'))
+  }
+
   return {
     take(piece: string): void {
       if (isWrong) return
-      const text = rest + (/[\r\n]/.test(piece) ? piece.replace(/[\r\n]/g, '') : piece)
-      const whole = text.length - (text.length % 4)
-      rest = text.slice(whole)
-      if (whole === 0) return
-      const quads = text.slice(0, whole)
-      isWrong = isOver || !/^[A-Za-z0-9+/]*={0,2}$/.test(quads)
-      isOver = quads.endsWith('=')
-      if (!isWrong) parts.push(Buffer.from(quads, 'base64'))
+      rest += piece
+      decode(LONG)
     },
-    end: (): Decoded => (isWrong || rest !== '' ? undefined : parts),
+    end(): Decoded {
+      decode(0)
+      return isWrong || rest !== '' ? undefined : parts
+    },
+  }
+}
+
+/** The same for the inside of a string of JSON, as it comes. */
+function createStringDecoder() {
+  const decoder = createDecoder()
+  let rest = ''
+  return {
+    take(bytes: Buffer): void {
+      const text = rest + bytes.toString('latin1')
+      // What an escape stands for is known with its second character.
+      rest = text.endsWith('\\') ? '\\' : ''
+      decoder.take(unescaped(text.slice(0, text.length - rest.length)))
+    },
+    end(): Decoded {
+      decoder.take(rest)
+      return decoder.end()
+    },
+  }
+}
+
+const LARGEST_BLOCK = 64 * 1024
+const SMALLEST_BLOCK = 512
+
+/** Keeps bytes that come in pieces, however small these are, in few buffers. */
+function createStore() {
+  const blocks: Buffer[] = []
+  let block = Buffer.alloc(0)
+  let used = 0
+  let bytes = 0
+  return {
+    put(piece: Buffer): void {
+      for (let at = 0; at < piece.length; ) {
+        if (used === block.length) {
+          block = Buffer.allocUnsafe(Math.max(SMALLEST_BLOCK, Math.min(LARGEST_BLOCK, bytes)))
+          blocks.push(block)
+          used = 0
+        }
+        const copied = piece.copy(block, used, at)
+        used += copied
+        at += copied
+        bytes += copied
+      }
+    },
+    bytes: () => bytes,
+    all: () => Buffer.concat(blocks, bytes),
   }
 }
 
@@ -107,78 +172,70 @@ function createScanner(key: string) {
   const token = randomUUID()
   const long = new Map<string, Decoded>()
   /** What the text is without long values. */
-  const kept: Buffer[] = []
-  let keptBytes = 0
+  const kept = createStore()
   let inString = false
   let isEscape = false
+  /** The strings so far: names and values. */
+  let strings = 0
   /** The last string, as far as it can be the key; and whether a colon, and then nothing, came after it. */
   let last = ''
   let isValue = false
   /** The value of the key that is being read, while it may still be short. */
-  let value: Buffer[] | undefined
-  let valueBytes = 0
-  let decoder: ReturnType<typeof createDecoder> | undefined
+  let value: ReturnType<typeof createStore> | undefined
+  let decoder: ReturnType<typeof createStringDecoder> | undefined
 
-  function keep(bytes: Buffer): void {
-    if (bytes.length === 0) return
-    kept.push(bytes)
-    keptBytes += bytes.length
-  }
-
-  /** A part of a string without escapes. */
+  /** A part of a string, with its escapes. */
   function inner(bytes: Buffer): void {
     if (decoder !== undefined) {
-      decoder.take(bytes.toString('latin1'))
+      decoder.take(bytes)
       return
     }
     if (value === undefined) {
       if (last.length <= key.length) last += bytes.toString('latin1', 0, key.length + 1)
-      keep(bytes)
+      kept.put(bytes)
       return
     }
-    value.push(bytes)
-    valueBytes += bytes.length
-    if (valueBytes <= LONG) return
-    decoder = createDecoder()
-    for (const part of value) decoder.take(unescaped(part))
+    value.put(bytes)
+    if (value.bytes() <= LONG) return
+    decoder = createStringDecoder()
+    decoder.take(value.all())
     value = undefined
-  }
-
-  /** An escape, from its backslash on. Those of base64 are `\/`, which some clients write, and line ends. */
-  function escaped(bytes: Buffer): void {
-    if (decoder !== undefined) decoder.take(unescaped(bytes))
-    else inner(bytes)
   }
 
   function endString(): void {
     inString = false
+    strings += 1
     if (decoder !== undefined) {
       const name = `${token} ${long.size}`
       long.set(name, decoder.end())
-      keep(Buffer.from(name))
-    } else if (value !== undefined) for (const part of value) keep(part)
+      kept.put(Buffer.from(name))
+    } else if (value !== undefined) kept.put(value.all())
     decoder = undefined
     value = undefined
   }
 
-  function takeString(chunk: Buffer, from: number): number {
-    if (isEscape) {
-      isEscape = false
-      escaped(Buffer.from([BACKSLASH, chunk[from] ?? 0]))
-      return from + 1
-    }
+  /** Where the string ends that goes on at `from`; -1: not in this chunk. */
+  function endOfString(chunk: Buffer, from: number): number {
     const quote = chunk.indexOf(QUOTE, from)
-    const end = quote === -1 ? chunk.length : quote
-    const backslash = chunk.subarray(from, end).indexOf(BACKSLASH)
-    if (backslash !== -1) {
-      inner(chunk.subarray(from, from + backslash))
-      isEscape = true
-      return from + backslash + 1
+    const hasEscapes =
+      isEscape || chunk.subarray(from, quote === -1 ? chunk.length : quote).includes(BACKSLASH)
+    if (!hasEscapes) return quote
+    // Byte by byte: to look for each escape by itself takes the square of the time.
+    for (let i = from; i < chunk.length; i++) {
+      const code = chunk[i]
+      if (isEscape) isEscape = false
+      else if (code === BACKSLASH) isEscape = true
+      else if (code === QUOTE) return i
     }
-    inner(chunk.subarray(from, end))
+    return -1
+  }
+
+  function takeString(chunk: Buffer, from: number): number {
+    const quote = endOfString(chunk, from)
+    inner(chunk.subarray(from, quote === -1 ? chunk.length : quote))
     if (quote === -1) return chunk.length
     endString()
-    keep(chunk.subarray(quote, quote + 1))
+    kept.put(chunk.subarray(quote, quote + 1))
     return quote + 1
   }
 
@@ -188,33 +245,28 @@ function createScanner(key: string) {
     const between = chunk.subarray(from, quote === -1 ? end : quote).toString('latin1')
     // A value comes after a colon and nothing else. Spaces may be cut by the end of a chunk.
     if (between.trim() !== '') isValue = between.trim() === ':'
-    keep(chunk.subarray(from, end))
+    kept.put(chunk.subarray(from, end))
     if (quote === -1) return end
     inString = true
-    if (isValue && last === key) {
-      value = []
-      valueBytes = 0
-    }
+    if (isValue && last === key) value = createStore()
     isValue = false
     last = ''
     return end
   }
 
   return {
-    /** Returns how many bytes are kept so far. */
-    take(chunk: Buffer): number {
+    /** Returns how much there is so far without what is decoded. */
+    take(chunk: Buffer): { bytes: number; strings: number } {
       for (let at = 0; at < chunk.length; ) at = inString ? takeString(chunk, at) : takeOutside(chunk, at)
-      return keptBytes + (value === undefined ? 0 : valueBytes)
+      return { bytes: kept.bytes() + (value?.bytes() ?? 0), strings }
     },
     end() {
-      if (value !== undefined) for (const part of value) keep(part)
-      return { text: Buffer.concat(kept), long }
+      if (value !== undefined) kept.put(value.all())
+      return { text: kept.all(), long }
     },
   }
 }
 
-/** The characters that an escape in base64 stands for; what cannot be there stays, and is no base64. */
-function unescaped(part: Buffer): string {
-  const text = part.toString('latin1')
-  return text === '\\/' ? '/' : text === '\\n' || text === '\\r' ? '' : text
-}
+/** A text without escapes. Those of base64 are `\/`, which some clients write, and line ends; others stay, and are no base64. */
+const unescaped = (text: string) =>
+  text.includes('\\') ? text.replace(/\\[nr]/g, '').replaceAll('\\/', '/') : text

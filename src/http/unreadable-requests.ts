@@ -3,6 +3,7 @@ import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { type LimitName, limitReached } from '../limits.ts'
+import { TOO_MANY_CHUNKS } from './body-chunks.ts'
 import type { ErrorBody } from './errors.ts'
 
 interface Problem {
@@ -20,6 +21,10 @@ const PROBLEMS: ReadonlyMap<string, Problem> = new Map([
   [
     'HPE_HEADER_OVERFLOW',
     { status: 431, limit: 'head_bytes', message: 'the head of the request is too large' },
+  ],
+  [
+    TOO_MANY_CHUNKS,
+    { status: 413, limit: 'body_chunks', message: 'the body comes in too many small chunks' },
   ],
 ])
 const MALFORMED: Problem = { status: 400, message: 'the request is not valid HTTP' }

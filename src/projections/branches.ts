@@ -1,5 +1,6 @@
 /** Branches with their commits, so that a list of branches needs no git. */
 import type { CommitSummary } from '../events/domain-events.ts'
+import { lastUpdateOf } from './moved-refs.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export interface BranchDocument {
@@ -23,8 +24,8 @@ export const branchFold: Fold<BranchDocument> = foldOf({
   becomes: {
     RefsUpdated(_, { data: { repoId, refs, commits } }, id) {
       const name = id.slice(branchId(repoId, '').length)
-      const update = refs.findLast((candidate) => candidate.ref === PREFIX + name)
-      const commit = commits.find(({ sha }) => sha === update?.to)
+      const to = lastUpdateOf(refs, PREFIX + name)?.to ?? null
+      const commit = to === null ? undefined : commits.find(({ sha }) => sha === to)
       return commit === undefined ? undefined : { repoId, name, commit }
     },
   },

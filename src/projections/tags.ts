@@ -1,4 +1,5 @@
 /** Tags by repository, so that a list of tags finds its page without git. */
+import { lastUpdateOf } from './moved-refs.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export interface TagDocument {
@@ -25,7 +26,7 @@ export const tagFold: Fold<TagDocument> = foldOf({
   becomes: {
     RefsUpdated(_, { data: { repoId, refs, tags = [] }, metadata }, id) {
       const name = id.slice(tagId(repoId, '').length)
-      const sha = refs.findLast((candidate) => candidate.ref === PREFIX + name)?.to ?? null
+      const sha = lastUpdateOf(refs, PREFIX + name)?.to ?? null
       if (sha === null) return undefined
       const at = tags.find((tag) => tag.sha === sha)?.at ?? metadata.at
       return { repoId, name, sha, date: Date.parse(at) }

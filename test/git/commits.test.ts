@@ -23,6 +23,37 @@ function rawCommit(dir: string, content: string | Buffer): Promise<string> {
   return userGit(dir, ['hash-object', '-t', 'commit', '-w', '--literally', '--stdin'], content)
 }
 
+t.test(
+  'of a commit with very many parents the first hundred are known, and none that is cut off',
+  async (t) => {
+    const dir = await setUp(t)
+    const author = 'Ann <ann@example.org> 1714550400 +0000'
+    const parents = (count: number) =>
+      Array.from({ length: count }, (_, i) => `parent ${(i + 1).toString(16).padStart(40, '0')}\n`).join('')
+    const withParents = (count: number) =>
+      rawCommit(dir, `tree ${EMPTY_TREE}\n${parents(count)}author ${author}\ncommitter ${author}\n\nmany\n`)
+    for (const [count, known] of [
+      [99, 99],
+      [100, 100],
+      [5000, 100],
+      [60_000, 100],
+    ] as const) {
+      const sha = await withParents(count)
+      const facts = (await commitFacts(dir, [sha])).get(sha)
+      t.equal(facts?.parents.length, known, `${count} parents`)
+      t.ok(facts?.parents.every((id) => id.length === 40))
+      if (count < 10_000) t.match(facts, { author: { name: 'Ann' }, message: 'many\n' })
+    }
+    // The head ends with the first half of an id when only the beginning of a commit is read.
+    const filler = `x-filler ${'x'.repeat(1024 * 1024 - 85)}\n`
+    const sha = await rawCommit(
+      dir,
+      `tree ${EMPTY_TREE}\n${filler}${parents(2)}author ${author}\ncommitter ${author}\n\n`,
+    )
+    t.same((await commitFacts(dir, [sha])).get(sha)?.parents, [])
+  },
+)
+
 t.test('a new commit contains what it was given', async (t) => {
   const dir = await setUp(t)
   const { sha: first } = await createFirstCommit(dir, {

@@ -192,6 +192,9 @@ t.test('line 11: objects that no ref reaches are not served by id', async (t) =>
     t.match(await ask(id), new RegExp(`ERR upload-pack: not our ref ${id}`))
   }
   t.match(await ask(secret.toUpperCase()), /not our ref/)
+  const many = Array.from({ length: 3000 }, (_, i) => `want ${`${i + 1}`.padStart(40, '0')}`)
+  const firstOfMany = await fetchIds(url, [`want ${shown}`, `want ${shownBlob}`, ...many, 'done'])
+  t.match(firstOfMany, new RegExp(`not our ref ${'1'.padStart(40, '0')}`), 'the first of very many')
   t.match(
     await fetchIds(url, [`want ${later}`, `want ${secretBlob} x`, 'done']),
     /not our ref/,

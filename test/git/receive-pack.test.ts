@@ -5,12 +5,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
+import { packet } from '../../src/git/pkt-line.ts'
 import { listRefs, resolveRef } from '../../src/git/refs.ts'
 import { createRepository, deleteRepository } from '../../src/git/repository.ts'
 import { until } from '../until.ts'
 import { commit, initWork, pushBody, tryGit, userGit } from './client.ts'
 import { type GitServerHooks, gitProcesses, startGitServer } from './git-server.ts'
 import { startGitServerProcess } from './git-server-process.ts'
+import { idOf, packed, packOf } from './packs.ts'
 
 const MAIN = 'refs/heads/main'
 
@@ -314,6 +316,34 @@ t.test('a pack that is broken, malformed or too large moves nothing', async (t) 
     (await readdir(`${dir}/objects`)).filter((name) => name.startsWith('tmp')),
     [],
   )
+})
+
+t.test('a push whose objects are missing is refused ref by ref, and is no failure of git', async (t) => {
+  const { dir, root, url, a, work } = await setUp(t)
+  const bodyOf = (refs: Record<string, string>, pack: Buffer) => {
+    const lines = Object.entries(refs).map(([ref, to], i) =>
+      packet(`${'0'.repeat(40)} ${to} ${ref}${i === 0 ? '\0report-status' : ''}`),
+    )
+    return new Uint8Array(Buffer.concat([...lines, Buffer.from('0000'), pack]))
+  }
+  const send = async (refs: Record<string, string>, pack: Buffer) => {
+    const sent = await fetch(`${url}/git-receive-pack`, { method: 'POST', body: bodyOf(refs, pack) })
+    t.equal(sent.status, 200)
+    return await sent.text()
+  }
+  const nowhere = '12'.repeat(20)
+  t.match(await send({ [MAIN]: nowhere }, packOf([])), /ng refs\/heads\/main /)
+  const two = await send({ [MAIN]: nowhere, 'refs/heads/two': '34'.repeat(20) }, packOf([]))
+  t.match(two, /ng refs\/heads\/main .*ng refs\/heads\/two /s)
+  const commitOnly = Buffer.from(
+    await userGit(work, ['cat-file', 'commit', a]).then((text) =>
+      text.replace(/^tree \w+/, `tree ${nowhere}`),
+    ),
+  )
+  const lacking = idOf('commit', commitOnly)
+  t.match(await send({ [MAIN]: lacking }, packOf([packed(1, commitOnly)])), /ng refs\/heads\/main /)
+  t.same(await listRefs(dir), [])
+  t.same(await pending(root), [])
 })
 
 t.test('malformed pushes are client errors; an empty push and a compressed push succeed', async (t) => {

@@ -7,6 +7,7 @@ import { PassThrough, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
+import { packet } from '../../src/git/pkt-line.ts'
 import { createRepository } from '../../src/git/repository.ts'
 import { decodeBody } from '../../src/git/request-body.ts'
 import { uploadPack } from '../../src/git/smart-http.ts'
@@ -167,6 +168,42 @@ t.test('a malformed request or protocol header is an error, not a crash', async 
   })
   t.match(await listed.text(), /^001e# service=git-upload-pack\n0000000eversion 1\n/)
   t.match(await userGit(root, ['ls-remote', url]), /refs\/heads\/main/)
+})
+
+t.test('a fetch that asks for what cannot be is a client error, and no failure of git', async (t) => {
+  const { url, root, c } = await setUp(t)
+  const fetched = (...lines: string[]) =>
+    fetch(`${url}/git-upload-pack`, {
+      method: 'POST',
+      headers: { 'git-protocol': 'version=2' },
+      body: new Uint8Array(
+        Buffer.concat([
+          packet('command=fetch\n'),
+          Buffer.from('0001'),
+          ...[`want ${c}\n`, ...lines, 'done\n'].map((line) => packet(line)),
+          Buffer.from('0000'),
+        ]),
+      ),
+    })
+  const impossible = [
+    ['deepen -1\n'],
+    ['deepen x\n'],
+    ['deepen-since 99999999999999999999\n'],
+    ['deepen-not refs/heads/nowhere\n'],
+    ['shallow x\n'],
+    ['filter x\n'],
+    ['filter tree:x\n'],
+    ['filter blob:limit=x\n'],
+    ['nonsense\n'],
+  ]
+  for (const lines of impossible) {
+    const answer = await fetched(...lines)
+    const text = await answer.text()
+    t.ok(answer.status === 400 || /^....ERR /.test(text), `${lines}: ${answer.status} ${text.slice(0, 50)}`)
+  }
+  await userGit(root, ['clone', '-q', '--depth=1', url, 'shallow'])
+  const excluding = await tryGit(`${root}/shallow`, ['fetch', '-q', '--shallow-exclude=nowhere'])
+  t.match(excluding, { code: 128, stderr: /400/ })
 })
 
 t.test('a client that goes away during a clone leaves no process', async (t) => {

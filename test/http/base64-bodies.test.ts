@@ -5,6 +5,8 @@ import Fastify from 'fastify'
 import t from 'tap'
 import { base64In, readBase64Bodies } from '../../src/http/base64-bodies.ts'
 import { registerErrors } from '../../src/http/errors.ts'
+import { until } from '../until.ts'
+import { rawClient, requestText } from './raw-client.ts'
 
 const hashOf = (bytes: Buffer) => createHash('sha1').update(bytes).digest('hex')
 
@@ -91,4 +93,61 @@ t.test('only base64 may be long; broken JSON is refused', async (t) => {
   t.equal((await send(`{"content":"${'A'.repeat(100_000)}"`)).status, 400)
   t.equal((await send(`${'['.repeat(40)}`)).status, 400, 'nested too deeply')
   t.equal((await send('{"content" "x"}')).status, 400)
+})
+
+t.test('content of nothing but escapes, or in very small chunks, becomes few buffers', async (t) => {
+  const app = Fastify({ logger: false })
+  registerErrors(app, () => '')
+  readBase64Bodies(app, { key: 'content', maxTextBytes: 40_000 })
+  app.post<{ Body: { content: string } }>('/', { bodyLimit: 400_000 }, async (request) => {
+    const parts = base64In(request, request.body.content)
+    return { buffers: parts?.length, bytes: parts && Buffer.concat(parts).length }
+  })
+  t.teardown(() => app.close())
+  async function decoded(content: string, chunk: number) {
+    const bytes = Buffer.from(`{"content":"${content}"}`)
+    const chunks = Array.from({ length: Math.ceil(bytes.length / chunk) }, (_, i) =>
+      bytes.subarray(i * chunk, (i + 1) * chunk),
+    )
+    const headers = { 'content-type': 'application/json' }
+    const answer = await app.inject({ method: 'POST', url: '/', headers, payload: Readable.from(chunks) })
+    return answer.json()
+  }
+  for (const chunk of [1, 5, 1000, 65_536]) {
+    const slashes = await decoded('\\/'.repeat(160_000), chunk)
+    t.equal(slashes.bytes, 120_000)
+    t.ok(slashes.buffers <= 12, `${slashes.buffers} buffers of ${chunk} bytes`)
+    t.same(await decoded('\\n'.repeat(160_000), chunk), { buffers: 0, bytes: 0 })
+    t.same(await decoded('\\\\n'.repeat(100_000), chunk), {}, 'an escaped backslash is no base64')
+    t.same(await decoded(`${'A'.repeat(20_000)}\\`.concat('\\'), chunk), {})
+  }
+})
+
+t.test('a body with very many texts gives 413', async (t) => {
+  t.equal((await send(`{"files":[${'"",'.repeat(12_000)}""]}`)).status, 413)
+  t.equal((await send(`{"files":[${'{"content":""},'.repeat(2000)}{}]}`)).status, 200)
+})
+
+t.test('a client that goes away while it sends is no internal error', async (t) => {
+  const errors: unknown[] = []
+  let isRead = false
+  const app = Fastify({ logger: false })
+  app.addHook('preParsing', async (_request, _reply, payload) => {
+    isRead = true
+    return payload
+  })
+  app.setErrorHandler((error, _request, reply) => {
+    errors.push(error)
+    return reply.code(500).send()
+  })
+  readBase64Bodies(app, { key: 'content', maxTextBytes: 40_000 })
+  app.post('/', { bodyLimit: 400_000 }, async () => ({}))
+  t.teardown(() => app.close())
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  const headers = { 'Content-Type': 'application/json', 'Content-Length': '1000' }
+  const client = rawClient(t, url, requestText('POST', '/', headers, '{"content":"'))
+  await until('its body is being read', async () => isRead)
+  client.socket.destroy()
+  await until('the error is known', async () => errors.length > 0)
+  t.match(errors, [{ statusCode: 400 }])
 })

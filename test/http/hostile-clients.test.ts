@@ -123,6 +123,46 @@ t.test('bodies on their way are bounded in bytes, for each address', async (t) =
   for (const client of waiting) client.socket.destroy()
 })
 
+t.test('a body in very many small chunks gives 413 and ends its connection, wherever it goes', async (t) => {
+  const chunked = (type: string) => ({
+    Authorization: authorization,
+    'Content-Type': type,
+    'Transfer-Encoding': 'chunked',
+  })
+  const chunks = (count: number, text: string) => `${text.length.toString(16)}\r\n${text}\r\n`.repeat(count)
+  const bodies: Record<string, string> = {
+    '/api/v1/user/repos': 'application/json',
+    '/api/v1/repos/alice/app/contents': 'application/json',
+    '/api/v1/markdown/raw': 'text/plain',
+    '/alice/app.git/git-upload-pack': 'application/x-git-upload-pack-request',
+    '/alice/app.git/git-receive-pack': 'application/x-git-receive-pack-request',
+    '/api/v1/repos/alice/app/issues/1/assets': 'multipart/form-data; boundary=x',
+    '/alice/nowhere': 'text/plain',
+  }
+  for (const [path, type] of Object.entries(bodies)) {
+    const text = requestText('POST', path, chunked(type), chunks(100_000, ' '))
+    const client = rawClient(t, server.url, text, { from: '127.0.0.8' })
+    await client.closed()
+    // What is refused before its end is answered at once.
+    t.match(client.text(), /^HTTP\/1\.1 (413|404|400) /, path)
+  }
+  const create = (name: string, spaces: string) =>
+    rawClient(
+      t,
+      server.url,
+      requestText(
+        'POST',
+        '/api/v1/user/repos',
+        chunked('application/json'),
+        `${spaces}${chunks(1, `{"name":"${name}"}`)}0\r\n\r\n`,
+      ),
+      { from: '127.0.0.8' },
+    )
+  await create('pieces', chunks(900, ' ')).got(/^HTTP\/1\.1 201 /)
+  await create('lines', chunks(20_000, ' '.repeat(80))).got(/^HTTP\/1\.1 201 /)
+  await create('many', chunks(2000, ' ')).got(/^HTTP\/1\.1 413 /)
+})
+
 t.test('deeply nested JSON with an Idempotency-Key gives 400', async (t) => {
   const nested = (depth: number) => `${'[{"a":'.repeat(depth / 2)}1${'}]'.repeat(depth / 2)}`
   const post = (path: string, value: string, key?: string) =>

@@ -33,11 +33,15 @@ const PlanOption = Type.Object({
 
 const ApplyPlanOption = Type.Object({ height: Type.Optional(Number64) })
 
+const MAX_MODULES = 10_000
+
 const ModuleVersionsOption = Type.Object({
   module_versions: Type.Array(Type.Object({ name: Type.String({ maxLength: 1000 }), version: Number64 }), {
-    maxItems: 10_000,
+    maxItems: MAX_MODULES,
   }),
 })
+/** Each module is an object with two fields. The server's own admins may send more than others. */
+const MODULE_VALUES = 3 * MAX_MODULES + 100
 
 const AuthorityOption = Type.Object({ address: Type.String({ maxLength: 1000 }) })
 
@@ -117,7 +121,10 @@ export const upgradeRoutes: Routes = (services) => {
 
     app.put(
       '/admin/upgrade/module_versions',
-      route('admin', { tags, body: ModuleVersionsOption, response: { 200: ModuleVersionsWire } }),
+      {
+        ...route('admin', { tags, body: ModuleVersionsOption, response: { 200: ModuleVersionsWire } }),
+        config: { scope: 'admin', maxBodyValues: MODULE_VALUES },
+      },
       async (request, reply) => {
         const versions = request.body.module_versions.map(({ name, version }) => ({
           name,
