@@ -20,6 +20,7 @@ import {
   toSafe,
   wantedTypes,
 } from './eventstoredb-events.ts'
+import type { createSameLog } from './eventstoredb-same-log.ts'
 
 /** The largest count in a read of all events that looks for few events of ours among many of others. */
 const LARGEST_PAGE = 4096
@@ -36,10 +37,11 @@ const WINDOW = 1000
 /** How often in turn the server may drop a subscription that has not made progress. */
 const MOST_DROPS = 5
 
-/** `followed` is called with each event that a subscription delivers. */
+/** What is seen of the log is told to `sameLog`. `followed` is called with each event that a subscription delivers. */
 export function createAllReads(
   client: () => Client,
   reading: ReadLimits,
+  sameLog: ReturnType<typeof createSameLog>,
   followed: (event: RecordedEvent) => void,
 ) {
   const readingAll = { ...reading, what: 'to read $all' }
@@ -136,6 +138,7 @@ export function createAllReads(
     const { after, signal, batchSize = BATCH_SIZE, unwanted, passed } = options
     // The server does not send what its filter leaves out, but a checkpoint when it has passed some of that.
     let checkpoint: Position = LOG_START
+    await sameLog.check()
     // None comes for the last events. They are passed when the server says that all old events were sent. One before
     // 23.10 does not: there the reader stays up to a window behind, until more events come.
     const end = unwanted === undefined ? LOG_START : await lastPosition()
@@ -161,7 +164,10 @@ export function createAllReads(
       const events = batch
         .map(({ event }) => event && toRecorded(event))
         .filter((event) => event !== undefined)
-      for (const event of events) followed(event)
+      for (const event of events) {
+        sameLog.seen(event)
+        followed(event)
+      }
       if (events.length > 0) yield events
       const last = batch.at(-1)?.event?.position
       if (last !== undefined) passed(toSafe(last.commit, 'position'))
@@ -179,10 +185,15 @@ export function createAllReads(
         seen += 1
         if (event === undefined) continue
         position = toSafe(event.position.commit, 'position')
-        if (!isSystemType(event.type)) return position
+        if (isSystemType(event.type)) continue
+        await sameLog.checkEnd(position)
+        sameLog.seen({ id: event.id, position })
+        return position
       }
     }
-    return seen < MOST_UNREPORTED ? LOG_START : position
+    const end = seen < MOST_UNREPORTED ? LOG_START : position
+    await sameLog.checkEnd(end)
+    return end
   }
 
   return { readAll, readPositions, subscribe, lastPosition }
