@@ -15,26 +15,36 @@ interface Place {
   position: Position
 }
 
+/**
+ * The event at a position, or the one after it when a scavenge has removed it. Undefined when there is none, and when no
+ * record begins there.
+ */
+export async function firstFrom(
+  client: Client,
+  reading: ReadLimits,
+  position: Position,
+): Promise<{ event: ServerEvent; position: Position } | undefined> {
+  const from = toReadPosition(position)
+  const open = () => client.readAll({ direction: 'forwards', fromPosition: from, maxCount: 1 })
+  try {
+    for await (const batch of readBatches(open, (read) => read.cancel(), reading)) {
+      for (const { event } of batch) {
+        if (event?.position !== undefined)
+          return { event, position: toSafe(event.position.commit, 'position') }
+      }
+    }
+  } catch (error) {
+    if (error instanceof StoreUnavailable) throw error
+    // The server refuses a position at which no record begins.
+  }
+  return undefined
+}
+
 export function createSameLog(client: () => Client, reading: ReadLimits) {
   /** The last event that was read; undefined before the first one. What was only appended may not be readable yet. */
   let known: Place | undefined
   /** Whether the last look found another log. */
   let isReplaced = false
-
-  /** The event at a position, or the one after it when a scavenge has removed it; undefined when there is none. */
-  async function eventAt(position: Position): Promise<ServerEvent | undefined> {
-    const from = toReadPosition(position)
-    const open = () => client().readAll({ direction: 'forwards', fromPosition: from, maxCount: 1 })
-    try {
-      for await (const batch of readBatches(open, (read) => read.cancel(), reading)) {
-        for (const { event } of batch) if (event !== undefined) return event
-      }
-    } catch (error) {
-      if (error instanceof StoreUnavailable) throw error
-      // The server refuses a position at which no record begins.
-    }
-    return undefined
-  }
 
   /**
    * To be called after a connection was made, before anything is written or followed by it.
@@ -43,9 +53,8 @@ export function createSameLog(client: () => Client, reading: ReadLimits) {
   async function check(): Promise<void> {
     if (known === undefined) return
     const { id, position } = known
-    const event = await eventAt(position)
-    const found = event?.position === undefined ? undefined : toSafe(event.position.commit, 'position')
-    isReplaced = found === undefined || (found === position && event?.id !== id)
+    const found = await firstFrom(client(), reading, position)
+    isReplaced = found === undefined || (found.position === position && found.event.id !== id)
     if (isReplaced) throw replaced(position)
   }
 
