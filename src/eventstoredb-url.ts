@@ -120,7 +120,9 @@ function parseUser(credentials: string): { username: string; password: string } 
 function parseHost(host: string): { address: string; port: number } {
   const [, address, port = String(DEFAULT_PORT)] = /^([\w.-]+)(?::(\d{1,5}))?$/.exec(host.trim()) ?? []
   if (address === undefined || Number(port) > 65_535) {
-    throw new EventStoreDbUrlProblem('has a host that is not written as name or name:port')
+    throw new EventStoreDbUrlProblem(
+      'has a host that is not written as name or name:port (an IPv6 address needs a name)',
+    )
   }
   return { address, port: Number(port) }
 }

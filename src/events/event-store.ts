@@ -218,6 +218,11 @@ export class StoreDenied extends StoreUnavailable {
   override readonly name = 'StoreDenied'
 }
 
+/** The server has another log than before, or an older copy. An operator must bring back what belongs together. */
+export class LogReplaced extends StoreUnavailable {
+  override readonly name = 'LogReplaced'
+}
+
 /** A stream cannot be used: it has a tombstone, or an event of ours in it is damaged. Other streams can. */
 export class StreamUnusable extends StoreUnavailable {
   override readonly name = 'StreamUnusable'

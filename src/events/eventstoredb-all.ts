@@ -20,6 +20,7 @@ import {
   toSafe,
   wantedTypes,
 } from './eventstoredb-events.ts'
+import { type createSameLog, firstFrom } from './eventstoredb-same-log.ts'
 
 /** The largest count in a read of all events that looks for few events of ours among many of others. */
 const LARGEST_PAGE = 4096
@@ -36,10 +37,11 @@ const WINDOW = 1000
 /** How often in turn the server may drop a subscription that has not made progress. */
 const MOST_DROPS = 5
 
-/** `followed` is called with each event that a subscription delivers. */
+/** What is seen of the log is told to `sameLog`. `followed` is called with each event that a subscription delivers. */
 export function createAllReads(
   client: () => Client,
   reading: ReadLimits,
+  sameLog: ReturnType<typeof createSameLog>,
   followed: (event: RecordedEvent) => void,
 ) {
   const readingAll = { ...reading, what: 'to read $all' }
@@ -133,9 +135,19 @@ export function createAllReads(
   async function* subscribeOnce(
     options: SubscribeOptions & { passed: (position: Position) => void },
   ): AsyncIterable<RecordedEvent[]> {
-    const { after, signal, batchSize = BATCH_SIZE, unwanted, passed } = options
+    const { signal, batchSize = BATCH_SIZE, unwanted, passed } = options
+    let { after } = options
     // The server does not send what its filter leaves out, but a checkpoint when it has passed some of that.
     let checkpoint: Position = LOG_START
+    await sameLog.check()
+    // The server begins after the event that it finds there. When a scavenge has removed that, it is one that we lack.
+    const found = after > LOG_START ? await firstFrom(client(), readingAll, after) : undefined
+    if (found !== undefined && found.position > after) {
+      after = found.position
+      const event = toRecorded(found.event)
+      if (event !== undefined && !unwanted?.has(event.type)) yield take([event])
+      passed(after)
+    }
     // None comes for the last events. They are passed when the server says that all old events were sent. One before
     // 23.10 does not: there the reader stays up to a window behind, until more events come.
     const end = unwanted === undefined ? LOG_START : await lastPosition()
@@ -161,12 +173,19 @@ export function createAllReads(
       const events = batch
         .map(({ event }) => event && toRecorded(event))
         .filter((event) => event !== undefined)
-      for (const event of events) followed(event)
-      if (events.length > 0) yield events
+      if (events.length > 0) yield take(events)
       const last = batch.at(-1)?.event?.position
       if (last !== undefined) passed(toSafe(last.commit, 'position'))
     }
     if (!signal.aborted) throw new StoreUnavailable('EventStoreDB ended the subscription')
+  }
+
+  function take(events: RecordedEvent[]): RecordedEvent[] {
+    for (const event of events) {
+      sameLog.seen(event)
+      followed(event)
+    }
+    return events
   }
 
   async function lastPosition(): Promise<Position> {
@@ -179,10 +198,15 @@ export function createAllReads(
         seen += 1
         if (event === undefined) continue
         position = toSafe(event.position.commit, 'position')
-        if (!isSystemType(event.type)) return position
+        if (isSystemType(event.type)) continue
+        await sameLog.checkEnd(position)
+        sameLog.seen({ id: event.id, position })
+        return position
       }
     }
-    return seen < MOST_UNREPORTED ? LOG_START : position
+    const end = seen < MOST_UNREPORTED ? LOG_START : position
+    await sameLog.checkEnd(end)
+    return end
   }
 
   return { readAll, readPositions, subscribe, lastPosition }

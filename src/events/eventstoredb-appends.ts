@@ -42,15 +42,18 @@ interface Opened {
   ended: unknown
 }
 
-/** `client`: the client to use now. `deadline`: how long the server may take for an append, in milliseconds. */
-export function createAppends(client: () => Client, deadline: number) {
+/**
+ * `client`: the client to use now. `deadline`: how long the server may take for an append, in milliseconds. `check` is
+ * called before the first append of each connection, which is not made when it throws.
+ */
+export function createAppends(client: () => Client, deadline: number, check: () => Promise<void>) {
   let current: { client: Client; opened: Promise<Opened> } | undefined
 
   /** The open call; a new one when there is none, or when the client was replaced. */
   function open(): Promise<Opened> {
     const now = client()
     if (current?.client === now) return current.opened
-    const opening = { client: now, opened: begin(now, ended) }
+    const opening = { client: now, opened: begin(now, check, ended) }
     function ended(): void {
       if (current === opening) current = undefined
     }
@@ -87,7 +90,7 @@ export function createAppends(client: () => Client, deadline: number) {
 }
 
 /** Opens a call. `ended` is called when it takes no more appends. */
-async function begin(client: Client, ended: () => void): Promise<Opened> {
+async function begin(client: Client, check: () => Promise<void>, ended: () => void): Promise<Opened> {
   const call = await client.openAppends()
   const opened: Opened = { client, call, waiting: new Map(), ended: undefined }
   const { waiting } = opened
@@ -107,6 +110,13 @@ async function begin(client: Client, ended: () => void): Promise<Opened> {
     // Until our half has ended, too, the client keeps the call, and its `dispose` waits for it.
     call.end()
   })
+  try {
+    await check()
+  } catch (error) {
+    end(error)
+    call.end()
+    throw error
+  }
   return opened
 }
 

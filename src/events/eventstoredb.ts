@@ -17,6 +17,7 @@ import { startProblem } from './eventstoredb-diagnosis.ts'
 import { logIsClosed, toPortError, withTimeout } from './eventstoredb-errors.ts'
 import { toSafe } from './eventstoredb-events.ts'
 import { createImportMark, type ImportMark } from './eventstoredb-import-mark.ts'
+import { createSameLog } from './eventstoredb-same-log.ts'
 import { createStreamReads } from './eventstoredb-streams.ts'
 import { shareSubscription } from './shared-subscription.ts'
 
@@ -49,7 +50,6 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
   const parsed = parseEventStoreDbUrl(url)
   const deadline = parsed.options.defaultDeadline ?? DEADLINE
   const connection = connect(parsed)
-  const appendText = createAppends(connection.client, deadline)
 
   /** The last append that was denied, and when; undefined when one to the same stream has succeeded since. */
   let deniedWrite: { stream: string; reason: string; at: number } | undefined
@@ -58,9 +58,11 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
   // Every read adds a listener while it runs. Without this, Node would warn about a leak.
   setMaxListeners(0, closing.signal)
   const reading = { closing: closing.signal, deadline }
+  const sameLog = createSameLog(connection.client, { ...reading, what: 'to read $all' })
+  const appendText = createAppends(connection.client, deadline, sameLog.check)
   const inFlight = new Set<Promise<unknown>>()
   const streams = createStreamReads(connection.client, reading, (last) => chain.seen(last))
-  const all = createAllReads(connection.client, reading, (event) => chain.followed(event))
+  const all = createAllReads(connection.client, reading, sameLog, (event) => chain.followed(event))
 
   /** Runs one command with a timeout. It throws the port's errors, and `close` waits for it. */
   async function command<T>(run: () => Promise<T>, what: string): Promise<T> {

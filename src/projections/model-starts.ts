@@ -24,6 +24,9 @@ interface Starting {
   documents: ReturnType<typeof createWrittenDocuments>
 }
 
+const WHAT_TO_DO =
+  'This is an older copy, or another log: bring the right one back, or, when DATA_DIR is as old, remove the read models'
+
 export function createModelStarts({ log, events, views, progress, positions, documents }: Starting) {
   let endAtStart: Position = LOG_START
   /** What is up to here may have been folded before: at first, the last event of the log when a model began. */
@@ -60,7 +63,7 @@ export function createModelStarts({ log, events, views, progress, positions, doc
         if (position <= endAtStart) continue
         // The log was cut off, or is an older copy. The read models would skip new events up to the checkpoint without
         // notice.
-        const problem = `it ends at position ${endAtStart}, and the read model ${model.name} holds events up to ${position}`
+        const problem = `it ends at position ${endAtStart}, and the read model ${model.name} holds events up to ${position}. ${WHAT_TO_DO}`
         throw new BrokenFile('the log', problem)
       }
       return checkpoints

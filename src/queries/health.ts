@@ -4,7 +4,7 @@
  */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
-import { StoreDenied } from '../events/event-store.ts'
+import { LogReplaced, StoreDenied } from '../events/event-store.ts'
 import type { Services } from '../services.ts'
 import { Nullable } from '../wire/nullable.ts'
 
@@ -57,10 +57,10 @@ async function healthOf(
   stopping: boolean,
 ): Promise<Health> {
   const { events, readStore, projector } = services
-  let deniedRead: string | undefined
+  let unusable: string | undefined
   const [last, answers] = await Promise.all([
     events.lastPosition().catch((error: unknown) => {
-      if (error instanceof StoreDenied) deniedRead = error.message
+      if (error instanceof StoreDenied || error instanceof LogReplaced) unusable = error.message
       return null
     }),
     readStore.ping().then(
@@ -72,7 +72,7 @@ async function healthOf(
   const readModels = projector.status()
   const lag = last === null ? null : Math.max(0, last - projector.position())
   const known = events.problems?.()
-  const denied = [deniedRead, known?.denied].filter((reason) => reason !== undefined)
+  const denied = [unusable, known?.denied].filter((reason) => reason !== undefined)
   const problems = [...denied, ...(known?.others ?? [])]
   const unrecordedPushes = services.pushJournal
     .unrecorded()

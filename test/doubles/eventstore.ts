@@ -31,6 +31,8 @@ interface Double {
   access: Access
   /** Appends events past all checks, as another application or the server itself. */
   append(stream: string, events: readonly AnyEvent[]): Promise<Appended>
+  /** Removes the events at these positions, as a scavenge does after their deletion, but from `$all` only. */
+  scavenge(positions: readonly number[]): void
   /** The number of events that clients were sent. */
   sentEvents(): number
   /** Breaks all connections, like a server that dies, and closes the log. */
@@ -108,6 +110,7 @@ async function start(
     nodes,
     access: core.access,
     append: core.append,
+    scavenge: core.scavenged.remove,
     sentEvents: () => core.sent.events,
     elect: core.elect,
     async close() {

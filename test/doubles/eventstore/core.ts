@@ -4,6 +4,7 @@ import { type Appended, LOG_START } from '../../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../../src/events/sqlite.ts'
 import type { Access } from './admission.ts'
 import type { Member } from './gossip.ts'
+import { createScavenged } from './positions.ts'
 import { openStreams, type ServerEvent, serverEvent } from './streams.ts'
 
 /** An event as any application may write it, Mergelog or not. Bytes are taken as they are. */
@@ -32,6 +33,7 @@ export async function openCore(file: string, size: number, users: Access['users'
     ...(users && { users }),
   }
   const nodes = Array.from({ length: size }, () => ({ id: randomUUID(), port: 0, isAlive: false }))
+  const scavenged = createScavenged()
   /** For tests that count what a client reads. */
   const sent = { events: 0 }
   let leader = 0
@@ -55,6 +57,7 @@ export async function openCore(file: string, size: number, users: Access['users'
     access,
     nodes,
     sent,
+    scavenged,
     leaderNow,
     elect(node: number): void {
       leader = node

@@ -57,7 +57,7 @@ export async function startNode(core: Core, index: number, port: number, tls?: T
   })
   const server = new Server({ 'grpc.max_receive_message_length': 17 * 1024 * 1024 })
   server.addService(streamsService.StreamsService, {
-    read: read(store, streams, gate, stopping.signal, core.sent),
+    read: read(store, streams, gate, stopping.signal, core.sent, core.scavenged),
     append: append(streams, gate),
     batchAppend: batchAppend(streams, gate),
     delete: softDelete(streams, gate),

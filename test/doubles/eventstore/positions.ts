@@ -26,13 +26,43 @@ export class NotARecord extends Error {
   override readonly name = 'NotARecord'
 }
 
+/** What a scavenge has removed. */
+export type Scavenged = ReturnType<typeof createScavenged>
+
+export function createScavenged() {
+  const gone = new Set<number>()
+  let end = -1
+  return {
+    /** Removes the events at these offsets. A scavenge works on whole files of the log, here on all up to the last. */
+    remove(offsets: readonly number[]): void {
+      for (const offset of offsets) gone.add(offset)
+      end = Math.max(end, ...offsets)
+    },
+    has: (number: Position) => gone.has(offsetOf(number)),
+    /** Whether this part of the log was scavenged: then its offsets are looked up, and any can be named. */
+    includes: (offset: number) => offset <= end,
+  }
+}
+
+/** The number of the first record that begins at an offset or after it. */
+function numberFrom(offset: number): Position {
+  const number = Math.floor(offset / SLOT)
+  return offsetOf(number) < offset ? number + 1 : number
+}
+
 /**
  * The number of the record at an offset that a client names, for a log that ends with the record `last`. Forwards,
  * every offset beyond the beginning of the last record is allowed and gives `last + 1`. Backwards, only the end is.
  *
  * @throws NotARecord when the offset is not the beginning of a record
  */
-export function requireRecord(offset: number, last: Position, backwards: boolean): Position {
+export function requireRecord(
+  offset: number,
+  last: Position,
+  backwards: boolean,
+  scavenged: Scavenged,
+): Position {
+  if (scavenged.includes(offset)) return numberFrom(offset)
   if (offset >= END || (offset > offsetOf(last) && !backwards)) return last + 1
   const number = numberAt(offset)
   if (number === undefined || number > last + 1) throw new NotARecord(`there is no record at ${offset}`)

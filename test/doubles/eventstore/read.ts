@@ -5,7 +5,7 @@ import streamsPb from '@eventstore/db-client/generated/streams_pb.js'
 import type { handleServerStreamingCall, ServerWritableStream } from '@grpc/grpc-js'
 import { type EventStore, LOG_START } from '../../../src/events/event-store.ts'
 import type { Gate } from './admission.ts'
-import { NotARecord, offsetOf, requireRecord } from './positions.ts'
+import { NotARecord, offsetOf, requireRecord, type Scavenged } from './positions.ts'
 import {
   ConsumerTooSlow,
   NotSupported,
@@ -31,6 +31,7 @@ interface Reading {
   streams: Streams
   options: streamsPb.ReadReq.Options
   signal: AbortSignal
+  scavenged: Scavenged
   drops(): boolean
   saysEnd(): boolean
   send(response: streamsPb.ReadResp): Promise<void>
@@ -44,6 +45,7 @@ export function read(
   gate: Gate,
   stopping: AbortSignal,
   sent: { events: number },
+  scavenged: Scavenged,
 ): handleServerStreamingCall<streamsPb.ReadReq, streamsPb.ReadResp> {
   return async (call) => {
     const gone = new AbortController()
@@ -67,6 +69,7 @@ export function read(
         streams,
         options,
         signal,
+        scavenged,
         drops: gate.drops,
         saysEnd: gate.saysEnd,
         send,
@@ -101,17 +104,18 @@ function backwards(options: streamsPb.ReadReq.Options): boolean {
 async function beginning(
   store: EventStore,
   options: streamsPb.ReadReq.Options,
+  scavenged: Scavenged,
 ): Promise<'start' | 'end' | number> {
   const all = options.getAll()
   if (all?.hasEnd()) return 'end'
   const offset = fromUint64(all?.getPosition()?.getCommitPosition() ?? '0')
   return all?.hasStart() || offset === 0
     ? 'start'
-    : requireRecord(offset, await store.lastPosition(), backwards(options))
+    : requireRecord(offset, await store.lastPosition(), backwards(options), scavenged)
 }
 
-async function readAll({ store, options, sendEvent }: Reading): Promise<void> {
-  const begin = await beginning(store, options)
+async function readAll({ store, options, scavenged, sendEvent }: Reading): Promise<void> {
+  const begin = await beginning(store, options, scavenged)
   const back = backwards(options)
   // In EventStoreDB a forwards read begins with the event at the position, and a backwards read with the event before
   // it. The port leaves out the event at the position in both directions.
@@ -121,7 +125,7 @@ async function readAll({ store, options, sendEvent }: Reading): Promise<void> {
   if (left === 0) return
   for await (const recorded of store.readAll({ from, direction: back ? 'backwards' : 'forwards' })) {
     const event = toServerEvent(recorded)
-    if (!matches(event)) continue
+    if (scavenged.has(recorded.position) || !matches(event)) continue
     await sendEvent(event)
     left -= 1
     if (left === 0) return
@@ -168,12 +172,13 @@ async function subscribeToAll({
   store,
   options,
   signal,
+  scavenged,
   drops,
   saysEnd,
   send,
   sendEvent,
 }: Reading): Promise<void> {
-  const begin = await beginning(store, options).catch((error: unknown) => {
+  const begin = await beginning(store, options, scavenged).catch((error: unknown) => {
     if (error instanceof NotARecord) throw new Error('Exception was thrown by handler.')
     throw error
   })
@@ -198,6 +203,7 @@ async function subscribeToAll({
     let page = { begin: offsetOf(after + 1), considered: 0, sent: 0 }
     for await (const recorded of store.readAll({ from: after })) {
       if (recorded.position > head) break
+      if (scavenged.has(recorded.position)) continue
       const event = toServerEvent(recorded)
       page.considered += 1
       if (matches(event)) {
@@ -219,7 +225,9 @@ async function subscribeToAll({
   await send(confirmation())
   if (drops()) throw new ConsumerTooSlow()
   // A position beyond the end of the log gives every event that is appended from now on.
-  const after = begin === 'end' ? head : begin === 'start' ? LOG_START : Math.min(begin, head)
+  let after = begin === 'end' ? head : begin === 'start' ? LOG_START : Math.min(begin, head)
+  // As in EventStoreDB: when a scavenge has removed the event at the position, the event after it is left out.
+  while (after < head && scavenged.has(after)) after += 1
   await catchUp(after)
   if (saysEnd()) await send(caughtUp())
   for await (const batch of store.subscribe({ after: Math.max(after, head), signal })) {
