@@ -2,9 +2,11 @@
 import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import { networkOf } from '../address-ranges.ts'
 import { limitReached } from '../limits.ts'
 import { createShares, type ShareLimits } from '../shares.ts'
+import { pacedSocket } from './paced-socket.ts'
 
 export interface ConnectionLimits extends ShareLimits {
   /** Whether this is the address of a trusted proxy. It speaks for many clients, so it has no limit. */
@@ -28,7 +30,7 @@ export interface GrpcListener {
 export async function listenForGrpc(
   { host, port }: { host: string; port: number },
   { isProxy, ...limits }: ConnectionLimits,
-  accept: (socket: Socket) => void,
+  accept: (connection: Duplex) => void,
 ): Promise<GrpcListener> {
   const shares = createShares(limits)
 
@@ -36,8 +38,8 @@ export async function listenForGrpc(
 
   function take(socket: Socket): void {
     const address = socket.remoteAddress ?? ''
+    const network = networkOf(address)
     if (!isProxy(address)) {
-      const network = networkOf(address)
       if (shares.lacking(network, 1) !== undefined) {
         limitReached('grpc_connections')
         socket.destroy()
@@ -49,7 +51,7 @@ export async function listenForGrpc(
     socket.once('close', () => {
       open -= 1
     })
-    accept(socket)
+    accept(pacedSocket(socket, network))
   }
 
   const servers: Server[] = []

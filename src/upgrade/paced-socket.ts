@@ -1,0 +1,52 @@
+/**
+ * Reads a connection in small pieces, in turns with everything else. Node reads up to 2 MB of a socket in one turn of the
+ * event loop, and HTTP/2 calls for each frame: a client that sends its bytes in frames of one byte held it for 0.4 s.
+ */
+import type { Socket } from 'node:net'
+import { Duplex } from 'node:stream'
+import { nextPiece, workInTurn } from '../long-work.ts'
+
+/** In bytes: some hundred of the smallest frames, which take a few milliseconds. */
+const PIECE = 4 * 1024
+
+/** The same connection, for whoever speaks HTTP/2 on it. `key`: whose work it is to read it. */
+export function pacedSocket(socket: Socket, key: string): Duplex {
+  // HTTP/2 does it for a socket: without it, small answers wait for each other.
+  socket.setNoDelay(true)
+  let wanted = () => {}
+  const paced = new Duplex({
+    read: () => wanted(),
+    write: (chunk, _encoding, done) => void socket.write(chunk, done),
+    final: (done) => void socket.end(done),
+    destroy(error, done) {
+      wanted()
+      socket.destroy()
+      done(error)
+    },
+  })
+
+  /** Gives a piece to the reader. Resolves when it wants more. */
+  async function give(piece: Buffer): Promise<void> {
+    if (paced.push(piece) || paced.destroyed) return
+    await new Promise<void>((resolve) => {
+      wanted = resolve
+    })
+  }
+
+  async function read(): Promise<void> {
+    const chunks: AsyncIterable<Buffer> = socket
+    for await (const chunk of chunks) {
+      await new Promise<void>((resolve) => workInTurn(key, resolve))
+      await give(chunk.subarray(0, PIECE))
+      for (let at = PIECE; at < chunk.length; at += PIECE) {
+        await nextPiece(key)
+        await give(chunk.subarray(at, at + PIECE))
+      }
+    }
+    paced.push(null)
+  }
+
+  read().catch((error: unknown) => paced.destroy(error instanceof Error ? error : undefined))
+  socket.once('close', () => paced.destroy())
+  return paced
+}
