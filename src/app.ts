@@ -4,7 +4,7 @@ import cors from '@fastify/cors'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
-import Fastify, { type FastifyInstance, LogController } from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest, LogController } from 'fastify'
 import fp from 'fastify-plugin'
 import { addressesIn } from './address-ranges.ts'
 import { maintenanceRoutes } from './commands/administration/maintenance.ts'
@@ -156,6 +156,9 @@ const API = '/api/v1'
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 /** Request ids that we accept from clients: short and printable. Other requests get a new id. */
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/
+
+/** A request whose body, or whose turn, took longer than this (in milliseconds) looks at the other servers again. */
+const HELD_MS = 100
 
 /** They tell how this node is, also when the others have gone on without it. */
 const OF_THE_NODE = new Set(['/healthz', '/livez', '/metrics'])
@@ -448,16 +451,22 @@ export async function buildApp(
   await app.register(upgradeHttpRoutes(upgrade))
   // A scope of its own: only these routes check credentials. The routes above are open to everyone.
   await app.register(async (signedIn) => {
-    signedIn.addHook('onRequest', (request, _reply, done) => {
+    /** Waits for what other servers had written before. */
+    const seeOthers = (request: FastifyRequest, done: (error?: Error) => void) => {
       if (OF_THE_NODE.has(request.routeOptions.url ?? '')) return done()
-      // What other servers had written before this request.
       const current = services.projector.current()
       if (current === undefined) done()
       else current.then(() => done(), done)
-    })
+    }
+    const seeOthersIfHeld = (request: FastifyRequest, { elapsedTime }: FastifyReply, done: () => void) =>
+      elapsedTime < HELD_MS ? done() : seeOthers(request, done)
+    signedIn.addHook('onRequest', (request, _reply, done) => seeOthers(request, done))
+    // These hooks come before those that sign in again: who has waited goes on with the rights of then.
+    takeTurnsWithLongBodies(signedIn, clientOf)
+    signedIn.addHook('preValidation', seeOthersIfHeld)
+    signedIn.addHook('preHandler', seeOthersIfHeld)
     await signedIn.register(authPlugin({ ...services, openRequests, signInRefused: metrics.signInRefused }))
     shareLoopByAccount(signedIn, (request) => request.requester && clientOf(request))
-    takeTurnsWithLongBodies(signedIn, clientOf)
     await signedIn.register(metricsRoute(() => scrape, config.metricsToken))
     await signedIn.register(gitHttpRoutes(services))
     await signedIn.register(lfsObjectRoutes(services))

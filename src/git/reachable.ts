@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { GitFailed } from './errors.ts'
+import type { Question } from './limits.ts'
 import { objectReaders } from './object-readers.ts'
 import { type GitOptions, git } from './run.ts'
 import { splitAt } from './split.ts'
@@ -70,6 +71,32 @@ const remembered = new LRUCache<string, ObjectIds>({
   sizeCalculation: ({ size }) => 1000 + size * BYTES_PER_ID,
 })
 
+/** What is known of single objects, by repository, refs and id. It holds as long as no ref moves. */
+const answers = new LRUCache<string, boolean>({ max: 20_000 })
+
+/**
+ * Whether a ref reaches the object with this id, as far as anybody may know: also false for one that is not there. Costs a
+ * list of the refs; what has to be searched for is searched for in a slot that `inSlot` takes.
+ *
+ * @throws GitUnavailable after a minute, and what `inSlot` throws
+ */
+export async function isReached(
+  dir: string,
+  id: string,
+  inSlot: (search: (question: Question) => Promise<boolean>) => Promise<boolean>,
+): Promise<boolean> {
+  const tips = await tipsOf(dir, { queue: 'query' })
+  if (tips.ids.has(id)) return true
+  const key = [dir, tips.fingerprint, id].join('\0')
+  const known = answers.get(key)
+  if (known !== undefined) return known
+  const answer = await inSlot(
+    async ({ queue, signal }) => (await firstUnreachable(dir, [id], tips, { queue, signal })) === undefined,
+  )
+  answers.set(key, answer)
+  return answer
+}
+
 /**
  * One of the ids that no ref reaches; undefined when refs reach all. Costs nothing for tips, one process for commits,
  * and a walk of the history at most for trees and blobs, which is remembered while no ref moves.
@@ -84,14 +111,15 @@ export async function firstUnreachable(
 ): Promise<string | undefined> {
   const wanted = [...new Set(ids)].filter((id) => !tips.ids.has(id))
   if (wanted.length === 0) return undefined
-  const known = remembered.get(`${dir}\0${tips.fingerprint}`)
+  const at = `${dir}\0${tips.fingerprint}`
+  const known = remembered.get(at)
   const commits: string[] = []
   const others: string[] = []
   // In parts: a fetch may want hundreds of thousands, and the first that is absent ends the search.
   for (let i = 0; i < wanted.length; i += PART) {
     const part = wanted.slice(i, i + PART)
-    for (const [at, header] of (await objectReaders.headers(dir, part)).entries()) {
-      const id = part[at] ?? ''
+    for (const [place, header] of (await objectReaders.headers(dir, part)).entries()) {
+      const id = part[place] ?? ''
       if (header === undefined) return id
       if (header.type === 'commit') commits.push(id)
       else others.push(id)
@@ -103,12 +131,16 @@ export async function firstUnreachable(
   }
   if (others.length === 0) return undefined
   if (known !== undefined) return others.find((id) => !known.has(id))
-  const missing = new Set(others)
   // Most wanted trees and blobs are those of a branch's newest commit.
-  await walk(dir, ['--no-walk', '--all'], missing, options)
+  const newest = remembered.get(`${at}\0newest`)
+  const missing = new Set(newest === undefined ? others : others.filter((id) => !newest.has(id)))
+  if (newest === undefined) {
+    const found = await walk(dir, ['--no-walk', '--all'], missing, options)
+    if (found !== undefined) remembered.set(`${at}\0newest`, found)
+  }
   if (missing.size === 0) return undefined
   const all = await walk(dir, ['--all'], missing, options)
-  if (all !== undefined) remembered.set(`${dir}\0${tips.fingerprint}`, all)
+  if (all !== undefined) remembered.set(at, all)
   const [first] = missing
   return first
 }
@@ -129,8 +161,8 @@ async function unreachableCommit(
 }
 
 /**
- * Removes from `missing` what a walk finds. Gives all objects that it found, unless they are too many; with
- * `--no-walk`, nothing: it stops when nothing is missing.
+ * Removes from `missing` what a walk finds. Gives all objects that it found, unless they are too many: then it stops when
+ * nothing is missing.
  */
 async function walk(
   dir: string,
@@ -138,7 +170,7 @@ async function walk(
   missing: Set<string>,
   options: SearchOptions,
 ): Promise<ObjectIds | undefined> {
-  let all = where.includes('--no-walk') ? undefined : createObjectIds()
+  let all: ObjectIds | undefined = createObjectIds()
   const enough = new AbortController()
   const { signal } = options
   const giveUp = () => enough.abort(signal?.reason)

@@ -99,8 +99,10 @@ export function scheduledMerges(services: Services): ProcessManager {
       return undefined
     } catch (error) {
       if (error instanceof RepositoryMissing) return undefined
-      if (error instanceof Refused && error.refusal !== contended) return error.refusal
-      throw error
+      if (!(error instanceof Refused) || error.refusal === contended) throw error
+      // The rules may have changed while the merge was built: then it waits for what they demand now.
+      const now = await views.repositories.get(`${pull.repoId}`)
+      return now !== undefined && (await isWaiting(services, now, pull)) ? undefined : error.refusal
     }
   }
 

@@ -33,7 +33,7 @@ async function sendArchive(
     throw new Refused(refuse.invalid(`archive: must end with .${ARCHIVE_FORMATS.join(', .')}`))
   }
   const name = archive.slice(0, -format.length - 1)
-  const { sha } = await commitFor(services, repository, name)
+  const { sha } = await commitFor(services, { request, reply }, repository, name)
   // Weak, because another version of git may pack the same files in another way.
   const tag = `W/"${sha}.${format}"`
   const fullName = `${repository.ownerLogin}/${repository.name}`

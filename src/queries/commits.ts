@@ -21,6 +21,7 @@ import { clientOf } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { CommitWire } from '../wire/commits.ts'
 import { PullRequestWire, pullFor, pullWire } from '../wire/pulls.ts'
+import { type Asking, servedCommitOf } from '../wire/reached-objects.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
 import { CombinedStatusWire, CommitStatusWire, commitOf } from '../wire/statuses.ts'
 import {
@@ -54,13 +55,13 @@ type CommitRequest = FastifyRequest & {
 }
 
 /** The commit that a reference means. @throws Refused: unprocessable when nothing can have that name; not found */
-async function namedCommit(services: Services, repository: RepositoryDocument, ref: string) {
+async function namedCommit(services: Services, asking: Asking, repository: RepositoryDocument, ref: string) {
   if (refNameProblem(`refs/heads/${ref}`) !== undefined) {
     throw new Refused(
       refuse.unprocessable('sha: is not the name of a branch or a tag, nor the id of a commit'),
     )
   }
-  return await commitOf(services, repository, ref)
+  return await servedCommitOf(services, asking, repository, ref)
 }
 
 export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
@@ -74,7 +75,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
     repository: RepositoryDocument,
     ref: string,
   ) {
-    const sha = await namedCommit(services, repository, ref)
+    const sha = await namedCommit(services, { request, reply }, repository, ref)
     const dir = gitDirOf(services, repository.id)
     const flags = commitFlags(request.query)
     const found = await askGit(request, () =>
@@ -94,7 +95,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
     repository: RepositoryDocument,
     { ref, kind }: { ref: string; kind: DiffKind },
   ) {
-    const sha = await namedCommit(services, repository, ref)
+    const sha = await namedCommit(services, { request, reply }, repository, ref)
     const dir = gitDirOf(services, repository.id)
     const commit = (await commitFacts(dir, [sha])).get(sha)
     if (commit === undefined) throw new Refused(refuse.notFound('commit not found'))
@@ -103,8 +104,13 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
   }
 
   /** The pull request whose merge made the commit. */
-  async function pullOf(request: FastifyRequest, repository: RepositoryDocument, ref: string) {
-    const sha = await namedCommit(services, repository, ref)
+  async function pullOf(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    repository: RepositoryDocument,
+    ref: string,
+  ) {
+    const sha = await namedCommit(services, { request, reply }, repository, ref)
     const merged = await views.mergedCommits.get(mergedCommitId(repository.id, sha))
     if (merged === undefined) throw notFoundIn(views.mergedCommits, 'no merge has made this commit')
     const pull = await pullFor(services, repository.id, `${merged.index}`)
@@ -142,8 +148,9 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
           since: query.since ?? '',
           before: query.until ?? '',
         })
-        const tip = await commitOf(services, repository, query.sha || repository.defaultBranch)
-        const not = query.not ? await commitOf(services, repository, query.not) : undefined
+        const commitAt = (ref: string) => servedCommitOf(services, { request, reply }, repository, ref)
+        const tip = await commitAt(query.sha || repository.defaultBranch)
+        const not = query.not ? await commitAt(query.not) : undefined
         const dir = gitDirOf(services, repository.id)
         const read = async (question: Question) => {
           const list = await commitList(dir, { tip, not, path, since, until }, question)
@@ -228,7 +235,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
           if (wanted !== undefined) return await diffOf(request, reply, repository, wanted)
           return reply.send(await one(request, reply, repository, target))
         }
-        if (part === 'pull') return reply.send(await pullOf(request, repository, ref))
+        if (part === 'pull') return reply.send(await pullOf(request, reply, repository, ref))
         const commit = { ...found, sha: await commitOf(services, repository, ref) }
         const answer = part === 'status' ? statuses.combined : statuses.list
         return reply.send(await answer(request, reply, commit))

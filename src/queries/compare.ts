@@ -15,8 +15,8 @@ import { onRepository, repositoryFor } from '../rights/repository-access.ts'
 import { clientOf } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { CommitWire } from '../wire/commits.ts'
+import { servedCommitOf } from '../wire/reached-objects.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { commitOf } from '../wire/statuses.ts'
 import { askGit, CommitFlagsQuery, commitFlags, commitWires, readCommits } from './commit-answers.ts'
 
 /** Without a page that is asked for, so many commits are listed, the newest ones. */
@@ -86,13 +86,14 @@ export function compareRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { repository } = await onRepository(services, request, 'read')
         const [baseRef, headRef] = sidesOf(request.params['*'], repository)
         const head = await headOf(services, request.requester, repository, headRef)
+        const asking = { request, reply }
         const from = {
           dir: gitDirOf(services, repository.id),
-          sha: await commitOf(services, repository, baseRef),
+          sha: await servedCommitOf(services, asking, repository, baseRef),
         }
         const to = {
           dir: gitDirOf(services, head.repository.id),
-          sha: await commitOf(services, head.repository, head.ref),
+          sha: await servedCommitOf(services, asking, head.repository, head.ref),
         }
         const page = wantedPage(request.query, services.config)
         const shown = page ?? { ...pageOf({}, services.config), limit: MOST }

@@ -64,7 +64,7 @@ export function chosenContentsRoutes(services: Services): FastifyPluginAsyncType
   ): Promise<(Contents | null)[]> {
     const page = pagedRows(services, request, reply, paths)
     if (page.length === 0) return []
-    const commit = await commitFor(services, repository, request.query.ref)
+    const commit = await commitFor(services, { request, reply }, repository, request.query.ref)
     const place = { repository, publicUrl: services.publicUrl(), commit }
     const reading = readingOf(services, request, reply)
     const files: (Contents | null)[] = []

@@ -42,7 +42,11 @@ export async function contentsOf(
     sendOnePage(request, reply, publicUrl, 0)
     return []
   }
-  const place = { repository, publicUrl, commit: await commitFor(services, repository, ref) }
+  const place = {
+    repository,
+    publicUrl,
+    commit: await commitFor(services, { request, reply }, repository, ref),
+  }
   const { entry, parts } = await entryFor(services, place, path)
   const reading = readingOf(services, request, reply)
   if (kindOf(entry) !== 'dir') {

@@ -11,7 +11,7 @@ import { blobHeader, blobStream, isSmall, smallBlobs } from '../git/blobs.ts'
 import { commitFacts } from '../git/commits.ts'
 import { lastCommits } from '../git/last-commits.ts'
 import { pointerIn } from '../git/lfs-pointer.ts'
-import { commitAndPath } from '../git/named-commit.ts'
+import { commitAndPath, type NamedCommit } from '../git/named-commit.ts'
 import { entryName, kindOf } from '../git/tree-entries.ts'
 import { bytesOf, isUnchanged, type Part, partOf, type SizedFile } from '../http/byte-ranges.ts'
 import { clientGone } from '../http/client-gone.ts'
@@ -24,6 +24,7 @@ import { clientOf } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { commitFor, entryFor } from '../wire/contents-at.ts'
 import { type FoundObject, lfsObjectsFor, openLfsFile } from '../wire/lfs-objects.ts'
+import { type Asking, ifServed } from '../wire/reached-objects.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
 import { FILE_HEADERS, RANGED_FILE_ANSWER } from './file-answers.ts'
 
@@ -190,6 +191,18 @@ function partOfFile(file: FileHandle, start: number, end: number): Readable {
 
 const ref = OptionalText('a branch, a tag or a commit; without it, the path may begin with one')
 
+/** The commit with which the path begins, and the path in it; undefined also when no ref reaches that commit. */
+async function servedAt(
+  services: Services,
+  asking: Asking,
+  repository: RepositoryDocument,
+  path: string,
+  kind?: NamedCommit['kind'],
+) {
+  const found = await commitAndPath(gitDirOf(services, repository.id), path, kind)
+  return found && (await ifServed(services, asking, repository, found.commit)) && found
+}
+
 /** The routes of the API. A pointer of LFS is itself for `raw`, and its object for `media`. */
 export function fileDownloadRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
@@ -208,10 +221,10 @@ export function fileDownloadRoutes(services: Services): FastifyPluginAsyncTypebo
         async (request, reply) => {
           const { repository } = await onRepository(services, request, 'read')
           const path = request.params['*']
-          const found = request.query.ref
-            ? undefined
-            : await commitAndPath(gitDirOf(services, repository.id), path)
-          const file = found ?? { commit: await commitFor(services, repository, request.query.ref), path }
+          const asking = { request, reply }
+          const { ref } = request.query
+          const found = ref ? undefined : await servedAt(services, asking, repository, path)
+          const file = found ?? { commit: await commitFor(services, asking, repository, ref), path }
           return sendFile(services, request, reply, { repository, ...file }, word === 'media')
         },
       )
@@ -239,7 +252,7 @@ export function rawPageRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { repository } = await onRepository(services, request, 'read')
         const kind = KINDS.find((known) => known === request.params.kind)
         const found =
-          kind && (await commitAndPath(gitDirOf(services, repository.id), request.params['*'], kind))
+          kind && (await servedAt(services, { request, reply }, repository, request.params['*'], kind))
         if (found === undefined) throw new Refused(refuse.notFound('there is no such branch, tag or commit'))
         return sendFile(services, request, reply, { repository, ...found })
       },

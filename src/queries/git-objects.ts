@@ -30,8 +30,9 @@ import {
   ReferenceWire,
   referenceWire,
 } from '../wire/git-objects.ts'
+import { type Asking, isServed, servedCommitOf } from '../wire/reached-objects.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { commitOf, repositoryUrl, StatusParams } from '../wire/statuses.ts'
+import { repositoryUrl, StatusParams } from '../wire/statuses.ts'
 import { askGit, CommitFlagsQuery, commitFlags, commitWires, readCommits } from './commit-answers.ts'
 import { listSchema, type PageRequest } from './paged-list.ts'
 
@@ -53,12 +54,17 @@ function requireId(text: string): string {
 }
 
 /** The id of the tree that is meant by its id, or by a branch, a tag or a commit. @throws Refused (not found) */
-async function treeOf(services: Services, repository: RepositoryDocument, name: string): Promise<string> {
+async function treeOf(
+  services: Services,
+  asking: Asking,
+  repository: RepositoryDocument,
+  name: string,
+): Promise<string> {
   const dir = gitDirOf(services, repository.id)
   const id = name.toLowerCase()
   const [header] = isObjectId(id) ? await objectReaders.headers(dir, [id]) : []
-  if (header?.type === 'tree') return id
-  const commit = await commitOf(services, repository, name)
+  if (header?.type === 'tree' && (await isServed(services, asking, repository, id))) return id
+  const commit = await servedCommitOf(services, asking, repository, name)
   const tree = (await commitFacts(dir, [commit])).get(commit)?.tree
   if (tree === undefined) throw new Refused(refuse.notFound('tree not found'))
   return tree
@@ -120,7 +126,7 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const { query } = request
-        const sha = await treeOf(services, repository, request.params.sha)
+        const sha = await treeOf(services, { request, reply }, repository, request.params.sha)
         const dir = gitDirOf(services, repository.id)
         const recursive = flagOf(query.recursive, false)
         const page = wholeNumber(query.page, 1, 1)
@@ -151,12 +157,14 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
     app.get(
       '/repos/:owner/:repo/git/blobs/:sha',
       { schema: { tags, params, response: { 200: GitBlobWire } } },
-      async (request) => {
+      async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const sha = requireId(request.params.sha)
         const dir = gitDirOf(services, repository.id)
         const [header] = await objectReaders.headers(dir, [sha])
-        if (header?.type !== 'blob') throw new Refused(refuse.notFound('blob not found'))
+        const isThere =
+          header?.type === 'blob' && (await isServed(services, { request, reply }, repository, sha))
+        if (!isThere) throw new Refused(refuse.notFound('blob not found'))
         const small = isSmall(header) ? await smallBlobs(dir, [header]) : undefined
         // A larger file is downloaded.
         const content = small?.get(sha)?.toString('base64') ?? null
@@ -206,11 +214,12 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
     app.get(
       '/repos/:owner/:repo/git/tags/:sha',
       { schema: { tags, params, response: { 200: AnnotatedTagWire } } },
-      async (request) => {
+      async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const sha = requireId(request.params.sha)
         const tag = (await tagFacts(gitDirOf(services, repository.id), [sha])).get(sha)
-        if (tag === undefined) throw new Refused(refuse.notFound('there is no tag object with that id'))
+        if (tag === undefined || !(await isServed(services, { request, reply }, repository, sha)))
+          throw new Refused(refuse.notFound('there is no tag object with that id'))
         return annotatedTagWire(tag, repositoryUrl(repository, services.publicUrl()))
       },
     )
@@ -230,7 +239,7 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const sha = await commitOf(services, repository, request.params.sha)
+        const sha = await servedCommitOf(services, { request, reply }, repository, request.params.sha)
         const dir = gitDirOf(services, repository.id)
         const flags = commitFlags(request.query)
         const found = await askGit(request, () =>

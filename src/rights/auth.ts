@@ -1,5 +1,5 @@
 /** Signs in every request, and checks the scopes of access tokens. */
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { type RefusalKind, Refused, refuse } from '../refusal.ts'
@@ -37,7 +37,9 @@ declare module 'fastify' {
     sessionHash: string | null
     /** The site admin who acts in the name of `requester` (`Sudo`); null without that. */
     sudo: AccountDocument | null
-    /** The requester by what counts now: signs the request in once more. @throws Refused, Throttled */
+    /** `changes` of the open requests before the credentials were looked up. */
+    signedInAsOf: number
+    /** The requester by what counts now, also in `requester`: signs the request in once more. @throws Refused, Throttled */
     signInAgain(): Promise<AccountDocument | null>
   }
 }
@@ -45,7 +47,8 @@ declare module 'fastify' {
 /**
  * Sets `requester`, `tokenScopes` and `tokenId` on the requests of all routes of the app. Bad credentials are refused on
  * every route, also on routes that need none. When the sign-in ends before the answer, the connection ends, and with it
- * all that works for it: a client that is gone ends its work.
+ * all that works for it: a client that is gone ends its work. A sign-in that goes on counting is looked up again when the
+ * body is there, and once more before the handler: the requester's rights are those of that moment.
  */
 export function authPlugin(
   services: Parameters<typeof createAuthenticate>[0] &
@@ -70,14 +73,19 @@ export function authPlugin(
     app.decorateRequest('tokenId', null)
     app.decorateRequest('sessionHash', null)
     app.decorateRequest('sudo', null)
+    app.decorateRequest('signedInAsOf', 0)
     app.decorateRequest('signInAgain', async function signInAgain(this: FastifyRequest) {
+      this.signedInAsOf = openRequests.changes
       const identity = await identityOf(this)
-      if (identity?.account.mustChangePassword) throw new Refused(CHANGE_FIRST)
-      return identity && ((await actedFor(services, this, identity.account)) ?? identity.account)
+      const { forOldPassword } = this.routeOptions.config
+      if (identity?.account.mustChangePassword && !forOldPassword) throw new Refused(CHANGE_FIRST)
+      this.requester = identity && ((await actedFor(services, this, identity.account)) ?? identity.account)
+      return this.requester
     })
 
     app.addHook('onRequest', async (request, reply) => {
       const before = openRequests.changes
+      request.signedInAsOf = before
       const { forOldPassword, outlivesSignIn } = request.routeOptions.config
       try {
         if (request.routeOptions.config.admits?.(request)) return
@@ -115,6 +123,14 @@ export function authPlugin(
       const level = scopeLevel ?? (['GET', 'HEAD'].includes(request.method) ? 'read' : 'write')
       requireScope(request, typeof scope === 'string' ? [scope] : scope, level)
     })
+
+    /** The body may have been on its way for long, and the request may have waited for its turn: rights end meanwhile. */
+    function renew(request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
+      if (request.requester === null || request.signedInAsOf === openRequests.changes) done()
+      else request.signInAgain().then(() => done(), done)
+    }
+    app.addHook('preValidation', renew)
+    app.addHook('preHandler', renew)
   })
 }
 

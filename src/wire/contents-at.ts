@@ -20,6 +20,7 @@ import { clientOf } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
 
 import { type Contents, type ContentsPlace, contentsWire, type EntryFacts } from './contents.ts'
+import { type Asking, ifServed } from './reached-objects.ts'
 
 /** The content of a larger file is not in an answer of JSON; its `download_url` has it. */
 export const MAX_CONTENT_BYTES = 1024 * 1024
@@ -64,15 +65,17 @@ async function unlessGone<T>(answer: Promise<T>): Promise<T> {
 
 /**
  * The commit that `ref` names; without one, that of the default branch.
- * @throws Refused (not found)
+ * @throws Refused (not found) also for the id of a commit that no ref reaches
  */
 export async function commitFor(
   services: Services,
+  asking: Asking,
   repository: RepositoryDocument,
   ref: string | undefined,
 ): Promise<NamedCommit> {
   const name = ref?.trim() || repository.defaultBranch
-  const commit = await namedCommit(gitDirOf(services, repository.id), name)
+  const named = await namedCommit(gitDirOf(services, repository.id), name)
+  const commit = named && (await ifServed(services, asking, repository, named))
   if (commit === undefined) throw notFound(`there is no branch, tag or commit ${name.slice(0, 200)}`)
   return commit
 }

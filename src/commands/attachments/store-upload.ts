@@ -9,6 +9,7 @@ import { cleanFileName } from '../../attachments/file-name.ts'
 import type { Reservation } from '../../projections/disk-usage.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
+import { documentsNow } from '../../rights/documents-now.ts'
 import type { Services } from '../../services.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { takeRoom } from '../room.ts'
@@ -56,11 +57,12 @@ interface Into {
  * @throws Refused invalid, unprocessable, too large beyond the quota, insufficient storage
  */
 export async function storeUpload<T>(
-  { attachments, config, diskUsage, freeSpace }: Services,
+  services: Services,
   request: FastifyRequest,
   { repository, allowed, name: asked, takesRaw = false }: Into,
   record: (upload: Upload, name: string) => Promise<T>,
 ): Promise<T> {
+  const { attachments, config, diskUsage, freeSpace } = services
   const { id: repoId, ownerId, ownerLogin } = repository
   const owner = { id: ownerId, login: ownerLogin }
   const room = (bytes: number) => takeRoom({ config, diskUsage, freeSpace }, { owner, repoId, bytes })
@@ -89,6 +91,9 @@ export async function storeUpload<T>(
     throw error
   }
   try {
+    // The upload may have taken hours. `record` looks up the rights again, for the requester as of now.
+    await documentsNow(services)
+    await request.signInAgain()
     const recorded = await record(received, name)
     taken.end('written')
     return recorded

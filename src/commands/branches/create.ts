@@ -13,8 +13,8 @@ import { memberOf } from '../../rights/team-membership.ts'
 import { gitDirOf } from '../../services.ts'
 import { BranchWire, branchWire } from '../../wire/branches.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
+import { servedCommitOf } from '../../wire/reached-objects.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
-import { commitOf } from '../../wire/statuses.ts'
 import { changeRef } from '../git/record-refs.ts'
 import { commandContext, settled } from '../request-context.ts'
 
@@ -43,7 +43,12 @@ export const createBranchRoutes: Routes = (services) => async (app) => {
       if (!mayPush(protection, memberOf(repository, requester), access)) {
         throw new Refused(refuse.forbidden('the branch is protected: you may not push to it'))
       }
-      const to = await commitOf(services, repository, ref || older || repository.defaultBranch)
+      const to = await servedCommitOf(
+        services,
+        { request, reply },
+        repository,
+        ref || older || repository.defaultBranch,
+      )
       const dir = gitDirOf(services, repository.id)
       if (protection?.requireSigned && (await unsignedCommits(dir, [to], services.config)).length > 0) {
         throw new Refused(refuse.forbidden('the branch takes only commits that are signed by a trusted key'))

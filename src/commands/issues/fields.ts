@@ -118,10 +118,8 @@ export async function assigneeRefs(
   const refs = new Map<number, AccountRef>()
   for (const login of logins) {
     const account = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
-    if (account === undefined) throw new Refused(refuse.unprocessable(`assignees: no user "${login}"`))
-    if (account.kind !== 'user') {
-      throw new Refused(refuse.unprocessable(`assignees: "${login}" is an organization`))
-    }
+    // The same answer for an organization: not everybody may know that there is one.
+    if (account?.kind !== 'user') throw new Refused(refuse.unprocessable(`assignees: no user "${login}"`))
     const access = accessTo(repository, account)
     if (access === 'none') {
       throw new Refused(refuse[withoutAccess](`assignees: "${login}" has no access to the repository`))

@@ -65,10 +65,9 @@ async function checkOf(
 ): Promise<{ pull: ActivePull; pair: Pair | undefined } | undefined> {
   const pull = await pulls.load(services, issue)
   if (pull.status !== 'open') return undefined
-  const [theirs, ours] = await Promise.all([
-    recordedTip(services, pull.head),
-    recordedTip(services, pull.base),
-  ])
+  const [tip, ours] = await Promise.all([recordedTip(services, pull.head), recordedTip(services, pull.base)])
+  // A pull request need not follow the branch of a fork, and its repository has no other commits of it.
+  const theirs = tip !== undefined && pull.head.repoId !== pull.repoId ? pull.head.sha : tip
   if (theirs === undefined || ours === undefined) return { pull, pair: undefined }
   const { head, base, mergeable } = pull.mergeability
   return mergeable && head === theirs && base === ours ? undefined : { pull, pair: { ours, theirs } }

@@ -6,7 +6,8 @@ import { isAncestor, mergeBase } from '../../git/history.ts'
 import { isObjectId } from '../../git/names.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
-import { isRefusal, Refused, refuse } from '../../refusal.ts'
+import { isRefusal, type Refusal, Refused, refuse } from '../../refusal.ts'
+import { accessTo, atLeast } from '../../rights/access.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { shownAuthors, signatureOf } from '../accounts/signature.ts'
 import { type CommandContext, type Decision, execute } from '../execute.ts'
@@ -29,6 +30,8 @@ export interface Merge {
   repository: RepositoryDocument
   index: number
   merger: AccountDocument
+  /** For a request: the merger by what counts when it is called. @throws Refused when the sign-in has ended */
+  mergerNow?: () => Promise<AccountDocument>
   request: MergeRequest
   fields: MessageFields
   /** `MergeCommitID`: the commit of a manual merge. */
@@ -106,6 +109,8 @@ async function decideMerge(
   // Already in the base: like git, make no commit.
   const result = ancestor === state.head.sha ? { commit: baseTip, message: '' } : built
   if (isRefusal(result)) return result
+  const refused = await refusalNow(services, state, merge)
+  if (refused !== undefined) return refused
   return decideStartMerge(state, {
     style,
     baseBranch: state.base.branch,
@@ -116,6 +121,30 @@ async function decideMerge(
     by: { id: merger.id, login: merger.login },
     deleteBranch,
   })
+}
+
+/**
+ * Why the merge is not allowed by the rights and the rules of now: to build a merge of many commits takes long. Asks no
+ * more when they are those by which it was decided.
+ */
+async function refusalNow(
+  services: Services,
+  state: ActivePull,
+  { repository, merger, mergerNow, request }: Merge,
+): Promise<Refusal | undefined> {
+  await services.projector.current()
+  const { accounts, repositories } = services.views
+  const [rules, by] = await Promise.all([
+    repositories.get(`${repository.id}`),
+    mergerNow === undefined ? accounts.get(`${merger.id}`) : mergerNow(),
+  ])
+  if (rules === repository && by === merger) return undefined
+  const access = rules === undefined || by === undefined ? 'none' : accessTo(rules, by)
+  if (rules === undefined || by === undefined || !atLeast(access, 'read')) {
+    return refuse.notFound('repository not found')
+  }
+  const facts = await mergeFacts(services, state, rules, by, request.style)
+  return mergeRefusal(state, { ...request, force: request.force && access === 'admin' }, facts)
 }
 
 /** Merge rule 3: the pull request counts as merged by the given commit, which the base branch must have. */

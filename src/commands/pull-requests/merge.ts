@@ -73,6 +73,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
         repository,
         index,
         merger,
+        mergerNow: () => requesterNow(request),
         request: {
           // Merge rule 4: the style `merge` when none is given.
           style: body.Do || 'merge',

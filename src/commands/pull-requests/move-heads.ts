@@ -9,6 +9,7 @@ import { diffStat, mergeBase } from '../../git/history.ts'
 import { resolveRef, updateRef } from '../../git/refs.ts'
 import { refsWithGainedCommits } from '../../git/shared-history.ts'
 import { branchKey } from '../../projections/pulls.ts'
+import { accessTo, atLeast } from '../../rights/access.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
 import { reviewRulesOf } from '../../rights/review-rules.ts'
 import { gitDirOf, type Services } from '../../services.ts'
@@ -20,7 +21,7 @@ import type { MovedContent } from '../reviews/outdated.ts'
 import { branchNames, recordedTip } from './branch-tips.ts'
 import { checkMergeability } from './check-mergeability.ts'
 import { movedByWriters } from './head-movers.ts'
-import { decideHeadMoved, decideMergeBaseMoved, type PullState } from './pull-request.ts'
+import { type ActivePull, decideHeadMoved, decideMergeBaseMoved, type PullState } from './pull-request.ts'
 
 /**
  * Records moves of refs and moves the heads of the pull requests from these branches. Ends when queries see both, so
@@ -86,7 +87,7 @@ async function moveHead(
       const state = await pulls.load(services, { repoId, index })
       if (state.status !== 'open') return
       const to = await recordedTip(services, state.head)
-      if (to === undefined || to === state.head.sha) return
+      if (to === undefined || to === state.head.sha || !(await mayStillShow(services, state))) return
       // The head moves even when the base branch is gone: the base branch may come back.
       const base = (await recordedTip(services, state.base)) ?? state.base.sha
       const dir = gitDirOf(services, repoId)
@@ -106,6 +107,19 @@ async function moveHead(
       })
     })
     .catch(unlessDeleted)
+}
+
+/**
+ * Whether the poster may read the head repository now. A pull request shows what its poster may show: who has lost the
+ * right to read a private fork publishes nothing more of it.
+ */
+async function mayStillShow({ views }: Services, { repoId, head, poster }: ActivePull): Promise<boolean> {
+  if (head.repoId === repoId) return true
+  const [repository, account] = await Promise.all([
+    views.repositories.get(`${head.repoId}`),
+    views.accounts.get(`${poster.id}`),
+  ])
+  return repository !== undefined && atLeast(accessTo(repository, account ?? null), 'read')
 }
 
 /** What a move means for reviews. Where git cannot tell, the content counts as changed. Without reviews nothing is asked. */

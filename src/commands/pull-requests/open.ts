@@ -70,9 +70,9 @@ async function headOf(
   if (branch === undefined) return { headRepository: repository, headBranch: first }
   if (more.length > 0) throw new Refused(refuse.notFound('head: must be <branch> or <user>:<branch>'))
   const owner = await services.views.accounts.findOne({ loginKey: first.toLowerCase() })
-  if (owner === undefined) throw notFoundIn(services.views.accounts, `head: there is no user ${first}`)
-  if (owner.id === repository.ownerId) return { headRepository: repository, headBranch: branch }
-  const fork = await forkOf(services, repository.id, owner.id)
+  if (owner?.id === repository.ownerId) return { headRepository: repository, headBranch: branch }
+  const fork = owner && (await forkOf(services, repository.id, owner.id))
+  // The same answer whether there is such an owner: it may be an organization that not everybody sees.
   if (fork === undefined || !atLeast(accessTo(fork, requester), 'read')) {
     throw notFoundIn(services.views.repositories, `head: ${first} has no fork of this repository`)
   }

@@ -120,6 +120,9 @@ async function updatePull(
 
     const ref = `refs/heads/${head.branch}`
     await moveRefs(services, head.repoId, async (since) => {
+      // To rebase many commits takes long: the right may have ended, or the branch been protected, since.
+      await services.projector.current()
+      await requireUpdateRight(services, state, { ...wanted, updater: await updaterNow() })
       if ((await updateRef(dir, ref, { from: headTip, to: tip })) !== 'moved') throw new Refused(headHasMoved)
       const moved = [{ ref, from: headTip, to: tip }]
       await recordAndMoveHeads(services, context, head.repoId, 'update', moved, since)

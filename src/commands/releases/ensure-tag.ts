@@ -4,7 +4,7 @@ import { objectReaders } from '../../git/object-readers.ts'
 import { resolveRef } from '../../git/refs.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { comparableTime } from '../../times.ts'
-import { commitOf } from '../../wire/statuses.ts'
+import { type Asking, servedCommitOf } from '../../wire/reached-objects.ts'
 import type { CommandContext } from '../execute.ts'
 import { createTag, type Tagging } from '../tags/tags.ts'
 
@@ -35,13 +35,13 @@ interface WantedTag {
 export async function ensureTag(
   services: Services,
   context: CommandContext,
-  tagging: Tagging,
+  tagging: Tagging & { asking: Asking },
   { tag, target, message }: WantedTag,
 ): Promise<{ isNew: boolean; createdAt: string }> {
   const dir = gitDirOf(services, tagging.repository.id)
   const there = await resolveRef(dir, refOf(tag))
   if (there !== null) return { isNew: false, createdAt: (await timeOf(dir, there)) ?? context.at }
-  const commit = await commitOf(services, tagging.repository, target)
+  const commit = await servedCommitOf(services, tagging.asking, tagging.repository, target)
   await createTag(services, context, tagging, { name: tag, commit, message })
   return { isNew: true, createdAt: context.at }
 }

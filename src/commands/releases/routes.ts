@@ -10,6 +10,7 @@ import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
+import type { Asking } from '../../wire/reached-objects.ts'
 import {
   ReleaseParams,
   ReleaseTagParams,
@@ -142,7 +143,7 @@ export const releaseRoutes: Routes = (services) => {
         const wanted = { ...settings, message: request.body.tag_message ?? '' }
         const { createdAt } = settings.draft
           ? { createdAt: context.at }
-          : await ensureTag(services, context, { repository, requester }, wanted)
+          : await ensureTag(services, context, { repository, requester, asking: { request, reply } }, wanted)
         await releases.change(services, context, releaseId, 'create', (state) =>
           decideCreateRelease(state, { releaseId, repoId, author, ...settings, createdAt }),
         )
@@ -156,7 +157,7 @@ export const releaseRoutes: Routes = (services) => {
 
   async function edit(
     context: CommandContext,
-    tagging: Tagging,
+    tagging: Tagging & { asking: Asking },
     { id, tag, target, draft }: ReleaseDocument,
     wanted: Partial<ReleaseSettings>,
   ): Promise<void> {
@@ -198,7 +199,11 @@ export const releaseRoutes: Routes = (services) => {
         const release = await releaseFor(services, found, request.params.id)
         const wanted = changesOf(request.body)
         const context = commandContext(request)
-        const tagging = { repository: found.repository, requester: signedIn(request) }
+        const tagging = {
+          repository: found.repository,
+          requester: signedIn(request),
+          asking: { request, reply },
+        }
         const tag = wanted.tag ?? release.tag
         if (tag === release.tag) await edit(context, tagging, release, wanted)
         else {

@@ -9,11 +9,13 @@ import { copyAsFirstCommit } from '../../git/template.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { scopeKey } from '../../projections/labels.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { notFoundIn } from '../../projections/view.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
+import { canSee } from '../../rights/visibility.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
@@ -86,6 +88,7 @@ async function ownerFor(
   const requester = signedIn(request)
   if (login.toLowerCase() === requester.loginKey) return requester
   const account = await accountNamed(services, login)
+  if (!canSee(account, requester)) throw notFoundIn(services.views.accounts, 'user not found')
   if (account.kind === 'organization') return organizationToCreateIn(services, request, login)
   if (requester.siteAdmin) return account
   throw new Refused(refuse.forbidden('only site admins generate repositories for other users'))

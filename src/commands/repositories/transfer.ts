@@ -10,7 +10,7 @@ import { accessTo, mayAnswer, mayCreateIn, owns } from '../../rights/access.ts'
 import { movedRepository, onRepository, repositoryNamed } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
-import { canSee } from '../../rights/visibility.ts'
+import { belongsTo, canSee } from '../../rights/visibility.ts'
 import type { Services } from '../../services.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
@@ -59,7 +59,12 @@ async function newOwnerNamed(services: Services, requester: AccountDocument, log
 }
 
 /** The ids of these teams, each once. @throws Refused: unprocessable for unknown ones, forbidden for those of others */
-async function teamsOf(services: Services, recipient: AccountDocument, ids: readonly number[]) {
+async function teamsOf(
+  services: Services,
+  requester: AccountDocument,
+  recipient: AccountDocument,
+  ids: readonly number[],
+) {
   if (recipient.kind !== 'organization') {
     const problem = 'team_ids: only repositories of organizations have teams'
     throw new Refused(refuse.unprocessable(problem, [problem]))
@@ -70,8 +75,12 @@ async function teamsOf(services: Services, recipient: AccountDocument, ids: read
   )
   for (const id of wanted) {
     const team = teams.get(id)
-    if (team === undefined) throw new Refused(refuse.unprocessable(`team_ids: team ${id} not found`))
-    if (team.organizationId !== recipient.id) {
+    const isOther = team !== undefined && team.organizationId !== recipient.id
+    const isKnown = requester.siteAdmin || (team && belongsTo(team.organizationId, requester))
+    if (team === undefined || (isOther && !isKnown)) {
+      throw new Refused(refuse.unprocessable(`team_ids: team ${id} not found`))
+    }
+    if (isOther) {
       throw new Refused(refuse.forbidden(`team_ids: team ${id} is not of ${recipient.login}`))
     }
   }
@@ -212,7 +221,7 @@ export const transferRoutes: Routes = (services) => {
         }
         const { new_owner: login, team_ids: ids } = request.body
         const owner = await newOwnerNamed(services, requester, login)
-        const teamIds = ids ? await teamsOf(services, owner, ids) : []
+        const teamIds = ids ? await teamsOf(services, requester, owner, ids) : []
         await requireFreeName(services, owner, repository)
         const isOrganization = owner.kind === 'organization'
         const isDirect =

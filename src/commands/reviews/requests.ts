@@ -16,7 +16,7 @@ import type { Services } from '../../services.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { onPull, PullParams } from '../../wire/pulls.ts'
 import { ReviewWire, reviewWires } from '../../wire/reviews.ts'
-import { accountNamed } from '../../wire/users.ts'
+import { userNamed } from '../../wire/users.ts'
 import { pulls } from '../aggregates.ts'
 import { documentNow } from '../document-now.ts'
 import { commandContext, requestContext, settled } from '../request-context.ts'
@@ -45,7 +45,7 @@ const ReviewRequestOptions = Type.Object({
 
 const unprocessable = (problem: string) => new Refused(refuse.unprocessable(problem))
 
-/** The accounts with these names, each once. @throws Refused (not found, unprocessable) */
+/** The users with these names, each once. @throws Refused (not found) */
 async function reviewersNamed(
   services: Services,
   { reviewers }: Static<typeof ReviewRequestOptions>,
@@ -54,9 +54,8 @@ async function reviewersNamed(
   for (const name of reviewers ?? []) {
     const account = name.includes('@')
       ? await services.views.accounts.findOne({ kind: 'user', email: name, showEmail: true })
-      : await accountNamed(services, name)
+      : await userNamed(services, name)
     if (account === undefined) throw new Refused(refuse.notFound('user not found'))
-    if (account.kind !== 'user') throw unprocessable(`reviewers: ${account.login} is an organization`)
     found.set(account.id, account)
   }
   return [...found.values()]

@@ -7,8 +7,8 @@ import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
+import { servedCommitOf } from '../../wire/reached-objects.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
-import { commitOf } from '../../wire/statuses.ts'
 import { TagParams, TagWire, tagWires } from '../../wire/tags.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { TextOf } from '../text-schema.ts'
@@ -29,7 +29,12 @@ export const tagRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       const { repository } = await onRepository(services, request, 'write')
       const { tag_name: name, target, message } = request.body
-      const commit = await commitOf(services, repository, target || repository.defaultBranch)
+      const commit = await servedCommitOf(
+        services,
+        { request, reply },
+        repository,
+        target || repository.defaultBranch,
+      )
       const context = commandContext(request)
       const tagging = { repository, requester: signedIn(request) }
       const sha = await createTag(services, context, tagging, { name, commit, message: message ?? '' })

@@ -38,6 +38,8 @@ t.test('names and endings that the server uses are reserved, in any case', async
     'org',
     'repos',
     'explore',
+    'livez',
+    'UI',
     'admin',
     'Ghost',
     'v2',

@@ -1,5 +1,6 @@
 /** Merges and updates wait for their turn. What counts are the rights when it comes. */
 import t from 'tap'
+import { gitTurn, inGitTurn } from '../../../src/commands/git/git-turn.ts'
 import { mergeTurn } from '../../../src/commands/pull-requests/finish-merge.ts'
 import { pullId } from '../../../src/projections/pulls.ts'
 import { until } from '../../until.ts'
@@ -94,3 +95,82 @@ for (const [title, { statuses, end }] of Object.entries(ENDS)) {
     })
   }
 }
+
+/** What ends the right to merge, or what a merge must have, while its commit is built. */
+const CHANGES: Record<string, { status: number; change: (name: string) => Promise<unknown> }> = {
+  'the merger is no collaborator any more': {
+    status: 405,
+    change: (name) => alice.repos.repoDeleteCollaborator('alice', name, 'carol'),
+  },
+  'the base branch needs an approval': {
+    status: 405,
+    change: (name) =>
+      alice.repos.repoCreateBranchProtection('alice', name, { rule_name: 'main', required_approvals: 1 }),
+  },
+  'the repository becomes private': {
+    status: 404,
+    change: async (name) => {
+      await alice.repos.repoDeleteCollaborator('alice', name, 'carol')
+      await alice.repos.repoEdit('alice', name, { private: true })
+    },
+  },
+}
+
+for (const [title, { status, change }] of Object.entries(CHANGES)) {
+  t.test(`rights and rules change while a merge is built, and it does not happen: ${title}`, async (t) => {
+    const name = `built-${Object.keys(CHANGES).indexOf(title)}`
+    const made = await repository(t, name, { writers: ['carol'] })
+    await made.branch('topic', { topic: 'x' })
+    const index = await made.open('topic', {}, 'bob')
+    await made.branch('main', { main: 'x' }, 'main')
+    const before = await made.tip('main')
+    const { accounts } = server.services.views
+    const poster = await accounts.findOne({ loginKey: 'bob' })
+    // The name of the poster is looked up after the decision, for the commit.
+    const getAccount = accounts.get
+    let meanwhile: Promise<unknown> | undefined
+    accounts.get = async (id) => {
+      if (id === `${poster?.id}`) {
+        meanwhile ??= change(name)
+        await meanwhile
+      }
+      return getAccount(id)
+    }
+    t.teardown(() => {
+      accounts.get = getAccount
+    })
+    const answer = await made.call('carol', 'POST', `pulls/${index}/merge`, { Do: 'merge' })
+    t.ok(meanwhile !== undefined)
+    t.equal(answer.status, status)
+    t.equal(await made.tip('main'), before, 'no branch has moved')
+    t.notOk((await made.typesOf(index)).includes('MergeStarted'))
+  })
+}
+
+t.test('a head branch that is protected while its update is built is not moved', async (t) => {
+  const made = await repository(t, 'updated', { writers: ['carol'] })
+  await made.branch('topic', { topic: 'x' })
+  const index = await made.open('topic')
+  await made.branch('main', { main: 'x' }, 'main')
+  const before = await made.tip('topic')
+  let leave = () => {}
+  const held = new Promise<void>((resolve) => {
+    leave = resolve
+  })
+  let waits = false
+  const { turns } = server.services
+  const turn = inGitTurn(server.services, made.repoId, () => held)
+  server.services.turns = (key, work, ...more) => {
+    waits ||= key === gitTurn(made.repoId)
+    return turns(key, work, ...more)
+  }
+  t.teardown(() => {
+    server.services.turns = turns
+  })
+  const asked = made.call('carol', 'POST', `pulls/${index}/update`)
+  await until('the update is built', async () => waits)
+  await made.protect('topic', { enable_push: false }).finally(leave)
+  await turn
+  t.equal((await asked).status, 403)
+  t.equal(await made.tip('topic'), before)
+})
