@@ -4,6 +4,7 @@ import type { FastifyReply } from 'fastify'
 import { nextPiece } from '../long-work.ts'
 import { holds } from './json-answer.ts'
 import { shareOf } from './loop-shares.ts'
+import { jsonOf } from './shared-parts.ts'
 
 /** About what such an answer holds in bytes: one part, and the row that is read for the next. */
 const HELD = 256 * 1024
@@ -25,7 +26,7 @@ async function* arrayText(parts: AsyncIterable<readonly object[]>, client: strin
   await nextPiece(client)
   for await (const rows of parts) {
     if (rows.length === 0) continue
-    yield before + JSON.stringify(rows).slice(1, -1)
+    yield before + jsonOf(rows).slice(1, -1)
     before = ','
     await nextPiece(client)
   }
