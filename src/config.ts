@@ -168,7 +168,7 @@ const table = {
   }),
   maxBodyBytes: setting('MAX_BODY_BYTES', bytes('from 1KiB to 1GiB', 2 ** 10, 2 ** 30), {
     default: '4MiB',
-    meaning: 'Largest JSON body; a larger one is answered with 413',
+    meaning: 'Largest JSON body; a larger one, or one with more than 10,000 values, is answered with 413',
   }),
   maxFileBodyBytes: setting('MAX_FILE_BODY_BYTES', bytes('from 1KiB to 1GiB', 2 ** 10, 2 ** 30), {
     default: '32MiB',
