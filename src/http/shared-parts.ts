@@ -1,6 +1,6 @@
 /**
- * Parts that many rows of an answer share, such as the repository of each pull request of a list: their JSON is made
- * once. It is most of what such a list would take.
+ * Parts that many answers share, such as the repository of each pull request of a list, or a row that has not changed:
+ * their JSON is made once. It is most of what such an answer would take.
  */
 import { randomBytes } from 'node:crypto'
 
@@ -10,8 +10,8 @@ const QUOTED = `"${MARK}"`
 
 /** The JSON of each part. */
 const texts = new WeakMap<object, string>()
-/** The parts of the answer that is written now, in their order; undefined while none is. */
-let written: string[] | undefined
+/** What is written now: the value itself, and the JSON of its parts in their order; undefined while nothing is. */
+let written: { whole: unknown; parts: string[] } | undefined
 
 /** Notes that a value is shared. From here on, nobody may change it. */
 export function shared<T extends object>(part: T): T {
@@ -20,19 +20,25 @@ export function shared<T extends object>(part: T): T {
 
 /** What `JSON.stringify` writes for a part: a mark, where the text is put in later; all of it in any other JSON. */
 function placeOf(this: object): object | string {
-  if (written === undefined) return this
-  const text = texts.get(this) ?? alone(this)
-  texts.set(this, text)
-  written.push(text)
+  if (written === undefined || written.whole === this) return this
+  written.parts.push(partText(this))
   return MARK
 }
 
-/** The JSON of a value that is no other answer's part. */
-function alone(value: unknown): string {
+function partText(part: object): string {
+  const text = texts.get(part) ?? write(part)
+  texts.set(part, text)
+  return text
+}
+
+/** JSON in which the texts of parts are joined, not copied: many rows hold one text of their repository. */
+function write(whole: unknown): string {
   const outer = written
-  written = undefined
+  const parts: string[] = []
+  written = { whole, parts }
   try {
-    return JSON.stringify(value)
+    const [first = '', ...others] = JSON.stringify(whole).split(QUOTED)
+    return others.reduce((text, after, i) => `${text}${parts[i]}${after}`, first)
   } finally {
     written = outer
   }
@@ -40,12 +46,7 @@ function alone(value: unknown): string {
 
 /** The same text as `JSON.stringify`. The value is an object, a list or null. */
 export function jsonOf(value: unknown): string {
-  const parts: string[] = []
-  written = parts
-  try {
-    const [first = '', ...others] = JSON.stringify(value).split(QUOTED)
-    return others.reduce((text, after, i) => `${text}${parts[i]}${after}`, first)
-  } finally {
-    written = undefined
-  }
+  const isShared =
+    typeof value === 'object' && value !== null && 'toJSON' in value && value.toJSON === placeOf
+  return isShared ? partText(value) : write(value)
 }

@@ -45,8 +45,8 @@ export interface FindOptions<D> {
  */
 export const LONG_DOCUMENT = 16 * 1024
 
-/** A document of a list. A long one may be only its id. */
-export type Row<D> = { body: D } | { id: string }
+/** A document of a list. A long one may be only its id. The embedded store adds the JSON text. */
+export type Row<D> = { body: D; text?: string } | { id: string }
 
 export interface FoundPage<D> {
   rows: Row<D>[]

@@ -11,7 +11,7 @@ import {
   selectTuples,
   textOf,
 } from '../sqlite.ts'
-import type { AnyCollection, Checkpoint, IdRange, RangeDocument, Stored } from './read-store.ts'
+import type { AnyCollection, Checkpoint, IdRange, RangeDocument, Row, Stored } from './read-store.ts'
 import { documentTable } from './sqlite-tables.ts'
 
 /** SQL for the JSON texts of all rows as one JSON array, in the order of the rows; null when there are no rows. */
@@ -58,6 +58,49 @@ export function selectMany<D extends object>(
   )
   const rows = bytes ? parsed<[place: number, position: Position, body: D][]>(bytes, file, collection) : []
   return rows.map(([place, position, body]) => ({ id: distinct[place] ?? '', position, body }))
+}
+
+/**
+ * SQL for the texts of all rows in one BLOB: a line with the length of each, in bytes, and then the texts. Null when there
+ * are no rows.
+ */
+export const textsOf = (column: string) =>
+  `CAST('[' || group_concat(octet_length(${column}), ',') || ']' || char(10) || group_concat(${column}, '') AS BLOB)`
+
+const LINE_END = '\n'.charCodeAt(0)
+
+/**
+ * The rows in a BLOB of `textsOf`: texts of documents, or ids as JSON. `refusal`: what to throw for a document that is
+ * damaged, when it is read later. @throws BrokenFile when the BLOB is damaged
+ */
+export function rowsIn<D extends object>(
+  bytes: Bytes,
+  file: string,
+  collection: AnyCollection,
+  refusal: (error: unknown) => Error,
+): Row<D>[] {
+  const found = readable(bytes)
+  if (found === undefined) throw new BrokenFile(file, `a document of ${collection.name} is not UTF-8`)
+  const { buffer, encoding } = found
+  let end = buffer.indexOf(LINE_END) + 1
+  const lengths: number[] = JSON.parse(buffer.toString('latin1', 0, end))
+  return lengths.map((length) => {
+    const start = end
+    end += length
+    const text = buffer.toString(encoding, start, end)
+    if (text.startsWith('"')) return { id: parsedText<string>(text, file, `an id of ${collection.name}`) }
+    return {
+      text,
+      // Parsed only when nobody has the document of the same text.
+      get body(): D {
+        try {
+          return parsedText(text, file, `a document of ${collection.name}`)
+        } catch (error) {
+          throw refusal(error)
+        }
+      },
+    }
+  })
 }
 
 /** The number of documents that are read as one BLOB. SQLite limits a BLOB to 1 GB. */

@@ -13,7 +13,15 @@ import type {
   ReadStore,
   Row,
 } from './read-store.ts'
-import { listOf, parsed, selectCheckpoint, selectMany, selectRange } from './sqlite-documents.ts'
+import {
+  listOf,
+  parsed,
+  rowsIn,
+  selectCheckpoint,
+  selectMany,
+  selectRange,
+  textsOf,
+} from './sqlite-documents.ts'
 import { FEW_DOCUMENTS, isShort } from './sqlite-effort.ts'
 import { createLongReads, type LongReadOptions } from './sqlite-long-reads.ts'
 import {
@@ -22,7 +30,6 @@ import {
   type Hits,
   hitsOf,
   indexedHits,
-  type Listed,
   matching,
   type Sql,
   selectPage,
@@ -79,12 +86,14 @@ export function openSqliteReadStore(
     return selectMany<D>(file, collection, ids, (sql, parameter) => query.json(sql).get(parameter))
   }
 
+  const refusal = (error: unknown) => (error instanceof ErrorWithRefusal ? error : unavailable('read', error))
+
   async function read<T>(run: () => T | Promise<T>): Promise<T> {
     if (closed) throw new StoreUnavailable('the read models are closed')
     try {
       return await run()
     } catch (error) {
-      throw error instanceof ErrorWithRefusal ? error : unavailable('read', error)
+      throw refusal(error)
     }
   }
 
@@ -149,22 +158,16 @@ export function openSqliteReadStore(
     return count ?? 0
   }
 
-  /** The JSON array of what `sql` selects as `listed`. */
-  async function listed<T>(collection: AnyCollection, { text, values }: Sql, isLong: boolean): Promise<T[]> {
-    const sql = `SELECT ${listOf('listed')} FROM (${text})`
-    const bytes = isLong ? await longReads.read<Bytes | null>(sql, values) : query.json(sql).get(...values)
-    return bytes ? parsed<T[]>(bytes, file, collection) : []
+  /** The BLOB that `column` makes of all rows of a SELECT. */
+  function blobOf(column: string, { text, values }: Sql, isLong: boolean) {
+    const sql = `SELECT ${column} FROM (${text})`
+    return isLong ? longReads.read<Bytes | null>(sql, values) : query.json(sql).get(...values)
   }
 
-  /** A page, as JSON in the form `what`. */
-  async function pageOf<T>(
-    what: Listed,
-    collection: AnyCollection,
-    conditions: readonly Condition[],
-    page: Page,
-  ): Promise<T[]> {
-    const { start, isLong } = await planOf(collection, conditions, page)
-    return listed(collection, selectPage(collection, conditions, page, what, start), isLong)
+  /** The JSON array of what a SELECT gives as `listed`. */
+  async function listed<T>(collection: AnyCollection, sql: Sql, isLong: boolean): Promise<T[]> {
+    const bytes = await blobOf(listOf('listed'), sql, isLong)
+    return bytes ? parsed<T[]>(bytes, file, collection) : []
   }
 
   async function rowsOf<D extends object>(
@@ -172,8 +175,10 @@ export function openSqliteReadStore(
     conditions: readonly Condition[],
     page: Page,
   ): Promise<Row<D>[]> {
-    const all = await pageOf<D | string>('row', collection, conditions, page)
-    return all.map((one) => (typeof one === 'string' ? { id: one } : { body: one }))
+    const { start, isLong } = await planOf(collection, conditions, page)
+    const sql = selectPage(collection, conditions, page, 'row', start)
+    const bytes = await blobOf(textsOf('listed'), sql, isLong)
+    return bytes ? rowsIn<D>(bytes, file, collection, refusal) : []
   }
 
   return {
@@ -190,7 +195,10 @@ export function openSqliteReadStore(
     async find<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D> = {}) {
       const conditions = readFilter(collection, filter)
       const page = readPage(options)
-      return read(() => pageOf<D>('body', collection, conditions, page))
+      return read(async () => {
+        const { start, isLong } = await planOf(collection, conditions, page)
+        return listed<D>(collection, selectPage(collection, conditions, page, 'body', start), isLong)
+      })
     },
     async rows<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D>) {
       const conditions = readFilter(collection, filter)

@@ -4,15 +4,16 @@
  */
 import { LRUCache } from 'lru-cache'
 import { Refused, refuse } from '../refusal.ts'
-import type {
-  AnyCollection,
-  Collection,
-  Filter,
-  FindOptions,
-  FoundPage,
-  ReadStore,
-  Row,
-  Touched,
+import {
+  type AnyCollection,
+  type Collection,
+  type Filter,
+  type FindOptions,
+  type FoundPage,
+  LONG_DOCUMENT,
+  type ReadStore,
+  type Row,
+  type Touched,
 } from './read-store.ts'
 import { roughSize } from './rough-size.ts'
 
@@ -78,6 +79,12 @@ export function createView<D extends object>(
     maxSize: MAX_IDS,
     sizeCalculation: (ids) => 1 + ids.length,
   })
+  // Most lists show what they have shown before: the same text is the same document, and need not be read again.
+  const documentsByText = new LRUCache<string, D>({
+    maxSize: MAX_CHARACTERS / 32,
+    maxEntrySize: LONG_DOCUMENT,
+    sizeCalculation: (_, text) => text.length,
+  })
   // Counts the changes of the collection. A read that overlaps with a change may return the older version, so its
   // result is not cached.
   let generation = 0
@@ -97,6 +104,18 @@ export function createView<D extends object>(
   ): Promise<V | Read> {
     return memory.get(key) ?? (await readAndCache(read, (value) => memory.set(key, value)))
   }
+
+  function shownBefore(row: Row<D>): Row<D> {
+    if (!('body' in row) || row.text === undefined) return row
+    const known = documentsByText.get(row.text)
+    if (known !== undefined) return { body: known }
+    const { text, body } = row
+    documentsByText.set(text, body)
+    return { body }
+  }
+
+  const rows = async (filter: Filter<D>, options: FindOptions<D>) =>
+    (await store.rows(collection, filter, options)).map(shownBefore)
 
   const { wordsIn = {} }: AnyCollection = collection
   const partNames = new Set(Object.values(wordsIn).map((parts) => parts?.name))
@@ -132,19 +151,20 @@ export function createView<D extends object>(
       return document
     },
     find: (filter, options) => store.find(collection, filter, options),
-    rows: (filter, options) => store.rows(collection, filter, options),
+    rows,
     count: (filter) => cached(counts, JSON.stringify(filter), () => store.count(collection, filter)),
     async page(filter, options) {
       const question = JSON.stringify(filter)
       const total = counts.get(question)
       if (total === undefined) {
-        return readAndCache(
+        const page = await readAndCache(
           () => store.page(collection, filter, options),
           (page) => counts.set(question, page.total),
         )
+        return { rows: page.rows.map(shownBefore), total: page.total }
       }
       if ((options.skip ?? 0) >= total) return { rows: [], total }
-      return { rows: await store.rows(collection, filter, options), total }
+      return { rows: await rows(filter, options), total }
     },
     ids: (filter) => cached(idLists, JSON.stringify(filter), () => store.ids(collection, filter)),
     hasStopped,
@@ -164,7 +184,7 @@ export function createView<D extends object>(
     exchanged(name) {
       if (name !== collection.name && !partNames.has(name)) return
       generation += 1
-      for (const memory of [documents, answers, counts, idLists]) memory.clear()
+      for (const memory of [documents, documentsByText, answers, counts, idLists]) memory.clear()
     },
   }
 }

@@ -23,7 +23,7 @@ import {
   readableRepositories,
   relatedDocuments,
 } from './related-documents.ts'
-import type { PlainRepositoryWire } from './repositories.ts'
+import { rememberedRow } from './remembered-rows.ts'
 
 export const IssueParams = Type.Object({ owner: Type.String(), repo: Type.String(), index: Type.String() })
 
@@ -52,17 +52,21 @@ export const IssueWire = Type.Object({
   }),
 })
 
-/** An issue, or a pull request seen as an issue, as Gitea's `Issue`. */
-function issueWire(
-  issue: IssueDocument,
-  { id, name, owner, full_name }: Static<typeof PlainRepositoryWire>,
-  related: RelatedDocuments,
-): Static<typeof IssueWire> {
+/**
+ * An issue, or a pull request seen as an issue, as Gitea's `Issue`.
+ * @throws Error when its repository is not among those shown
+ */
+function issueWire(issue: IssueDocument, related: RelatedDocuments): Static<typeof IssueWire> {
   const { publicUrl } = related
-  const page = `${publicUrl}/${full_name}/${issue.isPull ? 'pulls' : 'issues'}/${issue.index}`
+  const fullName = related.repositoryNames.get(issue.repoId) ?? ''
+  const [owner, name] = fullName.split('/')
+  if (owner === undefined || name === undefined) {
+    throw new Error(`the repository of issue ${issueId(issue.repoId, issue.index)} is not shown`)
+  }
+  const page = `${publicUrl}/${fullName}/${issue.isPull ? 'pulls' : 'issues'}/${issue.index}`
   // V8 is about thirty times slower at a literal that begins with a spread and then adds fields.
   return Object.assign(discussionWire(issue, related), {
-    url: `${publicUrl}/api/v1/repos/${full_name}/issues/${issue.index}`,
+    url: `${publicUrl}/api/v1/repos/${fullName}/issues/${issue.index}`,
     html_url: page,
     original_author: '',
     original_author_id: 0,
@@ -76,9 +80,11 @@ function issueWire(
           html_url: page,
         }
       : null,
-    repository: { id, name, owner: owner.login, full_name },
+    repository: { id: issue.repoId, name, owner, full_name: fullName },
   })
 }
+
+const issueRow = rememberedRow(issueWire)
 
 /** The issue or pull request with that number. @throws Refused (not found) */
 export async function issueFor(
@@ -106,10 +112,9 @@ export async function issueWires(
   const repositories = await readableRepositories(source, repoIds, requester)
   const shown = { repositories, requester, publicUrl: services.publicUrl() }
   const related = await relatedDocuments(source, issues, shown)
-  return issues.flatMap((issue) => {
-    const repository = related.repositories.get(issue.repoId)
-    return repository ? [issueWire(issue, repository, related)] : []
-  })
+  return issues.flatMap((issue) =>
+    related.repositoryNames.get(issue.repoId) === undefined ? [] : [issueRow(issue, related)],
+  )
 }
 
 /** One issue, as it is now. @throws Refused (not found) when it is unknown, or the requester may not read it */

@@ -19,8 +19,9 @@ import {
   readableRepositories,
   relatedDocuments,
 } from './related-documents.ts'
+import { rememberedRow } from './remembered-rows.ts'
 import { type PlainRepositoryWire, RepositoryWire } from './repositories.ts'
-import { PlainTeamWire, teamsById } from './teams.ts'
+import { PlainTeamWire } from './teams.ts'
 import { UserWire } from './users.ts'
 
 export const PullParams = Type.Object({ owner: Type.String(), repo: Type.String(), index: Type.String() })
@@ -56,13 +57,10 @@ export const PullRequestWire = Type.Object({
   merge_base: Type.String(),
 })
 
-/** The document as Gitea's `PullRequest`. */
-function wireOf(
-  pull: PullDocument,
-  repository: Static<typeof PlainRepositoryWire>,
-  related: RelatedDocuments,
-  teams: Awaited<ReturnType<typeof teamsById>>,
-): Static<typeof PullRequestWire> {
+/** The document as Gitea's `PullRequest`. @throws Error when its repository is not among those shown */
+function wireOf(pull: PullDocument, related: RelatedDocuments): Static<typeof PullRequestWire> {
+  const repository = related.repositories.get(pull.repoId)
+  if (repository === undefined) throw new Error(`repository ${pull.repoId} is not shown, or has no owner`)
   const page = `${related.publicUrl}/${repository.full_name}/pulls/${pull.index}`
   const headRepository = related.repositories.get(pull.head.repoId) ?? null
   const branchPoint = ({ branch, sha }: BranchPoint, repo: Static<typeof PlainRepositoryWire> | null) => ({
@@ -76,7 +74,7 @@ function wireOf(
   return Object.assign(discussionWire(pull, related), {
     url: page,
     requested_reviewers: pull.requestedReviewers.flatMap(({ id }) => related.people.get(id) ?? []),
-    requested_reviewers_teams: (pull.requestedTeams ?? []).flatMap(({ id }) => teams.get(id) ?? []),
+    requested_reviewers_teams: (pull.requestedTeams ?? []).flatMap(({ id }) => related.teams.get(id) ?? []),
     draft: isWorkInProgress(pull.title),
     additions: pull.diff.additions,
     deletions: pull.diff.deletions,
@@ -96,6 +94,8 @@ function wireOf(
   })
 }
 
+const pullRow = rememberedRow(wireOf)
+
 /** Pull requests of one repository. `source`: by default the documents as they are now. */
 export async function pullWires(
   services: AnswerServices,
@@ -107,19 +107,17 @@ export async function pullWires(
   const forkIds = pulls.flatMap(({ head }) => (head.repoId === repository.id ? [] : [head.repoId]))
   const forks = await readableRepositories(source, forkIds, requester)
   const asked = pulls.flatMap(({ requestedTeams = [] }) => requestedTeams.map(({ id }) => id))
-  const teams = await teamsById(source.teams, asked, [repository])
   const related = await relatedDocuments(source, pulls, {
     repositories: [repository, ...forks],
     people: pulls.flatMap(({ merged, requestedReviewerIds }) => [
       ...(merged === null ? [] : [merged.by.id]),
       ...requestedReviewerIds,
     ]),
+    teams: asked,
     requester,
     publicUrl: services.publicUrl(),
   })
-  const base = related.repositories.get(repository.id)
-  if (base === undefined) throw new Error(`repository ${repository.id} has no owner ${repository.ownerId}`)
-  return pulls.map((pull) => wireOf(pull, base, related, teams))
+  return pulls.map((pull) => pullRow(pull, related))
 }
 
 /** One pull request. `source`: by default the documents as they are now. */

@@ -14,6 +14,7 @@ import { type LabelWire, labelScopesOf, labelWire } from './labels.ts'
 import { type MilestoneWire, milestoneWire } from './milestones.ts'
 import { remembered } from './remembered.ts'
 import { type PlainRepositoryWire, repositoryWire } from './repositories.ts'
+import { type PlainTeamWire, teamsById } from './teams.ts'
 import { type UserWire, userWire } from './users.ts'
 
 type Lookup<D extends object> = Pick<View<D>, 'getMany'>
@@ -35,14 +36,22 @@ export function currentDocuments({ views }: Pick<AnswerServices, 'views'>): Docu
   return { repositories, accounts, labels, milestones, teams, access: accessTo }
 }
 
+/** What is known by id. */
+interface ById<V> {
+  get(id: number): V | undefined
+}
+
 /** Related documents by their ids, in wire form. A deleted one is missing. */
 export interface RelatedDocuments {
-  repositories: ReadonlyMap<number, Static<typeof PlainRepositoryWire>>
-  people: ReadonlyMap<number, Static<typeof UserWire>>
-  labels: ReadonlyMap<number, Static<typeof LabelWire>>
-  milestones: ReadonlyMap<number, Static<typeof MilestoneWire>>
+  repositories: ById<Static<typeof PlainRepositoryWire>>
+  /** As in paths, `owner/name`: for who shows no more of a repository, whose counters change often. */
+  repositoryNames: ById<string>
+  people: ById<Static<typeof UserWire>>
+  labels: ById<Static<typeof LabelWire>>
+  milestones: ById<Static<typeof MilestoneWire>>
+  teams: ById<Static<typeof PlainTeamWire>>
   /** What is pinned, by repository. */
-  pins: ReadonlyMap<number, Pins>
+  pins: ById<Pins>
   publicUrl: string
 }
 
@@ -68,7 +77,8 @@ export async function readableRepositories(
 
 /**
  * Reads what issues or pull requests name: one look-up for each kind of document. `repositories`: those to show;
- * labels that none of them can have are left out. `people`: ids of users to show besides posters and assignees.
+ * labels that none of them can have are left out. `people`: ids of users to show besides posters and assignees; `teams`:
+ * ids of teams.
  */
 export async function relatedDocuments(
   source: DocumentSource,
@@ -76,17 +86,19 @@ export async function relatedDocuments(
   shown: {
     repositories: readonly RepositoryDocument[]
     people?: readonly number[]
+    teams?: readonly number[]
     requester: AccountDocument | null
     publicUrl: string
   },
 ): Promise<RelatedDocuments> {
-  const { repositories, people = [], requester, publicUrl } = shown
+  const { repositories, people = [], teams = [], requester, publicUrl } = shown
   const users = discussions.flatMap(({ poster, assignees }) => [poster.id, ...assignees.map(({ id }) => id)])
   const owners = repositories.map(({ ownerId }) => ownerId)
-  const [accounts, labels, milestones] = await Promise.all([
+  const [accounts, labels, milestones, teamForms] = await Promise.all([
     source.accounts.getMany(keysOf([...users, ...people, ...owners])),
     source.labels.getMany(keysOf(discussions.flatMap((discussion) => discussion.labels.map(({ id }) => id)))),
     source.milestones.getMany(keysOf(discussions.flatMap(({ milestone }) => milestone?.id ?? []))),
+    teamsById(source.teams, teams, repositories),
   ])
   const accountById = new Map(accounts.map((account) => [account.id, account]))
   const repositoryByScope = new Map(
@@ -94,15 +106,18 @@ export async function relatedDocuments(
       labelScopesOf(repository).map((scope) => [scopeKey(scope), repository] as const),
     ),
   )
+  const repositoryForms = new Map(
+    repositories.flatMap((repository) => {
+      const owner = accountById.get(repository.ownerId)
+      if (owner === undefined) return []
+      const access = source.access(repository, requester)
+      return [[repository.id, repositoryForm(repository, owner, access, publicUrl)] as const]
+    }),
+  )
   return {
-    repositories: new Map(
-      repositories.flatMap((repository) => {
-        const owner = accountById.get(repository.ownerId)
-        if (owner === undefined) return []
-        const access = source.access(repository, requester)
-        return [[repository.id, repositoryForm(repository, owner, access, publicUrl)] as const]
-      }),
-    ),
+    repositories: repositoryForms,
+    repositoryNames: { get: (id) => repositoryForms.get(id)?.full_name },
+    teams: teamForms,
     people: new Map(accounts.map((account) => [account.id, userForm(account, publicUrl)])),
     labels: new Map(
       labels.flatMap((label) => {

@@ -75,3 +75,25 @@ t.test('of a large batch the cache takes nothing, and keeps nothing older', asyn
   t.same(await view.get('7'), { key: '7', n: 2 })
   t.same(reads, ['7'])
 })
+
+t.test('a row of a list is the same document as before until it changes', async (t) => {
+  const { view, write } = await aView(t)
+  await write(1, { key: 'a', n: 1 }, { key: 'ä', n: 1 })
+  const listed = async () =>
+    (await view.rows({}, { limit: 9 })).map((row) => ('body' in row ? row.body : row.id))
+  const first = await listed()
+  t.same(first, [
+    { key: 'a', n: 1 },
+    { key: 'ä', n: 1 },
+  ])
+  await write(2, { key: 'ä', n: 2 })
+  const second = await listed()
+  t.equal(second[0], first[0], 'it has not changed, and is not read again')
+  t.same(second[1], { key: 'ä', n: 2 })
+  const { rows } = await view.page({}, { limit: 9 })
+  t.same(
+    rows.map((row) => 'body' in row && row.body),
+    second,
+    'a page with its total',
+  )
+})
