@@ -33,6 +33,14 @@ const MAPPED = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i
  * are not addresses count as one client.
  */
 export function networkOf(text: string): string {
+  // One request asks several times.
+  if (last?.text !== text) last = { text, network: networkIn(text) }
+  return last.network
+}
+
+let last: { text: string; network: string } | undefined
+
+function networkIn(text: string): string {
   // Some proxies send a port with the address.
   const [, inBrackets, beforePort] = /^\[([^\]]+)\](?::\d+)?$|^([\d.]+):\d+$/.exec(text) ?? []
   const bare = inBrackets ?? beforePort ?? text

@@ -105,6 +105,16 @@ export function createView<D extends object>(
     return memory.get(key) ?? (await readAndCache(read, (value) => memory.set(key, value)))
   }
 
+  async function storedMany(ids: readonly string[]): Promise<ReadonlyMap<string, D>> {
+    const found = await readAndCache(
+      () => store.getMany(collection, ids),
+      (read) => {
+        for (const { id, body } of read) documents.set(id, body)
+      },
+    )
+    return new Map(found.map(({ id, body }) => [id, body]))
+  }
+
   function shownBefore(row: Row<D>): Row<D> {
     if (!('body' in row) || row.text === undefined) return row
     const known = documentsByText.get(row.text)
@@ -127,18 +137,10 @@ export function createView<D extends object>(
   return {
     get,
     async getMany(ids) {
-      const found = new Map(ids.map((id) => [id, documents.get(id)]))
-      const missing = ids.filter((id) => found.get(id) === undefined)
-      if (missing.length > 0) {
-        const stored = await readAndCache(
-          () => store.getMany(collection, missing),
-          (read) => {
-            for (const { id, body } of read) documents.set(id, body)
-          },
-        )
-        for (const { id, body } of stored) found.set(id, body)
-      }
-      return ids.map((id) => found.get(id)).filter((document) => document !== undefined)
+      const known = ids.map((id) => documents.get(id))
+      const missing = ids.filter((_, i) => known[i] === undefined)
+      const stored = missing.length === 0 ? undefined : await storedMany(missing)
+      return ids.flatMap((id, i) => known[i] ?? stored?.get(id) ?? [])
     },
     async findOne(filter) {
       const question = JSON.stringify(filter)
