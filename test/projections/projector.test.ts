@@ -224,13 +224,9 @@ t.test('the store gets the changes of one read model before the next one folds',
   const { position } = await take(events, 'a')
   t.equal(await projector.waitFor(position, 60_000), true)
   t.same(steps, ['fold first', 'write tallies, 1 checkpoint', 'fold second', 'write others, 2 checkpoint'])
-  t.same(
-    await views.checkpoints(['tallies', 'others']),
-    new Map([
-      ['tallies', { position, version: 1 }],
-      ['others', { position, version: 1 }],
-    ]),
-  )
+  const [tallied, other] = (await views.checkpoints(['tallies', 'others'])).values()
+  t.match(tallied, { position, version: 1, event: new RegExp(`^${position}:`) })
+  t.same(other, tallied)
 })
 
 t.test(
