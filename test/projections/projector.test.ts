@@ -451,7 +451,7 @@ t.test('a start that makes a read model again says what the log lacks, as a rebu
   /** As on a server that has lost an event. */
   const lossy: EventStore = {
     ...events,
-    problems: () => ({ denied: undefined, others: [] }),
+    problems: () => ({ denied: undefined, others: [], unusable: [] }),
     async *subscribe(options) {
       for await (const batch of events.subscribe(options)) {
         yield batch.filter(({ stream, revision }) => stream !== 'numbers-a' || revision !== 1)
