@@ -2,6 +2,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { EventStoreDBClient } from '@eventstore/db-client'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { oneLinePerOutage } from '../src/cli/outage-log.ts'
@@ -51,6 +52,52 @@ t.test('what others wrote into our streams does not stop a command, and is named
     t.match(text, new RegExp(`"event \\d+ of stream ${stream} was not written by Mergelog"`))
   }
 })
+
+/** Requests that change an issue, and its comment 1, in all the ways that decide from its stream. */
+const CHANGES = [
+  ['PATCH', 'issues/1', { title: 'Another' }],
+  ['POST', 'issues/1/comments', { body: 'More' }],
+  ['PATCH', 'issues/comments/1', { body: 'Other' }],
+  ['DELETE', 'issues/comments/1', undefined],
+  ['POST', 'issues/1/labels', { labels: [1] }],
+  ['PUT', 'issues/1/lock', {}],
+] as const
+
+for (const [what, reason] of [
+  ['cut off ($tb)', /revision 0 is cut off from stream issue-1\.1/],
+  ['cut off ($maxCount)', /revisions 0 to \d are cut off from stream issue-1\.1/],
+  ['tombstoned', /stream issue-1\.1 has a tombstone/],
+] as const) {
+  t.test(`a stream that is ${what} refuses every command alike (503), and /healthz names it`, async (t) => {
+    const { double, server, alice, health } = await started(t)
+    await alice.repos.issueCreateLabel('alice', 'app', { name: 'bug', color: '#ff0000' })
+    await alice.repos.issueCreateIssue('alice', 'app', { title: 'One' })
+    await alice.repos.issueCreateIssue('alice', 'app', { title: 'Whole' })
+    await alice.repos.issueCreateComment('alice', 'app', 1, { body: 'First' })
+    await alice.repos.issueCreateComment('alice', 'app', 1, { body: 'Second' })
+    const client = EventStoreDBClient.connectionString(double.url)
+    t.teardown(() => client.dispose())
+    if (what === 'tombstoned') await client.tombstoneStream('issue-1.1')
+    else if (what === 'cut off ($tb)') await client.setStreamMetadata('issue-1.1', { truncateBefore: 1 })
+    else await client.setStreamMetadata('issue-1.1', { maxCount: 1 })
+    for (const [method, path, body] of CHANGES) {
+      const answer = await server.fetch('alice', `/api/v1/repos/alice/app/${path}`, {
+        method,
+        ...(body && { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }),
+      })
+      t.equal(answer.status, 503, `${method} ${path}`)
+    }
+    const named = await health()
+    t.equal(named.code, 200, 'all else can be used')
+    t.match(named.text, reason)
+    await alice.repos.issueCreateComment('alice', 'app', 2, { body: 'Others go on' })
+
+    if (what === 'tombstoned') return
+    await client.setStreamMetadata('issue-1.1', {})
+    await alice.repos.issueCreateComment('alice', 'app', 1, { body: 'Third' })
+    t.notMatch((await health()).text, /cut off/, 'an operator has taken it back')
+  })
+}
 
 t.test('an outage of EventStoreDB is one line in the log, and its end is one line', async (t) => {
   const cluster = await startEventStoreCluster({ nodes: 3, file: join(t.testdir(), 'eventstore.db') })

@@ -1,6 +1,9 @@
 #!/usr/bin/env node
 /** The entry point of the command line. */
+import { hideKnownWarnings } from './node-warnings.ts'
 import { runCommandLine } from './program.ts'
+
+hideKnownWarnings()
 
 // A closed pipe (`| head`) is not an error: the command continues without output.
 for (const stream of [process.stdout, process.stderr]) {

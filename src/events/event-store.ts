@@ -139,6 +139,8 @@ export interface LogProblems {
   denied: string | undefined
   /** Events in our streams that others wrote, named by stream and revision. */
   others: readonly string[]
+  /** Streams that could not be used when they were last asked for, and why. */
+  unusable: readonly string[]
 }
 
 export interface EventStore {
@@ -223,7 +225,10 @@ export class LogReplaced extends StoreUnavailable {
   override readonly name = 'LogReplaced'
 }
 
-/** A stream cannot be used: it has a tombstone, or an event of ours in it is damaged. Other streams can. */
+/**
+ * A stream cannot be used: it has a tombstone, its beginning is cut off, or an event of ours in it is damaged. Other streams
+ * can.
+ */
 export class StreamUnusable extends StoreUnavailable {
   override readonly name = 'StreamUnusable'
 }

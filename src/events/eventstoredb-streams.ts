@@ -15,6 +15,18 @@ export function createStreamReads(
 ) {
   /** The last revision that others wrote into each of our streams, as far as they were read. */
   const others = new LRUCache<string, number>({ max: 100 })
+  /** Why streams could not be used when they were last read or written. */
+  const unusable = new LRUCache<string, string>({ max: 100 })
+
+  /** Runs what uses a stream, and remembers whether it can be used. */
+  async function noting<T>(stream: string, run: () => Promise<T>): Promise<T> {
+    try {
+      return await run()
+    } catch (error) {
+      if (error instanceof StreamUnusable) unusable.set(stream, error.message)
+      throw error
+    }
+  }
 
   /** Reads the server's events of a stream, ours and others. Returns none when the stream does not exist. */
   async function* readServerEvents(
@@ -41,7 +53,8 @@ export function createStreamReads(
 
   /**
    * An event that another application wrote into the stream is passed over: it says nothing to us. Only when an event
-   * of ours is missing in its place, which the hash chain shows, the stream cannot be used.
+   * of ours is missing in its place, or before the first one, which the hash chain shows, the stream cannot be used: what
+   * needs all of it would decide and show something else.
    */
   async function* readStream(stream: string, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
     const { direction = 'forwards', maxCount = MOST } = options
@@ -52,6 +65,7 @@ export function createStreamReads(
     let before: RecordedEvent | undefined
     let passedOver: number | undefined
     let asked = left
+    const isFromStart = direction === 'forwards' && next <= 0
     try {
       while (left > 0 && next >= 0) {
         let read = 0
@@ -66,6 +80,10 @@ export function createStreamReads(
             if (revision > (others.get(stream) ?? -1)) others.set(stream, revision)
             continue
           }
+          if (isFromStart && before === undefined) {
+            requireWhole(recorded)
+            unusable.delete(stream)
+          }
           if (passedOver !== undefined && before !== undefined) requireLinked(before, recorded, passedOver)
           passedOver = undefined
           before = recorded
@@ -77,6 +95,9 @@ export function createStreamReads(
         if (read < asked) return
         asked = Math.max(left, SERVER_PAGE)
       }
+    } catch (error) {
+      if (error instanceof StreamUnusable) unusable.set(stream, error.message)
+      throw error
     } finally {
       if (last !== undefined) seen(last)
     }
@@ -114,6 +135,9 @@ export function createStreamReads(
     readStream,
     othersBetween,
     deletedBefore,
+    noting,
+    /** Streams that could not be used, and why. */
+    unusable: () => [...unusable.values()],
     /** What others wrote into our streams, in words. */
     othersFound: () =>
       [...others.entries()].map(
@@ -131,4 +155,11 @@ function requireLinked(one: RecordedEvent, other: RecordedEvent, passedOver: num
   const { previous } = after.metadata
   if (previous === undefined || previous === lastHashOf(before)) return
   throw damaged(after.stream, passedOver, 'the event after it does not follow the one before it')
+}
+
+/** @throws StreamUnusable when the first event that a stream returns was not the first one that was written */
+function requireWhole({ stream, revision, metadata }: RecordedEvent): void {
+  if (revision === 0 || typeof metadata.previous !== 'string') return
+  const cut = revision === 1 ? 'revision 0 is' : `revisions 0 to ${revision - 1} are`
+  throw new StreamUnusable(`${cut} cut off from stream ${stream} ($maxCount, $tb, or a deletion)`)
 }

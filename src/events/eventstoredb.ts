@@ -85,7 +85,9 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
     expected: number | 'no-stream',
   ): Promise<Appended> {
     try {
-      const written = await command(() => appendText(stream, events, expected), 'to write our streams')
+      const written = await streams.noting(stream, () =>
+        command(() => appendText(stream, events, expected), 'to write our streams'),
+      )
       if (deniedWrite?.stream === stream) deniedWrite = undefined
       const revision = toSafe(written.revision, 'revision')
       if (written.position !== undefined) return { revision, position: toSafe(written.position, 'position') }
@@ -135,6 +137,7 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
       return {
         denied: isRecent ? deniedWrite?.reason : undefined,
         others: streams.othersFound(),
+        unusable: streams.unusable(),
       }
     },
     async close() {

@@ -81,3 +81,9 @@ export const claimKeys = {
   pull: (head: { repoId: number; branch: string }, base: { repoId: number; branch: string }) =>
     `pull-${head.repoId}:${head.branch}>${base.repoId}:${base.branch}`,
 }
+
+const CATEGORIES =
+  /^(?:user|org|repo|git|pull|issue|label|milestone|checks|reads|lfs|webhook|release|follow|ssh-key|deploy-key|gpg-key|subscription|upgrade|numbers|ids|claim)-/
+
+/** Whether a stream has a name like ours. Another application on the same server may use such a name, too. */
+export const isStreamName = (stream: string) => CATEGORIES.test(stream)

@@ -1,7 +1,8 @@
 /** Folds a batch of the log for the read models that this server writes. */
-import { LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
+import type { RecordedEvent } from '../events/event-store.ts'
+import { placeOf } from './log-positions.ts'
 import type { Advance, Poison } from './read-model.ts'
-import type { Change, MovedCheckpoint, ReadStore, Touched } from './read-store.ts'
+import type { Change, Checkpoint, MovedCheckpoint, ReadStore, Touched } from './read-store.ts'
 import { eventsFor, type ReadBatch } from './readable-events.ts'
 import type { Progress } from './shared-models.ts'
 import { reasonOf } from './stopped-models.ts'
@@ -19,9 +20,11 @@ export interface FoldedBatch {
    */
   checkpoints: Map<string, MovedCheckpoint>
   /** The positions of all models, for when the batch is written. */
-  reached: Map<Progress, Position>
+  reached: Map<Progress, Reached>
   poisoned: { p: Progress; poison: Poison }[]
 }
+
+type Reached = Pick<Checkpoint, 'position' | 'event'>
 
 const NOTHING: Advance = { changes: [], touched: [] }
 
@@ -44,11 +47,10 @@ export function foldBatch(
   models: readonly Progress[],
   { views, together, mayRepeat, requireWriter }: Folding,
 ): FoldedBatch {
-  const end = batch.at(-1)?.position ?? LOG_START
   const made: Change[][] = []
   const touched: Touched[] = []
   const checkpoints = new Map<string, MovedCheckpoint>()
-  const reached = new Map<Progress, Position>()
+  const reached = new Map<Progress, Reached>()
   const poisoned: { p: Progress; poison: Poison }[] = []
 
   async function advance({ model, position }: Progress): Promise<Advance> {
@@ -60,14 +62,17 @@ export function foldBatch(
   function note(p: Progress, { changes, touched: own, poison }: Advance): void {
     touched.push(...own)
     // A position is never computed: a server takes only positions of events, to continue behind them.
-    const taken = poison ? batch.findLast((e) => e.position < poison.event.position)?.position : end
-    const position = Math.max(p.position, taken ?? LOG_START)
-    reached.set(p, position)
+    const taken = batch.findLast((e) => poison === undefined || e.position < poison.event.position)
+    const at: Reached =
+      taken !== undefined && taken.position > p.position
+        ? { position: taken.position, event: placeOf(taken) }
+        : { position: p.position, ...(p.event !== undefined && { event: p.event }) }
+    reached.set(p, at)
     if (poison !== undefined) poisoned.push({ p, poison })
     if (changes.length === 0 && poison === undefined) return
     const stopped = poison && reasonOf(poison)
     const { name, version } = p.model
-    checkpoints.set(name, { position, version, ...(stopped && { stopped }) })
+    checkpoints.set(name, { ...at, version, ...(stopped && { stopped }) })
   }
 
   async function* changes(): AsyncGenerator<Change[], void> {

@@ -9,7 +9,7 @@ import {
 } from '../events/event-store.ts'
 import { BrokenFile } from '../sqlite.ts'
 import { createGaps, type Gaps } from './log-gaps.ts'
-import { isPositionOfEvent, lastEventUpTo } from './log-positions.ts'
+import { isOfAnotherLog, isPositionOfEvent, lastEventUpTo, namesEvent } from './log-positions.ts'
 import type { createPositions } from './positions.ts'
 import type { Checkpoint, ReadStore } from './read-store.ts'
 import { isFollowed, type Progress } from './shared-models.ts'
@@ -48,7 +48,7 @@ export function createModelStarts({ log, events, views, progress, positions, doc
 
     /**
      * Prepares the collections and reads the checkpoints.
-     * @throws BrokenFile when the log ends before one of them
+     * @throws BrokenFile when the log ends before one of them, or has another event there
      */
     async read(): Promise<Map<Progress, Checkpoint>> {
       await views.prepare(progress.map(({ model }) => model.collection))
@@ -59,12 +59,30 @@ export function createModelStarts({ log, events, views, progress, positions, doc
       }
       // After the checkpoints: other servers may be moving them.
       endAtStart = await events.lastPosition()
-      for (const [{ model }, { position }] of checkpoints) {
-        if (position <= endAtStart) continue
-        // The log was cut off, or is an older copy. The read models would skip new events up to the checkpoint without
-        // notice.
-        const problem = `it ends at position ${endAtStart}, and the read model ${model.name} holds events up to ${position}. ${WHAT_TO_DO}`
-        throw new BrokenFile('the log', problem)
+      // Most models are at the same place.
+      const same = new Set<string>()
+      for (const [{ model }, checkpoint] of checkpoints) {
+        const { position, event } = checkpoint
+        const isBehind = position > endAtStart
+        if (!isBehind) {
+          if (event === undefined || same.has(event)) continue
+          if (!(await isOfAnotherLog(events, checkpoint))) {
+            if (namesEvent(checkpoint)) same.add(event)
+            continue
+          }
+        }
+        // The log was cut off, or is an older copy, which may have grown since. The read models would skip new events up
+        // to the checkpoint without notice.
+        const found = isBehind
+          ? `ends at position ${endAtStart}`
+          : `has another event at position ${position}`
+        const held = isBehind
+          ? `holds events up to ${position}`
+          : 'holds the events of another log up to there'
+        throw new BrokenFile(
+          'the log',
+          `it ${found}, and the read model ${model.name} ${held}. ${WHAT_TO_DO}`,
+        )
       }
       return checkpoints
     },
@@ -76,7 +94,8 @@ export function createModelStarts({ log, events, views, progress, positions, doc
       documents.forget(collection)
       repeatedUpTo = await events.lastPosition()
       if (checkpoint?.version === version) {
-        p.position = checkpoint.position
+        const { position, event } = checkpoint
+        Object.assign(p, { position, ...(event !== undefined && { event }) })
         positions.isSaved(name, p.position)
         return
       }
@@ -102,13 +121,13 @@ export function createModelStarts({ log, events, views, progress, positions, doc
     },
 
     /**
-     * Mends checkpoints that are not the position of an event, as earlier versions computed them. A server with gaps
-     * between its positions refuses to continue from there. Returns whether it mended one.
+     * Mends checkpoints that are not the position of an event, as earlier versions computed them: these name no event. A
+     * server with gaps between its positions refuses to continue from there. Returns whether it mended one.
      */
     async healed(refused: Position, error: unknown, signal: AbortSignal): Promise<boolean> {
       if (refused === LOG_START || error instanceof StoreUnavailable) return false
       const wrong = progress.filter(
-        (p) => p.stopped === undefined && p.position === refused && !isFollowed(p),
+        (p) => p.stopped === undefined && p.position === refused && !isFollowed(p) && !namesEvent(p),
       )
       try {
         if (wrong.length === 0 || (await isPositionOfEvent(events, refused))) return false

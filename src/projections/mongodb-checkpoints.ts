@@ -8,6 +8,7 @@ export interface StoredCheckpoint {
   _id: string
   position: number
   version: number
+  event?: string
   holder?: string
   stopped?: string
   wanted?: string
@@ -47,14 +48,23 @@ export function sharedCheckpoints(
       const found = await read(() => checkpoints.find({ _id: { $in: [...names] } }, limits).toArray())
       return new Map(found.map(({ _id, ...checkpoint }) => [_id, checkpoint]))
     },
-    take: (name, before, { position, version, holder }) =>
-      replace(name, before?.holder ?? null, { position, version, holder }, before?.holder === undefined),
+    take: (name, before, { position, version, event, holder }) => {
+      const after = { position, version, holder, ...(event !== undefined && { event }) }
+      return replace(name, before?.holder ?? null, after, before?.holder === undefined)
+    },
     async move(moved, holder) {
       if (moved.size === 0) return
-      const operations = [...moved].map(([_id, { position, version, stopped }]) => ({
+      const operations = [...moved].map(([_id, { position, version, event, stopped }]) => ({
         updateOne: {
           filter: { _id, holder },
-          update: { $set: { position, version, ...(stopped !== undefined && { stopped }) } },
+          update: {
+            $set: {
+              position,
+              version,
+              ...(event !== undefined && { event }),
+              ...(stopped !== undefined && { stopped }),
+            },
+          },
         },
       }))
       const { matchedCount } = await ask(() => checkpoints.bulkWrite(operations, { ordered: false }))
@@ -71,10 +81,11 @@ export function sharedCheckpoints(
     async give(name, holder, to) {
       const held = await read(() => checkpoints.findOne({ _id: name, holder }, limits))
       if (held === null) return
-      const { position, version, stopped } = held
+      const { position, version, event, stopped } = held
       const after = {
         position,
         version,
+        ...(event !== undefined && { event }),
         ...(stopped !== undefined && { stopped }),
         ...(to !== undefined && { holder: to }),
       }

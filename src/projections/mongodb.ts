@@ -228,7 +228,7 @@ export function openMongoReadStore(
 
   async function checkpoint(name: string): Promise<Checkpoint | undefined> {
     const found = await read(() => checkpoints.findOne({ _id: name }, READ))
-    return found === null ? undefined : { position: found.position, version: found.version }
+    return found === null ? undefined : toCheckpoint(found)
   }
 
   async function range(collection: AnyCollection, { after, limit }: IdRange) {
@@ -322,7 +322,7 @@ export function openMongoReadStore(
     checkpoint,
     async checkpoints(names) {
       const found = await read(() => checkpoints.find({ _id: { $in: [...names] } }, READ).toArray())
-      return new Map(found.map(({ _id, position, version }) => [_id, { position, version }]))
+      return new Map(found.map((one) => [one._id, toCheckpoint(one)]))
     },
     async moveCheckpoint(name, before, after) {
       const replacement = { position: after.position, version: after.version }
@@ -350,8 +350,8 @@ export function openMongoReadStore(
         if (written.status === 'rejected') throw written.reason
       }
       if (moved.size === 0) return
-      const operations = [...moved].map(([_id, { position, version }]) => ({
-        replaceOne: { filter: { _id }, replacement: { position, version }, upsert: true },
+      const operations = [...moved].map(([_id, checkpoint]) => ({
+        replaceOne: { filter: { _id }, replacement: toCheckpoint(checkpoint), upsert: true },
       }))
       await ask(() => checkpoints.bulkWrite(operations))
     },
@@ -360,6 +360,10 @@ export function openMongoReadStore(
     },
     close,
   }
+}
+
+function toCheckpoint({ position, version, event }: Checkpoint): Checkpoint {
+  return { position, version, ...(event !== undefined && { event }) }
 }
 
 /** The name of the secrets' database in versions up to 0.1, whatever the name of the main one was. */

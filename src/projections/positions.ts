@@ -73,7 +73,8 @@ export function createPositions(
       const unsaved = progress.filter(isUnsaved)
       if (unsaved.length === 0) return
       const moved = unsaved.map(
-        ({ model: { name, version }, position }) => [name, { position, version }] as const,
+        ({ model: { name, version }, position, event }) =>
+          [name, { position, version, ...(event !== undefined && { event }) }] as const,
       )
       await write([], new Map(moved))
     },

@@ -185,7 +185,7 @@ export function createProjector(
       starts.repeatsUpTo(end.position)
       throw error
     }
-    for (const [p, position] of reached) p.position = position
+    for (const [p, at] of reached) Object.assign(p, at)
     stopModels(log, poisoned)
     last = end.position
     shared?.add(read, last)

@@ -149,6 +149,8 @@ export interface IsolatedSnapshot extends Snapshot {
 export interface Checkpoint {
   position: Position
   version: number
+  /** The event at the position, as `placeOf` says it: another log has another one there. Older versions kept none. */
+  event?: string
 }
 
 /** A checkpoint in a store that several servers share, with what the others must know of it. */
@@ -162,7 +164,7 @@ export interface HeldCheckpoint extends Checkpoint {
 }
 
 /** How a holder moves a checkpoint. */
-export type MovedCheckpoint = Pick<HeldCheckpoint, 'position' | 'version' | 'stopped'>
+export type MovedCheckpoint = Pick<HeldCheckpoint, 'position' | 'version' | 'event' | 'stopped'>
 
 /** A checkpoint is moved by another server now. */
 export class LostHold extends Error {

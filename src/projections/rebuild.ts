@@ -7,6 +7,7 @@ import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promi
 import { type EventStore, LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
 import type { Generations } from './generations.ts'
 import { createGaps } from './log-gaps.ts'
+import { placeOf } from './log-positions.ts'
 import type { Projector } from './projector.ts'
 import type { ReadModel } from './read-model.ts'
 import { eventsFor, readBatch } from './readable-events.ts'
@@ -119,6 +120,7 @@ async function* rebuildModel(
   const { spare } = generations
   const { name, version, collection } = model
   let position = LOG_START
+  let event: string | undefined
   let replayed = 0
 
   const gaps = createGaps()
@@ -132,7 +134,11 @@ async function* rebuildModel(
     const own = eventsFor(model, readBatch(batch), position)
     const { changes, poison = own.poison } = await model.advance(own.events, spare)
     if (poison !== undefined) throw poison.error
-    position = batch.at(-1)?.position ?? position
+    const last = batch.at(-1)
+    if (last !== undefined) {
+      position = last.position
+      event = placeOf(last)
+    }
     replayed += batch.length
     await spare.apply(changes, new Map())
     await nextTurn(undefined, { signal })
@@ -153,7 +159,7 @@ async function* rebuildModel(
       for await (const batch of batches(events, position, end)) await replay(batch)
       // From here on the new documents may be the current ones, even if this fails.
       isComplete = true
-      await generations.exchange(collection, { position, version })
+      await generations.exchange(collection, { position, version, ...(event !== undefined && { event }) })
       exchanged(collection.name)
       return position
     })

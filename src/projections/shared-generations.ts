@@ -164,10 +164,11 @@ export function sharedGenerations(
         await shared.remove(stored.name, empty)
       }
     },
-    async exchange({ name }, { position, version }) {
+    async exchange({ name }, checkpoint) {
+      const { version } = checkpoint
       const { current, spare: next } = await knownOf(name)
       const holder = self().id
-      await shared.move(new Map([[nameOf(name, next), { position, version }]]), holder)
+      await shared.move(new Map([[nameOf(name, next), checkpoint]]), holder)
       const row = (number: number) => ({ position: LOG_START, version: number })
       if (!(await store.moveCheckpoint(rowOf(name, version), row(current), row(next))))
         throw new ReplacedMeanwhile(name)

@@ -25,6 +25,8 @@ export interface Progress {
   readonly model: ReadModel
   /** The last event that queries of this server show. */
   position: Position
+  /** As in a checkpoint. It may be of an earlier position. */
+  event?: string
   stopped?: string
   /** The end of a batch after the position that touches the model, if one is known. */
   touchedBy?: Position
@@ -226,7 +228,12 @@ export function createSharedModels(
         }
         const mayGoOn = at?.stopped === undefined || p.refused !== at.position || forced === name
         const isFree = mayGoOn && (at?.holder === undefined || at.holder === id || (await isGone(at.holder)))
-        const after = { position: at?.position ?? LOG_START, version: at?.version ?? version, holder: id }
+        const after = {
+          position: at?.position ?? LOG_START,
+          version: at?.version ?? version,
+          holder: id,
+          ...(at?.event !== undefined && { event: at.event }),
+        }
         if (!membership.isMember() || !isFree || !(await checkpoints.take(name, at, after))) continue
         await begin(p, at)
         delete p.written

@@ -19,12 +19,14 @@ export const listOf = (json: string) => `CAST('[' || group_concat(${json}, ',') 
 
 /** Reads the checkpoint with a name. */
 export function selectCheckpoint(db: Sqlite): (name: string) => Checkpoint | undefined {
-  const sql = 'SELECT position, version FROM checkpoints WHERE name = ?'
-  const checkpoint = select<[string], Checkpoint>(db, sql)
+  const sql = 'SELECT position, version, event FROM checkpoints WHERE name = ?'
+  const checkpoint = select<[string], Omit<Checkpoint, 'event'> & { event: string | null }>(db, sql)
   return (name) => {
     const row = checkpoint.get(name)
+    if (row === undefined) return undefined
     // Copy the fields: the driver adds a property of its own to each row.
-    return row && { position: row.position, version: row.version }
+    const { position, version, event } = row
+    return { position, version, ...(event !== null && { event }) }
   }
 }
 

@@ -13,7 +13,8 @@ export const SCHEMA = `
   CREATE TABLE IF NOT EXISTS checkpoints (
     name TEXT PRIMARY KEY,
     position INTEGER NOT NULL,
-    version INTEGER NOT NULL
+    version INTEGER NOT NULL,
+    event TEXT
   ) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS array_fields (
     collection TEXT,
@@ -26,6 +27,14 @@ export const SCHEMA = `
     owner TEXT NOT NULL
   ) WITHOUT ROWID;
 `
+
+/** Creates what every store has. An earlier version's table of checkpoints lacks their events. */
+export function prepareStore(db: Sqlite): void {
+  db.exec(SCHEMA)
+  const sql = `SELECT name FROM pragma_table_info('checkpoints') WHERE name = 'event'`
+  if (select<[], { name: string }>(db, sql).get() === undefined)
+    db.exec('ALTER TABLE checkpoints ADD COLUMN event TEXT')
+}
 
 /** Creates missing tables and indexes, and drops undeclared ones. Runs in the caller's transaction. */
 export function prepareCollection(db: Sqlite, collection: AnyCollection): void {

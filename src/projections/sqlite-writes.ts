@@ -6,7 +6,7 @@ import { type Run, threadWriter } from '../sqlite-thread.ts'
 import { createTurns } from '../turns.ts'
 import type { AnyCollection, Change, Checkpoint, ReadStore, Stored } from './read-store.ts'
 import { type ArrayChange, writeArrays } from './sqlite-arrays.ts'
-import { dropStatements, prepareCollection, SCHEMA, tablesOf } from './sqlite-schema.ts'
+import { dropStatements, prepareCollection, prepareStore, tablesOf } from './sqlite-schema.ts'
 import { documentTable } from './sqlite-tables.ts'
 import { wordIndexesIn, writeParts } from './sqlite-words.ts'
 
@@ -78,7 +78,7 @@ export type ReadStored = (collection: AnyCollection, ids: readonly string[]) => 
  * @throws BrokenFile when the file is damaged
  */
 export function createWrites(db: Sqlite, file: string, durability: Durability, read: ReadStored): Writes {
-  db.exec(SCHEMA)
+  prepareStore(db)
   // No busy timeout: SQLite would block the event loop while it waits for a lock, and `begin` does not.
   db.exec('PRAGMA busy_timeout = 0')
   const thread = threadWriter('views', file, durability)
@@ -258,11 +258,16 @@ function writeGroup(
 
 function writeCheckpoints(run: Run, checkpoints: ReadonlyMap<string, Checkpoint>): void {
   if (checkpoints.size === 0) return
-  const rows = [...checkpoints].map(([name, { position, version }]) => [name, position, version])
+  const rows = [...checkpoints].map(([name, { position, version, event = null }]) => [
+    name,
+    position,
+    version,
+    event,
+  ])
   run(
-    `INSERT INTO checkpoints (name, position, version)
-       SELECT value ->> 0, value ->> 1, value ->> 2 FROM json_each(?) WHERE true
-       ON CONFLICT (name) DO UPDATE SET position = excluded.position, version = excluded.version`,
+    `INSERT INTO checkpoints (name, position, version, event)
+       SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?) WHERE true
+       ON CONFLICT (name) DO UPDATE SET position = excluded.position, version = excluded.version, event = excluded.event`,
     JSON.stringify(rows),
   )
 }

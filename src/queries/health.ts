@@ -73,7 +73,7 @@ async function healthOf(
   const lag = last === null ? null : Math.max(0, last - projector.position())
   const known = events.problems?.()
   const denied = [unusable, known?.denied].filter((reason) => reason !== undefined)
-  const problems = [...denied, ...(known?.others ?? [])]
+  const problems = [...denied, ...(known?.unusable ?? []), ...(known?.others ?? [])]
   const unrecordedPushes = services.pushJournal
     .unrecorded()
     .map(({ key, reason }) => ({ repository: Number(key), reason }))

@@ -4,21 +4,24 @@ import { isKnownType } from '../events/codec.ts'
 import type { PassedOver } from '../events/damage.ts'
 import { LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
 import type { LogProblem } from '../events/sqlite-check.ts'
+import { isStreamName } from '../events/streams.ts'
 
 export interface Chains {
   /** Checks the next event of the log. Returns the problem, or undefined when the event is sound. */
   next(event: RecordedEvent): LogProblem | undefined
-  /** Takes an event that the store cannot read. Returns the problem when it was one of ours. */
+  /** Takes an event that the store cannot read. Returns the problem when it surely was one of ours. */
   passedOver(event: PassedOver): LogProblem | undefined
   /** The position of the last checked event. All events up to it are sound. */
   position(): Position
   /** The number of sound events, of those without a hash (from older logs), and of streams. */
   counts(): { events: number; unlinked: number; streams: number }
   /**
-   * The revisions in our streams that other applications wrote, at most 100: they are not read, and the hash chain goes
-   * on over them.
+   * The revisions that other applications wrote into our streams, or that look like ours in streams of theirs, at most
+   * 100: they are not read, and the hash chain goes on over them.
    */
   others(): readonly { stream: string; revision: number }[]
+  /** The last events of streams, of which nobody can say whether they are ours. */
+  doubtful(): readonly LogProblem[]
   /** The first and the last revision of each stream that are ours. `recreated`: where it began again after a deletion. */
   streams(): Iterable<{ stream: string; first: number; last: number; recreated?: number }>
 }
@@ -36,6 +39,8 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
   let events = 0
   let unlinked = 0
   const others = new Map<string, { stream: string; revision: number }>()
+  /** The first event of each stream that has a type of ours and nothing else: the next one tells whether it was ours. */
+  const doubtful = new Map<string, LogProblem>()
 
   function noteOther(stream: string, revision: number): void {
     if (others.size < MOST_OTHERS) others.set(`${stream}@${revision}`, { stream, revision })
@@ -80,8 +85,9 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
       const problem = problemOf(event, end)
       if (problem !== undefined) {
         const { stream, revision } = event
-        return { problem, position: event.position, stream, revision }
+        return doubtful.get(stream) ?? { problem, position: event.position, stream, revision }
       }
+      doubtful.delete(event.stream)
       const isLinked = event.metadata.hash !== undefined
       ends.set(event.stream, {
         revision: event.revision,
@@ -96,19 +102,26 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
       return undefined
     },
     passedOver({ stream, revision, position, type, isDamaged }) {
-      const isOurStream = ends.has(stream)
-      if (isDamaged || (isOurStream && isKnownType(type))) {
-        const problem = isDamaged
-          ? 'the event is damaged: it has our metadata, but cannot be read'
-          : `the event is damaged, or another application wrote it: its type ${type} is ours, but it cannot be read`
-        return { problem, position, stream, revision }
+      const place = { position, stream, revision }
+      const isInUse = ends.has(stream)
+      if (!isInUse && !isStreamName(stream)) {
+        if (isDamaged || isKnownType(type)) noteOther(stream, revision)
+        return undefined
       }
-      if (isOurStream) noteOther(stream, revision)
+      if (isDamaged)
+        return { problem: 'the event is damaged: it has our metadata, but cannot be read', ...place }
+      if (!isInUse) return undefined
+      if (!isKnownType(type)) noteOther(stream, revision)
+      else if (!doubtful.has(stream)) {
+        const problem = `the event is damaged, or another application wrote it: its type ${type} is ours, but it cannot be read`
+        doubtful.set(stream, { problem, ...place })
+      }
       return undefined
     },
     position: () => position,
     counts: () => ({ events, unlinked, streams: ends.size }),
     others: () => [...others.values()],
+    doubtful: () => [...doubtful.values()],
     *streams() {
       for (const [stream, { first, revision: last, recreated }] of ends) {
         yield { stream, first, last, ...(recreated !== undefined && { recreated }) }

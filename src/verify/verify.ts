@@ -24,6 +24,8 @@ import { createSealedTexts } from './sealed-texts.ts'
 
 /** How often all is compared again because texts were erased meanwhile. */
 const MOST_ERASURES = 3
+/** The most streams that are named as lost. */
+const MOST_LOST = 100
 
 export interface VerifyOptions {
   /** The log as it is stored. */
@@ -58,13 +60,16 @@ export interface VerifyReport {
     /** Events without hashes, from older logs: their order was checked, their contents could not be. */
     unlinked: number
     difference?: LogProblem
-    /** Events in our streams that other applications wrote, at most 100. They are not read. */
+    /** Events of other applications in our streams, or like ours in theirs, at most 100. They are not read. */
     others?: readonly { stream: string; revision: number }[]
     /** The events whose texts were erased: their keys are destroyed, and an erasure is recorded. */
     erased: number
     /** Events whose texts nobody can read though they were not erased: at most 100. */
     lostTexts?: readonly LogProblem[]
-    /** Streams that the server returns no more, or not from their beginning: at most 100. */
+    /**
+     * Streams that the server returns no more, or not from their beginning, or whose last event may be a damaged one of
+     * ours: at most 100.
+     */
     lost?: readonly LogProblem[]
   }
   views: {
@@ -215,7 +220,10 @@ async function verifyWith(
     if (beyond !== undefined) return report({ log: cutOff(...beyond, last) })
 
     // The embedded log cannot lose a stream: the check of its file has counted the events.
-    const lost = files?.log === undefined ? await lostStreams(events, chains.streams(), signal) : []
+    const lost =
+      files?.log === undefined
+        ? [...chains.doubtful(), ...(await lostStreams(events, chains.streams(), signal))].slice(0, MOST_LOST)
+        : []
     if (lost.length > 0) return report({ lost })
 
     const sealed = await texts.found()

@@ -99,7 +99,7 @@ t.test('what others wrote into a stream is passed over, and named', async (t) =>
   const stream = 'ids-issue'
   const at = async (options = {}) =>
     (await all(store.readStream(stream, options))).map(({ revision }) => revision)
-  t.strictSame(store.problems?.(), { denied: undefined, others: [] })
+  t.strictSame(store.problems?.(), { denied: undefined, others: [], unusable: [] })
   await double.append(stream, others)
   t.equal((await store.append(stream, [newEvent()], 'no-stream')).revision, 3, 'also at the beginning')
   await double.append(stream, others)

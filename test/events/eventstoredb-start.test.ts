@@ -1,12 +1,16 @@
 /** A start that cannot use EventStoreDB says so in one line, which names the setting and what to do. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { loadConfig } from '../../src/config.ts'
 import { openEvents } from '../../src/stores.ts'
+import { startMergelog } from '../cli/command-line.ts'
 import { type Certificate, certificateFor } from '../doubles/certificates.ts'
 import { startEventStoreCluster, startEventStoreDouble } from '../doubles/eventstore.ts'
+import { NODE_ARGS, program } from '../program.ts'
 import { startErrors } from '../start-errors.ts'
 
 const USERS = new Map([['ann', 'hunter2@/%']])
@@ -87,3 +91,34 @@ t.test('a cluster: each node is named', async (t) => {
   )
   await refused(t, cluster.url, new RegExp(`EVENTSTORE_URL: ${first}; ${second}; ${third}$`))
 })
+
+t.test(
+  'a start that is refused by a server at an address, with TLS, prints one line and no warning of Node',
+  async (t) => {
+    const tls = certificateFor(join(t.testdir(), 'own'), 'IP:127.0.0.1')
+    const { as } = await started(t, tls)
+    const verify = startMergelog(t, ['verify'], { EVENTSTORE_URL: as('ann:wrong', ca(tls)) })
+    t.match(await errorsOf(verify), /^[^\n]*or the password is wrong[^\n]*\n$/)
+    const server = spawn(process.execPath, [...NODE_ARGS, program('src/main')], {
+      env: {
+        ...process.env,
+        EVENTSTORE_URL: as('ann:wrong', ca(tls)),
+        DATA_DIR: t.testdirName,
+        PORT: '0',
+        GRPC_PORT: '0',
+      },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    t.teardown(() => void server.kill('SIGKILL'))
+    t.match(await errorsOf(server), /^[^\n]*or the password is wrong[^\n]*\n$/)
+  },
+)
+
+async function errorsOf(child: ChildProcess): Promise<string> {
+  let text = ''
+  child.stderr?.on('data', (chunk: Buffer) => {
+    text += chunk
+  })
+  await once(child, 'close')
+  return text
+}

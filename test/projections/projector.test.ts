@@ -224,13 +224,9 @@ t.test('the store gets the changes of one read model before the next one folds',
   const { position } = await take(events, 'a')
   t.equal(await projector.waitFor(position, 60_000), true)
   t.same(steps, ['fold first', 'write tallies, 1 checkpoint', 'fold second', 'write others, 2 checkpoint'])
-  t.same(
-    await views.checkpoints(['tallies', 'others']),
-    new Map([
-      ['tallies', { position, version: 1 }],
-      ['others', { position, version: 1 }],
-    ]),
-  )
+  const [tallied, other] = (await views.checkpoints(['tallies', 'others'])).values()
+  t.match(tallied, { position, version: 1, event: new RegExp(`^${position}:`) })
+  t.same(other, tallied)
 })
 
 t.test(
@@ -455,7 +451,7 @@ t.test('a start that makes a read model again says what the log lacks, as a rebu
   /** As on a server that has lost an event. */
   const lossy: EventStore = {
     ...events,
-    problems: () => ({ denied: undefined, others: [] }),
+    problems: () => ({ denied: undefined, others: [], unusable: [] }),
     async *subscribe(options) {
       for await (const batch of events.subscribe(options)) {
         yield batch.filter(({ stream, revision }) => stream !== 'numbers-a' || revision !== 1)

@@ -761,6 +761,15 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     t.equal(found[0]?.note?.deep.text, text)
   })
 
+  t.test('a checkpoint keeps which event it is at, until it moves without one', async (t) => {
+    const store = await storeWith(t)
+    await store.apply([], new Map([['reader', { position: 12, version: 3, event: '12:a' }]]))
+    t.strictSame(await store.checkpoint('reader'), { position: 12, version: 3, event: '12:a' })
+    t.strictSame((await store.checkpoints(['reader'])).get('reader')?.event, '12:a')
+    await store.apply([], new Map([['reader', { position: 13, version: 3 }]]))
+    t.strictSame(await store.checkpoint('reader'), { position: 13, version: 3 })
+  })
+
   t.test('a checkpoint is stored with its changes, and is undefined before that', async (t) => {
     const store = await storeWith(t)
     t.equal(await store.checkpoint('reader'), undefined)

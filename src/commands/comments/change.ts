@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { AccountRef, CommentEvent, IssueRef } from '../../events/domain-events.ts'
 import { discussionStream } from '../../events/streams.ts'
 import { type CommentDocument, commentFold } from '../../projections/comments.ts'
+import { Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
 import { inTurn } from '../../turns.ts'
 import { append, type CommandContext, type Decision, execute, requireSameRequest } from '../execute.ts'
@@ -29,6 +30,7 @@ export async function addComment(
 ): Promise<void> {
   const { repoId, index } = issue
   const stream = discussionStream(issue)
+  await requireStream(services, stream)
   const event = { type: 'CommentAdded', data: { repoId, index, ...comment } } as const
   const appended = await inTurn(turnOf(stream), () =>
     append(services.events, context, stream, 'comment', [event], 'any'),
@@ -42,7 +44,7 @@ export async function addComment(
  *
  * @throws Refused when the decision is a refusal: not found for a comment that is gone
  */
-export function changeComment(
+export async function changeComment(
   services: Services,
   context: CommandContext,
   comment: CommentDocument,
@@ -50,6 +52,7 @@ export function changeComment(
   decide: (state: CommentState) => Decision<CommentEvent>,
 ): Promise<CommentState> {
   const stream = discussionStream(comment)
+  await requireStream(services, stream)
   return inTurn(turnOf(stream), async () => {
     // A retry looks for its own event, which may be anywhere in the stream.
     const known = context.retry === undefined ? await knownState(services, stream, comment.id) : undefined
@@ -57,6 +60,16 @@ export function changeComment(
     const isStillValid = (decidedOn: CommentState, now: CommentState) => isDeepStrictEqual(decidedOn, now)
     return await execute(services.events, context, { stream, step, decider, decide, isStillValid })
   })
+}
+
+/**
+ * What is decided without the whole stream follows the rule of what reads it: a stream that an operator has cut off or
+ * deleted takes nothing more. The embedded log has no such streams.
+ */
+async function requireStream({ events }: Services, stream: string): Promise<void> {
+  if (events.problems === undefined) return
+  for await (const _ of events.readStream(stream, { maxCount: 1 })) return
+  throw new Refused(refuse.notFound('issue not found'))
 }
 
 /** To read a stream costs less than to wait longer. */
