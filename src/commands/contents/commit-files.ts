@@ -11,11 +11,11 @@ import { entriesOnTheWay, treeOf } from '../../git/trees.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
-import { type Access, accessTo, atLeast } from '../../rights/access.ts'
-import { archivedRefusal } from '../../rights/archived.ts'
+import { type Access, atLeast } from '../../rights/access.ts'
 import { requesterNow } from '../../rights/auth.ts'
 import { documentsNow } from '../../rights/documents-now.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
+import { repositoryNow } from '../../rights/repository-access.ts'
 import { memberOf } from '../../rights/team-membership.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { signatureOf } from '../accounts/signature.ts'
@@ -105,12 +105,7 @@ export async function requireMayCommit(
   requester: AccountDocument,
   branch: string,
 ): Promise<void> {
-  const repository = await services.views.repositories.get(`${repoId}`)
-  const access = repository === undefined ? 'none' : accessTo(repository, requester)
-  if (repository === undefined || !atLeast(access, 'read')) {
-    throw new Refused(refuse.notFound('repository not found'))
-  }
-  if (repository.archived) throw new Refused(archivedRefusal)
+  const { repository, access } = await repositoryNow(services, requester, repoId, 'read')
   const protection = protectionOf(repository.protections, branch)
   if (
     !mayPush(
