@@ -2,7 +2,7 @@
 import { Type } from 'typebox'
 import type { BranchProtection } from '../../events/domain-events.ts'
 import { commitFacts } from '../../git/commits.ts'
-import { branchNameProblem } from '../../git/names.ts'
+import { newBranchNameProblem } from '../../git/names.ts'
 import { unsignedCommits } from '../../git/signatures.ts'
 import { tagId } from '../../projections/tags.ts'
 import { Refused, refuse } from '../../refusal.ts'
@@ -63,7 +63,7 @@ export const createBranchRoutes: Routes = (services) => async (app) => {
       const { repository, access } = await onRepository(services, request, 'write')
       const requester = signedIn(request)
       const { new_branch_name: name, old_ref_name: ref, old_branch_name: older } = request.body
-      const problem = branchNameProblem(name)
+      const problem = newBranchNameProblem(name)
       if (problem !== undefined) throw new Refused(refuse.unprocessable(`new_branch_name: ${problem}`))
       requireMayPush({ repository, access, requester }, name)
       const to = await servedCommitOf(

@@ -1,7 +1,7 @@
 /** Renames a branch: `PATCH /repos/{owner}/{repo}/branches/{branch}`. */
 import { Type } from 'typebox'
 import type { ExpectedRevision } from '../../events/event-store.ts'
-import { branchNameProblem } from '../../git/names.ts'
+import { newBranchNameProblem } from '../../git/names.ts'
 import { updateRefs } from '../../git/refs.ts'
 import { branchId } from '../../projections/branches.ts'
 import { branchKey } from '../../projections/pulls.ts'
@@ -70,7 +70,7 @@ export const renameBranchRoutes: Routes = (services) => async (app) => {
       const { name: to } = request.body
       const branch = await branches.get(branchId(repository.id, from))
       if (branch === undefined) throw notFoundIn(branches, 'branch not found')
-      const problem = branchNameProblem(to)
+      const problem = newBranchNameProblem(to)
       if (problem !== undefined) throw new Refused(refuse.unprocessable(`name: ${problem}`))
       await requireUnused(services, repository, from, to)
       const context = commandContext(request)

@@ -1,6 +1,6 @@
 /** Makes and deletes tags: git moves the ref, and the log has it. */
 import type { FastifyRequest } from 'fastify'
-import { refNameProblem } from '../../git/names.ts'
+import { newRefProblem, refNameProblem } from '../../git/names.ts'
 import { resolveRef } from '../../git/refs.ts'
 import { storeTag } from '../../git/tags.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
@@ -27,9 +27,9 @@ export interface Tagging {
 
 const refOf = (name: string) => `refs/tags/${name}`
 
-/** @throws Refused (unprocessable) for a name that no tag can have */
+/** @throws Refused (unprocessable) for a name that no new tag can have */
 export function requireTagName(name: string): void {
-  const problem = refNameProblem(refOf(name))
+  const problem = newRefProblem(refOf(name))
   if (problem !== undefined) throw new Refused(refuse.unprocessable(`tag_name: ${problem}`))
 }
 
