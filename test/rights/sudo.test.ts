@@ -73,6 +73,23 @@ t.test('Sudo acts as that user for site admins, and gives 403 to others', async 
     },
   )
 
+  await t.test(
+    'a live history that a site admin reads for a user ends when the admin is none any more',
+    async (t) => {
+      const admin = await server.as('admin')
+      await server.as('carol')
+      await admin.admin.adminEditUser('carol', { source_id: 0, login_name: 'carol', admin: true })
+      const live = await server.fetch('carol', '/api/v1/repos/alice/app/history', {
+        headers: { sudo: 'alice', accept: 'text/event-stream' },
+      })
+      t.equal(live.status, 200)
+      const text = live.text().catch(() => '')
+      await admin.admin.adminEditUser('carol', { source_id: 0, login_name: 'carol', admin: false })
+      await ask('alice', '/repos/alice/app/issues', undefined, { title: 'After the end' })
+      t.notMatch(await text, 'After the end')
+    },
+  )
+
   await t.test('an account that may not sign in does nothing in this way either', async (t) => {
     const admin = await server.as('admin')
     await admin.admin.adminEditUser('bob', { source_id: 0, login_name: 'bob', prohibit_login: true })
