@@ -41,6 +41,24 @@ export function branchNameProblem(name: string): string | undefined {
   return pathProblem(name)
 }
 
+/**
+ * Why no new branch or tag may have `name`, though git would take it: most commands read it as something else. Such names
+ * that are there keep working. GitHub refuses the same ones.
+ */
+function ambiguity(name: string): string | undefined {
+  if (name.startsWith('refs/')) return "begins with 'refs/'"
+  return /^[0-9a-f]{40}$/i.test(name) ? 'looks like the id of an object' : undefined
+}
+
+/** Like `refNameProblem`, for a ref that is to be made. */
+export function newRefProblem(ref: string): string | undefined {
+  const [, name] = /^refs\/(?:heads|tags)\/(.*)$/s.exec(ref) ?? []
+  return refNameProblem(ref) ?? (name === undefined ? undefined : ambiguity(name))
+}
+
+/** Like `branchNameProblem`, for a branch that is to be made. */
+export const newBranchNameProblem = (name: string) => branchNameProblem(name) ?? ambiguity(name)
+
 /** The full ref of a branch. @throws InvalidGitArgument when the name can't be a branch */
 export function branchRef(branch: string): string {
   const problem = branchNameProblem(branch)

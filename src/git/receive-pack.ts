@@ -9,7 +9,7 @@ import type { GitConfig } from './environment.ts'
 import { GitOutputTooLarge, GitUnavailable, PushUnrecorded, RepositoryMissing } from './errors.ts'
 import { type HeldBody, holdBody } from './held-body.ts'
 import { standardShare } from './limits.ts'
-import { refNameProblem } from './names.ts'
+import { newRefProblem, refNameProblem } from './names.ts'
 import { saysUnplaced, withReason } from './push-answer.ts'
 import { answerHook, hookAsks, type PushRules, preparePushHook } from './push-hook.ts'
 import type { PushJournal } from './push-journal.ts'
@@ -286,8 +286,9 @@ async function refusals(
   check: ReceiveOptions['check'],
 ): Promise<ReadonlyMap<string, string>> {
   const problems = new Map<string, string>()
-  for (const [i, { ref }] of commands.entries()) {
-    const problem = refNameProblem(ref)
+  for (const [i, { ref, from, to }] of commands.entries()) {
+    const isNew = from === null && to !== null
+    const problem = isNew ? newRefProblem(ref) : refNameProblem(ref)
     if (problem !== undefined) problems.set(ref, `the name ${problem}`)
     // A push may have a hundred thousand.
     if (i % NAMES_IN_TURN === NAMES_IN_TURN - 1) await nextTurn()

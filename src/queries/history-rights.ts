@@ -1,6 +1,7 @@
 /** Which part of a history a requester may see. It is checked at the start, and again before each batch. */
 import type { FastifyRequest } from 'fastify'
 import { LOG_START } from '../events/event-store.ts'
+import { maySignIn } from '../projections/accounts.ts'
 import type { Projector } from '../projections/projector.ts'
 import { accessTo, atLeast } from '../rights/access.ts'
 import { stillCounts } from '../rights/sign-in.ts'
@@ -70,9 +71,15 @@ export async function visibleOf(
 }
 
 /** The requester as of now. Null: anonymous; undefined: the sign-in of the request no longer counts. */
-async function currentRequester({ views }: Services, { requester, tokenId }: FastifyRequest) {
+async function currentRequester({ views }: Services, { requester, tokenId, sudo }: FastifyRequest) {
   if (requester === null) return null
   const hasToken = tokenId !== null && (await views.tokens.get(`${tokenId}`)) !== undefined
   const account = await views.accounts.get(`${requester.id}`)
+  if (sudo !== null) {
+    // The credentials are the admin's. Who is no site admin any more acts for nobody.
+    const admin = await views.accounts.get(`${sudo.id}`)
+    const isAdmin = admin?.siteAdmin === true && stillCounts({ account: sudo, tokenId }, admin, hasToken)
+    return isAdmin && account !== undefined && maySignIn(account) ? account : undefined
+  }
   return stillCounts({ account: requester, tokenId }, account, hasToken) ? account : undefined
 }

@@ -44,6 +44,9 @@ declare module 'fastify' {
   }
 }
 
+const levelOf = ({ method, routeOptions }: FastifyRequest): ScopeLevel =>
+  routeOptions.config.scopeLevel ?? (['GET', 'HEAD'].includes(method) ? 'read' : 'write')
+
 /**
  * Sets `requester`, `tokenScopes` and `tokenId` on the requests of all routes of the app. Bad credentials are refused on
  * every route, also on routes that need none. When the sign-in ends before the answer, the connection ends, and with it
@@ -79,7 +82,8 @@ export function authPlugin(
       const identity = await identityOf(this)
       const { forOldPassword } = this.routeOptions.config
       if (identity?.account.mustChangePassword && !forOldPassword) throw new Refused(CHANGE_FIRST)
-      this.requester = identity && ((await actedFor(services, this, identity.account)) ?? identity.account)
+      this.requester =
+        identity && ((await actedFor(services, this, identity, levelOf(this))) ?? identity.account)
       return this.requester
     })
 
@@ -97,7 +101,7 @@ export function authPlugin(
           if (wantedSudo(request) !== undefined) throw new Refused(NO_SUDO)
           return
         }
-        const other = await actedFor(services, request, identity.account)
+        const other = await actedFor(services, request, identity, levelOf(request))
         request.requester = other ?? identity.account
         if (other !== undefined) request.sudo = identity.account
         request.tokenScopes = identity.tokenScopes
@@ -119,9 +123,8 @@ export function authPlugin(
         throw error
       }
       if (request.is404) return
-      const { scope = 'repository', scopeLevel } = request.routeOptions.config
-      const level = scopeLevel ?? (['GET', 'HEAD'].includes(request.method) ? 'read' : 'write')
-      requireScope(request, typeof scope === 'string' ? [scope] : scope, level)
+      const { scope = 'repository' } = request.routeOptions.config
+      requireScope(request, typeof scope === 'string' ? [scope] : scope, levelOf(request))
     })
 
     /** The body may have been on its way for long, and the request may have waited for its turn: rights end meanwhile. */

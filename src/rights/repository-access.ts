@@ -6,7 +6,7 @@ import { notFoundIn } from '../projections/view.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { type Access, accessTo, atLeast } from './access.ts'
-import { refusalWhenArchived } from './archived.ts'
+import { archivedRefusal, refusalWhenArchived } from './archived.ts'
 import { signedIn } from './requester.ts'
 
 export interface RepositoryPath {
@@ -72,6 +72,22 @@ export async function repositoryAt(
     throw new Refused(refuse.moved({ from: [path.owner, path.repo], to: [ownerLogin, name] }))
   }
   return accessible(services, requester, repository, needed)
+}
+
+/**
+ * A repository that an earlier look-up has found, as it is now. @throws Refused: not found, forbidden, and locked when it is
+ * archived meanwhile
+ */
+export async function repositoryNow(
+  services: Pick<Services, 'views'>,
+  requester: AccountDocument,
+  repoId: number,
+  needed: Permission,
+): Promise<RepositoryAccess> {
+  const repository = await services.views.repositories.get(`${repoId}`)
+  const found = accessible(services, requester, repository, needed)
+  if (found.repository.archived) throw new Refused(archivedRefusal)
+  return found
 }
 
 /** The repository with that name now; nobody's rights are looked at. */

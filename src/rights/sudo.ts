@@ -3,6 +3,8 @@ import type { FastifyRequest } from 'fastify'
 import { type AccountDocument, maySignIn } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { newestAccount } from './newest-accounts.ts'
+import type { Identity } from './sign-in.ts'
+import { missingScopes, type ScopeLevel } from './token-scopes.ts'
 
 const API_PATH = /^\/api\/v1\//
 
@@ -19,17 +21,25 @@ export function wantedSudo({ headers, query, url }: FastifyRequest): string | un
 }
 
 /**
- * The user in whose name the request acts; undefined when it names none.
- * @throws Refused: forbidden when `signedIn` is no site admin, or the user may not sign in; not found
+ * The user in whose name the request acts; undefined when it names none. Gitea asks for no scope here. But a token that only
+ * writes issues should not write them in everybody's name: to act for others is work of an admin, so it needs that scope, at
+ * the level of the route.
+ * @throws Refused: forbidden when the account is no site admin, its token lacks the scope, or the user may not sign in; not
+ *   found
  */
 export async function actedFor(
   services: Parameters<typeof newestAccount>[0],
   request: FastifyRequest,
-  signedIn: AccountDocument,
+  { account, tokenScopes }: Pick<Identity, 'account' | 'tokenScopes'>,
+  level: ScopeLevel,
 ): Promise<AccountDocument | undefined> {
   const login = wantedSudo(request)
   if (login === undefined) return undefined
-  if (!signedIn.siteAdmin) throw new Refused(NO_SUDO)
+  if (!account.siteAdmin) throw new Refused(NO_SUDO)
+  const missing = tokenScopes === null ? [] : missingScopes(tokenScopes, ['admin'], level)
+  if (missing.length > 0) {
+    throw new Refused(refuse.forbidden(`sudo: token does not have the required scope: ${missing.join(', ')}`))
+  }
   const known = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
   const user = known && (await newestAccount(services, known))
   if (user?.kind !== 'user' || user.deleted) throw new Refused(refuse.notFound(`sudo: no user ${login}`))

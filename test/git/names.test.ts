@@ -6,6 +6,8 @@ import {
   checkedId,
   checkedRef,
   isObjectId,
+  newBranchNameProblem,
+  newRefProblem,
   refNameProblem,
 } from '../../src/git/names.ts'
 import { tryGit } from './client.ts'
@@ -113,6 +115,18 @@ t.test(
     t.match(branchNameProblem(''), /empty/)
   },
 )
+
+t.test('no new branch or tag has a name that is read as a whole ref or as an id', async (t) => {
+  for (const name of ['refs/heads/main', 'refs/tags/v1', 'a'.repeat(40), 'A1'.repeat(20)]) {
+    t.match(newBranchNameProblem(name), /refs\/|id of an object/, name)
+    t.match(newRefProblem(`refs/heads/${name}`), /refs\/|id of an object/)
+    t.match(newRefProblem(`refs/tags/${name}`), /refs\/|id of an object/)
+    t.equal(branchNameProblem(name), undefined, 'one that is there can be used and deleted')
+  }
+  for (const name of ['HEAD', '@', '-x']) t.ok(newBranchNameProblem(name))
+  for (const name of ['main', 'refs', 'a/refs/heads/b', 'a'.repeat(39)]) t.notOk(newBranchNameProblem(name))
+  t.equal(newRefProblem(`refs/notes/${'a'.repeat(40)}`), undefined)
+})
 
 t.test('an object id is 40 lower-case digits and not the zero id', async (t) => {
   t.ok(isObjectId('4b825dc642cb6eb9a060e54bf8d69288fbee4904'))

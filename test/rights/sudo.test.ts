@@ -42,6 +42,54 @@ t.test('Sudo acts as that user for site admins, and gives 403 to others', async 
     t.notOk('sudo' in own[0])
   })
 
+  await t.test(
+    'a token acts in the name of others only with the scope of admins, at the level of the route',
+    async (t) => {
+      const withScopes = async (...scopes: string[]) => {
+        const option = { name: scopes.join(), scopes }
+        const made = await server.fetch('admin', '/api/v1/users/admin/tokens', {
+          method: 'POST',
+          body: JSON.stringify(option),
+        })
+        const { sha1 }: { sha1: string } = JSON.parse(await made.text())
+        return async (method: string, path: string, sudo: string, body?: object) => {
+          const headers = { authorization: `token ${sha1}`, sudo }
+          const init = { method, headers, ...(body && { body: JSON.stringify(body) }) }
+          return (await server.fetch(null, `/api/v1${path}`, init)).status
+        }
+      }
+      const issue = { title: 'By a token' }
+      const issues = '/repos/alice/app/issues'
+      const none = await withScopes('write:issue', 'write:user')
+      t.equal(await none('GET', '/user', 'alice'), 403)
+      t.equal(await none('GET', '/user', 'nobody'), 403, 'it does not tell who there is either')
+      t.equal(await none('POST', issues, 'alice', issue), 403)
+      const reads = await withScopes('write:issue', 'read:user', 'read:admin')
+      t.equal(await reads('GET', '/user', 'alice'), 200)
+      t.equal(await reads('POST', issues, 'alice', issue), 403)
+      const writes = await withScopes('write:issue', 'write:admin')
+      t.equal(await writes('POST', issues, 'alice', issue), 201)
+      t.equal(await writes('GET', '/user', 'alice'), 403, 'the scope of the route is needed, too')
+    },
+  )
+
+  await t.test(
+    'a live history that a site admin reads for a user ends when the admin is none any more',
+    async (t) => {
+      const admin = await server.as('admin')
+      await server.as('carol')
+      await admin.admin.adminEditUser('carol', { source_id: 0, login_name: 'carol', admin: true })
+      const live = await server.fetch('carol', '/api/v1/repos/alice/app/history', {
+        headers: { sudo: 'alice', accept: 'text/event-stream' },
+      })
+      t.equal(live.status, 200)
+      const text = live.text().catch(() => '')
+      await admin.admin.adminEditUser('carol', { source_id: 0, login_name: 'carol', admin: false })
+      await ask('alice', '/repos/alice/app/issues', undefined, { title: 'After the end' })
+      t.notMatch(await text, 'After the end')
+    },
+  )
+
   await t.test('an account that may not sign in does nothing in this way either', async (t) => {
     const admin = await server.as('admin')
     await admin.admin.adminEditUser('bob', { source_id: 0, login_name: 'bob', prohibit_login: true })

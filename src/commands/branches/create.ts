@@ -1,7 +1,8 @@
 /** Makes a branch: `POST /repos/{owner}/{repo}/branches`. */
 import { Type } from 'typebox'
+import type { BranchProtection } from '../../events/domain-events.ts'
 import { commitFacts } from '../../git/commits.ts'
-import { branchNameProblem } from '../../git/names.ts'
+import { newBranchNameProblem } from '../../git/names.ts'
 import { unsignedCommits } from '../../git/signatures.ts'
 import { tagId } from '../../projections/tags.ts'
 import { Refused, refuse } from '../../refusal.ts'
@@ -10,16 +11,41 @@ import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { memberOf } from '../../rights/team-membership.ts'
-import { gitDirOf } from '../../services.ts'
+import { gitDirOf, type Services } from '../../services.ts'
 import { BranchWire, branchWire } from '../../wire/branches.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { servedCommitOf } from '../../wire/reached-objects.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { changeRef } from '../git/record-refs.ts'
+import { type Writer, writerNow } from '../git/writer-now.ts'
 import { commandContext, settled } from '../request-context.ts'
 
+/** Returns the rule that protects the branch. @throws Refused (forbidden) */
+function requireMayPush(
+  { repository, access, requester }: Writer,
+  branch: string,
+): BranchProtection | undefined {
+  const protection = protectionOf(repository.protections, branch)
+  if (mayPush(protection, memberOf(repository, requester), access)) return protection
+  throw new Refused(refuse.forbidden('the branch is protected: you may not push to it'))
+}
+
+/** All that must hold when the branch is made at a commit. @throws Refused: forbidden, conflict with a tag */
+async function requireAllowed(services: Services, writer: Writer, name: string, sha: string): Promise<void> {
+  const { id: repoId } = writer.repository
+  const protection = requireMayPush(writer, name)
+  if (protection?.requireSigned) {
+    const unsigned = await unsignedCommits(gitDirOf(services, repoId), [sha], services.config)
+    if (unsigned.length > 0) {
+      throw new Refused(refuse.forbidden('the branch takes only commits that are signed by a trusted key'))
+    }
+  }
+  if ((await services.views.tags.get(tagId(repoId, name))) !== undefined) {
+    throw new Refused(refuse.conflict('new_branch_name: there is a tag with that name'))
+  }
+}
+
 export const createBranchRoutes: Routes = (services) => async (app) => {
-  const { tags } = services.views
   app.post(
     '/repos/:owner/:repo/branches',
     route('repository', {
@@ -37,28 +63,28 @@ export const createBranchRoutes: Routes = (services) => async (app) => {
       const { repository, access } = await onRepository(services, request, 'write')
       const requester = signedIn(request)
       const { new_branch_name: name, old_ref_name: ref, old_branch_name: older } = request.body
-      const problem = branchNameProblem(name)
+      const problem = newBranchNameProblem(name)
       if (problem !== undefined) throw new Refused(refuse.unprocessable(`new_branch_name: ${problem}`))
-      const protection = protectionOf(repository.protections, name)
-      if (!mayPush(protection, memberOf(repository, requester), access)) {
-        throw new Refused(refuse.forbidden('the branch is protected: you may not push to it'))
-      }
+      requireMayPush({ repository, access, requester }, name)
       const to = await servedCommitOf(
         services,
         { request, reply },
         repository,
         ref || older || repository.defaultBranch,
       )
-      const dir = gitDirOf(services, repository.id)
-      if (protection?.requireSigned && (await unsignedCommits(dir, [to], services.config)).length > 0) {
-        throw new Refused(refuse.forbidden('the branch takes only commits that are signed by a trusted key'))
-      }
-      if ((await tags.get(tagId(repository.id, name))) !== undefined) {
-        throw new Refused(refuse.conflict('new_branch_name: there is a tag with that name'))
-      }
       const context = commandContext(request)
       const change = { ref: `refs/heads/${name}`, from: null, to }
-      const outcome = await changeRef(services, context, repository.id, 'branch-creation', change)
+      const outcome = await changeRef(
+        services,
+        context,
+        repository.id,
+        'branch-creation',
+        change,
+        async () => {
+          const writer = await writerNow(services, request, repository.id)
+          await requireAllowed(services, writer, name, to)
+        },
+      )
       if (outcome === 'stale') {
         throw new Refused(refuse.conflict('new_branch_name: there is a branch with that name'))
       }
@@ -67,7 +93,7 @@ export const createBranchRoutes: Routes = (services) => async (app) => {
         throw new Refused(refuse.conflict(`new_branch_name: ${why}`))
       }
       await settled(services, context, reply)
-      const commit = (await commitFacts(dir, [to])).get(to)
+      const commit = (await commitFacts(gitDirOf(services, repository.id), [to])).get(to)
       if (commit === undefined) throw new Refused(refuse.notFound('branch not found'))
       const branch = { repoId: repository.id, name, commit }
       return reply.code(201).send(branchWire(branch, repository, { requester, access }, services.publicUrl()))

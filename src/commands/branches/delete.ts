@@ -1,5 +1,6 @@
 /** Deletes a branch: `DELETE /repos/{owner}/{repo}/branches/{branch}`. */
 import { branchId } from '../../projections/branches.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { notFoundIn } from '../../projections/view.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
@@ -7,7 +8,15 @@ import { onRepository } from '../../rights/repository-access.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { BranchParams } from '../../wire/branches.ts'
 import { removeBranch } from '../git/record-refs.ts'
+import { writerNow } from '../git/writer-now.ts'
 import { commandContext, settled } from '../request-context.ts'
+
+function requireDeletable({ defaultBranch, protections }: RepositoryDocument, name: string): void {
+  if (name === defaultBranch) throw new Refused(refuse.forbidden('the default branch cannot be deleted'))
+  if (protectionOf(protections, name) !== undefined) {
+    throw new Refused(refuse.forbidden('the branch is protected and cannot be deleted'))
+  }
+}
 
 export const deleteBranchRoutes: Routes = (services) => async (app) => {
   app.delete(
@@ -18,15 +27,12 @@ export const deleteBranchRoutes: Routes = (services) => async (app) => {
       const name = request.params['*']
       const branch = await services.views.branches.get(branchId(repository.id, name))
       if (branch === undefined) throw notFoundIn(services.views.branches, 'branch not found')
-      if (name === repository.defaultBranch) {
-        throw new Refused(refuse.forbidden('the default branch cannot be deleted'))
-      }
-      if (protectionOf(repository.protections, name) !== undefined) {
-        throw new Refused(refuse.forbidden('the branch is protected and cannot be deleted'))
-      }
+      requireDeletable(repository, name)
       const context = commandContext(request)
       const point = { repoId: repository.id, branch: name, sha: branch.commit.sha }
-      const outcome = await removeBranch(services, context, point)
+      const outcome = await removeBranch(services, context, point, async () => {
+        requireDeletable((await writerNow(services, request, repository.id)).repository, name)
+      })
       if (outcome !== 'moved')
         throw new Refused(refuse.conflict('a push has moved the branch in the meantime'))
       await settled(services, context, reply)

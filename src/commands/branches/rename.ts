@@ -1,6 +1,7 @@
 /** Renames a branch: `PATCH /repos/{owner}/{repo}/branches/{branch}`. */
 import { Type } from 'typebox'
-import { branchNameProblem } from '../../git/names.ts'
+import type { ExpectedRevision } from '../../events/event-store.ts'
+import { newBranchNameProblem } from '../../git/names.ts'
 import { updateRefs } from '../../git/refs.ts'
 import { branchId } from '../../projections/branches.ts'
 import { branchKey } from '../../projections/pulls.ts'
@@ -13,6 +14,7 @@ import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { BranchParams } from '../../wire/branches.ts'
 import { moveRefs, recordRefs } from '../git/record-refs.ts'
+import { writerNow } from '../git/writer-now.ts'
 import { commandContext, settled } from '../request-context.ts'
 
 /**
@@ -68,7 +70,7 @@ export const renameBranchRoutes: Routes = (services) => async (app) => {
       const { name: to } = request.body
       const branch = await branches.get(branchId(repository.id, from))
       if (branch === undefined) throw notFoundIn(branches, 'branch not found')
-      const problem = branchNameProblem(to)
+      const problem = newBranchNameProblem(to)
       if (problem !== undefined) throw new Refused(refuse.unprocessable(`name: ${problem}`))
       await requireUnused(services, repository, from, to)
       const context = commandContext(request)
@@ -77,12 +79,16 @@ export const renameBranchRoutes: Routes = (services) => async (app) => {
         { ref: `refs/heads/${from}`, from: sha, to: null },
         { ref: `refs/heads/${to}`, from: null, to: sha },
       ]
-      const outcome = await moveRefs(services, repository.id, async (since) => {
+      const rename = async (since: ExpectedRevision) => {
         // git makes both changes or none. One event has both.
         const moved = await updateRefs(gitDirOf(services, repository.id), changes)
         const recorded = moved === 'moved' ? changes : []
         await recordRefs(services, context, repository.id, 'branch-rename', recorded, since)
         return moved
+      }
+      const outcome = await moveRefs(services, repository.id, rename, async () => {
+        const now = await writerNow(services, request, repository.id)
+        await requireUnused(services, now.repository, from, to)
       })
       if (outcome !== 'moved') {
         const isTaken =

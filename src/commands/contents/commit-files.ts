@@ -4,18 +4,18 @@ import { gitStream } from '../../events/streams.ts'
 import type { Signature } from '../../git/commits.ts'
 import { editTree } from '../../git/edit-tree.ts'
 import { storeBlob } from '../../git/loose-objects.ts'
-import { branchNameProblem, EMPTY_TREE } from '../../git/names.ts'
+import { branchNameProblem, EMPTY_TREE, newBranchNameProblem } from '../../git/names.ts'
 import { commitTree, signatureLine } from '../../git/new-commit.ts'
 import { listRefs, readRefs, updateRef } from '../../git/refs.ts'
 import { entriesOnTheWay, treeOf } from '../../git/trees.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
-import { type Access, accessTo, atLeast } from '../../rights/access.ts'
-import { archivedRefusal } from '../../rights/archived.ts'
+import { type Access, atLeast } from '../../rights/access.ts'
 import { requesterNow } from '../../rights/auth.ts'
 import { documentsNow } from '../../rights/documents-now.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
+import { repositoryNow } from '../../rights/repository-access.ts'
 import { memberOf } from '../../rights/team-membership.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { signatureOf } from '../accounts/signature.ts'
@@ -74,6 +74,7 @@ export async function commitFiles(
       const committer = await requesterNow(request)
       await requireMayCommit(services, repoId, committer, wishes.newBranch)
       const { from, to } = await makeCommit(services, context, { repoId, committer, wishes, changes: stored })
+      if (from === null) requireBranchName('new_branch', wishes.newBranch, newBranchNameProblem)
       const ref = `refs/heads/${wishes.newBranch}`
       const outcome = await updateRef(gitDirOf(services, repoId), ref, { from, to })
       if (outcome === 'name-conflict') throw conflict('new_branch: another branch has a part of this name')
@@ -92,8 +93,8 @@ const bytesOf = (parts: readonly Buffer[]) => parts.reduce((sum, { length }) => 
 
 const conflict = (reason: string) => new Refused(refuse.conflict(reason))
 
-function requireBranchName(field: string, name: string): void {
-  const problem = branchNameProblem(name)
+function requireBranchName(field: string, name: string, problemOf = branchNameProblem): void {
+  const problem = problemOf(name)
   if (problem === undefined) return
   throw new Refused(refuse.unprocessable(`${field}: ${problem}`, [`${field}: ${problem}`]))
 }
@@ -105,12 +106,7 @@ export async function requireMayCommit(
   requester: AccountDocument,
   branch: string,
 ): Promise<void> {
-  const repository = await services.views.repositories.get(`${repoId}`)
-  const access = repository === undefined ? 'none' : accessTo(repository, requester)
-  if (repository === undefined || !atLeast(access, 'read')) {
-    throw new Refused(refuse.notFound('repository not found'))
-  }
-  if (repository.archived) throw new Refused(archivedRefusal)
+  const { repository, access } = await repositoryNow(services, requester, repoId, 'read')
   const protection = protectionOf(repository.protections, branch)
   if (
     !mayPush(

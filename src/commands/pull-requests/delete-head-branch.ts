@@ -3,7 +3,7 @@ import type { AccountRef } from '../../events/domain-events.ts'
 import { idsStream } from '../../events/streams.ts'
 import { resolveRef } from '../../git/refs.ts'
 import { branchKey } from '../../projections/pulls.ts'
-import { type Refusal, refuse } from '../../refusal.ts'
+import { type Refusal, Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import { archivedRefusal } from '../../rights/archived.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
@@ -25,8 +25,39 @@ export async function deleteHeadBranch(
   pull: ActivePull,
   by: AccountRef,
 ): Promise<Refusal | undefined> {
-  const { views } = services
   const { repoId, branch, sha } = pull.head
+  // A pull request that was merged just before does not use the branch any more.
+  await services.projector.waitFor(context.written, services.config.projectionWaitMs)
+  const kept = await whyKept(services, pull, by)
+  if (kept !== undefined) return kept === 'in use' ? undefined : kept
+
+  const tip = await resolveRef(gitDirOf(services, repoId), `refs/heads/${branch}`)
+  if (tip === null) return missing
+  if (tip !== sha) return pushedTo
+  try {
+    const outcome = await removeBranch(services, context, pull.head, async () => {
+      await services.projector.current()
+      const meanwhile = await whyKept(services, pull, by)
+      if (meanwhile !== undefined) throw new Refused(meanwhile === 'in use' ? inUse : meanwhile)
+    })
+    if (outcome !== 'moved') return pushedTo
+  } catch (error) {
+    if (error instanceof Refused) return error.refusal === inUse ? undefined : error.refusal
+    throw error
+  }
+  await comment(services, context, pull).catch((error: unknown) =>
+    services.log.warn({ err: error }, 'the comment on the deletion of a head branch failed'),
+  )
+  return undefined
+}
+
+/** Why the head branch must stay by the rights and rules of now; undefined when it may go. */
+async function whyKept(
+  { views }: Services,
+  pull: ActivePull,
+  by: AccountRef,
+): Promise<Refusal | 'in use' | undefined> {
+  const { repoId, branch } = pull.head
   const [repository, merger] = await Promise.all([
     views.repositories.get(`${repoId}`),
     views.accounts.get(`${by.id}`),
@@ -42,23 +73,13 @@ export async function deleteHeadBranch(
   if (protectionOf(repository.protections, branch) !== undefined) {
     return refuse.forbidden('the head branch is protected and cannot be deleted')
   }
-  // A pull request that was merged just before does not use the branch any more.
-  await services.projector.waitFor(context.written, services.config.projectionWaitMs)
   const heads = { headKey: branchKey(repoId, branch), status: { $in: ['open', 'closed'] } } as const
   const others = await views.pulls.find(heads, { limit: 2 })
-  if (others.some(({ id }) => id !== pull.id)) return undefined
-
-  const tip = await resolveRef(gitDirOf(services, repoId), `refs/heads/${branch}`)
-  if (tip === null) return missing
-  if (tip !== sha || (await removeBranch(services, context, pull.head)) !== 'moved') {
-    return refuse.conflict('the head branch was pushed to after the merge, so it is kept')
-  }
-  await comment(services, context, pull).catch((error: unknown) =>
-    services.log.warn({ err: error }, 'the comment on the deletion of a head branch failed'),
-  )
-  return undefined
+  return others.some(({ id }) => id !== pull.id) ? 'in use' : undefined
 }
 
+const inUse = refuse.conflict('another pull request has the same head branch')
+const pushedTo = refuse.conflict('the head branch was pushed to after the merge, so it is kept')
 const missing = refuse.notFound('the head branch does not exist any more')
 
 /** Adds the comment on the deletion. When that fails, the merge has still succeeded. */

@@ -35,13 +35,14 @@ interface WantedTag {
 export async function ensureTag(
   services: Services,
   context: CommandContext,
-  tagging: Tagging & { asking: Asking },
+  { asking, ...who }: Omit<Tagging, 'request'> & { asking: Asking },
   { tag, target, message }: WantedTag,
 ): Promise<{ isNew: boolean; createdAt: string }> {
+  const tagging = { ...who, request: asking.request }
   const dir = gitDirOf(services, tagging.repository.id)
   const there = await resolveRef(dir, refOf(tag))
   if (there !== null) return { isNew: false, createdAt: (await timeOf(dir, there)) ?? context.at }
-  const commit = await servedCommitOf(services, tagging.asking, tagging.repository, target)
+  const commit = await servedCommitOf(services, asking, tagging.repository, target)
   await createTag(services, context, tagging, { name: tag, commit, message })
   return { isNew: true, createdAt: context.at }
 }

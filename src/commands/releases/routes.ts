@@ -157,7 +157,7 @@ export const releaseRoutes: Routes = (services) => {
 
   async function edit(
     context: CommandContext,
-    tagging: Tagging & { asking: Asking },
+    tagging: Omit<Tagging, 'request'> & { asking: Asking },
     { id, tag, target, draft }: ReleaseDocument,
     wanted: Partial<ReleaseSettings>,
   ): Promise<void> {

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { AccountRef, RepositorySettings } from '../../events/domain-events.ts'
 import { claimKeys, idsStream, repositoryStream } from '../../events/streams.ts'
-import { branchNameProblem } from '../../git/names.ts'
+import { newBranchNameProblem } from '../../git/names.ts'
 import { createFirstCommit } from '../../git/new-commit.ts'
 import { createRepository } from '../../git/repository.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
@@ -132,7 +132,7 @@ export const createRepositoryRoutes: Routes = (services) => {
   ) {
     const name = requireRepositoryName(body.name)
     const defaultBranch = body.default_branch || 'main'
-    const problem = branchNameProblem(defaultBranch)
+    const problem = newBranchNameProblem(defaultBranch)
     if (problem !== undefined) throw new Refused(refuse.unprocessable(`default_branch: ${problem}`))
     const settings = {
       name,

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { v5 as uuidV5 } from 'uuid'
 import { claimKeys, idsStream, repositoryStream } from '../../events/streams.ts'
-import { branchNameProblem } from '../../git/names.ts'
+import { newBranchNameProblem } from '../../git/names.ts'
 import { createRepository } from '../../git/repository.ts'
 import { copyAsFirstCommit } from '../../git/template.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
@@ -206,7 +206,7 @@ export const generateRoutes: Routes = (services) => async (app) => {
       requireGeneratable(template, wanted)
       const name = requireRepositoryName(wanted.name)
       const defaultBranch = wanted.default_branch || template.defaultBranch
-      const problem = branchNameProblem(defaultBranch)
+      const problem = newBranchNameProblem(defaultBranch)
       if (problem !== undefined) throw new Refused(refuse.unprocessable(`default_branch: ${problem}`))
       const owner = await ownerFor(services, request, wanted.owner)
       const context = commandContext(request)

@@ -5,7 +5,7 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import type { PullDocument } from '../../projections/pulls.ts'
 import { reviewFold } from '../../projections/reviews.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { accessTo, atLeast } from '../../rights/access.ts'
+import { accessTo, atLeast, isStranger } from '../../rights/access.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
 import type { RepositoryAccess } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
@@ -78,7 +78,8 @@ export const reviewRequestRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       const found = await onPull(services, request, 'read')
       const { repository, pull } = found
-      if (!mayChoose(found, pull, signedIn(request))) {
+      const requester = signedIn(request)
+      if (!mayChoose(found, pull, requester)) {
         throw new Refused(refuse.forbidden('only writers and the poster may choose reviewers'))
       }
       const reviewers = await reviewersNamed(services, request.body)
@@ -86,20 +87,20 @@ export const reviewRequestRoutes: Routes = (services) => async (app) => {
       if (stranger !== undefined) {
         throw unprocessable(`reviewers: ${stranger.login} may not read the repository`)
       }
-      const teams = await teamReviewers(services, repository, request.body.team_reviewers ?? [])
+      const teams = await teamReviewers(services, repository, requester, request.body.team_reviewers ?? [])
       requireReaders(repository, teams)
       const protection = protectionOf(repository.protections, pull.base.branch)
+      // Whose review is official would tell a stranger who may write. What a stranger asks for decides about no merge.
+      const mayBeOfficial = !isStranger(repository, requester)
       const context = commandContext(request)
       const count = reviewers.length + teams.length
       const ids = await takeNumbers(services.events, context, idsStream('comment'), count)
       const wanted = reviewers.map((reviewer, i) => ({
         reviewer: { id: reviewer.id, login: reviewer.login },
         reviewId: ids[i] ?? 0,
-        official: isOfficialReviewer(
-          protection,
-          memberOf(repository, reviewer),
-          accessTo(repository, reviewer),
-        ),
+        official:
+          mayBeOfficial &&
+          isOfficialReviewer(protection, memberOf(repository, reviewer), accessTo(repository, reviewer)),
       }))
       const ofTeams = ids.slice(reviewers.length)
       const asked = await wantedTeams(services, repository, pull.base.branch, teams, ofTeams)
@@ -131,7 +132,7 @@ export const reviewRequestRoutes: Routes = (services) => async (app) => {
       const { repository, pull } = found
       const requester = signedIn(request)
       const reviewers = await reviewersNamed(services, request.body)
-      const teams = await teamReviewers(services, repository, request.body.team_reviewers ?? [])
+      const teams = await teamReviewers(services, repository, requester, request.body.team_reviewers ?? [])
       const isOwn = teams.length === 0 && reviewers.every(({ id }) => id === requester.id)
       if (!isOwn && !mayChoose(found, pull, requester)) {
         throw new Refused(refuse.forbidden('only writers and the poster may take back what others are asked'))

@@ -1,7 +1,9 @@
 /** The teams that a request for a review names. */
 import type { TeamRef } from '../../events/team-events.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
+import { isStranger } from '../../rights/access.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
 import { isOfficialTeam } from '../../rights/review-rules.ts'
 import type { Services } from '../../services.ts'
@@ -24,14 +26,19 @@ function asked(team: Team, { ownerId, teams }: RepositoryDocument): AskedTeam {
   return { id, name, permission, hasRepository: allRepositories || teams.includes(id) }
 }
 
-/** The teams with these names, each once. @throws Refused (not found, unprocessable) */
+const unknownTeam = () => new Refused(refuse.notFound('team not found'))
+
+/** The teams with these names, each once; strangers know none. @throws Refused (not found, unprocessable) */
 export async function teamReviewers(
   services: Services,
   repository: RepositoryDocument,
+  requester: AccountDocument,
   names: readonly string[],
 ): Promise<AskedTeam[]> {
+  if (names.length > 0 && repository.ownerKind !== 'user' && isStranger(repository, requester))
+    throw unknownTeam()
   const { teams, unknown } = await teamsNamed(services, repository, FIELD, names)
-  if (unknown !== undefined) throw new Refused(refuse.notFound('team not found'))
+  if (unknown !== undefined) throw unknownTeam()
   return teams.map((team) => asked(team, repository))
 }
 

@@ -36,7 +36,7 @@ export const tagRoutes: Routes = (services) => async (app) => {
         target || repository.defaultBranch,
       )
       const context = commandContext(request)
-      const tagging = { repository, requester: signedIn(request) }
+      const tagging = { repository, requester: signedIn(request), request }
       const sha = await createTag(services, context, tagging, { name, commit, message: message ?? '' })
       await settled(services, context, reply)
       const made: TagDocument = { repoId: repository.id, name, sha, date: Date.parse(context.at) }
@@ -59,7 +59,8 @@ export const tagRoutes: Routes = (services) => async (app) => {
         throw new Refused(refuse.conflict('the tag belongs to a release: delete the release first'))
       }
       const context = commandContext(request)
-      await deleteTag(services, context, { repository, requester: signedIn(request) }, name)
+      const tagging = { repository, requester: signedIn(request), request }
+      await deleteTag(services, context, tagging, name)
       await settled(services, context, reply)
       return reply.code(204).send(null)
     },

@@ -1,6 +1,6 @@
 /** Makes and deletes tags: git moves the ref, and the log has it. */
-
-import { refNameProblem } from '../../git/names.ts'
+import type { FastifyRequest } from 'fastify'
+import { newRefProblem, refNameProblem } from '../../git/names.ts'
 import { resolveRef } from '../../git/refs.ts'
 import { storeTag } from '../../git/tags.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
@@ -12,6 +12,7 @@ import { gitDirOf, type Services } from '../../services.ts'
 import { signatureOf } from '../accounts/signature.ts'
 import type { CommandContext } from '../execute.ts'
 import { changeRef } from '../git/record-refs.ts'
+import { writerNow } from '../git/writer-now.ts'
 import { takeRoom } from '../room.ts'
 
 /** The files of a tag object and of its ref take about so much on disk, besides the message. */
@@ -21,25 +22,35 @@ const TAG_BYTES = 8 * 1024
 export interface Tagging {
   repository: RepositoryDocument
   requester: AccountDocument
+  request: FastifyRequest
 }
 
 const refOf = (name: string) => `refs/tags/${name}`
 
-/** @throws Refused (unprocessable) for a name that no tag can have */
+/** @throws Refused (unprocessable) for a name that no new tag can have */
 export function requireTagName(name: string): void {
-  const problem = refNameProblem(refOf(name))
+  const problem = newRefProblem(refOf(name))
   if (problem !== undefined) throw new Refused(refuse.unprocessable(`tag_name: ${problem}`))
 }
 
 /** Tag protections: `mayControlTag`. @throws Refused (unprocessable) */
 async function requireTagRight(
   { views }: Pick<Services, 'views'>,
-  { repository, requester }: Tagging,
+  { repository, requester }: Pick<Tagging, 'repository' | 'requester'>,
   name: string,
 ): Promise<void> {
   const { protections = [] } = (await views.tagProtections.get(`${repository.id}`)) ?? {}
   if (mayControlTag(protections, name, memberOf(repository, requester))) return
   throw new Refused(refuse.unprocessable(`tag_name: ${name} is protected, and you may not make or delete it`))
+}
+
+/** The same, and whether they may write, when the turn of the refs has come. */
+async function requireTagRightNow(
+  services: Services,
+  { repository, request }: Tagging,
+  name: string,
+): Promise<void> {
+  await requireTagRight(services, await writerNow(services, request, repository.id), name)
 }
 
 /**
@@ -50,11 +61,12 @@ async function requireTagRight(
 export async function createTag(
   services: Services,
   context: CommandContext,
-  { repository, requester }: Tagging,
+  tagging: Tagging,
   { name, commit, message }: { name: string; commit: string; message: string },
 ): Promise<string> {
   requireTagName(name)
-  await requireTagRight(services, { repository, requester }, name)
+  const { repository, requester } = tagging
+  await requireTagRight(services, tagging, name)
   const { id: repoId, ownerId, ownerLogin } = repository
   const dir = gitDirOf(services, repoId)
   const owner = { id: ownerId, login: ownerLogin }
@@ -67,7 +79,9 @@ export async function createTag(
     const to =
       known ?? (message.trim() === '' ? commit : await storeTag(dir, { name, commit, message, tagger }))
     const change = { ref: refOf(name), from: null, to }
-    const outcome = await changeRef(services, context, repoId, 'tag-creation', change)
+    const outcome = await changeRef(services, context, repoId, 'tag-creation', change, () =>
+      requireTagRightNow(services, tagging, name),
+    )
     if (outcome === 'stale') throw new Refused(refuse.conflict(`tag_name: the tag ${name} already exists`))
     if (outcome === 'name-conflict') {
       throw new Refused(
@@ -88,14 +102,18 @@ export async function createTag(
 export async function deleteTag(
   services: Services,
   context: CommandContext,
-  { repository, requester }: Tagging,
+  tagging: Tagging,
   name: string,
 ): Promise<void> {
   const ref = refOf(name)
+  const { repository } = tagging
   const problem = refNameProblem(ref)
   const from = problem === undefined ? await resolveRef(gitDirOf(services, repository.id), ref) : null
   if (from === null) throw new Refused(refuse.notFound('tag not found'))
-  await requireTagRight(services, { repository, requester }, name)
-  const outcome = await changeRef(services, context, repository.id, 'tag-deletion', { ref, from, to: null })
+  await requireTagRight(services, tagging, name)
+  const change = { ref, from, to: null }
+  const outcome = await changeRef(services, context, repository.id, 'tag-deletion', change, () =>
+    requireTagRightNow(services, tagging, name),
+  )
   if (outcome !== 'moved') throw new Refused(refuse.conflict('a push has moved the tag in the meantime'))
 }

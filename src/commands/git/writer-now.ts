@@ -1,0 +1,29 @@
+/** Who asks for a move of refs, and the repository, as they are when the turn has come. */
+import type { FastifyRequest } from 'fastify'
+import { requireMember } from '../../nodes/nodes.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import { requesterNow } from '../../rights/auth.ts'
+import { documentsNow } from '../../rights/documents-now.ts'
+import { type RepositoryAccess, repositoryNow } from '../../rights/repository-access.ts'
+import type { Services } from '../../services.ts'
+
+export interface Writer extends RepositoryAccess {
+  requester: AccountDocument
+}
+
+/**
+ * A request may wait long for the turn of the refs. What counts then are the credentials, the rights and the rules of that
+ * moment. @throws Refused when the requester may not write to the repository any more
+ */
+export async function writerNow(
+  services: Services,
+  request: FastifyRequest,
+  repoId: number,
+): Promise<Writer> {
+  await documentsNow(services)
+  const requester = await requesterNow(request)
+  const found = await repositoryNow(services, requester, repoId, 'write')
+  // A node that stood still meanwhile may have lost its turn. What it has decided is old then.
+  requireMember(services.nodes)
+  return { ...found, requester }
+}

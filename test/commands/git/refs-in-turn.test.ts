@@ -1,0 +1,143 @@
+/** Requests that move refs wait for their turn. What counts are the rights and the rules when it comes. */
+import t from 'tap'
+import { gitTurn, inGitTurn } from '../../../src/commands/git/git-turn.ts'
+import { until } from '../../until.ts'
+import { type PullRepository, startPulls } from '../pull-requests/pull-repository.ts'
+
+const { server, alice, repository } = await startPulls(t)
+
+/** The status of carol's request that waits for the turn of the refs while something happens. */
+async function waiting(
+  { repoId }: { repoId: number },
+  ask: () => Promise<{ status: number }>,
+  meanwhile: () => Promise<unknown>,
+): Promise<number> {
+  let leave = () => {}
+  const held = new Promise<void>((resolve) => {
+    leave = resolve
+  })
+  const { turns } = server.services
+  const turn = inGitTurn(server.services, repoId, () => held)
+  let waits = false
+  server.services.turns = (key, work, ...more) => {
+    waits ||= key === gitTurn(repoId)
+    return turns(key, work, ...more)
+  }
+  const asked = ask()
+  try {
+    await until('the request waits for its turn', async () => waits)
+    await meanwhile()
+  } finally {
+    server.services.turns = turns
+    leave()
+  }
+  await turn
+  return (await asked).status
+}
+
+const branchProtection = (rule: string) => async (made: PullRepository) => {
+  await made.protect(rule, { enable_push: false })
+}
+const tagProtection = async (made: PullRepository) => {
+  const option = { name_pattern: '*', whitelist_usernames: ['alice'] }
+  const { status, text } = await made.call('alice', 'POST', 'tag_protections', option)
+  if (status !== 201) throw new Error(text)
+}
+
+interface Move {
+  method: string
+  path: string
+  body?: object
+  /** The protection that is made while the request waits, and the answer then. */
+  protect: (made: PullRepository) => Promise<unknown>
+  refused: number
+}
+
+const MOVES: Record<string, Move> = {
+  'a branch is made': {
+    ...{ method: 'POST', path: 'branches', body: { new_branch_name: 'made' } },
+    ...{ protect: branchProtection('made'), refused: 403 },
+  },
+  'a branch is deleted': {
+    ...{ method: 'DELETE', path: 'branches/topic', protect: branchProtection('topic'), refused: 403 },
+  },
+  'a branch is renamed': {
+    ...{ method: 'PATCH', path: 'branches/topic', body: { name: 'renamed' } },
+    ...{ protect: branchProtection('renamed'), refused: 403 },
+  },
+  'a file is committed': {
+    ...{ method: 'POST', path: 'contents/new', body: { content: 'eA==', branch: 'topic' } },
+    ...{ protect: branchProtection('topic'), refused: 403 },
+  },
+  'a tag is made': {
+    ...{ method: 'POST', path: 'tags', body: { tag_name: 'made', message: 'x' } },
+    ...{ protect: tagProtection, refused: 422 },
+  },
+  'a tag is deleted': { method: 'DELETE', path: 'tags/v1', protect: tagProtection, refused: 422 },
+  'a release is made with its tag': {
+    ...{ method: 'POST', path: 'releases', body: { tag_name: 'made' } },
+    ...{ protect: tagProtection, refused: 422 },
+  },
+}
+
+for (const [i, [what, { method, path, body, protect, refused }]] of Object.entries(MOVES).entries()) {
+  const cases = {
+    'a protection': { status: refused, change: protect },
+    'the loss of the right to write': {
+      status: 403,
+      change: ({ name }: PullRepository) =>
+        alice.repos.repoAddCollaborator('alice', name, 'carol', { permission: 'read' }),
+    },
+    'the end of the access': {
+      status: 404,
+      change: ({ name }: PullRepository) => alice.repos.repoDeleteCollaborator('alice', name, 'carol'),
+    },
+    archiving: {
+      status: 423,
+      change: ({ name }: PullRepository) => alice.repos.repoEdit('alice', name, { archived: true }),
+    },
+  }
+  for (const [j, [title, { status, change }]] of Object.entries(cases).entries()) {
+    t.test(`while ${what}, ${title} counts that comes before its turn`, async (t) => {
+      const made = await repository(t, `moves-${i}-${j}`, { writers: ['carol'], private: true })
+      await made.branch('topic', { topic: 'x' })
+      await made.call('alice', 'POST', 'tags', { tag_name: 'v1' })
+      const refs = async () =>
+        JSON.stringify([(await made.call('alice', 'GET', 'git/refs')).body, await made.tip('topic')])
+      const before = await refs()
+      t.equal(
+        await waiting(
+          made,
+          () => made.call('carol', method, path, body),
+          () => change(made),
+        ),
+        status,
+      )
+      t.equal(await refs(), before, 'no ref has moved')
+      const releases = await made.call('alice', 'GET', 'releases')
+      t.same(releases.body, [])
+    })
+  }
+}
+
+t.test('a head branch that is protected while its deletion waits is kept', async (t) => {
+  const made = await repository(t, 'merged', { writers: ['carol'] })
+  await made.branch('topic', { topic: 'x' })
+  const index = await made.open('topic')
+  const { turns } = server.services
+  let isMerged = false
+  // The first turn of the refs is that of the merge itself.
+  server.services.turns = async (key, work, ...more) => {
+    if (key !== gitTurn(made.repoId)) return turns(key, work, ...more)
+    if (isMerged) await made.protect('topic', { enable_push: false })
+    isMerged = true
+    return turns(key, work, ...more)
+  }
+  t.teardown(() => {
+    server.services.turns = turns
+  })
+  const answer = await made.merge(index, { delete_branch_after_merge: true }, 'carol')
+  t.equal(answer.status, 403)
+  t.match(await made.get(index), { merged: true })
+  t.ok(await made.tip('topic'))
+})
