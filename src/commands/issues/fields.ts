@@ -2,7 +2,6 @@
 import { Type } from 'typebox'
 import { requireListFits } from '../../events/append-size.ts'
 import type { AccountRef, LabelRef, MilestoneRef } from '../../events/domain-events.ts'
-import type { AccountDocument } from '../../projections/accounts.ts'
 import type { LabelDocument } from '../../projections/labels.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { notFoundIn } from '../../projections/view.ts'
@@ -99,28 +98,6 @@ export async function milestoneRef(
   return { id: milestone.id, title: milestone.title }
 }
 
-interface WantedAssignees {
-  assignee?: string | null
-  assignees?: readonly string[] | null
-}
-
-/** The users with these logins, by what the request calls them. @throws Refused (unprocessable) for an unknown login */
-export async function wantedAssignees(
-  { views }: Pick<Services, 'views'>,
-  { assignee, assignees }: WantedAssignees,
-): Promise<ReadonlyMap<string, AccountDocument>> {
-  const logins = new Set([...(assignee ? [assignee] : []), ...(assignees ?? [])])
-  requireWithinLimit('assignees', [...logins])
-  const found = new Map<string, AccountDocument>()
-  for (const login of logins) {
-    const account = await views.accounts.findOne({ loginKey: login.toLowerCase() })
-    // The same answer for an organization: not everybody may know that there is one.
-    if (account?.kind !== 'user') throw new Refused(refuse.unprocessable(`assignees: no user "${login}"`))
-    found.set(login, account)
-  }
-  return found
-}
-
 /**
  * Create rule 6: the users with these logins, each once.
  *
@@ -133,11 +110,16 @@ export async function wantedAssignees(
 export async function assigneeRefs(
   services: Services,
   repository: RepositoryDocument,
-  wanted: WantedAssignees,
+  { assignee, assignees }: { assignee?: string | null; assignees?: readonly string[] | null },
   withoutAccess: 'invalid' | 'unprocessable' = 'invalid',
 ): Promise<AccountRef[]> {
+  const logins = new Set([...(assignee ? [assignee] : []), ...(assignees ?? [])])
+  requireWithinLimit('assignees', [...logins])
   const refs = new Map<number, AccountRef>()
-  for (const [login, account] of await wantedAssignees(services, wanted)) {
+  for (const login of logins) {
+    const account = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
+    // The same answer for an organization: not everybody may know that there is one.
+    if (account?.kind !== 'user') throw new Refused(refuse.unprocessable(`assignees: no user "${login}"`))
     const access = accessTo(repository, account)
     if (access === 'none') {
       throw new Refused(refuse[withoutAccess](`assignees: "${login}" has no access to the repository`))

@@ -1,6 +1,5 @@
 /** Opens a pull request: `POST /repos/{owner}/{repo}/pulls`. */
 import { Type } from 'typebox'
-import type { AccountRef } from '../../events/domain-events.ts'
 import type { EventOf } from '../../events/handlers.ts'
 import { claimKeys, idsStream, numbersStream, pullStream } from '../../events/streams.ts'
 import { fetchObjects } from '../../git/fetch-objects.ts'
@@ -12,7 +11,7 @@ import { pullFold, pullId } from '../../projections/pulls.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { notFoundIn } from '../../projections/view.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { accessTo, atLeast, isStranger } from '../../rights/access.ts'
+import { accessTo, atLeast } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
@@ -30,7 +29,6 @@ import {
   labelRefs,
   milestoneRef,
   titleOf,
-  wantedAssignees,
 } from '../issues/fields.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
@@ -131,21 +129,6 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   return index
 }
 
-/**
- * Create rule 6. A stranger assigns nobody, as with issues: which logins are taken would tell who may write. Unknown ones
- * are refused all the same.
- */
-async function assigneesFor(
-  services: Services,
-  repository: RepositoryDocument,
-  requester: AccountDocument,
-  wanted: Parameters<typeof wantedAssignees>[1],
-): Promise<AccountRef[]> {
-  if (!isStranger(repository, requester)) return assigneeRefs(services, repository, wanted)
-  await wantedAssignees(services, wanted)
-  return []
-}
-
 export const openPullRoutes: Routes = (services) => async (app) => {
   app.post(
     '/repos/:owner/:repo/pulls',
@@ -179,7 +162,7 @@ export const openPullRoutes: Routes = (services) => async (app) => {
         body: body.body ?? '',
         labels: await labelRefs(services, repository, body.labels ?? []),
         milestone: await milestoneRef(services, repository, body.milestone ?? 0),
-        assignees: await assigneesFor(services, repository, requester, body),
+        assignees: await assigneeRefs(services, repository, body),
         deadline: deadlineOf(body.due_date ?? body.deadline ?? null),
       })
       await settled(services, context, reply)
