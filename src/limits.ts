@@ -74,7 +74,10 @@ export const LIMITS = limits({
   lfs_bytes: { meaning: 'an object of git LFS was too large', settings: ['LFS_MAX_BYTES'] },
   upload_time: { meaning: 'an upload stalled, or its rest was not read any longer, and was cut off' },
   push_bytes: { meaning: 'a push was too large', settings: ['MAX_PUSH_BYTES'] },
-  push_refs: { meaning: 'a push named too many refs, or had too many options' },
+  push_refs: {
+    meaning: 'a push named too many refs, or had too many options',
+    settings: ['MAX_PUSH_REFS'],
+  },
   owner_bytes: {
     meaning: 'a push, a file, a fork or a repository would have exceeded the quota of its owner',
     settings: ['MAX_OWNER_BYTES'],
