@@ -88,6 +88,9 @@ export const LIMITS = limits({
   },
   disk_full: { meaning: 'something could not be written, because the disk was full' },
   fetch_request_bytes: { meaning: 'the request of a fetch was too large' },
+  fetch_request_lines: {
+    meaning: 'a fetch named more shallow commits, or refs to leave out, than a client has',
+  },
   git_reads: { meaning: 'too many clones and fetches waited', settings: ['GIT_READ_SLOTS'] },
   git_pushes: { meaning: 'too many pushes waited', settings: ['GIT_PUSH_SLOTS'] },
   git_diffs: { meaning: 'too many questions about commits and diffs waited', settings: ['GIT_DIFF_SLOTS'] },
