@@ -8,7 +8,9 @@ import { failureOf } from './child-process.ts'
 import type { GitConfig } from './environment.ts'
 import {
   GitOutputTooLarge,
+  GitRequestTooLarge,
   GitUnavailable,
+  MalformedGitRequest,
   PushUnrecorded,
   RepositoryMissing,
   TooManyRefs,
@@ -127,11 +129,13 @@ export async function receivePack(dir: string, body: Readable, options: ReceiveO
   // The client may go away while nobody reads. Without this listener, the error would end the process.
   body.on('error', () => undefined)
   const { client } = options.share ?? standardShare
-  const whole = await readPushRequest(body, { maxCommands: options.maxRefs, client }).catch(inWords)
-  if ('refusal' in whole) {
-    await drainBody(body, options.signal)
-    return whole.refusal
-  }
+  const reading = readPushRequest(body, { maxCommands: options.maxRefs, client })
+  const whole = await reading.catch(async (error: unknown) => {
+    // Some clients send everything before they read an answer.
+    if (isClientsFault(error)) await drainBody(body, options.signal)
+    return inWords(error)
+  })
+  if ('refusal' in whole) return whole.refusal
   // git clients send an empty push to test their credentials.
   if (whole.commands.length === 0) return Buffer.alloc(0)
   const refused = await refusals(whole, options.check, client)
@@ -143,6 +147,9 @@ export async function receivePack(dir: string, body: Readable, options: ReceiveO
   const answer = await pushAccepted(dir, await acceptedPart(whole, refused, client), body, options)
   return await withRefused(answer, whole, refused, client)
 }
+
+const isClientsFault = (error: unknown) =>
+  error instanceof MalformedGitRequest || error instanceof GitRequestTooLarge
 
 /** The refusal of a push that names too many refs, for a client that can show it. @throws any other error */
 function inWords(error: unknown): { refusal: Buffer } {

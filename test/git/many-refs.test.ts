@@ -1,10 +1,12 @@
-/** Pushes of very many refs: issue 15, line 1. */
+/** Pushes of very many refs: issue 15, lines 1 and 4. */
+import { connect } from 'node:net'
 import { Readable } from 'node:stream'
 import t from 'tap'
 import { packet } from '../../src/git/pkt-line.ts'
 import { readPushRequest, refusalReport } from '../../src/git/push-request.ts'
 import { unsentObject } from '../../src/git/unsent-objects.ts'
 import { gitIn, workTree } from '../git-client.ts'
+import { basic } from '../server-template.ts'
 import { startTestServer } from '../start-server.ts'
 
 const ZERO = '0'.repeat(40)
@@ -75,3 +77,35 @@ t.test('line 1: a push names at most MAX_PUSH_REFS refs: its user reads why, and
     'the repository has it',
   )
 })
+
+t.test(
+  'line 1: who sends all of a push before it reads gets its refusal, whatever is wrong with it',
+  async (t) => {
+    const server = await startTestServer(t, { LOG_LEVEL: 'silent' })
+    const alice = await server.as('alice')
+    await alice.user.createCurrentUserRepo({ name: 'eager', auto_init: true })
+    const size = 20 * 1024 * 1024
+    const long = (i: number) => packet(`${ZERO} ${idOf(i)} refs/heads/${'x'.repeat(1000)}${i}`)
+    const beginnings = {
+      'HTTP/1.1 400': packet('no command'),
+      'HTTP/1.1 413': Buffer.concat(Array.from({ length: 9000 }, (_, i) => long(i))),
+    }
+    for (const [status, beginning] of Object.entries(beginnings)) {
+      const socket = connect(Number(new URL(server.url).port), '127.0.0.1').pause()
+      t.teardown(() => socket.destroy())
+      const head = [
+        'POST /alice/eager.git/git-receive-pack HTTP/1.1',
+        'Host: x',
+        `Authorization: ${basic('alice')}`,
+        'Content-Type: application/x-git-receive-pack-request',
+        `Content-Length: ${size}`,
+      ]
+      socket.write(`${head.join('\r\n')}\r\n\r\n`)
+      socket.write(beginning)
+      await new Promise((sent) => socket.write(Buffer.alloc(size - beginning.length), sent))
+      const answer = await new Promise<Buffer>((resolve) => socket.once('data', resolve).resume())
+      t.match(answer.toString('latin1'), new RegExp(`^${status} `))
+      socket.destroy()
+    }
+  },
+)
