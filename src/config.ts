@@ -206,6 +206,10 @@ const table = {
     default: '4GiB',
     meaning: 'Largest git push; `0` means no limit',
   }),
+  maxPushRefs: setting('MAX_PUSH_REFS', wholeNumber(1, 100_000), {
+    default: '10000',
+    meaning: 'Most branches, tags and other refs that one push may change',
+  }),
   gitReadSlots: setting('GIT_READ_SLOTS', wholeNumber(1, 1000), {
     default: '16',
     meaning:

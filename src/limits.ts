@@ -74,7 +74,10 @@ export const LIMITS = limits({
   lfs_bytes: { meaning: 'an object of git LFS was too large', settings: ['LFS_MAX_BYTES'] },
   upload_time: { meaning: 'an upload stalled, or its rest was not read any longer, and was cut off' },
   push_bytes: { meaning: 'a push was too large', settings: ['MAX_PUSH_BYTES'] },
-  push_refs: { meaning: 'a push named too many refs, or had too many options' },
+  push_refs: {
+    meaning: 'a push named too many refs, or had too many options',
+    settings: ['MAX_PUSH_REFS'],
+  },
   owner_bytes: {
     meaning: 'a push, a file, a fork or a repository would have exceeded the quota of its owner',
     settings: ['MAX_OWNER_BYTES'],
@@ -85,6 +88,9 @@ export const LIMITS = limits({
   },
   disk_full: { meaning: 'something could not be written, because the disk was full' },
   fetch_request_bytes: { meaning: 'the request of a fetch was too large' },
+  fetch_request_lines: {
+    meaning: 'a fetch named more shallow commits, or refs to leave out, than a client has',
+  },
   git_reads: { meaning: 'too many clones and fetches waited', settings: ['GIT_READ_SLOTS'] },
   git_pushes: { meaning: 'too many pushes waited', settings: ['GIT_PUSH_SLOTS'] },
   git_diffs: { meaning: 'too many questions about commits and diffs waited', settings: ['GIT_DIFF_SLOTS'] },

@@ -539,6 +539,18 @@ const cases: Record<SettingName, Case> = {
       ['999999999999TiB', /must be a number of bytes/],
     ],
   },
+  MAX_PUSH_REFS: {
+    key: 'maxPushRefs',
+    unset: 10_000,
+    valid: [
+      ['1', 1],
+      ['100000', 100_000],
+    ],
+    invalid: [
+      ['0', wholeNumber],
+      ['100001', wholeNumber],
+    ],
+  },
   LFS_MAX_BYTES: {
     key: 'lfsMaxBytes',
     unset: 8 * 2 ** 30,

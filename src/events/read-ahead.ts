@@ -6,13 +6,13 @@ import type { EventStore, Position, RecordedEvent, SubscribeOptions } from './ev
 
 /**
  * Yields what `subscribe` does, with the same options, errors and calls of `passed`. About two batches wait in memory
- * for a slow reader. What waits is not yielded any more once the signal is aborted.
+ * for a slow reader. `weightOf`: as how many events one counts in a batch. What waits is not yielded any more once the signal is aborted.
  */
 export async function* readAhead(
   { subscribe }: Pick<EventStore, 'subscribe'>,
-  options: SubscribeOptions & { batchSize: number },
+  options: SubscribeOptions & { batchSize: number; weightOf?: (event: RecordedEvent) => number },
 ): AsyncGenerator<RecordedEvent[], void> {
-  const { batchSize } = options
+  const { batchSize, weightOf = () => 1 } = options
   const leaving = new AbortController()
   const signal = AbortSignal.any([options.signal, leaving.signal])
   const ahead: RecordedEvent[] = []
@@ -49,7 +49,7 @@ export async function* readAhead(
   try {
     while (!signal.aborted) {
       if (ahead.length > 0) {
-        const batch = ahead.splice(0, batchSize)
+        const batch = ahead.splice(0, lengthOf(ahead, batchSize, weightOf))
         someTaken()
         yield batch
       } else if (reached !== undefined) {
@@ -69,4 +69,18 @@ export async function* readAhead(
     leaving.abort()
     someTaken()
   }
+}
+
+/** How many events are one batch. A single one may weigh more. */
+function lengthOf(
+  events: readonly RecordedEvent[],
+  batchSize: number,
+  weightOf: (event: RecordedEvent) => number,
+): number {
+  let weight = 0
+  const end = events.findIndex((event) => {
+    weight += weightOf(event)
+    return weight > batchSize
+  })
+  return end === -1 ? events.length : Math.max(1, end)
 }

@@ -1,17 +1,26 @@
 /** Of a push of which some refs are refused: what git gets to see, and the answer to the whole of it. */
+import { inPieces, piecesOf } from '../pieces.ts'
 import { ZERO_ID } from './names.ts'
 import { bandPackets, FLUSH, packet, readPacket } from './pkt-line.ts'
-import { type PushRequest, refusedLine } from './push-request.ts'
+import { type PushRequest, refusedLines } from './push-request.ts'
 
 /** The push without the refused refs, as git reads it. The pack stays: what no ref reaches of it is never served. */
-export function acceptedPart(push: PushRequest, refused: ReadonlyMap<string, string>): PushRequest {
+export async function acceptedPart(
+  push: PushRequest,
+  refused: ReadonlyMap<string, string>,
+  client: string,
+): Promise<PushRequest> {
   const commands = push.commands.filter(({ ref }) => !refused.has(ref))
-  const lines = commands.map(({ ref, from, to }) => `${from ?? ZERO_ID} ${to ?? ZERO_ID} ${ref}`)
-  const [first = '', ...rest] = lines
+  const lines: Buffer[] = []
+  await inPieces(client, push.shallow, (id) => {
+    lines.push(packet(`shallow ${id}`))
+  })
+  const capabilities = `\0${[...push.capabilities].join(' ')}`
+  await inPieces(client, commands.entries(), ([i, { ref, from, to }]) => {
+    lines.push(packet(`${from ?? ZERO_ID} ${to ?? ZERO_ID} ${ref}${i === 0 ? capabilities : ''}`))
+  })
   const head = Buffer.concat([
-    ...push.shallow.map((id) => packet(`shallow ${id}`)),
-    packet(`${first}\0${[...push.capabilities].join(' ')}`),
-    ...rest.map((line) => packet(line)),
+    ...lines,
     Buffer.from(FLUSH),
     ...(push.capabilities.has('push-options')
       ? [...push.options.map((option) => packet(option)), Buffer.from(FLUSH)]
@@ -23,24 +32,29 @@ export function acceptedPart(push: PushRequest, refused: ReadonlyMap<string, str
 }
 
 /** git's answer to the accepted part, with a line for each refused ref. */
-export function withRefused(
+export async function withRefused(
   answer: Buffer,
   { capabilities }: PushRequest,
   refused: ReadonlyMap<string, string>,
-): Buffer {
+  client: string,
+): Promise<Buffer> {
   if (!capabilities.has('report-status') && !capabilities.has('report-status-v2')) return answer
-  const lines = [...refused].map(([ref, reason]) => refusedLine(ref, reason))
+  const lines = await refusedLines(refused, client)
   const report = (own: Buffer) =>
-    Buffer.concat([own.subarray(0, own.length - FLUSH.length), ...lines, Buffer.from(FLUSH)])
+    Buffer.concat([own.subarray(0, own.length - FLUSH.length), lines, Buffer.from(FLUSH)])
   if (!capabilities.has('side-band-64k') && !capabilities.has('side-band')) return report(answer)
-  const bands = bandsOf(answer)
+  const bands = await bandsOf(answer, client)
   // A fatal error comes instead of a report.
   if (bands === undefined || bands.report.length === 0) return answer
   return Buffer.concat([...bands.others, bandPackets(1, report(bands.report)), Buffer.from(FLUSH)])
 }
 
 /** The report in an answer with side bands, and the packets of the other bands; undefined when it has no bands. */
-function bandsOf(answer: Buffer): { report: Buffer; others: Buffer[] } | undefined {
+async function bandsOf(
+  answer: Buffer,
+  client: string,
+): Promise<{ report: Buffer; others: Buffer[] } | undefined> {
+  const pieces = piecesOf(client)
   const report: Buffer[] = []
   const others: Buffer[] = []
   for (let rest = answer; rest.length > 0; ) {
@@ -51,6 +65,7 @@ function bandsOf(answer: Buffer): { report: Buffer; others: Buffer[] } | undefin
       else others.push(rest.subarray(0, next.length))
     }
     rest = rest.subarray(next.length)
+    if (pieces.isOver()) await pieces.next()
   }
   return { report: Buffer.concat(report), others }
 }

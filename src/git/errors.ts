@@ -59,6 +59,17 @@ export class GitRequestTooLarge extends ErrorWithRefusal {
   readonly refusal = refuse.tooLarge(this.message)
 }
 
+/** A push names more refs than one push may. */
+export class TooManyRefs extends GitRequestTooLarge {
+  /** What the client understands of an answer. */
+  readonly capabilities: ReadonlySet<string>
+
+  constructor(message: string, { capabilities }: { capabilities: ReadonlySet<string> }) {
+    super(message)
+    this.capabilities = capabilities
+  }
+}
+
 /** The Content-Encoding of a request is neither gzip nor identity. */
 export class UnknownContentEncoding extends ErrorWithRefusal {
   readonly refusal = refuse.unsupported(this.message)

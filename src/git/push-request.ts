@@ -1,7 +1,8 @@
 /** Reads the commands of a push from the beginning of its request, and makes the answer that refuses a push. */
 import type { Readable } from 'node:stream'
 import { limitReached } from '../limits.ts'
-import { GitClientGone, GitRequestTooLarge, MalformedGitRequest } from './errors.ts'
+import { inPieces, piecesOf } from '../pieces.ts'
+import { GitClientGone, GitRequestTooLarge, MalformedGitRequest, TooManyRefs } from './errors.ts'
 import { ZERO_ID } from './names.ts'
 import { bandPackets, FLUSH, packet, readPacket } from './pkt-line.ts'
 import type { RefChange } from './refs.ts'
@@ -21,9 +22,23 @@ export interface PushRequest {
   packStart: number
 }
 
-const DEFAULT_LIMITS = { maxBytes: 8 * 1024 * 1024, maxCommands: 100_000 }
+export interface PushRequestLimits {
+  /** Most bytes of the commands. */
+  maxBytes?: number
+  /** Most commands, and most ends of a shallow history. */
+  maxCommands?: number | undefined
+  /** Whose work it is to read them, as in `nextPiece`. */
+  client?: string
+}
+
+const MAX_BYTES = 8 * 1024 * 1024
+/** What `MAX_PUSH_REFS` is at most. */
+const MAX_COMMANDS = 100_000
 const COMMAND = /^([0-9a-f]{40}) ([0-9a-f]{40}) ([^\0]+)$/
+/** Whose work it is when nobody says. */
+const SERVER = 'server'
 const MAX_REASON_LENGTH = 500
+const NOT_ALONE = 'not pushed, because another ref of this push was refused'
 /** They are recorded with the push. */
 const MAX_OPTIONS = 50
 const MAX_OPTION_CHARACTERS = 4096
@@ -31,10 +46,14 @@ const MAX_OPTION_CHARACTERS = 4096
 /**
  * Reads the commands of a push. Reads no further than the chunk in which they end.
  *
- * @throws MalformedGitRequest, GitRequestTooLarge, or GitClientGone when the body breaks off
+ * @throws MalformedGitRequest, TooManyRefs, GitRequestTooLarge, or GitClientGone when the body breaks off
  */
-export async function readPushRequest(body: Readable, limits = DEFAULT_LIMITS): Promise<PushRequest> {
-  const packets = packetsOf(body, limits.maxBytes)
+export async function readPushRequest(
+  body: Readable,
+  { maxBytes = MAX_BYTES, maxCommands = MAX_COMMANDS, client = SERVER }: PushRequestLimits = {},
+): Promise<PushRequest> {
+  const packets = packetsOf(body, maxBytes)
+  const pieces = piecesOf(client)
   const commands: RefChange[] = []
   const named = new Set<string>()
   const shallow: string[] = []
@@ -53,10 +72,13 @@ export async function readPushRequest(body: Readable, limits = DEFAULT_LIMITS): 
       named.add(change.ref)
       commands.push(change)
     }
-    if (commands.length + shallow.length > limits.maxCommands) {
+    if (commands.length > maxCommands || shallow.length > maxCommands) {
       limitReached('push_refs')
-      throw new GitRequestTooLarge(`a push may name at most ${limits.maxCommands} refs`)
+      throw new TooManyRefs(`a push may name at most ${maxCommands} refs: push them in parts`, {
+        capabilities: capabilities ?? new Set(),
+      })
     }
+    if (pieces.isOver()) await pieces.next()
   }
   capabilities ??= new Set()
   const options: string[] = []
@@ -155,25 +177,51 @@ async function nextBodyEvent(body: Readable): Promise<void> {
  * The answer to a push that is refused as a whole. A ref without its own reason is refused because of the other
  * refs.
  */
-export function refusalReport(push: PushRequest, reasons: ReadonlyMap<string, string>): Buffer {
+export async function refusalReport(
+  push: PushRequest,
+  reasons: ReadonlyMap<string, string>,
+  client = SERVER,
+): Promise<Buffer> {
   const { capabilities, commands } = push
-  const sideBand = capabilities.has('side-band-64k') || capabilities.has('side-band')
+  const sideBand = hasSideBand(capabilities)
   const flush = Buffer.from(FLUSH)
   if (!capabilities.has('report-status') && !capabilities.has('report-status-v2')) {
-    const all = Buffer.from([...reasons].map(([ref, reason]) => `${ref}: ${oneLine(reason)}\n`).join(''))
-    return sideBand ? Buffer.concat([bandPackets(3, all), flush]) : Buffer.alloc(0)
+    return sideBand ? fatalAnswer(await reasonLines(reasons, client)) : Buffer.alloc(0)
   }
-  const lines = commands.map(({ ref }) => {
-    const reason = reasons.get(ref) ?? 'not pushed, because another ref of this push was refused'
-    return refusedLine(ref, reason)
-  })
-  const report = Buffer.concat([packet('unpack ok\n'), ...lines, flush])
+  const all = commands.map(({ ref }): [string, string] => [ref, reasons.get(ref) ?? NOT_ALONE])
+  const report = Buffer.concat([packet('unpack ok\n'), await refusedLines(all, client), flush])
   return sideBand ? Buffer.concat([bandPackets(1, report), flush]) : report
 }
 
-/** The line of a report that refuses a ref. */
-export function refusedLine(ref: string, reason: string): Buffer {
-  return packet(`ng ${ref} ${oneLine(reason)}\n`)
+const hasSideBand = (capabilities: ReadonlySet<string>) =>
+  capabilities.has('side-band-64k') || capabilities.has('side-band')
+
+/** The answer with which the client ends, and which it shows. */
+const fatalAnswer = (text: string) => Buffer.concat([bandPackets(3, Buffer.from(text)), Buffer.from(FLUSH)])
+
+/**
+ * The answer to a push that names too many refs: in words, so that its user reads them. Undefined for a client that cannot
+ * show any.
+ */
+export function tooManyRefsAnswer({ capabilities, message }: TooManyRefs): Buffer | undefined {
+  return hasSideBand(capabilities) ? fatalAnswer(`${message}\n`) : undefined
+}
+
+async function reasonLines(reasons: ReadonlyMap<string, string>, client: string): Promise<string> {
+  let text = ''
+  await inPieces(client, reasons, ([ref, reason]) => {
+    text += `${ref}: ${oneLine(reason)}\n`
+  })
+  return text
+}
+
+/** The lines of a report that refuse refs. */
+export async function refusedLines(reasons: Iterable<[string, string]>, client: string): Promise<Buffer> {
+  const lines: Buffer[] = []
+  await inPieces(client, reasons, ([ref, reason]) => {
+    lines.push(packet(`ng ${ref} ${oneLine(reason)}\n`))
+  })
+  return Buffer.concat(lines)
 }
 
 function oneLine(reason: string): string {

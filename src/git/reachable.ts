@@ -1,6 +1,7 @@
 /** Which objects the refs of a repository reach. Nobody gets, copies or revives an object that no ref reaches. */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { inPieces } from '../pieces.ts'
 import { GitFailed } from './errors.ts'
 import type { Question } from './limits.ts'
 import { objectReaders } from './object-readers.ts'
@@ -12,6 +13,8 @@ const NEWLINE = 0x0a
 const SEARCH_MS = 60_000
 /** So many objects are asked for at once. */
 const PART = 1000
+/** Whose work it is to go through many ids: that of all clients together. */
+const WORK = 'ids of objects'
 /** The objects of larger repositories are not remembered: each search walks the history again. */
 const MAX_REMEMBERED = 500_000
 /** An id in a `Set` takes about this many bytes. */
@@ -109,7 +112,10 @@ export async function firstUnreachable(
   tips: Tips,
   options: SearchOptions = {},
 ): Promise<string | undefined> {
-  const wanted = [...new Set(ids)].filter((id) => !tips.ids.has(id))
+  const wanted: string[] = []
+  await inPieces(WORK, ids, (id) => {
+    if (!tips.ids.has(id)) wanted.push(id)
+  })
   if (wanted.length === 0) return undefined
   const at = `${dir}\0${tips.fingerprint}`
   const known = remembered.get(at)
@@ -133,7 +139,10 @@ export async function firstUnreachable(
   if (known !== undefined) return others.find((id) => !known.has(id))
   // Most wanted trees and blobs are those of a branch's newest commit.
   const newest = remembered.get(`${at}\0newest`)
-  const missing = new Set(newest === undefined ? others : others.filter((id) => !newest.has(id)))
+  const missing = new Set<string>()
+  await inPieces(WORK, others, (id) => {
+    if (newest?.has(id) !== true) missing.add(id)
+  })
   if (newest === undefined) {
     const found = await walk(dir, ['--no-walk', '--all'], missing, options)
     if (found !== undefined) remembered.set(`${at}\0newest`, found)

@@ -1,24 +1,33 @@
 /** Receives a push: refuses it before git sees it, or lets git do it, records it, and only then answers. */
 import type { Readable } from 'node:stream'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { limitReached } from '../limits.ts'
+import { inPieces } from '../pieces.ts'
 import { acceptedPart, withRefused } from './accepted-part.ts'
 import { type ArrivedPush, borrowedObject } from './borrowed-objects.ts'
 import { failureOf } from './child-process.ts'
 import type { GitConfig } from './environment.ts'
-import { GitOutputTooLarge, GitUnavailable, PushUnrecorded, RepositoryMissing } from './errors.ts'
+import {
+  GitOutputTooLarge,
+  GitRequestTooLarge,
+  GitUnavailable,
+  MalformedGitRequest,
+  PushUnrecorded,
+  RepositoryMissing,
+  TooManyRefs,
+} from './errors.ts'
 import { type HeldBody, holdBody } from './held-body.ts'
 import { standardShare } from './limits.ts'
 import { newRefProblem, refNameProblem } from './names.ts'
 import { saysUnplaced, withReason } from './push-answer.ts'
 import { answerHook, hookAsks, type PushRules, preparePushHook } from './push-hook.ts'
 import type { PushJournal } from './push-journal.ts'
-import { type PushRequest, readPushRequest, refusalReport } from './push-request.ts'
+import { type PushRequest, readPushRequest, refusalReport, tooManyRefsAnswer } from './push-request.ts'
 import { withQuarantine } from './quarantines.ts'
 import { flushRefs, type RefChange, readRefs } from './refs.ts'
 import { drainBody } from './request-body.ts'
 import { readSentPack, type SentPack, UNPACK_LIMIT } from './small-pack.ts'
 import { startTransfer, type Transfer, type TransferOptions } from './transfer.ts'
+import { unsentObject } from './unsent-objects.ts'
 
 /** Harmless faults that well-known old histories have. Commits with these faults may be pushed. */
 const HARMLESS_FAULTS = [
@@ -49,10 +58,8 @@ export const RECEIVE_CONFIG: GitConfig = [
 /** For packs of which only an index tells on what their deltas build. */
 const INDEX_ALWAYS: GitConfig = [['receive.unpackLimit', '1']]
 
-/** git's answer names each ref at most twice: there is room for 100,000 refs. */
+/** git's answer names each ref at most twice: there is room for 100,000 refs, the most that `MAX_PUSH_REFS` may be. */
 const MAX_ANSWER = 64 * 1024 * 1024
-/** So many names of refs are checked in one turn of the event loop. */
-const NAMES_IN_TURN = 2000
 /** How often git receives a push whose objects it could not move to their place. */
 const TRIES = 3
 /** More than the largest pack by this much is held, so that git itself sees that the pack is too large. */
@@ -73,6 +80,8 @@ export interface ReceiveOptions extends TransferOptions, Omit<PushRules, 'isAtom
   key: string
   /** Largest pack in bytes; no limit when it is not set. */
   maxBytes?: number | undefined
+  /** Most refs that a push may name. */
+  maxRefs?: number
   /**
    * Decides before git sees anything. Gives a reason for each ref that must not be pushed. The other refs are pushed,
    * unless the client wants all or none (`--atomic`).
@@ -111,23 +120,42 @@ export interface ReceiveOptions extends TransferOptions, Omit<PushRules, 'isAtom
  * When the body breaks off, git never starts. When git has started, the push is done and recorded even if the client
  * is gone. A push that takes too much time or memory is refused in git's own answer.
  *
+ * A push of too many refs is refused in words, or with GitRequestTooLarge when its client cannot show any.
+ *
  * @throws MalformedGitRequest, GitRequestTooLarge, GitClientGone, RepositoryMissing, GitUnavailable, SlotsFull,
  * GitFailed, PushUnrecorded, SigningFailed when `signingKey` can't be read, or what `check` throws
  */
 export async function receivePack(dir: string, body: Readable, options: ReceiveOptions): Promise<Buffer> {
   // The client may go away while nobody reads. Without this listener, the error would end the process.
   body.on('error', () => undefined)
-  const whole = await readPushRequest(body)
+  const { client } = options.share ?? standardShare
+  const reading = readPushRequest(body, { maxCommands: options.maxRefs, client })
+  const whole = await reading.catch(async (error: unknown) => {
+    // Some clients send everything before they read an answer.
+    if (isClientsFault(error)) await drainBody(body, options.signal)
+    return inWords(error)
+  })
+  if ('refusal' in whole) return whole.refusal
   // git clients send an empty push to test their credentials.
   if (whole.commands.length === 0) return Buffer.alloc(0)
-  const refused = await refusals(whole, options.check)
+  const refused = await refusals(whole, options.check, client)
   if (refused.size === 0) return await pushAccepted(dir, whole, body, options)
   if (refused.size === whole.commands.length || whole.capabilities.has('atomic')) {
     await drainBody(body, options.signal)
-    return refusalReport(whole, refused)
+    return await refusalReport(whole, refused, client)
   }
-  const answer = await pushAccepted(dir, acceptedPart(whole, refused), body, options)
-  return withRefused(answer, whole, refused)
+  const answer = await pushAccepted(dir, await acceptedPart(whole, refused, client), body, options)
+  return await withRefused(answer, whole, refused, client)
+}
+
+const isClientsFault = (error: unknown) =>
+  error instanceof MalformedGitRequest || error instanceof GitRequestTooLarge
+
+/** The refusal of a push that names too many refs, for a client that can show it. @throws any other error */
+function inWords(error: unknown): { refusal: Buffer } {
+  const refusal = error instanceof TooManyRefs ? tooManyRefsAnswer(error) : undefined
+  if (refusal === undefined) throw error
+  return { refusal }
 }
 
 /** Does a push of which nothing was refused. `body` is what follows after `push.front`. */
@@ -141,7 +169,7 @@ async function pushAccepted(
     options.maxBytes === undefined
       ? RECEIVE_CONFIG
       : [...RECEIVE_CONFIG, ['receive.maxInputSize', String(options.maxBytes)]]
-  const { maxBytes = Number.POSITIVE_INFINITY, signal } = options
+  const { maxBytes = Number.POSITIVE_INFINITY, signal, share: { client } = standardShare } = options
   const most = push.front.length + maxBytes + TOO_LARGE_BY
   const held = await holdBody(dir, body, { front: push.front, most, signal })
   // git itself refuses it, in words that its client knows.
@@ -152,8 +180,12 @@ async function pushAccepted(
     // A push that only deletes refs makes room.
     if (push.commands.some(({ to }) => to !== null))
       admitted = await options.admit?.(push.commands, held.size)
-    if (admitted !== undefined && admitted.reasons.size > 0) return refusalReport(push, admitted.reasons)
+    if (admitted !== undefined && admitted.reasons.size > 0) {
+      return await refusalReport(push, admitted.reasons, client)
+    }
     const pack = await readSentPack(held.stream(push.packStart), held.size - push.packStart)
+    const unsent = await unsentObject(dir, push.commands, pack.count)
+    if (unsent !== undefined) return await refusalReport(push, reasonsOfMissing(push, unsent), client)
     const isAtomic = push.commands.length === 1 || push.capabilities.has('atomic')
     const hook = await preparePushHook(dir, push.commands, { ...options, isAtomic })
     try {
@@ -200,7 +232,7 @@ async function runAndRecord(
     await transfer.ended
     throw new GitUnavailable("the push can't be written to the journal", { cause: error })
   })
-  const { workMs } = options.share ?? standardShare
+  const { workMs, client } = options.share ?? standardShare
   const running = runGit(transfer, held, workMs)
   const { channel } = transfer
   const quarantine = channel && (await Promise.race([hookAsks(channel), running.then(() => undefined)]))
@@ -221,7 +253,7 @@ async function runAndRecord(
       }
       const { ending } = await running
       if (ending.code === null) await brokenOff()
-      updates = await appliedChanges(dir, push)
+      updates = await appliedChanges(dir, push, client)
       if (updates.length > 0) await options.record(updates, push.options)
     })
   } catch (error) {
@@ -241,11 +273,12 @@ async function runAndRecord(
   const { answer, ending, late } = await running
   if (refusal !== undefined) {
     if ('error' in refusal) throw refusal.error
-    return { answer: refusalReport(push, refusal.reasons) }
+    return { answer: await refusalReport(push, refusal.reasons, client) }
   }
   if (late && updates.length === 0) {
     const reason = `the push took longer than ${Math.ceil(workMs / 1000)} s`
-    return { answer: refusalReport(push, new Map(push.commands.map(({ ref }) => [ref, reason]))) }
+    const reasons = new Map(push.commands.map(({ ref }) => [ref, reason]))
+    return { answer: await refusalReport(push, reasons, client) }
   }
   // Some of the refs moved. They are recorded, and the client sees them when it asks again.
   if (late) throw new GitUnavailable(`a push was ended after ${workMs} ms`)
@@ -274,34 +307,46 @@ async function refusalOf(
 /** One reason for all refs of a push that takes an object from the repository which no ref reaches. */
 async function borrowed(arrived: ArrivedPush): Promise<ReadonlyMap<string, string>> {
   const missing = await borrowedObject(arrived)
-  if (missing === undefined) return new Map()
+  return missing === undefined ? new Map() : reasonsOfMissing(arrived.push, missing)
+}
+
+function reasonsOfMissing({ commands }: PushRequest, missing: string): ReadonlyMap<string, string> {
   const reason = `no branch or tag has ${missing}, and the push does not bring it`
-  return new Map(
-    arrived.push.commands.flatMap(({ ref, to }) => (to === null ? [] : [[ref, reason] as const])),
-  )
+  return new Map(commands.flatMap(({ ref, to }) => (to === null ? [] : [[ref, reason] as const])))
 }
 
 async function refusals(
   { commands }: PushRequest,
   check: ReceiveOptions['check'],
+  client: string,
 ): Promise<ReadonlyMap<string, string>> {
   const problems = new Map<string, string>()
-  for (const [i, { ref, from, to }] of commands.entries()) {
+  const named: RefChange[] = []
+  await inPieces(client, commands, (command) => {
+    const { ref, from, to } = command
     const isNew = from === null && to !== null
     const problem = isNew ? newRefProblem(ref) : refNameProblem(ref)
-    if (problem !== undefined) problems.set(ref, `the name ${problem}`)
-    // A push may have a hundred thousand.
-    if (i % NAMES_IN_TURN === NAMES_IN_TURN - 1) await nextTurn()
-  }
-  const named = commands.filter(({ ref }) => !problems.has(ref))
-  return new Map([...problems, ...(named.length > 0 ? await check(named) : [])])
+    if (problem === undefined) named.push(command)
+    else problems.set(ref, `the name ${problem}`)
+  })
+  if (named.length === 0) return problems
+  const refused = await check(named)
+  if (problems.size === 0) return refused
+  await inPieces(client, refused, ([ref, reason]) => {
+    problems.set(ref, reason)
+  })
+  return problems
 }
 
 /** The changes of the push that are in effect. When another push moved a ref on, that push records it. */
-async function appliedChanges(dir: string, { commands }: PushRequest): Promise<RefChange[]> {
+async function appliedChanges(dir: string, { commands }: PushRequest, client: string): Promise<RefChange[]> {
   const refs = commands.map(({ ref }) => ref)
   const now = await readRefs(dir, refs)
-  const updates = commands.filter(({ ref, from, to }) => from !== to && now.get(ref) === to)
+  const updates: RefChange[] = []
+  await inPieces(client, commands, (command) => {
+    const { ref, from, to } = command
+    if (from !== to && now.get(ref) === to) updates.push(command)
+  })
   const moved = updates.map(({ ref }) => ref)
   await flushRefs(dir, moved)
   return updates

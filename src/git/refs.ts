@@ -1,11 +1,13 @@
 /** Reads refs, and moves them by compare-and-swap. */
 import { dirname, join } from 'node:path'
 import { flush } from '../disk.ts'
+import { inPieces } from '../pieces.ts'
 import { GitFailed } from './errors.ts'
 import { checkedId, checkedRef, ZERO_ID } from './names.ts'
 import { makeRefFile } from './new-ref.ts'
 import { readRefFiles } from './ref-files.ts'
-import { git, gitLines } from './run.ts'
+import { git, gitOutput } from './run.ts'
+import { splitAt } from './split.ts'
 
 export interface Ref {
   /** The full name: `refs/heads/main`. */
@@ -33,6 +35,10 @@ export type RefOutcome = 'moved' | 'stale' | 'name-conflict'
 const MAX_PATTERNS = 200
 /** For more refs, one git process is faster than reading file by file. */
 const MAX_FILES = 50
+const NEWLINE = 0x0a
+const ID_LENGTH = 40
+/** Whose work it is to read many refs: that of all clients together. */
+const WORK = 'refs'
 
 /** All refs, or those below a prefix that ends with a slash (`refs/heads/`), sorted by name. */
 export async function listRefs(dir: string, prefix = 'refs/'): Promise<Ref[]> {
@@ -47,20 +53,33 @@ export async function resolveRef(dir: string, ref: string): Promise<string | nul
 
 /** The object ids of these refs; null for a ref that does not exist. Mostly needs no git process. */
 export async function readRefs(dir: string, refs: readonly string[]): Promise<Map<string, string | null>> {
-  const asked = [...new Set(refs.map(checkedRef))]
+  const names = new Set<string>()
+  await inPieces(WORK, refs, (ref) => {
+    names.add(checkedRef(ref))
+  })
+  const asked = [...names]
   const result = asked.length > MAX_FILES ? new Map<string, string | null>() : await readRefFiles(dir, asked)
   const unknown = asked.filter((ref) => !result.has(ref))
   if (unknown.length === 0) return result
-  for (const ref of unknown) result.set(ref, null)
+  await inPieces(WORK, unknown, (ref) => {
+    result.set(ref, null)
+  })
   const found = await forEachRef(dir, unknown.length > MAX_PATTERNS ? ['refs/'] : unknown)
-  for (const { ref, sha } of found) if (result.has(ref)) result.set(ref, sha)
+  await inPieces(WORK, found, ({ ref, sha }) => {
+    if (result.has(ref)) result.set(ref, sha)
+  })
   return result
 }
 
 async function forEachRef(dir: string, patterns: readonly string[]): Promise<Ref[]> {
   const args = ['for-each-ref', '--format=%(objectname) %(refname)', '--', ...patterns]
-  const lines = await gitLines(args, { dir })
-  return lines.map((line) => ({ sha: line.slice(0, 40), ref: line.slice(41) }))
+  const refs: Ref[] = []
+  const onOutput = splitAt(NEWLINE, (line) => {
+    const text = line.toString()
+    refs.push({ sha: text.slice(0, ID_LENGTH), ref: text.slice(ID_LENGTH + 1) })
+  })
+  await gitOutput(args, { dir, onOutput })
+  return refs
 }
 
 /**
@@ -121,6 +140,8 @@ export async function updateRefs(dir: string, changes: readonly RefChange[]): Pr
 export async function flushRefs(dir: string, refs: readonly string[]): Promise<void> {
   // Deleting a ref may rewrite `packed-refs`, which is in the repository's own directory.
   const directories = new Set([dir])
-  for (const ref of refs) directories.add(join(dir, dirname(ref)))
+  await inPieces(WORK, refs, (ref) => {
+    directories.add(join(dir, dirname(ref)))
+  })
   for (const directory of directories) await flush(directory)
 }

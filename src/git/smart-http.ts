@@ -77,7 +77,8 @@ export async function uploadPack(
       giveSlot()
       void held.release()
     }
-    const refused = await unreachableWant(dir, held.stream(), options.signal)
+    const { signal, share: { client } = standardShare } = options
+    const refused = await unreachableWant(dir, held.stream(), { signal, client })
     if (refused !== undefined) {
       release()
       // git's own words for an object that it does not serve.

@@ -10,11 +10,11 @@ import { wantedIds } from './upload-request.ts'
 export async function unreachableWant(
   dir: string,
   request: Readable,
-  signal: AbortSignal | undefined,
+  { signal, client }: { signal: AbortSignal | undefined; client: string },
 ): Promise<string | undefined> {
   let tips: Tips | undefined
   const others = new Set<string>()
-  for await (const id of wantedIds(request)) {
+  for await (const id of wantedIds(request, client)) {
     // Asking only for the names of refs wants nothing.
     tips ??= await tipsOf(dir, { signal, queue: 'held' })
     if (!tips.ids.has(id)) others.add(id)

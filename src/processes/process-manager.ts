@@ -2,7 +2,7 @@
  * Process managers: a process manager reacts to events with commands. It gets each event at least once, in order, and
  * after the read models. So its commands must be safe to repeat: their ids derive from the event.
  */
-import { setTimeout as delay } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { type CommandContext, newContext } from '../commands/execute.ts'
 import { decode, KNOWN_TYPES, UnreadableEvent } from '../events/codec.ts'
@@ -251,6 +251,8 @@ export function createProcessRunner(
             }
             position = recorded.position
             if (signal.aborted) break
+            // Some reactions wait for nothing but memory, and a push may be fifty events.
+            if (isToDo && recorded !== batch.at(-1)) await nextTurn()
           }
           // To skip an event again is cheap. So each event with a reaction is worth a write of the checkpoint, and
           // the others only once for many.

@@ -79,6 +79,10 @@ const TURN = 'batch'
 
 const RETRY_MS = 500
 const BATCH = 1000
+/** An event of refs changes a document for each of them, and those are read and written in one go. */
+const WEIGHT_OF_REF = 2
+const weightOf = ({ data }: RecordedEvent) =>
+  'refs' in data && Array.isArray(data.refs) ? Math.max(1, WEIGHT_OF_REF * data.refs.length) : 1
 /** How often a server looks for models that nobody writes any more. */
 const TAKE_MS = 1000
 /** How long a server waits until another one gives it a read model. */
@@ -249,6 +253,7 @@ export function createProjector(
       after,
       signal: AbortSignal.any([stopping.signal, signal]),
       batchSize: BATCH,
+      weightOf,
       passed(position) {
         seen = position
         shared?.passed(position)

@@ -371,3 +371,21 @@ t.test('line 5: a body that is dripped has a total deadline: 408, and the connec
   const { answer } = halfOpen(impatient.url, '/alice/dripped.git/git-upload-pack', '0032w')
   t.match(await answer, /^HTTP\/1.1 408 .*connection: close/is)
 })
+
+t.test(
+  'line 5: a fetch has at most 10,000 shallow commits and leaves out at most 100 refs: 400',
+  async (t) => {
+    const { work, url } = await repository('bounded')
+    await work.git('fetch', '-q')
+    const head = await work.git('rev-parse', 'origin/main')
+    const fetchLines = (count: number, line: (n: number) => string) =>
+      fetchIds(url, [`want ${head}`, ...Array.from({ length: count }, (_, n) => line(n)), 'done'], 'alice')
+    const shallow = (n: number) => `shallow ${n.toString(16).padStart(40, 'a')}`
+    t.match(await fetchLines(10_001, shallow), /a fetch may have at most 10000 lines of shallow/)
+    t.match(await fetchLines(500, shallow), /PACK/)
+    t.match(
+      await fetchLines(101, () => 'deepen-not refs/heads/main'),
+      /a fetch may have at most 100 lines of deepen-not/,
+    )
+  },
+)

@@ -111,7 +111,10 @@ t.test('a push with too many refs is too large, and is not read to its end', asy
   const line = (i: number) => packet(`${ZERO} ${A} refs/heads/branch-${i}`)
   const limits = { maxBytes: 10_000, maxCommands: 50 }
   const many = body(Buffer.concat(Array.from({ length: 51 }, (_, i) => line(i))), FLUSH)
-  await t.rejects(readPushRequest(many, limits), { name: 'GitRequestTooLarge', message: /50 refs/ })
+  await t.rejects(readPushRequest(many, limits), {
+    refusal: { refused: 'tooLarge' },
+    message: /50 refs: push them in parts/,
+  })
   let given = 0
   const endless = Readable.from(
     (function* () {
@@ -143,7 +146,7 @@ t.test('a refusal gives each ref and its reason in one line', async (t) => {
       body(packet(`${ZERO} ${A} refs/heads/x\0${capabilities}`), packet(`${ZERO} ${A} refs/heads/y`), FLUSH),
     )
   const reasons = new Map([['refs/heads/x', 'protected\nok refs/heads/y\x1b[2J']])
-  const plain = refusalReport(await request('report-status'), reasons).toString()
+  const plain = (await refusalReport(await request('report-status'), reasons)).toString()
   t.equal(
     plain.replace(/[0-9a-f]{4}(?=unpack|ng|$)/g, '|'),
     [
@@ -152,11 +155,11 @@ t.test('a refusal gives each ref and its reason in one line', async (t) => {
       '|ng refs/heads/y not pushed, because another ref of this push was refused\n|',
     ].join(''),
   )
-  const banded = refusalReport(await request('report-status-v2 side-band-64k'), reasons)
+  const banded = await refusalReport(await request('report-status-v2 side-band-64k'), reasons)
   const first = readPacket(banded)
   t.match(first, { kind: 'data' })
   if (typeof first === 'object' && first.kind === 'data') t.equal(first.payload.toString(), `\x01${plain}`)
-  const fatal = refusalReport(await request('side-band-64k'), reasons).toString()
+  const fatal = (await refusalReport(await request('side-band-64k'), reasons)).toString()
   t.ok(fatal.includes('\x03refs/heads/x: protected'), fatal)
-  t.equal(refusalReport(await request(''), reasons).length, 0)
+  t.equal((await refusalReport(await request(''), reasons)).length, 0)
 })

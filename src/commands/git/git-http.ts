@@ -1,5 +1,4 @@
 /** The routes of git's smart HTTP protocol, `/{owner}/{repo}.git`: with the credentials and rights of the API. */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { isShared } from '../../config.ts'
@@ -12,6 +11,7 @@ import { decodeBody, paceBody } from '../../git/request-body.ts'
 import { advertiseRefs, type GitService, isGitService, uploadPack } from '../../git/smart-http.ts'
 import { clientGone } from '../../http/client-gone.ts'
 import { requireMember } from '../../nodes/nodes.ts'
+import { inPieces } from '../../pieces.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
@@ -55,9 +55,6 @@ interface PushRules {
   forwardOnly: string[]
 }
 
-/** The check of a push of many refs lets other requests run after this time, in milliseconds. */
-const MAX_TURN_MS = 20
-
 /** Fills in the rules of a push, before git gets it. */
 async function checkPush(
   services: Services,
@@ -78,8 +75,7 @@ async function checkPush(
     ? await services.views.tagProtections.get(`${repository.id}`)
     : undefined
   const member = memberOf(repository, requester)
-  let turn = performance.now()
-  for (const change of commands) {
+  await inPieces(`account ${requester.id}`, commands, (change) => {
     if (change.ref.startsWith(TAGS)) {
       const mayControl = mayControlTag(tags?.protections ?? [], change.ref.slice(TAGS.length), member)
       if (!mayControl) rules.problems.set(change.ref, 'the tag is protected: you may not push to it')
@@ -88,10 +84,7 @@ async function checkPush(
     else if (change.to !== null && invited.has(change.ref)) {
       checkChange({ ...pusher, access: 'write' }, change, rules)
     } else rules.problems.set(change.ref, 'you may not push to it')
-    if (performance.now() - turn < MAX_TURN_MS) continue
-    await nextTurn()
-    turn = performance.now()
-  }
+  })
 }
 
 function checkChange(
@@ -243,7 +236,7 @@ export const gitHttpRoutes: Routes = (services) => {
       const { repository } = access
       const pusher = { ...access, requester: signedIn(request) }
       const context = requestContext(request)
-      const { maxPushBytes, signingKey, allowedSigners } = services.config
+      const { maxPushBytes, maxPushRefs, signingKey, allowedSigners } = services.config
       const rules: PushRules = { problems: new Map(), requireSigned: [], forwardOnly: [] }
       const { id: repoId, ownerId, ownerLogin } = repository
       const room = { owner: { id: ownerId, login: ownerLogin }, repoId }
@@ -267,6 +260,7 @@ export const gitHttpRoutes: Routes = (services) => {
             }),
           key: `${repository.id}`,
           maxBytes: Number.isFinite(maxPushBytes) ? maxPushBytes : undefined,
+          maxRefs: maxPushRefs,
           check: async (commands) => {
             await checkPush(services, pusher, commands, rules)
             if (rules.problems.size > 0 || commands.every(({ to }) => to === null)) return rules.problems

@@ -7,6 +7,7 @@ import type { TagTime } from '../../events/ref-causes.ts'
 import { gitStream } from '../../events/streams.ts'
 import { type CommitFacts, commitFacts, type Signature } from '../../git/commits.ts'
 import { type RefChange, type RefOutcome, readRefs, updateRef } from '../../git/refs.ts'
+import { piecesOf } from '../../pieces.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { append, type CommandContext } from '../execute.ts'
 import { inGitTurn } from './git-turn.ts'
@@ -20,8 +21,11 @@ export interface MovedRef {
   to: string | null
 }
 
-/** At most this many refs go into one event. A larger push is several events, in as many appends as they need. */
-const REFS_PER_EVENT = 500
+/**
+ * At most this many refs go into one event. A larger push is several events, in as many appends as they need. Whoever folds
+ * an event does it in one go, and so it holds the event loop for as long.
+ */
+const REFS_PER_EVENT = 200
 /** Bytes of the refs and commits of one event. */
 const MAX_EVENT_BYTES = 256 * 1024
 /** Room for the metadata of one event: ids, times and names, all of them short. */
@@ -145,7 +149,9 @@ async function* eventsOf(
     ...{ repoId, cause, refs, commits: [...commits.values()] },
     ...(tags.size > 0 && { tags: [...tags.values()] }),
   })
+  const pieces = piecesOf('refs')
   for (let i = 0; i < moved.length; i += BRANCHES_AT_ONCE) {
+    if (pieces.isOver()) await pieces.next()
     const next = moved.slice(i, i + BRANCHES_AT_ONCE)
     const summaries = await summariesOf(dir, next)
     const times = await tagTimes(dir, next)

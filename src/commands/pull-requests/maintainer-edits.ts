@@ -3,6 +3,7 @@
  * the repository allows it. The flag gives what its poster may give now: nothing when the poster does not write to the
  * fork any more.
  */
+import { nextPiece } from '../../long-work.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { branchKey, type PullDocument } from '../../projections/pulls.ts'
 import type { Filter } from '../../projections/read-store.ts'
@@ -25,6 +26,8 @@ async function invitations(
 
 /** Pull requests whose posters are looked up at one time. */
 const AT_ONCE = 100
+/** The pull requests of so many branches are looked for at a time. A push may have thousands. */
+const BRANCHES_AT_ONCE = 200
 
 /** Those of the pull requests from a repository whose posters may write to it now. */
 async function givenByWriters<P extends Pick<PullDocument, 'poster'>>(
@@ -77,8 +80,15 @@ export async function pushableRefs(
   const inviting = await invitations(services, fork, requester)
   const branches = branchNames(refs)
   if (inviting === undefined || branches.length === 0) return new Set()
-  const headKey = { $in: branches.map((branch) => branchKey(fork.id, branch)) }
-  const found = await services.views.pulls.find({ ...inviting, headKey })
-  const given = await givenByWriters(services, fork, found)
-  return new Set(given.map(({ head }) => `refs/heads/${head.branch}`))
+  const pushable = new Set<string>()
+  for (let i = 0; i < branches.length; i += BRANCHES_AT_ONCE) {
+    if (i > 0) await nextPiece('refs')
+    const headKey = {
+      $in: branches.slice(i, i + BRANCHES_AT_ONCE).map((branch) => branchKey(fork.id, branch)),
+    }
+    const found = await services.views.pulls.find({ ...inviting, headKey })
+    for (const { head } of await givenByWriters(services, fork, found))
+      pushable.add(`refs/heads/${head.branch}`)
+  }
+  return pushable
 }

@@ -8,6 +8,7 @@ import { fetchObjects } from '../../git/fetch-objects.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
 import { resolveRef, updateRef } from '../../git/refs.ts'
 import { refsWithGainedCommits } from '../../git/shared-history.ts'
+import { nextPiece } from '../../long-work.ts'
 import { branchKey } from '../../projections/pulls.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
@@ -22,6 +23,9 @@ import { branchNames, recordedTip } from './branch-tips.ts'
 import { checkMergeability } from './check-mergeability.ts'
 import { movedByWriters } from './head-movers.ts'
 import { type ActivePull, decideHeadMoved, decideMergeBaseMoved, type PullState } from './pull-request.ts'
+
+/** The pull requests of so many branches are looked for at a time. A push may have thousands. */
+const BRANCHES_AT_ONCE = 200
 
 /**
  * Records moves of refs and moves the heads of the pull requests from these branches. Ends when queries see both, so
@@ -64,11 +68,13 @@ export async function moveHeads(
   refs: readonly string[],
 ): Promise<void> {
   const branches = branchNames(refs)
-  if (branches.length === 0) return
-  const moved = await services.views.pulls.find({
-    headKey: { $in: branches.map((branch) => branchKey(repoId, branch)) },
-    status: 'open',
-  })
+  const moved: IssueRef[] = []
+  for (let i = 0; i < branches.length; i += BRANCHES_AT_ONCE) {
+    if (i > 0) await nextPiece('refs')
+    const keys = branches.slice(i, i + BRANCHES_AT_ONCE).map((branch) => branchKey(repoId, branch))
+    const found = await services.views.pulls.find({ headKey: { $in: keys }, status: 'open' })
+    for (const pull of found) moved.push({ repoId: pull.repoId, index: pull.index })
+  }
   await eachOne(moved, (pull) => moveHead(services, context, pull))
 }
 
