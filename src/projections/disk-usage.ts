@@ -3,7 +3,7 @@
  * nobody did anything. So it is no event and no read model: it is kept beside them, and measured again when it is lost.
  */
 import { LRUCache } from 'lru-cache'
-import type { Collection, FindOptions, FoundPage, ReadStore } from './read-store.ts'
+import { type Collection, type FindOptions, type FoundPage, foundPage, type ReadStore } from './read-store.ts'
 
 export interface DiskUsageDocument {
   repoId: number
@@ -106,8 +106,8 @@ export function createDiskUsage(store: ReadStore) {
     },
 
     /** The repositories that take the most, the largest first. */
-    largest: (options: FindOptions<DiskUsageDocument>): Promise<FoundPage<DiskUsageDocument>> =>
-      store.page(collection, {}, { ...options, sort: [['totalBytes', -1]] }),
+    largest: async (options: FindOptions<DiskUsageDocument>): Promise<FoundPage<DiskUsageDocument>> =>
+      foundPage(await store.page(collection, {}, { ...options, sort: [['totalBytes', -1]] })),
 
     /** Those that have changed since they were measured, and those whose time has come. */
     async waiting(now: number, limit: number): Promise<DiskUsageDocument[]> {

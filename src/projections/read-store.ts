@@ -45,14 +45,28 @@ export interface FindOptions<D> {
  */
 export const LONG_DOCUMENT = 16 * 1024
 
-/** A document of a list. A long one may be only its id. The embedded store adds the JSON text. */
-export type Row<D> = { body: D; text?: string } | { id: string }
+/** A document of a list. A long one may be only its id. */
+export type Row<D> = { body: D } | { id: string }
+
+/** The same as a store gives it: perhaps as JSON, which nobody needs to parse who has the document of that text. */
+export type StoredRow<D> = Row<D> | { text: string; parse: (text: string) => D }
 
 export interface FoundPage<D> {
   rows: Row<D>[]
   /** The number of all documents that match. */
   total: number
 }
+
+export interface StoredPage<D> {
+  rows: StoredRow<D>[]
+  total: number
+}
+
+/** The page for who keeps no documents. */
+export const foundPage = <D>({ rows, total }: StoredPage<D>): FoundPage<D> => ({
+  rows: rows.map((row) => ('text' in row ? { body: row.parse(row.text) } : row)),
+  total,
+})
 
 /** The fields of an index, the most significant first. 1 is ascending, -1 descending. */
 type Index<Field extends string> = { readonly [F in Field]?: 1 | -1 }
@@ -213,14 +227,14 @@ export interface ReadStore {
     collection: Collection<D>,
     filter: Filter<D>,
     options: FindOptions<D>,
-  ): Promise<Row<D>[]>
+  ): Promise<StoredRow<D>[]>
   count<D extends object>(collection: Collection<D>, filter: Filter<D>): Promise<number>
   /** What `rows` and `count` return, in one round trip where the store can. */
   page<D extends object>(
     collection: Collection<D>,
     filter: Filter<D>,
     options: FindOptions<D>,
-  ): Promise<FoundPage<D>>
+  ): Promise<StoredPage<D>>
   /** The ids of all documents that match, in no order. */
   ids<D extends object>(collection: Collection<D>, filter: Filter<D>): Promise<string[]>
   /** The stored documents with ids in a range, in the order of the ids. */

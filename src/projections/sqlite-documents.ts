@@ -11,7 +11,7 @@ import {
   selectTuples,
   textOf,
 } from '../sqlite.ts'
-import type { AnyCollection, Checkpoint, IdRange, RangeDocument, Row, Stored } from './read-store.ts'
+import type { AnyCollection, Checkpoint, IdRange, RangeDocument, Stored, StoredRow } from './read-store.ts'
 import { documentTable } from './sqlite-tables.ts'
 
 /** SQL for the JSON texts of all rows as one JSON array, in the order of the rows; null when there are no rows. */
@@ -37,7 +37,7 @@ export function parsed<T>(bytes: Bytes, file: string, { name }: AnyCollection): 
   return parsedText(text, file, `a document of ${name}`)
 }
 
-function parsedText<T>(text: string, file: string, what: string): T {
+export function parsedText<T>(text: string, file: string, what: string): T {
   try {
     return JSON.parse(text)
   } catch (error) {
@@ -71,16 +71,13 @@ export const textsOf = (column: string) =>
 
 const LINE_END = '\n'.charCodeAt(0)
 
-/**
- * The rows in a BLOB of `textsOf`: texts of documents, or ids as JSON. `refusal`: what to throw for a document that is
- * damaged, when it is read later. @throws BrokenFile when the BLOB is damaged
- */
+/** The rows in a BLOB of `textsOf`: texts of documents, or ids as JSON. @throws BrokenFile when the BLOB is damaged */
 export function rowsIn<D extends object>(
   bytes: Bytes,
   file: string,
   collection: AnyCollection,
-  refusal: (error: unknown) => Error,
-): Row<D>[] {
+  parse: (text: string) => D,
+): StoredRow<D>[] {
   const found = readable(bytes)
   if (found === undefined) throw new BrokenFile(file, `a document of ${collection.name} is not UTF-8`)
   const { buffer, encoding } = found
@@ -90,18 +87,8 @@ export function rowsIn<D extends object>(
     const start = end
     end += length
     const text = buffer.toString(encoding, start, end)
-    if (text.startsWith('"')) return { id: parsedText<string>(text, file, `an id of ${collection.name}`) }
-    return {
-      text,
-      // Parsed only when nobody has the document of the same text.
-      get body(): D {
-        try {
-          return parsedText(text, file, `a document of ${collection.name}`)
-        } catch (error) {
-          throw refusal(error)
-        }
-      },
-    }
+    if (!text.startsWith('"')) return { text, parse }
+    return { id: parsedText<string>(text, file, `an id of ${collection.name}`) }
   })
 }
 
@@ -177,14 +164,31 @@ function documentsOf<D extends object>(
     }
     const text = buffer.toString(encoding, middle, end)
     start = end
-    return {
-      id,
-      position,
-      text,
-      // Parsed only when it is read: to compare two documents, their texts are usually enough.
-      get body(): D {
-        return parsedText(text, file, `document ${id} of ${collection.name}`)
-      },
-    }
+    return new TextDocument<D>(id, position, text, `document ${id} of ${collection.name}`, file)
   })
+}
+
+/**
+ * Its text is parsed only when its body is read: to compare two documents, their texts are usually enough. A class, because
+ * V8 makes a hidden class for each object literal with a getter, and what the getter holds stays until all garbage is
+ * collected.
+ */
+class TextDocument<D extends object> implements RangeDocument<D> {
+  readonly id: string
+  readonly position: Position
+  readonly text: string
+  readonly #what: string
+  readonly #file: string
+
+  constructor(id: string, position: Position, text: string, what: string, file: string) {
+    this.id = id
+    this.position = position
+    this.text = text
+    this.#what = what
+    this.#file = file
+  }
+
+  get body(): D {
+    return parsedText(this.text, this.#file, this.#what)
+  }
 }

@@ -11,11 +11,12 @@ import type {
   Filter,
   FindOptions,
   ReadStore,
-  Row,
+  StoredRow,
 } from './read-store.ts'
 import {
   listOf,
   parsed,
+  parsedText,
   rowsIn,
   selectCheckpoint,
   selectMany,
@@ -170,15 +171,26 @@ export function openSqliteReadStore(
     return bytes ? parsed<T[]>(bytes, file, collection) : []
   }
 
+  /** Reads the text of a row, when somebody needs it. @throws StoreUnavailable when it is damaged */
+  const parser =
+    <D>({ name }: AnyCollection) =>
+    (text: string): D => {
+      try {
+        return parsedText(text, file, `a document of ${name}`)
+      } catch (error) {
+        throw refusal(error)
+      }
+    }
+
   async function rowsOf<D extends object>(
     collection: AnyCollection,
     conditions: readonly Condition[],
     page: Page,
-  ): Promise<Row<D>[]> {
+  ): Promise<StoredRow<D>[]> {
     const { start, isLong } = await planOf(collection, conditions, page)
     const sql = selectPage(collection, conditions, page, 'row', start)
     const bytes = await blobOf(textsOf('listed'), sql, isLong)
-    return bytes ? rowsIn<D>(bytes, file, collection, refusal) : []
+    return bytes ? rowsIn(bytes, file, collection, parser<D>(collection)) : []
   }
 
   return {

@@ -13,6 +13,7 @@ import {
   LONG_DOCUMENT,
   type ReadStore,
   type Row,
+  type StoredRow,
   type Touched,
 } from './read-store.ts'
 import { roughSize } from './rough-size.ts'
@@ -115,17 +116,17 @@ export function createView<D extends object>(
     return new Map(found.map(({ id, body }) => [id, body]))
   }
 
-  function shownBefore(row: Row<D>): Row<D> {
-    if (!('body' in row) || row.text === undefined) return row
+  function documentOf(row: StoredRow<D>): Row<D> {
+    if (!('text' in row)) return row
     const known = documentsByText.get(row.text)
     if (known !== undefined) return { body: known }
-    const { text, body } = row
-    documentsByText.set(text, body)
+    const body = row.parse(row.text)
+    documentsByText.set(row.text, body)
     return { body }
   }
 
   const rows = async (filter: Filter<D>, options: FindOptions<D>) =>
-    (await store.rows(collection, filter, options)).map(shownBefore)
+    (await store.rows(collection, filter, options)).map(documentOf)
 
   const { wordsIn = {} }: AnyCollection = collection
   const partNames = new Set(Object.values(wordsIn).map((parts) => parts?.name))
@@ -163,7 +164,7 @@ export function createView<D extends object>(
           () => store.page(collection, filter, options),
           (page) => counts.set(question, page.total),
         )
-        return { rows: page.rows.map(shownBefore), total: page.total }
+        return { rows: page.rows.map(documentOf), total: page.total }
       }
       if ((options.skip ?? 0) >= total) return { rows: [], total }
       return { rows: await rows(filter, options), total }

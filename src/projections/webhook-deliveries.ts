@@ -5,7 +5,14 @@
  */
 import type { Position } from '../events/event-store.ts'
 import type { HookEvent } from '../events/webhook-events.ts'
-import type { Change, Collection, FindOptions, FoundPage, ReadStore } from './read-store.ts'
+import {
+  type Change,
+  type Collection,
+  type FindOptions,
+  type FoundPage,
+  foundPage,
+  type ReadStore,
+} from './read-store.ts'
 
 export interface WebhookDelivery {
   /** A UUID, the same whenever the event is looked at again: receivers can tell what they have had already. */
@@ -130,7 +137,7 @@ export function createWebhookDeliveries(store: ReadStore) {
     },
 
     /** Those of a webhook, the newest first. */
-    page: (
+    page: async (
       hookId: number,
       options: Pick<FindOptions<WebhookDelivery>, 'skip' | 'limit'>,
     ): Promise<FoundPage<WebhookDelivery>> => {
@@ -138,7 +145,7 @@ export function createWebhookDeliveries(store: ReadStore) {
         ['position', -1],
         ['part', -1],
       ] as const
-      return store.page(collection, { hookId }, { ...options, sort })
+      return foundPage(await store.page(collection, { hookId }, { ...options, sort }))
     },
   }
 }
