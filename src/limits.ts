@@ -62,6 +62,8 @@ export const LIMITS = limits({
   password_checks: { meaning: 'too many passwords waited to be checked' },
   markdown: { meaning: 'too many texts waited to be rendered' },
   markdown_time: { meaning: 'a text took too long to render, or became too long' },
+  page_diffs: { meaning: 'too many diffs of pages waited to be drawn' },
+  page_diff_time: { meaning: 'a diff of a page took too long to draw' },
   openpgp: { meaning: 'too many keys of OpenPGP waited to be read' },
   openpgp_time: { meaning: 'a key of OpenPGP took too long to read, or a signature to check' },
   long_reads: { meaning: 'too many searches, counts and deep pages waited' },

@@ -24,6 +24,11 @@ export class BadRedirect extends Error {
   override readonly name = 'BadRedirect'
 }
 
+/** The connection ended without an answer of HTTP. */
+class NoAnswer extends Error {
+  override readonly name = 'NoAnswer'
+}
+
 const MAX_REDIRECTS = 3
 /** They keep the method and the body, or must be followed with them: a POST without its body is no delivery. */
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 307, 308])
@@ -73,7 +78,7 @@ export interface Outside {
   problem(url: URL): string | undefined
   /**
    * Sends a POST, and resolves to the status of the answer when all of it was read, or enough.
-   * @throws NotOutside, BadRedirect, errors of DNS, of connections and of TLS, and the signal's reason
+   * @throws NotOutside, BadRedirect, NoAnswer, errors of DNS, of connections and of TLS, and the signal's reason
    */
   post(request: OutsidePost): Promise<number>
 }
@@ -123,6 +128,8 @@ export function createOutside(allowed: AllowedHosts, resolve?: Resolve): Outside
       const request = start(url, { method: 'POST', headers, lookup, signal, agent: false })
       request.on('error', (error) => reject(signal.aborted ? signal.reason : error))
       request.on('response', answered)
+      // An answer that changes to another protocol is neither a response nor an error: Node only closes the connection.
+      request.on('close', () => reject(new NoAnswer('the connection ended without an answer')))
       request.end(body)
     })
   }

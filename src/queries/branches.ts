@@ -1,8 +1,11 @@
 /** Reading branches: from the read model, without asking git. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { Static } from 'typebox'
+import { restsFor } from '../long-work.ts'
 import { branchId } from '../projections/branches.ts'
 import { notFoundIn } from '../projections/view.ts'
 import { onRepository } from '../rights/repository-access.ts'
+import { clientOf } from '../rights/requester.ts'
 import type { Services } from '../services.ts'
 import { BranchParams, BranchWire, branchWire } from '../wire/branches.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
@@ -22,7 +25,14 @@ export function branchQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         })
         const publicUrl = services.publicUrl()
         const viewer = { requester: request.requester, access }
-        return found.map((branch) => branchWire(branch, repository, viewer, publicUrl))
+        const wires: Static<typeof BranchWire>[] = []
+        // Long patterns of protections take long names a while.
+        const rest = restsFor(clientOf(request))
+        for (const branch of found) {
+          wires.push(branchWire(branch, repository, viewer, publicUrl))
+          await rest()
+        }
+        return wires
       },
     )
 

@@ -56,20 +56,31 @@ export type ChecksOutcome = 'success' | 'pending' | 'failed'
  * The outcome of the latest statuses of a commit, by context. Required contexts are patterns, in which `*` also matches
  * slashes. Each must match at least one posted context, and all that it matches must be `success`. With no required
  * contexts, at least one status must be posted and all must be `success`. `warning` is not a success. A failed status
- * decides even if others are pending.
+ * decides even if others are pending. `rest` is called between matches: many names against long patterns take seconds.
  */
-export function checksOutcome(
+export async function checksOutcome(
   { contexts }: { contexts: readonly string[] },
   posted: ReadonlyMap<string, CommitState>,
-): ChecksOutcome {
+  rest: () => Promise<void>,
+): Promise<ChecksOutcome> {
   if (contexts.length === 0) return worst(posted.size === 0 ? ['pending'] : [...posted.values()])
-  return worst(contexts.flatMap((context) => statesOf(context, posted)))
+  const states = new Set<CommitState>()
+  for (const context of contexts) for (const state of await statesOf(context, posted, rest)) states.add(state)
+  return worst([...states])
 }
 
-function statesOf(context: string, posted: ReadonlyMap<string, CommitState>): CommitState[] {
+async function statesOf(
+  context: string,
+  posted: ReadonlyMap<string, CommitState>,
+  rest: () => Promise<void>,
+): Promise<Iterable<CommitState>> {
   if (!isPattern(context)) return [posted.get(context) ?? 'pending']
-  const matching = [...posted].filter(([name]) => globMatches(context, name)).map(([, state]) => state)
-  return matching.length === 0 ? ['pending'] : matching
+  const matching = new Set<CommitState>()
+  for (const [name, state] of posted) {
+    if (globMatches(context, name)) matching.add(state)
+    await rest()
+  }
+  return matching.size === 0 ? ['pending'] : matching
 }
 
 function worst(states: readonly CommitState[]): ChecksOutcome {

@@ -12,6 +12,8 @@ export interface DiffBounds {
   lines: number
   /** The limit for one line. A longer line is cut. */
   characters: number
+  /** The same for the name of a file. */
+  nameCharacters: number
 }
 
 export interface DiffFiles {
@@ -62,7 +64,7 @@ export function diffFiles(text: string, complete: boolean, bounds: DiffBounds): 
     }
     if (line.startsWith('diff --git ')) {
       if (files.length === bounds.files) return { files, cut: true }
-      const name = sameName(line)
+      const name = cutTo(sameName(line), bounds.nameCharacters)
       file = {
         oldName: name,
         newName: name,
@@ -94,7 +96,7 @@ export function diffFiles(text: string, complete: boolean, bounds: DiffBounds): 
         lines: [],
       }
       file.blocks.push(block)
-    } else if (block === undefined) takeHead(file, line)
+    } else if (block === undefined) takeHead(file, line, bounds.nameCharacters)
   }
   return { files, cut: !complete }
 }
@@ -110,10 +112,12 @@ function diffLine(type: LineType, content: string, oldNumber: number, newNumber:
   }
 }
 
+const cutTo = (text: string, characters: number) =>
+  text.length > characters ? `${text.slice(0, characters)} …` : text
+
 /** One line, cut after `characters`. Makes carriage returns inside the line visible. */
 function shown(line: string, characters: number): string {
-  const text = line.length > characters ? `${line.slice(0, characters)} …` : line
-  return text.replace(/\r$/, '').replaceAll('\r', '␍')
+  return cutTo(line, characters).replace(/\r$/, '').replaceAll('\r', '␍')
 }
 
 const FLAGS = [
@@ -123,20 +127,21 @@ const FLAGS = [
 ] as const
 
 /** Reads a line before the first hunk into the file's names and flags. */
-function takeHead(file: DiffFile, line: string): void {
+function takeHead(file: DiffFile, line: string, nameCharacters: number): void {
   const flag = FLAGS.find(([words]) => line.startsWith(words))?.[1]
   if (flag !== undefined) file[flag] = true
   const [, words, text = ''] = /^((?:rename|copy) (?:from|to)|---|\+\+\+) (.*)$/s.exec(line) ?? []
   if (words === undefined) return
-  const name = decoded(text)
+  // Before some names is a directory: `a/` or `b/`.
+  const path = cutTo(decoded(text), nameCharacters + 2)
   if (words.endsWith('from')) {
     file.isRename = true
-    file.oldName = name
+    file.oldName = path
   } else if (words.endsWith('to')) {
-    file.newName = name
-  } else if (name !== '/dev/null') {
-    if (words === '---') file.oldName = name.slice(2)
-    file.newName = name.slice(2)
+    file.newName = path
+  } else if (path !== '/dev/null') {
+    if (words === '---') file.oldName = path.slice(2)
+    file.newName = path.slice(2)
   }
 }
 

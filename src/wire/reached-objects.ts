@@ -18,6 +18,8 @@ export interface Asking {
 /** An id, whole or abbreviated. A branch may have such a name, too. */
 const MAY_BE_ID = /^[0-9a-f]{7,40}$/i
 
+const NO_SUCH_COMMIT = refuse.notFound('there is no branch, tag or commit with that name')
+
 /** Whether a ref of the repository reaches the object: a commit, a tree, a file or a tag. */
 export async function isServed(
   { gitLimits, gitDir }: Pick<Services, 'gitLimits' | 'gitDir'>,
@@ -42,9 +44,22 @@ export async function servedCommitOf(
 ): Promise<string> {
   const sha = await commitOf(services, repository, ref)
   if (MAY_BE_ID.test(ref) && !(await isServed(services, asking, repository, sha))) {
-    throw new Refused(refuse.notFound('there is no branch, tag or commit with that name'))
+    throw new Refused(NO_SUCH_COMMIT)
   }
   return sha
+}
+
+/**
+ * Decides again, when the turn of the refs has come, whether a ref reaches the commit that a new ref is made for: what it
+ * was found by may be gone by then. @throws Refused (not found)
+ */
+export async function requireServed(
+  services: Services,
+  asking: Asking,
+  repository: Pick<RepositoryDocument, 'id'>,
+  sha: string,
+): Promise<void> {
+  if (!(await isServed(services, asking, repository, sha))) throw new Refused(NO_SUCH_COMMIT)
 }
 
 /** The commit; undefined when it was named by its id, and no ref reaches it. */

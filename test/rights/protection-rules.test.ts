@@ -1,5 +1,6 @@
 import t from 'tap'
 import type { BranchProtection, CommitState } from '../../src/events/domain-events.ts'
+import { restsFor } from '../../src/long-work.ts'
 import { checksOutcome, mayMerge, mayPush, protectionOf } from '../../src/rights/protection-rules.ts'
 
 const AT = '2026-01-02T03:04:05.000Z'
@@ -77,33 +78,48 @@ t.test('writers may merge; if the rule names users, only those', async (t) => {
 
 t.test('checks', async (t) => {
   const outcome = (contexts: string[], posted: Record<string, CommitState>) =>
-    checksOutcome({ contexts }, new Map(Object.entries(posted)))
+    checksOutcome({ contexts }, new Map(Object.entries(posted)), async () => {})
 
   t.test('without required contexts, a status must be posted and all must be success', async (t) => {
-    t.equal(outcome([], {}), 'pending')
-    t.equal(outcome([], { a: 'success', b: 'success' }), 'success')
-    t.equal(outcome([], { a: 'success', b: 'pending' }), 'pending')
-    t.equal(outcome([], { a: 'success', b: 'failure' }), 'failed')
+    t.equal(await outcome([], {}), 'pending')
+    t.equal(await outcome([], { a: 'success', b: 'success' }), 'success')
+    t.equal(await outcome([], { a: 'success', b: 'pending' }), 'pending')
+    t.equal(await outcome([], { a: 'success', b: 'failure' }), 'failed')
   })
 
   t.test('required contexts must be posted and be success; others are ignored', async (t) => {
-    t.equal(outcome(['ci'], { lint: 'success' }), 'pending')
-    t.equal(outcome(['ci'], { ci: 'success', lint: 'failure' }), 'success')
-    t.equal(outcome(['ci', 'lint'], { ci: 'success' }), 'pending')
-    t.equal(outcome(['ci', 'lint'], { ci: 'success', lint: 'pending' }), 'pending')
-    t.equal(outcome(['ci'], { CI: 'success' }), 'pending', 'case matters')
+    t.equal(await outcome(['ci'], { lint: 'success' }), 'pending')
+    t.equal(await outcome(['ci'], { ci: 'success', lint: 'failure' }), 'success')
+    t.equal(await outcome(['ci', 'lint'], { ci: 'success' }), 'pending')
+    t.equal(await outcome(['ci', 'lint'], { ci: 'success', lint: 'pending' }), 'pending')
+    t.equal(await outcome(['ci'], { CI: 'success' }), 'pending', 'case matters')
   })
 
   t.test('failure, error and warning are not a success, and decide even if others are pending', async (t) => {
     for (const state of ['failure', 'error', 'warning'] as const) {
-      t.equal(outcome(['ci', 'lint'], { ci: state }), 'failed', state)
-      t.equal(outcome([], { ci: state, lint: 'pending' }), 'failed', state)
+      t.equal(await outcome(['ci', 'lint'], { ci: state }), 'failed', state)
+      t.equal(await outcome([], { ci: state, lint: 'pending' }), 'failed', state)
     }
   })
 
   t.test('a required pattern must match a status, and all that it matches be success', async (t) => {
-    t.equal(outcome(['ci/*'], { lint: 'success' }), 'pending')
-    t.equal(outcome(['ci/*'], { 'ci/linux/x64': 'success' }), 'success', 'a star matches slashes here')
-    t.equal(outcome(['ci/*'], { 'ci/a': 'success', 'ci/b': 'failure' }), 'failed')
+    t.equal(await outcome(['ci/*'], { lint: 'success' }), 'pending')
+    t.equal(await outcome(['ci/*'], { 'ci/linux/x64': 'success' }), 'success', 'a star matches slashes here')
+    t.equal(await outcome(['ci/*'], { 'ci/a': 'success', 'ci/b': 'failure' }), 'failed')
   })
+})
+
+t.test('other work gets its turns while many contexts are matched with long patterns', async (t) => {
+  const posted = new Map<string, CommitState>()
+  for (let i = 0; i < 300; i++) posted.set(`${'a'.repeat(250)}${i}`, 'success')
+  let turns = 0
+  const next = () => {
+    turns += 1
+    counter = setImmediate(next)
+  }
+  let counter = setImmediate(next)
+  const patterns = ['{*,**}'.repeat(41), `${'**a'.repeat(80)}b`]
+  t.equal(await checksOutcome({ contexts: patterns }, posted, restsFor('anyone')), 'pending')
+  clearImmediate(counter)
+  t.ok(turns >= 20, `${turns} turns`)
 })

@@ -1,8 +1,9 @@
 import t from 'tap'
-import { drawnFiles } from '../../src/ui/diff.ts'
+import { drawInThread } from '../../src/ui/diff.ts'
 import { diffFiles } from '../../src/ui/diff-files.ts'
+import { drawnFiles } from '../../src/ui/draw-diff.ts'
 
-const BOUNDS = { files: 10, lines: 100, characters: 80 }
+const BOUNDS = { files: 10, lines: 100, characters: 80, nameCharacters: 100 }
 const read = (text: string, bounds = BOUNDS, complete = true) => diffFiles(text, complete, bounds)
 
 t.test('a line of a file is never taken for the header of another file', (t) => {
@@ -90,56 +91,39 @@ t.test('files, lines and characters are limited, and a cut is reported', (t) => 
   t.end()
 })
 
-const MANY = { files: 1000, lines: 10_000, characters: 400 }
+const MANY = { files: 1000, lines: 10_000, characters: 400, nameCharacters: 1000 }
 
 /** The diff of a file with `lines` changed lines in one place. */
 const changed = (name: string, lines: number, deleted: string, added: string) =>
   `diff --git a/${name} b/${name}\n@@ -1,${lines} +1,${lines} @@\n${`-${deleted}\n`.repeat(lines)}${`+${added}\n`.repeat(lines)}`
 
-/** The markup, and how many turns of the event loop other work got meanwhile. */
-async function drawnInTurns(files: Parameters<typeof drawnFiles>[0]) {
-  let turns = 0
-  const next = () => {
-    turns += 1
-    counter = setImmediate(next)
-  }
-  let counter = setImmediate(next)
-  const markup = await drawnFiles(files)
-  clearImmediate(counter)
-  return { markup, turns }
-}
-
 t.test('changed words are marked, unless comparing them would take too long', async (t) => {
   const drawn = (lines: number, text: string) =>
     drawnFiles(read(changed('x', lines, `${text} old`, `${text} new`), MANY).files)
-  t.match(await drawn(2, 'the <b>same</b>'), /the &lt;b&gt;same&lt;&#x2F;b&gt; <ins>new<\/ins>/)
-  const long = await drawn(1000, '!a?b'.repeat(60))
+  t.match(drawn(2, 'the <b>same</b>'), /the &lt;b&gt;same&lt;&#x2F;b&gt; <ins>new<\/ins>/)
+  const long = drawn(1000, '!a?b'.repeat(60))
   t.notMatch(long, /<ins>|<del>/)
   t.match(long, 'new')
 })
 
-t.test(
-  'the costs of comparing are limited for all files together, and other work gets its turns',
-  async (t) => {
-    const [deleted, added] = ['!?'.repeat(199), '+-'.repeat(199)]
-    const many = Array.from({ length: 200 }, (_, i) => changed(`long-${i}`, 2, deleted, added))
-    const small = changed('small', 1, 'the old word', 'the new word')
-    const { files } = read([small, ...many, small].join(''), MANY)
-    t.equal(files.length, 202)
-    const { markup, turns } = await drawnInTurns(files)
-    const sections = markup.split('</section>')
-    const compared = sections.map((section) => /<ins>|<del>/.test(section))
-    const times = compared.filter(Boolean).length
-    // One long file has two pairs of lines with 398 signs: it takes more than half of the limit.
-    t.ok(compared[0], 'the first file')
-    t.strictSame(compared.indexOf(false), 2)
-    t.notOk(compared.slice(2, 201).some(Boolean), 'beyond the limit, long lines have no marked words')
-    t.ok(compared[201], 'a small file still fits into the limit')
-    t.equal(times, 3)
-    t.ok(turns >= times, `${turns} turns`)
-    for (const section of sections.slice(0, 201)) t.match(section, /d2h-del/)
-  },
-)
+t.test('the costs of comparing are limited for all files together', async (t) => {
+  const [deleted, added] = ['!?'.repeat(199), '+-'.repeat(199)]
+  const many = Array.from({ length: 200 }, (_, i) => changed(`long-${i}`, 2, deleted, added))
+  const small = changed('small', 1, 'the old word', 'the new word')
+  const { files } = read([small, ...many, small].join(''), MANY)
+  t.equal(files.length, 202)
+  const markup = drawnFiles(files)
+  const sections = markup.split('</section>')
+  const compared = sections.map((section) => /<ins>|<del>/.test(section))
+  const times = compared.filter(Boolean).length
+  // One long file has two pairs of lines with 398 signs: it takes more than half of the limit.
+  t.ok(compared[0], 'the first file')
+  t.strictSame(compared.indexOf(false), 2)
+  t.notOk(compared.slice(2, 201).some(Boolean), 'beyond the limit, long lines have no marked words')
+  t.ok(compared[201], 'a small file still fits into the limit')
+  t.equal(times, 3)
+  for (const section of sections.slice(0, 201)) t.match(section, /d2h-del/)
+})
 
 t.test('lines that are not compared count nothing towards the limit', async (t) => {
   const text = '!?'.repeat(199)
@@ -153,12 +137,36 @@ t.test('lines that are not compared count nothing towards the limit', async (t) 
       [1, 1],
     ],
   )
-  t.match(await drawnFiles(files), /<ins>b<\/ins>/)
+  t.match(drawnFiles(files), /<ins>b<\/ins>/)
 })
 
-t.test('other work gets a turn after every file whose words were compared', async (t) => {
-  const files = Array.from({ length: 20 }, (_, i) => changed(`${i}`, 2, 'old words', 'new words'))
-  const { markup, turns } = await drawnInTurns(read(files.join(''), MANY).files)
-  t.equal(markup.match(/<ins>/g)?.length, 40)
-  t.ok(turns >= files.length, `${turns} turns for ${files.length} files`)
+t.test('other work gets its turns while a diff is drawn, whatever is in it', async (t) => {
+  const odd = {
+    'many short lines': '\n'.repeat(1_000_000),
+    'lines that are compared': changed('x', 1000, `${'ab '.repeat(10)}old`, `${'ab '.repeat(10)}new`),
+    'lines that are escaped': changed('x', 1000, '<&'.repeat(200), '&<'.repeat(200)),
+  }
+  const draw = (text: string) => drawInThread('anyone', { bytes: Buffer.from(text), complete: true })
+  await draw('')
+  for (const [what, text] of Object.entries(odd)) {
+    let turns = 0
+    const next = () => {
+      turns += 1
+      counter = setImmediate(next)
+    }
+    let counter = setImmediate(next)
+    await draw(text)
+    clearImmediate(counter)
+    t.ok(turns >= 20, `${what}: ${turns} turns`)
+  }
+})
+
+t.test('a long name of a file is cut', (t) => {
+  const [made, moved] = ['x'.repeat(1000), 'y'.repeat(1000)]
+  const { files } = read(
+    `diff --git a/${made} b/${made}\n--- /dev/null\n+++ b/${made}\ndiff --git a/${made} b/${moved}\nrename from ${made}\nrename to ${moved}\n`,
+  )
+  const lengths = files.flatMap(({ oldName, newName }) => [oldName.length, newName.length])
+  t.ok(Math.max(...lengths) <= BOUNDS.nameCharacters + 4, `${lengths}`)
+  t.end()
 })

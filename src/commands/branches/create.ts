@@ -14,7 +14,7 @@ import { memberOf } from '../../rights/team-membership.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { BranchWire, branchWire } from '../../wire/branches.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
-import { servedCommitOf } from '../../wire/reached-objects.ts'
+import { requireServed, servedCommitOf } from '../../wire/reached-objects.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { changeRef } from '../git/record-refs.ts'
 import { type Writer, writerNow } from '../git/writer-now.ts'
@@ -66,12 +66,8 @@ export const createBranchRoutes: Routes = (services) => async (app) => {
       const problem = newBranchNameProblem(name)
       if (problem !== undefined) throw new Refused(refuse.unprocessable(`new_branch_name: ${problem}`))
       requireMayPush({ repository, access, requester }, name)
-      const to = await servedCommitOf(
-        services,
-        { request, reply },
-        repository,
-        ref || older || repository.defaultBranch,
-      )
+      const asking = { request, reply }
+      const to = await servedCommitOf(services, asking, repository, ref || older || repository.defaultBranch)
       const context = commandContext(request)
       const change = { ref: `refs/heads/${name}`, from: null, to }
       const outcome = await changeRef(
@@ -83,6 +79,7 @@ export const createBranchRoutes: Routes = (services) => async (app) => {
         async () => {
           const writer = await writerNow(services, request, repository.id)
           await requireAllowed(services, writer, name, to)
+          await requireServed(services, asking, repository, to)
         },
       )
       if (outcome === 'stale') {

@@ -3,6 +3,7 @@ import { commitRange } from '../../git/commit-range.ts'
 import { isAncestor } from '../../git/history.ts'
 import { readRefs } from '../../git/refs.ts'
 import { unsignedCommits } from '../../git/signatures.ts'
+import { restsFor } from '../../long-work.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { accessTo } from '../../rights/access.ts'
@@ -83,7 +84,7 @@ export async function checksOf(services: Services, repository: RepositoryDocumen
   const protection = protectionOf(repository.protections, pull.base.branch)
   const contexts = protection?.statusCheck ? protection.contexts : []
   const { posted } = await checks.load(services, { repoId: repository.id, sha: pull.head.sha })
-  return checksOutcome({ contexts }, posted)
+  return checksOutcome({ contexts }, posted, restsFor(`checks of ${repository.id}`))
 }
 
 /** Whose reviews count now, by the teams of now. */

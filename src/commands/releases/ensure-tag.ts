@@ -4,9 +4,9 @@ import { objectReaders } from '../../git/object-readers.ts'
 import { resolveRef } from '../../git/refs.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { comparableTime } from '../../times.ts'
-import { type Asking, servedCommitOf } from '../../wire/reached-objects.ts'
+import { servedCommitOf } from '../../wire/reached-objects.ts'
 import type { CommandContext } from '../execute.ts'
-import { createTag, type Tagging } from '../tags/tags.ts'
+import { createTag, type NewTagging } from '../tags/tags.ts'
 
 const refOf = (tag: string) => `refs/tags/${tag}`
 
@@ -35,14 +35,13 @@ interface WantedTag {
 export async function ensureTag(
   services: Services,
   context: CommandContext,
-  { asking, ...who }: Omit<Tagging, 'request'> & { asking: Asking },
+  tagging: NewTagging,
   { tag, target, message }: WantedTag,
 ): Promise<{ isNew: boolean; createdAt: string }> {
-  const tagging = { ...who, request: asking.request }
   const dir = gitDirOf(services, tagging.repository.id)
   const there = await resolveRef(dir, refOf(tag))
   if (there !== null) return { isNew: false, createdAt: (await timeOf(dir, there)) ?? context.at }
-  const commit = await servedCommitOf(services, asking, tagging.repository, target)
+  const commit = await servedCommitOf(services, tagging.asking, tagging.repository, target)
   await createTag(services, context, tagging, { name: tag, commit, message })
   return { isNew: true, createdAt: context.at }
 }

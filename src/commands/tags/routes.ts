@@ -29,14 +29,10 @@ export const tagRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       const { repository } = await onRepository(services, request, 'write')
       const { tag_name: name, target, message } = request.body
-      const commit = await servedCommitOf(
-        services,
-        { request, reply },
-        repository,
-        target || repository.defaultBranch,
-      )
+      const asking = { request, reply }
+      const commit = await servedCommitOf(services, asking, repository, target || repository.defaultBranch)
       const context = commandContext(request)
-      const tagging = { repository, requester: signedIn(request), request }
+      const tagging = { repository, requester: signedIn(request), asking }
       const sha = await createTag(services, context, tagging, { name, commit, message: message ?? '' })
       await settled(services, context, reply)
       const made: TagDocument = { repoId: repository.id, name, sha, date: Date.parse(context.at) }

@@ -9,6 +9,7 @@ import { Refused, refuse } from '../../refusal.ts'
 import { mayControlTag } from '../../rights/tag-protection-rules.ts'
 import { memberOf } from '../../rights/team-membership.ts'
 import { gitDirOf, type Services } from '../../services.ts'
+import { type Asking, requireServed } from '../../wire/reached-objects.ts'
 import { signatureOf } from '../accounts/signature.ts'
 import type { CommandContext } from '../execute.ts'
 import { changeRef } from '../git/record-refs.ts'
@@ -23,6 +24,11 @@ export interface Tagging {
   repository: RepositoryDocument
   requester: AccountDocument
   request: FastifyRequest
+}
+
+/** Who makes a tag: also what is searched for in their name. */
+export interface NewTagging extends Omit<Tagging, 'request'> {
+  asking: Asking
 }
 
 const refOf = (name: string) => `refs/tags/${name}`
@@ -47,7 +53,7 @@ async function requireTagRight(
 /** The same, and whether they may write, when the turn of the refs has come. */
 async function requireTagRightNow(
   services: Services,
-  { repository, request }: Tagging,
+  { repository, request }: Pick<Tagging, 'repository' | 'request'>,
   name: string,
 ): Promise<void> {
   await requireTagRight(services, await writerNow(services, request, repository.id), name)
@@ -61,11 +67,11 @@ async function requireTagRightNow(
 export async function createTag(
   services: Services,
   context: CommandContext,
-  tagging: Tagging,
+  tagging: NewTagging,
   { name, commit, message }: { name: string; commit: string; message: string },
 ): Promise<string> {
   requireTagName(name)
-  const { repository, requester } = tagging
+  const { repository, requester, asking } = tagging
   await requireTagRight(services, tagging, name)
   const { id: repoId, ownerId, ownerLogin } = repository
   const dir = gitDirOf(services, repoId)
@@ -79,9 +85,10 @@ export async function createTag(
     const to =
       known ?? (message.trim() === '' ? commit : await storeTag(dir, { name, commit, message, tagger }))
     const change = { ref: refOf(name), from: null, to }
-    const outcome = await changeRef(services, context, repoId, 'tag-creation', change, () =>
-      requireTagRightNow(services, tagging, name),
-    )
+    const outcome = await changeRef(services, context, repoId, 'tag-creation', change, async () => {
+      await requireTagRightNow(services, { repository, request: asking.request }, name)
+      await requireServed(services, asking, repository, commit)
+    })
     if (outcome === 'stale') throw new Refused(refuse.conflict(`tag_name: the tag ${name} already exists`))
     if (outcome === 'name-conflict') {
       throw new Refused(

@@ -1,6 +1,8 @@
 /** Requests that move refs wait for their turn. What counts are the rights and the rules when it comes. */
 import t from 'tap'
 import { gitTurn, inGitTurn } from '../../../src/commands/git/git-turn.ts'
+import { updateRef } from '../../../src/git/refs.ts'
+import { gitDirOf } from '../../../src/services.ts'
 import { until } from '../../until.ts'
 import { type PullRepository, startPulls } from '../pull-requests/pull-repository.ts'
 
@@ -118,6 +120,36 @@ for (const [i, [what, { method, path, body, protect, refused }]] of Object.entri
       t.same(releases.body, [])
     })
   }
+}
+
+const AT: Record<string, { path: string; body: (ref: string) => object }> = {
+  branch: { path: 'branches', body: (ref) => ({ new_branch_name: 'again', old_ref_name: ref }) },
+  tag: { path: 'tags', body: (ref) => ({ tag_name: 'again', target: ref }) },
+  'tag with a message': { path: 'tags', body: (ref) => ({ tag_name: 'again', target: ref, message: 'x' }) },
+  release: { path: 'releases', body: (ref) => ({ tag_name: 'again', target_commitish: ref }) },
+}
+
+for (const [i, [what, { path, body }]] of Object.entries(AT).entries()) {
+  t.test(
+    `a commit that no ref reaches any more when the turn has come is not revived by a ${what}`,
+    async (t) => {
+      const made = await repository(t, `unreached-${i}`, { writers: ['carol'] })
+      const dir = gitDirOf(server.services, made.repoId)
+      for (const name of ['by-id', 'by-name']) {
+        await made.branch(name, { secret: name })
+        const tip = (await made.tip(name)) ?? ''
+        const status = await waiting(
+          made,
+          () => made.call('carol', 'POST', path, body(name === 'by-id' ? tip : name)),
+          // As a push does whose turn is before.
+          () => updateRef(dir, `refs/heads/${name}`, { from: tip, to: null }),
+        )
+        t.equal(status, 404)
+        t.notMatch(JSON.stringify((await made.call('alice', 'GET', 'git/refs')).body), 'again')
+      }
+      t.same((await made.call('alice', 'GET', 'releases')).body, [])
+    },
+  )
 }
 
 t.test('a head branch that is protected while its deletion waits is kept', async (t) => {

@@ -1,5 +1,6 @@
 /** To which addresses users may make the server connect. */
 import { createServer } from 'node:http'
+import { createServer as createServerOfSockets } from 'node:net'
 import t from 'tap'
 import { createOutside, NotOutside } from '../../../src/http/outside-request.ts'
 import { allowedHosts, isOutside, NO_HOSTS } from '../../../src/outside-addresses.ts'
@@ -187,5 +188,26 @@ t.test(
     t.equal(await outside.post(post(`${base}/endless`)), 200)
     const signal = AbortSignal.timeout(50)
     await t.rejects(outside.post({ ...post(`${base}/silent`), signal }), { name: 'TimeoutError' })
+  },
+)
+
+t.test(
+  'a receiver that answers with another protocol ends the request, as one that says nothing',
+  async (t) => {
+    const receiver = createServerOfSockets((socket) => {
+      socket.on('error', () => {})
+      socket.once('data', () => {
+        socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n')
+      })
+    })
+    t.teardown(() => receiver.close())
+    const port = await new Promise<number>((resolve) => {
+      receiver.listen(0, '127.0.0.1', () => {
+        const address = receiver.address()
+        resolve(typeof address === 'object' && address !== null ? address.port : 0)
+      })
+    })
+    const outside = createOutside(allowing(['loopback']))
+    await t.rejects(outside.post(post(`http://127.0.0.1:${port}/`)), { name: 'NoAnswer' })
   },
 )

@@ -1,0 +1,90 @@
+/** Draws a diff. It runs in a thread of its own: see `diff.ts`. Pure. */
+import { html as draw } from 'diff2html'
+import { type DiffFile, LineType } from 'diff2html/lib/types.js'
+import { type DiffBounds, diffFiles } from './diff-files.ts'
+
+const BOUNDS: DiffBounds = { files: 200, lines: 2000, characters: 400, nameCharacters: 1000 }
+
+/** What git has said of a diff, and whether that is all of it. */
+export interface GivenDiff {
+  bytes: Uint8Array
+  complete: boolean
+}
+
+export interface DrawnDiff {
+  markup: string
+  /** Whether the diff is longer than what is shown. */
+  cut: boolean
+}
+
+/**
+ * Our own markup for diff2html, without styles, ids and controls. Names are not escaped yet: `{{…}}` escapes
+ * them. Lines are escaped already. The prefix of a line is `+`, `-` or a blank.
+ */
+const TEMPLATES = {
+  'generic-wrapper': '{{{content}}}',
+  'generic-file-path': '<bdi>{{fileDiffName}}</bdi> {{>fileTag}}',
+  'generic-block-header': '<tr class="hunk"><td colspan="4">{{{blockHeader}}}</td></tr>',
+  'generic-empty-diff': '<tr class="hunk"><td colspan="4">No lines to show</td></tr>',
+  'generic-line':
+    '<tr class="{{type}}">{{{lineNumber}}}<td class="sign">{{{prefix}}}</td><td class="code">{{{content}}}</td></tr>',
+  'line-by-line-numbers': '<td class="n">{{oldNumber}}</td><td class="n">{{newNumber}}</td>',
+  'line-by-line-file-diff':
+    '<section class="file"><h3>{{{filePath}}}</h3><table><tbody>{{{diffs}}}</tbody></table></section>',
+  'tag-file-added': '<span class="tag">added</span>',
+  'tag-file-deleted': '<span class="tag">deleted</span>',
+  'tag-file-renamed': '<span class="tag">renamed</span>',
+  'tag-file-changed': '',
+  'icon-file': '',
+}
+
+/**
+ * The limit of the costs of word-by-word comparison, for all files of a diff together. The costs of two lines
+ * are the squares of their word counts. This limit takes at most a quarter of a second.
+ */
+const MAX_COMPARING = 1_000_000
+
+/** The costs for a file: diff2html compares the n-th deleted line with the n-th added one after it. */
+function compareCosts({ blocks }: DiffFile): number {
+  let sum = 0
+  for (const { lines } of blocks) {
+    let deleted: number[] = []
+    let added = 0
+    for (const { type, content } of lines) {
+      if (type === LineType.INSERT) {
+        const other = deleted[added]
+        if (other !== undefined) sum += other ** 2 + wordsIn(content) ** 2
+        added += 1
+        continue
+      }
+      if (type === LineType.CONTEXT || added > 0) deleted = []
+      added = 0
+      if (type === LineType.DELETE) deleted.push(wordsIn(content))
+    }
+  }
+  return sum
+}
+
+/** An upper bound of the parts that are compared: words, blanks between them, other characters. */
+const wordsIn = (line: string): number => line.match(/\w+|\s+|./gs)?.length ?? 0
+
+/** The markup of files. Marks changed words in the first files, as long as the costs stay within the limit. */
+export function drawnFiles(files: readonly DiffFile[]): string {
+  let left = MAX_COMPARING
+  return files
+    .map((file) => {
+      const comparing = compareCosts(file)
+      const isCompared = comparing <= left
+      if (isCompared) left -= comparing
+      // Without it only whole lines have colours.
+      const maxLineLengthHighlight = isCompared ? BOUNDS.characters + 10 : 0
+      return draw([file], { drawFileList: false, rawTemplates: TEMPLATES, maxLineLengthHighlight })
+    })
+    .join('\n')
+}
+
+/** Draws what fits into the limits. */
+export function drawDiff({ bytes, complete }: GivenDiff): DrawnDiff {
+  const { files, cut } = diffFiles(Buffer.from(bytes).toString('utf8'), complete, BOUNDS)
+  return { markup: drawnFiles(files), cut }
+}
