@@ -23,13 +23,15 @@ export function createPositions(
   move: ((moved: ReadonlyMap<string, MovedCheckpoint>) => Promise<void>) | undefined,
   save: () => Promise<void>,
 ) {
-  /** The checkpoints as they were written here last. */
+  /** The checkpoints as they were read, or written here last. A model that has not begun has none: where it is, nobody knows. */
   const saved = new Map<string, Position>()
   let timer: NodeJS.Timeout | undefined
   let isStopped = false
 
-  const isUnsaved = (p: Progress) =>
-    !isFollowed(p) && p.stopped === undefined && saved.get(p.model.name) !== p.position
+  function isUnsaved(p: Progress): boolean {
+    const at = saved.get(p.model.name)
+    return at !== undefined && at !== p.position && !isFollowed(p) && p.stopped === undefined
+  }
 
   /**
    * Writes documents and checkpoints, and calls `written` between them: another server that sees a checkpoint may send

@@ -114,6 +114,26 @@ t.test('a checkpoint with an event is never mended: the log lacks its position',
   t.same(await views.checkpoint('tallies'), stored)
 })
 
+for (const [name, open] of Object.entries(stores)) {
+  t.test(`${name}: a start that was refused moves no checkpoint, neither when it is stopped`, async (t) => {
+    const dir = t.testdir()
+    const views = await open.views(t, join(dir, 'views.db'))
+    t.teardown(() => views.close())
+    const events = await open.log(t, join(dir, 'events.db'))
+    t.teardown(() => events.close())
+    const { position } = await take(events, 3)
+    const stored = { position, version: 1, event: `${position}:${randomUUID()}` }
+    await views.prepare([tally.collection])
+    await views.apply([], new Map([['tallies', stored]]))
+    for (const _ of ['the first try', 'the second one']) {
+      const projector = createProjector(log, events, views, [readModel(tally)], () => {}, sharing)
+      await t.rejects(projector.start(), { name: 'BrokenFile', message: /has another event at position/ })
+      await projector.stop()
+      t.same(await views.checkpoint('tallies'), stored)
+    }
+  })
+}
+
 t.test('read models of an earlier version, whose checkpoints name no events, go on', async (t) => {
   const dir = t.testdir()
   const file = join(dir, 'views.db')

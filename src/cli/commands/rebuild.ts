@@ -1,4 +1,5 @@
 /** `mergelog rebuild`: rebuilds read models from the log, with or without a running server. */
+import { setMaxListeners } from 'node:events'
 import { type Command, Option } from 'commander'
 import { pino } from 'pino'
 import { type Config, loadConfig } from '../../config.ts'
@@ -37,6 +38,8 @@ async function* rebuildHere(config: Config, models: readonly ReadModel[]): Async
   const events = await openTexts(config)
   try {
     const stopping = new AbortController()
+    // Each model that was rebuilt waits until its old documents may go.
+    setMaxListeners(0, stopping.signal)
     // Log to standard error: standard output is for the result.
     const log = pino({ level: config.logLevel }, pino.destination(2))
     // Servers on other machines may use the stores, although this process has locked the data directory here.

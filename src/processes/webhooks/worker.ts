@@ -8,7 +8,7 @@ import { limitReached } from '../../limits.ts'
 import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
 import type { Services } from '../../services.ts'
 import { attempt, type Outcome } from './attempt.ts'
-import { waitAfter } from './retries.ts'
+import { dueAt, waitAfter } from './retries.ts'
 
 /** The most deliveries at the same time, and the most of them for one account. */
 const AT_ONCE = 16
@@ -87,7 +87,7 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
     const delivery = await deliveries.next(hookId)
     if (delivery === undefined) return void waiting.delete(hookId)
     const { ownerId } = delivery
-    let { notBefore } = delivery
+    let notBefore = dueAt(delivery.notBefore, Date.now())
     if (notBefore <= Date.now()) {
       // Documents must not be older than the event: another node may have noted it.
       if (!(await projector.waitFor(delivery.position, AFTER_FAILURE_MS))) notBefore = Date.now()
@@ -124,10 +124,11 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
   function beginAll(): number {
     const now = Date.now()
     let next = Number.POSITIVE_INFINITY
-    const ready = [...heads].filter(([hookId]) => !busy.has(hookId))
-    for (const [hookId, head] of ready.sort(([, one], [, other]) => one.notBefore - other.notBefore)) {
-      if (head.notBefore > now) {
-        next = Math.min(next, head.notBefore)
+    const free = [...heads].filter(([hookId]) => !busy.has(hookId))
+    const ready = free.map(([hookId, head]) => ({ hookId, head, at: dueAt(head.notBefore, now) }))
+    for (const { hookId, head, at } of ready.sort((one, other) => one.at - other.at)) {
+      if (at > now) {
+        next = Math.min(next, at)
         break
       }
       if (busy.size >= AT_ONCE) break

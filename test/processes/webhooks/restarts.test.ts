@@ -3,6 +3,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { createWebhookDeliveries } from '../../../src/projections/webhook-deliveries.ts'
+import { openReadStores } from '../../../src/stores.ts'
 import { startServerProcess } from '../../server-process.ts'
 import { sharedStores } from '../../shared-stores.ts'
 import { ADMIN_PASSWORD, startTestServer } from '../../start-server.ts'
@@ -61,6 +63,39 @@ t.test('after kill -9 all that was not delivered is delivered, in order, with th
     await deliveredAfterKill(t, stores, DATA_DIR)
   })
 })
+
+t.test(
+  'what was to be tried again at a time that a wrong clock has set is tried at the next start',
+  async (t) => {
+    const receiver = await startReceiver(t)
+    const environment = { DATA_DIR: t.testdir(), WEBHOOK_ALLOWED_HOSTS: 'loopback' }
+    await t.test('a server runs and stops', async (t) => {
+      receiver.answer('/clock', (response) => response.writeHead(503).end())
+      const server = await startTestServer(t, environment)
+      await send(server.url, '/user/repos', { name: 'app' })
+      await send(server.url, '/repos/admin/app/hooks', hook(receiver.url('/clock')))
+      await send(server.url, '/repos/admin/app/issues', { title: 'one' })
+      await receiver.count('/clock', 1)
+      await server.stop()
+      const { readStore, secrets } = await openReadStores({ ...server.services.config })
+      const deliveries = createWebhookDeliveries(readStore)
+      await deliveries.prepare()
+      const [waiting] = await deliveries.heads()
+      if (waiting === undefined) throw new Error('nothing waits')
+      await deliveries.put({ ...waiting, notBefore: Date.now() + 400 * 24 * 3_600_000 })
+      await Promise.all([readStore.close(), secrets.close()])
+    })
+    receiver.answer('/clock', (response) => response.writeHead(200).end())
+    const before = receiver.at('/clock').length
+    const server = await startTestServer(t, environment)
+    await send(server.url, '/repos/admin/app/issues', { title: 'two' })
+    const got = await receiver.count('/clock', before + 2)
+    t.same(
+      got.slice(before).map(({ json }) => json.number),
+      [1, 2],
+    )
+  },
+)
 
 t.test('of two nodes one delivers; when it leaves, the other one does', async (t) => {
   const receiver = await startReceiver(t)
