@@ -189,16 +189,3 @@ export function createLoopTurns(
 /** Of this process: it has one event loop. */
 export const { workInTurn, nextPiece, workingFor, goOnAs, goOnForOthers, workingUntil, waitFor } =
   createLoopTurns()
-
-/**
- * Makes a function to call between the pieces of long work of `key`: it resolves at once while there is time in this turn of
- * the loop, and else when the next piece may be done.
- */
-export function restsFor(key: string): () => Promise<void> {
-  let since = performance.now()
-  return async () => {
-    if (performance.now() - since < TURN_MS) return
-    await nextPiece(key)
-    since = performance.now()
-  }
-}

@@ -31,3 +31,11 @@ export async function inPieces<T>(key: string, items: Iterable<T>, work: (item: 
     if (pieces.isOver()) await pieces.next()
   }
 }
+
+/** Makes a function to call between two things: it resolves at once, or when the next piece may begin. */
+export function restsFor(key: string): () => Promise<void> {
+  const pieces = piecesOf(key)
+  return async () => {
+    if (pieces.isOver()) await pieces.next()
+  }
+}

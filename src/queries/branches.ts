@@ -1,7 +1,7 @@
 /** Reading branches: from the read model, without asking git. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Static } from 'typebox'
-import { restsFor } from '../long-work.ts'
+import { restsFor } from '../pieces.ts'
 import { branchId } from '../projections/branches.ts'
 import { notFoundIn } from '../projections/view.ts'
 import { onRepository } from '../rights/repository-access.ts'

@@ -1,6 +1,6 @@
 import t from 'tap'
 import type { BranchProtection, CommitState } from '../../src/events/domain-events.ts'
-import { restsFor } from '../../src/long-work.ts'
+import { restsFor } from '../../src/pieces.ts'
 import { checksOutcome, mayMerge, mayPush, protectionOf } from '../../src/rights/protection-rules.ts'
 
 const AT = '2026-01-02T03:04:05.000Z'
