@@ -164,31 +164,14 @@ function documentsOf<D extends object>(
     }
     const text = buffer.toString(encoding, middle, end)
     start = end
-    return new TextDocument<D>(id, position, text, `document ${id} of ${collection.name}`, file)
+    return {
+      id,
+      position,
+      text,
+      // Parsed only when it is read: to compare two documents, their texts are usually enough.
+      get body(): D {
+        return parsedText(text, file, `document ${id} of ${collection.name}`)
+      },
+    }
   })
-}
-
-/**
- * Its text is parsed only when its body is read: to compare two documents, their texts are usually enough. A class, because
- * V8 makes a hidden class for each object literal with a getter, and what the getter holds stays until all garbage is
- * collected.
- */
-class TextDocument<D extends object> implements RangeDocument<D> {
-  readonly id: string
-  readonly position: Position
-  readonly text: string
-  readonly #what: string
-  readonly #file: string
-
-  constructor(id: string, position: Position, text: string, what: string, file: string) {
-    this.id = id
-    this.position = position
-    this.text = text
-    this.#what = what
-    this.#file = file
-  }
-
-  get body(): D {
-    return parsedText(this.text, this.#file, this.#what)
-  }
 }
