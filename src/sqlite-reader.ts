@@ -1,6 +1,5 @@
 /** Reads SQLite in the driver's own threads: the event loop goes on meanwhile, and a read can be ended. */
 import Database from 'libsql/promise'
-import { LRUCache } from 'lru-cache'
 import type { Parameter } from './sqlite-thread.ts'
 
 /** A connection of its own, which only reads. */
@@ -10,6 +9,8 @@ export interface SqliteReader {
    * @throws the signal's reason when it is aborted before the value is there
    */
   value<Value>(sql: string, parameters: readonly Parameter[], signal: AbortSignal): Promise<Value | undefined>
+  /** Whether it should be closed, and another one be opened: it keeps all of its statements. */
+  isWorn(): boolean
   /** Not while a value is being read. */
   close(): void
 }
@@ -23,6 +24,7 @@ interface Statement {
 
 /** How often a read is told to end: one that has not quite begun does not hear of it. */
 const INTERRUPT_MS = 20
+/** So many texts of statements one connection keeps. */
 const MAX_STATEMENTS = 50
 
 /** Opens a file that exists. */
@@ -30,7 +32,10 @@ export async function openSqliteReader(file: string): Promise<SqliteReader> {
   const db = new Database(file, {})
   await db.exec('PRAGMA busy_timeout = 5000; PRAGMA query_only = ON')
 
-  const statements = new LRUCache<string, Statement>({ max: MAX_STATEMENTS })
+  // Statements live as long as the connection. When the garbage collector finds one, the driver finalizes it on the event
+  // loop, and that waits for the read that the connection is at: for ever, for the loop is what would end the read.
+  const statements = new Map<string, Statement>()
+  const failed: Statement[] = []
 
   async function prepared(sql: string): Promise<Statement> {
     const statement: Statement = await db.prepare(sql)
@@ -39,12 +44,17 @@ export async function openSqliteReader(file: string): Promise<SqliteReader> {
 
   async function read<Value>(sql: string, parameters: readonly Parameter[]): Promise<Value | undefined> {
     const statement = statements.get(sql) ?? (await prepared(sql))
-    // The driver does not reset one that fails: it is kept when it has not.
-    statements.delete(sql)
-    // To the end, or the connection would go on to read what was there at this moment.
-    const [row] = [...(await statement.iterate(...parameters))]
     statements.set(sql, statement)
-    return row?.[0] as Value | undefined
+    try {
+      // To the end, or the connection would go on to read what was there at this moment.
+      const [row] = [...(await statement.iterate(...parameters))]
+      return row?.[0] as Value | undefined
+    } catch (error) {
+      // The driver does not reset one that fails.
+      statements.delete(sql)
+      failed.push(statement)
+      throw error
+    }
   }
 
   return {
@@ -65,6 +75,7 @@ export async function openSqliteReader(file: string): Promise<SqliteReader> {
         clearInterval(interrupting)
       }
     },
+    isWorn: () => failed.length > 0 || statements.size >= MAX_STATEMENTS,
     close: () => db.close(),
   }
 }

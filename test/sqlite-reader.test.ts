@@ -1,5 +1,7 @@
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t, { type Test } from 'tap'
 import { openSqlite } from '../src/sqlite.ts'
 import { openSqliteReader } from '../src/sqlite-reader.ts'
@@ -65,4 +67,39 @@ t.test('a read that failed does not spoil the next one, and nothing can be writt
   }
   await t.rejects(reader.value('DELETE FROM things RETURNING name', [], never), { message: /readonly/ })
   t.equal(await reader.value(COUNT, [], never), 0)
+})
+
+t.test('garbage of a read that was ended does not hold the event loop during the next read', async (t) => {
+  const { reader } = await opened(t)
+  setFlagsFromString('--expose_gc')
+  const collect: () => void = runInNewContext('gc')
+  const endless = async (during: () => Promise<void>) => {
+    const end = new AbortController()
+    const reading = reader.value(ENDLESS, [], end.signal).catch((error: Error) => error.message)
+    await during()
+    end.abort(new Error('enough'))
+    t.equal(await reading, 'enough')
+  }
+  const turns = async () => {
+    for (let turn = 0; turn < 100; turn++) await nextTurn()
+  }
+  t.notOk(reader.isWorn())
+  await endless(turns)
+  // When the collector finds the statement of before, the driver waits here for the end of this read.
+  await endless(async () => {
+    for (let i = 0; i < 3; i++) {
+      await turns()
+      collect()
+    }
+    await turns()
+  })
+  t.ok(reader.isWorn(), 'it keeps what would be garbage, so another one should take its place')
+})
+
+t.test('a connection with many statements should be closed', async (t) => {
+  const { reader } = await opened(t)
+  for (let n = 1; n < 50; n++) t.equal(await reader.value(`SELECT ${n}`, [], never), n)
+  t.notOk(reader.isWorn())
+  await reader.value('SELECT 50', [], never)
+  t.ok(reader.isWorn())
 })

@@ -3,7 +3,8 @@ import { piecesOf } from '../pieces.ts'
 
 /**
  * Does the work for each thing, one after the other, also when it fails for some of them: they have nothing to do with
- * each other. Others use the event loop in between. Only when the log does not answer, it ends at once: each of the others would wait for the log, too.
+ * each other. Others use the event loop in between. Only when the log does not answer, it ends at once: each of the rest
+ * would wait for the log, too.
  *
  * @throws the first failure, after all work is done; StoreUnavailable at once
  */

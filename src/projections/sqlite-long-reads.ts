@@ -65,7 +65,8 @@ export function createLongReads(
     try {
       return await reader.value(sql, values, signal)
     } finally {
-      idle.push(reader)
+      if (reader.isWorn()) reader.close()
+      else idle.push(reader)
     }
   }
 
