@@ -60,29 +60,20 @@ export function createModelStarts({ log, events, views, progress, positions, doc
       // After the checkpoints: other servers may be moving them.
       endAtStart = await events.lastPosition()
       // Most models are at the same place.
-      const same = new Set<string>()
+      const others = new Map<string, boolean>()
       for (const [{ model }, checkpoint] of checkpoints) {
-        const { position, event } = checkpoint
+        const { position } = checkpoint
+        const place = `${position} ${checkpoint.event}`
         const isBehind = position > endAtStart
-        if (!isBehind) {
-          if (event === undefined || same.has(event)) continue
-          if (!(await isOfAnotherLog(events, checkpoint))) {
-            if (namesEvent(checkpoint)) same.add(event)
-            continue
-          }
-        }
+        const isOther = isBehind || (others.get(place) ?? (await isOfAnotherLog(events, checkpoint)))
+        others.set(place, isOther)
+        if (!isOther) continue
         // The log was cut off, or is an older copy, which may have grown since. The read models would skip new events up
         // to the checkpoint without notice.
-        const found = isBehind
-          ? `ends at position ${endAtStart}`
-          : `has another event at position ${position}`
-        const held = isBehind
-          ? `holds events up to ${position}`
-          : 'holds the events of another log up to there'
-        throw new BrokenFile(
-          'the log',
-          `it ${found}, and the read model ${model.name} ${held}. ${WHAT_TO_DO}`,
-        )
+        const problem = isBehind
+          ? `it ends at position ${endAtStart}, and the read model ${model.name} holds events up to ${position}`
+          : `it has another event at position ${position}, and the read model ${model.name} holds the events of another log up to there`
+        throw new BrokenFile('the log', `${problem}. ${WHAT_TO_DO}`)
       }
       return checkpoints
     },
