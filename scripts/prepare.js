@@ -1,6 +1,6 @@
 /**
- * Prepares a checkout: runs `npm ci` when node_modules/ differs from package-lock.json, and `tsc` when a
- * source is newer than the build. Runs before `npm start`, `npm test` and others. Packages may not be
+ * Prepares a checkout: runs `npm ci` when node_modules/ differs from package-lock.json, and scripts/build.js
+ * when a source is newer than the build. Runs before `npm start`, `npm test` and others. Packages may not be
  * installed yet, so it is plain JavaScript and needs only Node. Don't run it twice at the same time in one
  * checkout.
  */
@@ -40,16 +40,15 @@ function install() {
 function build() {
   const inSrc = fs.readdirSync('src', { recursive: true }).map((name) => join('src', name))
   // Include the directories: removing a file changes the time of its directory.
-  const sources = ['tsconfig.json', 'tsconfig.build.json', 'package-lock.json', 'src', ...inSrc]
+  const sources = ['tsconfig.json', 'package-lock.json', 'scripts/build.js', 'src', ...inSrc]
   const changedAt = Math.max(...sources.map((file) => fs.lstatSync(file).mtimeMs))
   if (fs.existsSync('dist/.built') && fs.statSync('dist/.built').mtimeMs >= changedAt) return
-  console.log('Building src/ into dist/ (tsc)')
+  console.log('Building src/ into dist/')
   // Build into a new directory, so that no module stays whose source was removed.
   fs.rmSync('dist.new', { recursive: true, force: true })
   fs.mkdirSync('dist.new')
   fs.writeFileSync('dist.new/.built', '')
-  const tsc = ['node_modules/typescript/bin/tsc', '-p', 'tsconfig.build.json', '--outDir', 'dist.new']
-  execFileSync(process.execPath, tsc, { stdio: 'inherit' })
+  execFileSync(process.execPath, ['scripts/build.js', 'dist.new'], { stdio: 'inherit' })
   fs.rmSync('dist', { recursive: true, force: true })
   fs.renameSync('dist.new', 'dist')
 }

@@ -3,10 +3,10 @@
  * does is given up together with its thread, and the next one gets another. The thread is started at the first task.
  */
 import { once } from 'node:events'
-import { extname } from 'node:path'
 import { Worker } from 'node:worker_threads'
 import { createFairSlots } from './fair-slots.ts'
 import type { LimitName } from './limits.ts'
+import { program, TYPESCRIPT_LOADER } from './project-files.ts'
 
 export interface TaskThread<Task, Answer> {
   /**
@@ -16,25 +16,22 @@ export interface TaskThread<Task, Answer> {
   run(client: string, task: Task): Promise<Answer | undefined>
 }
 
-const KIND = extname(import.meta.url)
-/** A thread needs JavaScript, and its program may be TypeScript: then the thread learns to read that first. */
-const TYPESCRIPT = KIND === '.ts' ? import.meta.resolve('tsx/esm/api') : null
 const THREAD = `
-  const { program, typescript } = require('node:worker_threads').workerData
-  const ready = typescript === null ? Promise.resolve() : import(typescript).then(({ register }) => register())
-  ready.then(() => import(program))
+  const { file, loader } = require('node:worker_threads').workerData
+  const ready = loader === null ? Promise.resolve() : import(loader).then(({ register }) => register())
+  ready.then(() => import(file))
 `
 
 /**
- * Makes a thread. `program`: where the program of the thread is, without its ending: it posts one message when it is
- * ready, and then one answer to each task. `name`: under which it is counted that too many wait.
+ * Makes a thread. `path`: of its program, as in `program`: it posts one message when it is ready, and then one answer to
+ * each task. `name`: under which it is counted that too many wait.
  */
 export function taskThread<Task, Answer>({
-  program,
+  path,
   name,
   deadlineMs,
 }: {
-  program: URL
+  path: string
   name: LimitName
   deadlineMs: number
 }): TaskThread<Task, Answer> {
@@ -48,7 +45,7 @@ export function taskThread<Task, Answer>({
     const worker = new Worker(THREAD, {
       eval: true,
       execArgv: [],
-      workerData: { program: `${program.href}${KIND}`, typescript: TYPESCRIPT },
+      workerData: { file: program(path).href, loader: TYPESCRIPT_LOADER },
     })
     worker.on('exit', () => {
       thread = undefined

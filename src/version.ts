@@ -1,9 +1,8 @@
 /** Which Mergelog this is. */
 import { readFileSync } from 'node:fs'
+import { projectFile } from './project-files.ts'
 
-const { version }: { version: string } = JSON.parse(
-  readFileSync(new URL('../package.json', import.meta.url), 'utf8'),
-)
+const { version }: { version: string } = JSON.parse(readFileSync(projectFile('package.json'), 'utf8'))
 
 /** The version in `package.json`: `0.1.0`. */
 export const VERSION = version

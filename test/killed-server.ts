@@ -19,7 +19,7 @@ export async function killedAfter(
   const point = join(t.testdir(), 'point')
   await rm(`${point}.reached`, { force: true })
   await writeFile(point, effect.source)
-  const started = startServerProcess(t, DATA_DIR, { FAULTS_POINT: point }, 'faults/effects')
+  const started = startServerProcess(t, DATA_DIR, { FAULTS_POINT: point }, { before: 'faults/effects' })
   // It may die before it listens.
   const server = await started.catch(() => undefined)
   if (server !== undefined) await act(server.url).catch(() => undefined)

@@ -8,13 +8,14 @@ import { ADMIN_PASSWORD } from './server-template.ts'
 
 /**
  * Resolves when the server has printed its URL. The process is killed at the end of the test. `before`: a program of ours
- * that is loaded into it before its own code (`faults/effects` kills it at a point).
+ * that is loaded into it before its own code (`faults/effects` kills it at a point). `main`: another file than the
+ * server's own.
  */
 export async function startServerProcess(
   test: Pick<typeof t, 'teardown'>,
   DATA_DIR: string,
   environment: Record<string, string> = {},
-  before?: string,
+  { before, main }: { before?: string; main?: string } = {},
 ): Promise<{ child: ChildProcess; url: string }> {
   const env = {
     PATH: process.env.PATH,
@@ -26,7 +27,8 @@ export async function startServerProcess(
     ...environment,
   }
   const loaded = before === undefined ? [] : ['--import', pathToFileURL(program(before)).href]
-  const child = spawn(process.execPath, [...NODE_ARGS, ...loaded, program('src/main')], {
+  const started = main === undefined ? [...NODE_ARGS, ...loaded, program('src/main')] : [...loaded, main]
+  const child = spawn(process.execPath, started, {
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
   })

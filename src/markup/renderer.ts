@@ -7,7 +7,7 @@ import type { Markdown } from './render.ts'
 const DEADLINE_MS = 2000
 
 const thread = taskThread<Markdown, string>({
-  program: new URL('./render-thread', import.meta.url),
+  path: 'markup/render-thread',
   name: 'markdown',
   deadlineMs: DEADLINE_MS,
 })

@@ -12,7 +12,7 @@ export type GpgAnswer = { kind: 'read'; key: GpgKey | GpgKeyProblem } | { kind: 
 const DEADLINE_MS = 2000
 
 const thread = taskThread<GpgTask, GpgAnswer>({
-  program: new URL('./gpg-thread', import.meta.url),
+  path: 'openpgp/gpg-thread',
   name: 'openpgp',
   deadlineMs: DEADLINE_MS,
 })

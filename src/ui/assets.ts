@@ -1,9 +1,7 @@
 /** The page's script, style and icon: plain files in `ui/`, read once at the start. */
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
-import { fileURLToPath } from 'node:url'
-
-const DIRECTORY = fileURLToPath(new URL('../../ui', import.meta.url))
+import { projectFile } from '../project-files.ts'
 
 const TYPES = {
   'page.js': 'text/javascript; charset=utf-8',
@@ -15,7 +13,7 @@ const TYPES = {
 export function readAssets() {
   return Promise.all(
     Object.entries(TYPES).map(async ([name, type]) => {
-      const content = await readFile(`${DIRECTORY}/${name}`)
+      const content = await readFile(projectFile(`ui/${name}`))
       const tag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`
       return { name, type, content, tag }
     }),

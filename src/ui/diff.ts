@@ -14,7 +14,7 @@ const MAX_BYTES = 1024 * 1024
 const DEADLINE_MS = 5000
 
 const thread = taskThread<GivenDiff, DrawnDiff>({
-  program: new URL('./diff-thread', import.meta.url),
+  path: 'ui/diff-thread',
   name: 'page_diffs',
   deadlineMs: DEADLINE_MS,
 })

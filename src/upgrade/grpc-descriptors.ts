@@ -4,8 +4,9 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type AnyDefinition, fromJSON, load, type ServiceDefinition } from '@grpc/proto-loader'
+import { projectFile } from '../project-files.ts'
 
-const PROTO = fileURLToPath(new URL('../../proto', import.meta.url))
+const PROTO = fileURLToPath(projectFile('proto'))
 
 const SERVICE_FILES = [
   'sdk/upgrade/v1beta1/query.proto',

@@ -1,9 +1,9 @@
 /** Checks the files of the embedded stores in a child process, because SQLite reads a whole file in one call. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { on, once } from 'node:events'
-import { extname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { LogProblem } from '../events/sqlite-check.ts'
+import { program } from '../project-files.ts'
 
 export interface FileChecks {
   log?: () => Promise<LogProblem | undefined>
@@ -39,8 +39,7 @@ export function fileChecks(files: { log?: string; views?: string }, signal: Abor
   }
 }
 
-// The script is next to this file and has the same extension: .ts, or .js in the build.
-const SCRIPT = fileURLToPath(new URL(`file-checks-process${extname(import.meta.url)}`, import.meta.url))
+const SCRIPT = fileURLToPath(program('verify/file-checks-process'))
 
 function startProcess({ log = '', views = '' }: { log?: string; views?: string }, signal: AbortSignal) {
   // Ignore its output: its exit code or signal is reported.

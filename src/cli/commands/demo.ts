@@ -17,12 +17,13 @@ import { loadConfig } from '../../config.ts'
 import { decode } from '../../events/codec.ts'
 import type { EventStore, RecordedEvent } from '../../events/event-store.ts'
 import { gitStream, pullStream, repositoryStream } from '../../events/streams.ts'
+import { projectFile } from '../../project-files.ts'
 import { CommandFailed } from '../explain.ts'
 import { LOG_SETTINGS, usage } from '../help.ts'
 import { withLog } from '../open-log.ts'
 import { serverUrl } from '../running-server.ts'
 
-const PROJECT = fileURLToPath(new URL('../../..', import.meta.url))
+const PROJECT = fileURLToPath(projectFile(''))
 const run = promisify(execFile)
 
 interface Demo {

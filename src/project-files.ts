@@ -1,0 +1,17 @@
+/**
+ * Where the project's own files are. This module is directly in src/, and is in the build directly in dist/ (see
+ * scripts/build.js); other modules lie elsewhere in the build than in src/, so they ask here.
+ */
+import { extname } from 'node:path'
+
+/** `.ts`, or `.js` in a build. */
+const KIND = extname(import.meta.url)
+
+/** The file or directory at a path from the project's root: `ui/page.css`. */
+export const projectFile = (path: string) => new URL(`../${path}`, import.meta.url)
+
+/** A program that Node runs in a thread or process of its own: `markup/render-thread`. */
+export const program = (path: string) => new URL(`${path}${KIND}`, import.meta.url)
+
+/** A thread reads only JavaScript. This is what teaches it to read TypeScript, if the programs are that; else null. */
+export const TYPESCRIPT_LOADER = KIND === '.ts' ? import.meta.resolve('tsx/esm/api') : null
