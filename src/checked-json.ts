@@ -9,7 +9,10 @@ export interface Check<T> {
   errors?: ErrorObject[] | null
 }
 
-const ajv = new Ajv()
+/** Our own schemas need no check themselves: to compile the schema of schemas takes 0.1 s of a start. */
+export const schemasAreOurs = { meta: false, validateSchema: false } as const
+
+const ajv = new Ajv(schemasAreOurs)
 
 /** The check of a schema. Keep it: it is compiled once, at the first use. */
 export function checkOf<S extends TSchema>(schema: S): Check<Static<S>> {

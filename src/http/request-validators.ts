@@ -4,13 +4,14 @@
  */
 import { Ajv, type AnySchema } from 'ajv'
 import type { FastifySchemaCompiler, FastifyServerOptions } from 'fastify'
-import { compiledLater } from '../checked-json.ts'
+import { compiledLater, schemasAreOurs } from '../checked-json.ts'
 
 /**
  * No coercion: "1" is not 1. Unknown fields are ignored, as in Gitea. `addUsedSchema: false`: schemas have no ids.
  * One for the process: servers of the same routes share what it has compiled.
  */
 const ajv = new Ajv({
+  ...schemasAreOurs,
   coerceTypes: false,
   useDefaults: true,
   removeAdditional: false,
