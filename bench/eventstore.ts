@@ -19,8 +19,8 @@ import { issueStream } from '../src/events/streams.ts'
 import type { Sizes } from './bench.ts'
 import { type Child, startChild } from './child.ts'
 import type { Load, LoadQuestion } from './load-process.ts'
-import { environmentOf, makeAdmin, seedFor } from './log.ts'
-import type { Recovered, ServerReady } from './server-process.ts'
+import { catchUp, environmentOf, makeAdmin, seedFor } from './log.ts'
+import type { ServerReady } from './server-process.ts'
 import { median, milliseconds, perSecond, type Row, ratioRow } from './table.ts'
 import { api, loadOf, type Target } from './target.ts'
 import { CLIENTS } from './writes.ts'
@@ -46,10 +46,7 @@ export async function measureEventStore(directory: string, sizes: Sizes): Promis
   const before = await subscriptionRate(client, events)
   // The views are new, so the server folds the whole log.
   const behind = { ...environment, DATA_DIR: join(directory, 'behind'), ...readModelsIn('behind') }
-  const late = await startChild<ServerReady>('server', behind)
-  const { after }: Recovered = await late.ask({ what: 'recovered' })
-  await late.stop()
-  const caughtUp = (events / after) * 1000
+  const caughtUp = (events / (await catchUp(behind))) * 1000
   const read = median([before, await subscriptionRate(client, events)])
 
   const server = await startChild<ServerReady>('server', environment)

@@ -70,7 +70,7 @@ export function authPlugin(
     return identity === null && routeOptions.config.forPages ? bySession(services, headers.cookie) : identity
   }
 
-  return fp(async (app) => {
+  return fp(async function auth(app) {
     app.decorateRequest('requester', null)
     app.decorateRequest('tokenScopes', null)
     app.decorateRequest('tokenId', null)

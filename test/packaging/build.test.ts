@@ -1,9 +1,9 @@
 /** Builds the project as `npm start` does and runs what was built: modules lie elsewhere there than in src/. */
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync } from 'node:fs'
+import { cpSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { startServerProcess } from '../server-process.ts'
@@ -28,8 +28,9 @@ async function built(): Promise<string> {
   return root
 }
 
+const root = await built()
+
 t.test('what is built finds its own files and its own programs', async (t) => {
-  const root = await built()
   const DATA_DIR = join(root, 'data')
   const { child, url } = await startServerProcess(t, DATA_DIR, {}, { main: join(root, 'dist/main.js') })
 
@@ -47,4 +48,18 @@ t.test('what is built finds its own files and its own programs', async (t) => {
   const verify = [join(root, 'dist/cli/mergelog.js'), 'verify', '--json']
   const { stdout } = await run(process.execPath, verify, { env: { PATH: process.env.PATH, DATA_DIR } })
   t.match(JSON.parse(stdout), { sound: true }, 'the process that checks files')
+})
+
+t.test('a stack names the file and the line of the source', async (t) => {
+  const config = JSON.stringify(pathToFileURL(join(root, 'dist/config.js')))
+  const wrong = `import(${config}).then(({ loadConfig }) => loadConfig({ PORT: 'x' }))`
+  const failed = run(process.execPath, ['--enable-source-maps', '--eval', wrong])
+  const at = /src\/config\.ts:(\d+)/.exec(
+    await failed.then(
+      () => '',
+      ({ stderr }) => stderr,
+    ),
+  )
+  const line = readFileSync(join(root, 'src/config.ts'), 'utf8').split('\n')[Number(at?.[1]) - 1]
+  t.match(line, 'new ConfigError', 'where it was made')
 })
