@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { exists } from '../../src/disk.ts'
-import { commitFacts } from '../../src/git/commits.ts'
+import { commitFacts, commitsWithin } from '../../src/git/commits.ts'
 import { diffStat, isAncestor, mergeBase } from '../../src/git/history.ts'
 import { storeObject } from '../../src/git/loose-objects.ts'
 import { mergeTrees } from '../../src/git/merge.ts'
@@ -45,7 +45,7 @@ t.test(
       if (count < 10_000) t.match(facts, { author: { name: 'Ann' }, message: 'many\n' })
     }
     // The head ends with the first half of an id when only the beginning of a commit is read.
-    const filler = `x-filler ${'x'.repeat(1024 * 1024 - 85)}\n`
+    const filler = `x-filler ${'x'.repeat(256 * 1024 - 85)}\n`
     const sha = await rawCommit(
       dir,
       `tree ${EMPTY_TREE}\n${filler}${parents(2)}author ${author}\ncommitter ${author}\n\n`,
@@ -158,7 +158,27 @@ t.test('unusual commits are read without errors', async (t) => {
   })
   t.match(facts.get(odd.unknownEncoding), { message: 'ü' })
   const length = facts.get(odd.huge)?.message.length ?? 0
-  t.ok(length > 1_000_000 && length <= 1024 * 1024, 'a huge message is cut')
+  t.ok(length > 250_000 && length <= 256 * 1024, 'a huge message is cut')
+})
+
+t.test('of fifty commits with huge signatures only the beginnings are held', async (t) => {
+  const dir = await setUp(t)
+  const signature = `gpgsig -----BEGIN\n${` ${'s'.repeat(70)}\n`.repeat(3000)} -----END\n`
+  const shas = await Promise.all(
+    Array.from({ length: 50 }, (_, i) => {
+      const content = `tree ${EMPTY_TREE}\nauthor A <a@x> ${i} +0000\ncommitter A <a@x> 1 +0000\n${signature}`
+      // Some are a little larger than what is read of one.
+      return storeObject(dir, 'commit', Buffer.from(`${content}\n${'m'.repeat(i % 2 ? 40_000 : 60_000)}`))
+    }),
+  )
+  const facts = await commitFacts(dir, shas)
+  t.equal(facts.size, 50)
+  for (const { signed, message } of facts.values()) {
+    t.ok((signed?.signature.length ?? 0) + message.length <= 256 * 1024)
+  }
+  t.equal((await commitsWithin(dir, shas, 1024 * 1024)).length, 4, 'so many fit into a megabyte')
+  t.equal((await commitsWithin(dir, shas, 1)).length, 1)
+  t.equal((await commitsWithin(dir, shas, 50 * 256 * 1024)).length, 50)
 })
 
 t.test(
