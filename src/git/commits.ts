@@ -77,6 +77,24 @@ export async function commitFacts(
   return result
 }
 
+/** So many commits or tags are held at once by those who want a little of each of very many. */
+export const READ_AT_ONCE = 50
+
+/** What `make` takes of each of these commits, by id. Holds few of them at a time: a push may bring thousands of large ones. */
+export async function fromCommits<T>(
+  dir: string,
+  shas: Iterable<string>,
+  make: (facts: CommitFacts) => T,
+): Promise<Map<string, T>> {
+  const result = new Map<string, T>()
+  const ids = [...new Set(shas)]
+  for (let i = 0; i < ids.length; i += READ_AT_ONCE) {
+    const facts = await commitFacts(dir, ids.slice(i, i + READ_AT_ONCE))
+    for (const [sha, one] of facts) result.set(sha, make(one))
+  }
+  return result
+}
+
 /**
  * The exact content of these commits, by id.
  *

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { SlotsFull } from '../fair-slots.ts'
 import { isSmall, smallBlobs } from '../git/blobs.ts'
-import { type CommitFacts, commitFacts } from '../git/commits.ts'
+import { type CommitFacts, fromCommits } from '../git/commits.ts'
 import { GitFailed, GitTooSlow } from '../git/errors.ts'
 import { lastCommitOfPath, lastCommits } from '../git/last-commits.ts'
 import { isPointerSize, pointerIn } from '../git/lfs-pointer.ts'
@@ -165,8 +165,6 @@ async function factsOf(
   })
 }
 
-/** So many commits are held at once: each may have a quarter of a megabyte, and a directory a thousand. */
-const COMMITS_AT_ONCE = 50
 /** So much is shown of the message of a commit in a list, in characters. */
 const MAX_LISTED_MESSAGE = 8192
 
@@ -186,13 +184,7 @@ async function lastCommitsOf(
     const sha = await ask((question) => lastCommitOfPath(dir, commit.sha, path, question)).catch(unlessBusy)
     if (sha !== undefined) found.set(only.name, sha)
   }
-  const commits = new Map<string, LastCommit>()
-  const ids = [...new Set(found.values())]
-  for (let i = 0; i < ids.length; i += COMMITS_AT_ONCE) {
-    for (const facts of (await commitFacts(dir, ids.slice(i, i + COMMITS_AT_ONCE))).values()) {
-      commits.set(facts.sha, lastCommitOf(facts, entries.length === 1))
-    }
-  }
+  const commits = await fromCommits(dir, found.values(), (facts) => lastCommitOf(facts, entries.length === 1))
   return new Map(
     [...found].flatMap(([name, sha]) => {
       const one = commits.get(sha)
