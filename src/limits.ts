@@ -90,6 +90,7 @@ export const LIMITS = limits({
   },
   disk_full: { meaning: 'something could not be written, because the disk was full' },
   fetch_request_bytes: { meaning: 'the request of a fetch was too large' },
+  git_unfolded_bytes: { meaning: 'a git request in gzip unfolded to far more than was sent' },
   fetch_request_lines: {
     meaning: 'a fetch named more shallow commits, or refs to leave out, than a client has',
   },

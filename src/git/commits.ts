@@ -22,15 +22,18 @@ export interface CommitFacts {
   parents: string[]
   author: Signature
   committer: Signature
-  /** As stored, so mostly with a newline at the end. Cut off when the commit is larger than 1 MB. */
+  /** As stored, so mostly with a newline at the end. Cut off when the commit is larger than 256 KiB. */
   message: string
   /** Only of a signed commit: its signature, and the rest of the commit, which is the text that was signed. */
   signed?: { signature: string; payload: string }
 }
 
 const SIGNATURE = 'gpgsig '
-/** Only the beginning of a larger commit is read. */
-const MAX_COMMIT_BYTES = 1024 * 1024
+/**
+ * Only the beginning of a larger commit is read: a list may have fifty or more of them. The longest message that the
+ * server itself takes has room.
+ */
+const MAX_COMMIT_BYTES = 256 * 1024
 const MAX_PARENTS = 100
 const MAX_COMMITS_BYTES = 64 * 1024 * 1024
 
@@ -74,6 +77,24 @@ export async function commitFacts(
   return result
 }
 
+/** So many commits or tags are held at once by those who want a little of each of very many. */
+export const READ_AT_ONCE = 50
+
+/** What `make` takes of each of these commits, by id. Holds few of them at a time: a push may bring thousands of large ones. */
+export async function fromCommits<T>(
+  dir: string,
+  shas: Iterable<string>,
+  make: (facts: CommitFacts) => T,
+): Promise<Map<string, T>> {
+  const result = new Map<string, T>()
+  const ids = [...new Set(shas)]
+  for (let i = 0; i < ids.length; i += READ_AT_ONCE) {
+    const facts = await commitFacts(dir, ids.slice(i, i + READ_AT_ONCE))
+    for (const [sha, one] of facts) result.set(sha, make(one))
+  }
+  return result
+}
+
 /**
  * The exact content of these commits, by id.
  *
@@ -92,6 +113,21 @@ export async function rawCommits(dir: string, shas: readonly string[]): Promise<
   return result
 }
 
+/** The first of these commits, at least one, that together have at most so many bytes. Those that do not exist have none. */
+export async function commitsWithin(
+  dir: string,
+  shas: readonly string[],
+  maxBytes: number,
+): Promise<string[]> {
+  let left = maxBytes
+  const headers = await objectReaders.headers(dir, shas)
+  const end = headers.findIndex((header, i) => {
+    left -= Math.min(header?.size ?? 0, MAX_COMMIT_BYTES)
+    return i > 0 && left < 0
+  })
+  return end === -1 ? [...shas] : shas.slice(0, end)
+}
+
 async function commitHeaders(dir: string, shas: readonly string[]): Promise<ObjectHeader[]> {
   const headers = await objectReaders.headers(dir, shas)
   return headers.filter((header) => header !== undefined).filter(({ type }) => type === 'commit')
@@ -105,7 +141,7 @@ async function readCommits(
   options: Pick<GitOptions, 'queue' | 'signal'>,
   found: (sha: string, content: Buffer) => void,
 ): Promise<void> {
-  const isLarge = ({ size }: ObjectHeader) => size > MAX_READ_BYTES
+  const isLarge = ({ size }: ObjectHeader) => size > Math.min(maxBytes, MAX_READ_BYTES)
   const small = headers.filter((header) => !isLarge(header))
   await objectReaders.contents(dir, small, ({ sha }, content) => found(sha, content))
   const input = headers.filter(isLarge).map(({ sha }) => `${sha}\n`)

@@ -4,6 +4,7 @@ import { availableParallelism } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
 import { isMissing } from '../disk.ts'
 import { limitReached } from '../limits.ts'
+import { restsFor } from '../pieces.ts'
 import { createSlots } from '../turns.ts'
 import type { ObjectHeader } from './batch-answers.ts'
 import { GitOutputTooLarge, GitUnavailable, RepositoryMissing } from './errors.ts'
@@ -109,7 +110,7 @@ export function createObjectReaders({
     },
 
     /**
-     * Calls `found` with the content of each of these objects, in order. Each may have at most one megabyte.
+     * Calls `found` with the content of each of these objects, in order and in pieces. Each may have at most one megabyte.
      * Objects that have been deleted since their headers were read are left out.
      *
      * @throws GitOutputTooLarge, and what `headers` throws
@@ -126,8 +127,11 @@ export function createObjectReaders({
       }
       for (const batch of batchesOf(objects)) {
         const questions = batch.map(({ sha }): Question => ({ command: 'contents', name: checkedId(sha) }))
-        for (const answer of await ask(dir, questions)) {
+        const answers = await ask(dir, questions)
+        const rest = restsFor(dir)
+        for (const answer of answers) {
           if (answer !== undefined) found(answer, answer.content)
+          await rest()
         }
       }
     },

@@ -1,7 +1,7 @@
 /**
  * Reads the body of a git client's request: decodes it, limits its size and its time, and notices when it breaks off.
  */
-import { type Duplex, finished, PassThrough, type Readable, Transform } from 'node:stream'
+import { type Duplex, finished, type Readable, Transform } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { limitReached } from '../limits.ts'
 import { GitClientGone, GitRequestTooLarge, MalformedGitRequest, UnknownContentEncoding } from './errors.ts'
@@ -23,8 +23,13 @@ export function timeFor({ graceMs, bytesPerSecond }: Pace, bytes: number): numbe
 /** How many bytes of a refused push are read, so that the client gets to read the reason. */
 const MAX_DRAIN = 1024 ** 3
 
+/** A body in gzip may always unfold to so many bytes, and then to so many times what was sent: packs hardly shrink. */
+const UNFOLDED_FREE = 32 * 1024 * 1024
+const UNFOLDED_TIMES = 10
+
 /**
- * Decodes `body` by its Content-Encoding.
+ * Decodes `body` by its Content-Encoding. What unfolds to far more than was sent ends with GitRequestTooLarge: a few
+ * megabytes would fill a disk.
  *
  * @throws UnknownContentEncoding
  */
@@ -34,7 +39,19 @@ export function decodeBody(body: Readable, contentEncoding: string | undefined):
   if (encoding !== 'gzip' && encoding !== 'x-gzip') {
     throw new UnknownContentEncoding('the request body must be gzip or identity')
   }
-  return passOn(passOn(body, createGunzip()), new PassThrough())
+  const gunzip = createGunzip()
+  let size = 0
+  const counted = new Transform({
+    transform(chunk, _encoding, done) {
+      size += chunk.length
+      if (size <= Math.max(UNFOLDED_FREE, UNFOLDED_TIMES * gunzip.bytesWritten)) return done(null, chunk)
+      limitReached('git_unfolded_bytes')
+      done(new GitRequestTooLarge('the request unfolds to far more bytes than it has'))
+      // The rest is not even unfolded.
+      gunzip.destroy()
+    },
+  })
+  return passOn(passOn(body, gunzip), counted)
 }
 
 /**

@@ -1,12 +1,11 @@
 /** Reads the objects of annotated tags, and makes new ones. */
 import { LRUCache } from 'lru-cache'
 import type { ObjectHeader } from './batch-answers.ts'
-import { parseSignature, type Signature, splitCommit } from './commits.ts'
+import { parseSignature, READ_AT_ONCE, type Signature, splitCommit } from './commits.ts'
 import { InvalidGitArgument } from './errors.ts'
 import { storeObject } from './loose-objects.ts'
 import { checkedId } from './names.ts'
 import { signatureLine } from './new-commit.ts'
-import { MAX_READ_BYTES } from './object-reader.ts'
 import { objectReaders } from './object-readers.ts'
 
 export interface TagFacts {
@@ -28,12 +27,15 @@ const known = new LRUCache<string, TagFacts>({
     500 + 2 * (message.length + (signed === undefined ? 0 : signed.signature.length + signed.payload.length)),
 })
 
+/** Larger ones are not read. The longest message that the server itself takes has room. */
+const MAX_TAG_BYTES = 256 * 1024
+
 /** A signature begins with such a line, and is the rest of the object. */
 const SIGNATURE = /^-----BEGIN (?:PGP SIGNATURE|PGP MESSAGE|SSH SIGNATURE|SIGNED MESSAGE)-----$/m
 
 /**
  * Reads the objects of these tags, by id. An id that is not an annotated tag is missing from the result, and so is one
- * of more than a megabyte.
+ * of more than 256 KiB.
  */
 export async function tagFacts(dir: string, shas: Iterable<string>): Promise<Map<string, TagFacts>> {
   const result = new Map<string, TagFacts>()
@@ -46,12 +48,26 @@ export async function tagFacts(dir: string, shas: Iterable<string>): Promise<Map
   if (unknown.size === 0) return result
   const headers = await objectReaders.headers(dir, [...unknown])
   const isTag = (header: ObjectHeader | undefined): header is ObjectHeader =>
-    header?.type === 'tag' && header.size <= MAX_READ_BYTES
+    header?.type === 'tag' && header.size <= MAX_TAG_BYTES
   await objectReaders.contents(dir, headers.filter(isTag), ({ sha }, content) => {
     const facts = parseTag(sha, content)
     known.set(`${dir}\0${sha}`, facts)
     result.set(sha, facts)
   })
+  return result
+}
+
+/** What `make` takes of each of these tags, by id. Holds few of them at a time. */
+export async function fromTags<T>(
+  dir: string,
+  shas: readonly string[],
+  make: (facts: TagFacts) => T,
+): Promise<Map<string, T>> {
+  const result = new Map<string, T>()
+  for (let i = 0; i < shas.length; i += READ_AT_ONCE) {
+    const facts = await tagFacts(dir, shas.slice(i, i + READ_AT_ONCE))
+    for (const [sha, one] of facts) result.set(sha, make(one))
+  }
   return result
 }
 

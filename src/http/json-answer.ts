@@ -1,5 +1,7 @@
 /** Writes answers as JSON: a short one as a text, a long list in pieces, as the client takes them. */
 import { Readable } from 'node:stream'
+import { workingFor } from '../long-work.ts'
+import { restsFor } from '../pieces.ts'
 import { jsonOf } from './shared-parts.ts'
 
 declare module 'fastify' {
@@ -24,27 +26,63 @@ export function heldBytes(stream: Readable): number | undefined {
   return held.get(stream)
 }
 
+/** Of answers that are no lists: the field that is a long list, and the beginning of the text up to its first row. */
+const longLists = new WeakMap<object, { before: string; rows: readonly unknown[] }>()
+
+/** Notes that a field of an answer may be a long list. It comes last, in pieces, as an answer that is a list. */
+export function withLongList<Name extends string, T extends Record<Name, readonly unknown[]>>(
+  answer: T,
+  name: Name,
+): T {
+  const others = Object.entries(answer).flatMap(([field, value]) =>
+    field === name ? [] : [`${jsonOf(field)}:${jsonOf(value)},`],
+  )
+  longLists.set(answer, { before: `{${others.join('')}${jsonOf(name)}:[`, rows: answer[name] })
+  return answer
+}
+
 /**
  * An answer as JSON. A list keeps all of its rows, however long they are: clients count on whole pages. Each row is
  * written only when the client has taken those before it.
  */
 export function jsonAnswer(answer: unknown): string | Readable {
-  if (!Array.isArray(answer)) return jsonOf(answer)
-  const { text, next } = piece(answer, 0)
-  if (next === answer.length) return `[${text}]`
-  const stream = Readable.from(pieces(answer, text, next), { objectMode: false })
-  holds(stream, charactersIn(answer))
+  if (Array.isArray(answer)) return listJson('[', answer, ']')
+  const long = typeof answer === 'object' && answer !== null ? longLists.get(answer) : undefined
+  return long === undefined ? jsonOf(answer) : listJson(long.before, long.rows, ']}')
+}
+
+/** What follows when the first piece is made: it, the place of the first row after it, and the end of the text. */
+interface Rest {
+  /** Whose work it is, as in `nextPiece`. */
+  client: string
+  first: string
+  from: number
+  after: string
+}
+
+function listJson(before: string, rows: readonly unknown[], after: string): string | Readable {
+  const { text, next } = piece(rows, 0)
+  if (next === rows.length) return `${before}${text}${after}`
+  const rest = { client: workingFor() ?? 'answers', first: `${before}${text}`, from: next, after }
+  const stream = Readable.from(pieces(rows, rest), { objectMode: false })
+  holds(stream, charactersIn(rows))
   return stream
 }
 
-function* pieces(rows: readonly unknown[], first: string, from: number): Generator<string> {
-  yield `[${first}`
+async function* pieces(
+  rows: readonly unknown[],
+  { client, first, from, after }: Rest,
+): AsyncGenerator<string> {
+  // A client that takes everything at once would get all pieces in one turn of the event loop.
+  const rest = restsFor(client)
+  yield first
   for (let at = from; at < rows.length; ) {
+    await rest()
     const { text, next } = piece(rows, at)
     yield text
     at = next
   }
-  yield ']'
+  yield after
 }
 
 /** The rows from this one on, until they are a piece, and the place of the row after them. */

@@ -5,6 +5,7 @@ import contentDisposition from 'content-disposition'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { ARCHIVE_FORMATS, type ArchiveFormat, archiveStream } from '../git/archive.ts'
+import { GitFailed } from '../git/errors.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { matchesTag } from '../http/entity-tags.ts'
 import { Refused, refuse } from '../refusal.ts'
@@ -19,6 +20,13 @@ const TYPES: Record<ArchiveFormat, string> = {
   zip: 'application/zip',
   'tar.gz': 'application/gzip',
   bundle: 'application/octet-stream',
+}
+
+/** Refuses a commit that does not fit into an archive: a zip, for example, has no times before 1970. @throws always */
+function refuseUnfit(request: FastifyRequest, error: unknown): never {
+  if (!(error instanceof GitFailed)) throw error
+  request.log.warn({ err: error }, 'git cannot make an archive of a commit')
+  throw new Refused(refuse.unprocessable('git cannot make this kind of archive of this commit'))
 }
 
 async function sendArchive(
@@ -44,13 +52,14 @@ async function sendArchive(
   const stream =
     request.method === 'HEAD'
       ? Readable.from([])
-      : (
-          await archiveStream(gitDirOf(services, repository.id), sha, format, {
-            directory: repository.name.toLowerCase(),
-            signal: clientGone(reply),
-            share: services.gitLimits.reads.shareOf(clientOf(request)),
-          })
-        ).stream
+      : await archiveStream(gitDirOf(services, repository.id), sha, format, {
+          directory: repository.name.toLowerCase(),
+          signal: clientGone(reply),
+          share: services.gitLimits.reads.shareOf(clientOf(request)),
+        }).then(
+          (output) => output.stream,
+          (error: unknown) => refuseUnfit(request, error),
+        )
   return reply
     .headers(headers)
     .type(TYPES[format])

@@ -2,10 +2,12 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { commitRange } from '../git/commit-range.ts'
+import { commitsWithin } from '../git/commits.ts'
 import { mergeBaseAcross } from '../git/fork-history.ts'
 import type { Question } from '../git/limits.ts'
 import { rememberingFailure } from '../git/remembered-failures.ts'
 import { clientGone } from '../http/client-gone.ts'
+import { withLongList } from '../http/json-answer.ts'
 import { PageQuery, pageOf, sendCommitPaging, wantedPage } from '../http/paging.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
@@ -21,6 +23,8 @@ import { askGit, CommitFlagsQuery, commitFlags, commitWires, readCommits } from 
 
 /** Without a page that is asked for, so many commits are listed, the newest ones. */
 const MOST = 250
+/** The same in bytes of what is read of them: 250 large commits would be too much for one answer. */
+const MOST_BYTES = 16 * 1024 * 1024
 
 /** The two sides in a path: `base...head`, `base..head`, or a head alone. */
 function sidesOf(path: string, { defaultBranch }: RepositoryDocument): [base: string, head: string] {
@@ -71,7 +75,8 @@ export function compareRoutes(services: Services): FastifyPluginAsyncTypebox {
         schema: {
           tags: ['repository'],
           description:
-            `\`{base}...{head}\`: the commits that the head has and the base lacks, at most ${MOST} without a page. ` +
+            `\`{base}...{head}\`: the commits that the head has and the base lacks, at most ${MOST} without a page, ` +
+            'and fewer when they are very large. ' +
             'Each side is a branch, a tag or a commit; the head may be `owner:branch` of a fork, or `owner/repo:branch`',
           params: Type.Object({ ...RepositoryParams.properties, '*': Type.String() }),
           querystring: Type.Object({
@@ -105,9 +110,10 @@ export function compareRoutes(services: Services): FastifyPluginAsyncTypebox {
           const range =
             start === undefined ? undefined : await commitRange(to.dir, start, to.sha, { queue, signal })
           const ids = range?.page(shown.skip, shown.limit) ?? []
+          const listed = page === undefined ? await commitsWithin(to.dir, ids, MOST_BYTES) : ids
           return {
             total: range?.total ?? 0,
-            found: await readCommits(services, to.dir, ids, flags, question),
+            found: await readCommits(services, to.dir, listed, flags, question),
           }
         }
         const work = [to.dir, from.dir, from.sha, to.sha, 'compare'].join('\0')
@@ -115,7 +121,8 @@ export function compareRoutes(services: Services): FastifyPluginAsyncTypebox {
           rememberingFailure(work, () => diffs.ask(clientOf(request), clientGone(reply), read)),
         )
         sendCommitPaging(request, reply, services.publicUrl(), shown, total)
-        return { total_commits: total, commits: await commitWires(services, repository, found, flags) }
+        const commits = await commitWires(services, repository, found, flags)
+        return withLongList({ total_commits: total, commits }, 'commits')
       },
     )
   }

@@ -3,6 +3,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { checkOf } from '../checked-json.ts'
+import { withLongList } from '../http/json-answer.ts'
 import { OptionalText } from '../http/optional-text.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
@@ -104,7 +105,9 @@ export function chosenContentsRoutes(services: Services): FastifyPluginAsyncType
         const wanted = wantedIn(request.query.includes)
         const path = request.params['*'] === '.' ? '' : request.params['*']
         const found = await contentsOf(services, request, reply, repository, path, wanted)
-        return Array.isArray(found) ? { dir_contents: found } : { file_contents: found }
+        return Array.isArray(found)
+          ? withLongList({ dir_contents: found }, 'dir_contents')
+          : { file_contents: found }
       },
     )
 

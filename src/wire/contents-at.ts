@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { SlotsFull } from '../fair-slots.ts'
 import { isSmall, smallBlobs } from '../git/blobs.ts'
-import { type CommitFacts, commitFacts } from '../git/commits.ts'
+import { type CommitFacts, fromCommits } from '../git/commits.ts'
 import { GitFailed, GitTooSlow } from '../git/errors.ts'
 import { lastCommitOfPath, lastCommits } from '../git/last-commits.ts'
 import { isPointerSize, pointerIn } from '../git/lfs-pointer.ts'
@@ -19,7 +19,13 @@ import { Refused, refuse } from '../refusal.ts'
 import { clientOf } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
 
-import { type Contents, type ContentsPlace, contentsWire, type EntryFacts } from './contents.ts'
+import {
+  type Contents,
+  type ContentsPlace,
+  contentsWire,
+  type EntryFacts,
+  type LastCommit,
+} from './contents.ts'
 import { type Asking, ifServed } from './reached-objects.ts'
 
 /** The content of a larger file is not in an answer of JSON; its `download_url` has it. */
@@ -159,6 +165,9 @@ async function factsOf(
   })
 }
 
+/** So much is shown of the message of a commit in a list, in characters. */
+const MAX_LISTED_MESSAGE = 8192
+
 /** The last commits of entries, by their names in the tree. A single one is looked for as far back as git can. */
 async function lastCommitsOf(
   { ask }: Reading,
@@ -166,7 +175,7 @@ async function lastCommitsOf(
   { commit }: ContentsPlace,
   parts: readonly string[],
   entries: readonly TreeEntry[],
-): Promise<ReadonlyMap<string, CommitFacts>> {
+): Promise<ReadonlyMap<string, LastCommit>> {
   const names = entries.map(({ name }) => name)
   const found = new Map(await lastCommits(dir, commit.sha, parts, new Set(names)))
   const [only] = entries
@@ -175,13 +184,22 @@ async function lastCommitsOf(
     const sha = await ask((question) => lastCommitOfPath(dir, commit.sha, path, question)).catch(unlessBusy)
     if (sha !== undefined) found.set(only.name, sha)
   }
-  const facts = await commitFacts(dir, new Set(found.values()))
+  const commits = await fromCommits(dir, found.values(), (facts) => lastCommitOf(facts, entries.length === 1))
   return new Map(
     [...found].flatMap(([name, sha]) => {
-      const one = facts.get(sha)
+      const one = commits.get(sha)
       return one === undefined ? [] : [[name, one] as const]
     }),
   )
+}
+
+function lastCommitOf({ sha, author, committer, message }: CommitFacts, isAlone: boolean): LastCommit {
+  const shown =
+    isAlone || message.length <= MAX_LISTED_MESSAGE
+      ? message
+      : // A copy: a part of a text holds all of it.
+        Buffer.from(message.slice(0, MAX_LISTED_MESSAGE)).toString()
+  return { sha, authored: author.date, committed: committer.date, message: shown }
 }
 
 /** The file is worth an answer without its last commit. */

@@ -43,6 +43,15 @@ export interface ContentsPlace {
   commit: NamedCommit
 }
 
+/** What is shown of the commit that changed an entry last. */
+export interface LastCommit {
+  sha: string
+  /** When it was written, and when it was committed: as in commits. */
+  authored: string
+  committed: string
+  message: string
+}
+
 /** What is known of an entry besides its tree. */
 export interface EntryFacts {
   size: number
@@ -51,7 +60,7 @@ export interface EntryFacts {
   /** Of a link. */
   target?: string | undefined
   submoduleUrl?: string | undefined
-  lastCommit?: CommitFacts | undefined
+  lastCommit?: LastCommit | undefined
   /** Whether the client wants the message of the last commit. */
   withMessage?: boolean
   /** What the file stands for, when it is a pointer of LFS. */
@@ -85,8 +94,8 @@ export function contentsWire(
     sha: entry.id,
     ...(lastCommit !== undefined && {
       last_commit_sha: lastCommit.sha,
-      last_committer_date: inUtc(lastCommit.committer.date),
-      last_author_date: inUtc(lastCommit.author.date),
+      last_committer_date: inUtc(lastCommit.committed),
+      last_author_date: inUtc(lastCommit.authored),
       ...(withMessage && { last_commit_message: lastCommit.message }),
     }),
     type: kind,

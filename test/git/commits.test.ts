@@ -1,12 +1,13 @@
 import t, { type Test } from 'tap'
 import { exists } from '../../src/disk.ts'
-import { commitFacts } from '../../src/git/commits.ts'
+import { commitFacts, commitsWithin, fromCommits } from '../../src/git/commits.ts'
 import { diffStat, isAncestor, mergeBase } from '../../src/git/history.ts'
 import { storeObject } from '../../src/git/loose-objects.ts'
 import { mergeTrees } from '../../src/git/merge.ts'
 import { EMPTY_TREE } from '../../src/git/names.ts'
 import { commitTree, createFirstCommit } from '../../src/git/new-commit.ts'
 import { createRepository, deleteRepository } from '../../src/git/repository.ts'
+import { fromTags } from '../../src/git/tags.ts'
 import { commit, userGit } from './client.ts'
 
 const ann = { name: 'Ann Ä', email: 'ann@example.org', date: '2024-05-01T10:00:00+02:00' }
@@ -45,7 +46,7 @@ t.test(
       if (count < 10_000) t.match(facts, { author: { name: 'Ann' }, message: 'many\n' })
     }
     // The head ends with the first half of an id when only the beginning of a commit is read.
-    const filler = `x-filler ${'x'.repeat(1024 * 1024 - 85)}\n`
+    const filler = `x-filler ${'x'.repeat(256 * 1024 - 85)}\n`
     const sha = await rawCommit(
       dir,
       `tree ${EMPTY_TREE}\n${filler}${parents(2)}author ${author}\ncommitter ${author}\n\n`,
@@ -158,7 +159,29 @@ t.test('unusual commits are read without errors', async (t) => {
   })
   t.match(facts.get(odd.unknownEncoding), { message: 'ü' })
   const length = facts.get(odd.huge)?.message.length ?? 0
-  t.ok(length > 1_000_000 && length <= 1024 * 1024, 'a huge message is cut')
+  t.ok(length > 250_000 && length <= 256 * 1024, 'a huge message is cut')
+})
+
+t.test('of sixty commits with huge signatures only the beginnings are held', async (t) => {
+  const dir = await setUp(t)
+  const signature = `gpgsig -----BEGIN\n${` ${'s'.repeat(70)}\n`.repeat(3000)} -----END\n`
+  const shas = await Promise.all(
+    Array.from({ length: 60 }, (_, i) => {
+      const content = `tree ${EMPTY_TREE}\nauthor A <a@x> ${i} +0000\ncommitter A <a@x> 1 +0000\n${signature}`
+      // Some are a little larger than what is read of one.
+      return storeObject(dir, 'commit', Buffer.from(`${content}\n${'m'.repeat(i % 2 ? 40_000 : 60_000)}`))
+    }),
+  )
+  const facts = await commitFacts(dir, shas)
+  t.equal(facts.size, 60)
+  for (const { signed, message } of facts.values()) {
+    t.ok((signed?.signature.length ?? 0) + message.length <= 256 * 1024)
+  }
+  const times = await fromCommits(dir, [...shas, ...shas], ({ author }) => author.date)
+  t.same([...times.keys()], shas, 'each of them once, however many are held at a time')
+  t.equal((await commitsWithin(dir, shas, 1024 * 1024)).length, 4, 'so many fit into a megabyte')
+  t.equal((await commitsWithin(dir, shas, 1)).length, 1)
+  t.equal((await commitsWithin(dir, shas, 60 * 256 * 1024)).length, 60)
 })
 
 t.test(
@@ -290,4 +313,19 @@ t.test('a new commit needs an existing tree, existing parents and an existing re
   await t.rejects(commitTree(dir, { tree, parents: [parent], ...rest }), { name: 'RepositoryMissing' })
   await t.rejects(storeObject(dir, 'blob', Buffer.from('x')), { name: 'RepositoryMissing' })
   t.equal(await exists(dir), false, 'the deleted repository does not reappear')
+})
+
+t.test('tags of more than 256 KiB are not read, and many others in parts', async (t) => {
+  const dir = await setUp(t)
+  const tag = (i: number, length: number) =>
+    storeObject(
+      dir,
+      'tag',
+      Buffer.from(
+        `object ${EMPTY_TREE}\ntype tree\ntag t${i}\ntagger A <a@x> ${i} +0000\n\n${'m'.repeat(length)}\n`,
+      ),
+    )
+  const small = await Promise.all(Array.from({ length: 60 }, (_, i) => tag(i, 250_000)))
+  const large = await tag(60, 300_000)
+  t.same([...(await fromTags(dir, [...small, large], ({ message }) => message.length)).keys()], small)
 })

@@ -155,6 +155,20 @@ t.test('large objects are refused, and many small ones are read in batches', asy
   for (const [i, id] of ids.entries()) t.equal(contents.get(id), `${i}`.repeat(megabyte))
 })
 
+t.test('whoever takes long for each object of a list takes it in pieces, and others go on', async (t) => {
+  const { dir, readers } = await setUp(t)
+  const ids = await Promise.all(['a', 'b', 'c', 'd'].map((text) => blob(dir, text)))
+  const headers = (await readers.headers(dir, ids)).filter((header) => header !== undefined)
+  const done: string[] = []
+  await readers.contents(dir, headers, (_header, content) => {
+    done.push(content.toString())
+    setImmediate(() => done.push('others'))
+    for (const began = performance.now(); performance.now() - began < 5; );
+  })
+  t.ok(done.indexOf('others') < done.indexOf('b'))
+  t.ok(done.slice(0, done.indexOf('d')).filter((who) => who === 'others').length >= 2, done.join(' '))
+})
+
 t.test('the number of processes is limited, and all callers get answers', async (t) => {
   const { root, readers, repository } = await setUp(t, { processes: 2 })
   const dirs = await Promise.all(Array.from({ length: 6 }, (_, i) => repository(`many-${i}.git`)))

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
+import { finished } from 'node:stream/promises'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { packet } from '../../src/git/pkt-line.ts'
@@ -157,6 +158,23 @@ t.test('a request that exceeds the limit after decompression is refused', async 
   })
   t.equal(spoiled.status, 400)
 })
+
+t.test(
+  'a body in gzip that unfolds to far more than was sent ends, and the rest is not unfolded',
+  async (t) => {
+    const bomb = Readable.from([gzipSync(Buffer.alloc(100 * 1024 * 1024))])
+    const decoded = decodeBody(bomb, 'gzip')
+    let size = 0
+    decoded.on('data', (chunk: Buffer) => {
+      size += chunk.length
+    })
+    await t.rejects(finished(decoded), { name: 'GitRequestTooLarge' })
+    t.ok(size <= 32 * 1024 * 1024, `${size} bytes`)
+    await until('the whole body is read, so that its client reads the answer', () => bomb.readableEnded)
+    const half = Buffer.concat([randomBytes(6 * 1024 * 1024), Buffer.alloc(34 * 1024 * 1024)])
+    t.equal((await buffer(decodeBody(Readable.from([gzipSync(half)]), 'gzip'))).length, half.length)
+  },
+)
 
 t.test('a malformed request or protocol header is an error, not a crash', async (t) => {
   const { url, root } = await setUp(t)

@@ -1,8 +1,9 @@
+import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import Fastify from 'fastify'
 import t from 'tap'
 import { registerErrors } from '../../src/http/errors.ts'
-import { jsonAnswer } from '../../src/http/json-answer.ts'
+import { jsonAnswer, withLongList } from '../../src/http/json-answer.ts'
 import { limitUnreadAnswers, type UnreadLimits } from '../../src/http/unread-answers.ts'
 import { until } from '../until.ts'
 import { rawClient, requestText } from './raw-client.ts'
@@ -24,6 +25,9 @@ async function serve(test: Test, limits: UnreadLimits) {
   const schema = { response: { 200: { type: 'array' } } }
   app.get('/rows', { schema }, async (_request, reply) => reply.header('X-Total-Count', 50).send(rows))
   app.get('/few', { schema }, async () => rows.slice(0, 1).map(({ id }) => ({ id })))
+  const object = { schema: { response: { 200: { type: 'object' } } } }
+  app.get('/field', object, async () => withLongList({ total: 50, rows, note: '"' }, 'rows'))
+  app.get('/only', object, async () => withLongList({ rows: [{ id: 1 }] }, 'rows'))
   app.get('/none', { schema }, async () => [])
   app.get('/text', async () => 'x'.repeat(size))
   test.teardown(() => app.close())
@@ -44,7 +48,27 @@ t.test('a page has a budget of bytes: it is made as the client reads it, with al
   t.equal(few.headers.get('content-length'), '10')
   t.equal(await few.text(), '[{"id":0}]')
   t.equal(await (await fetch(`${url}/none`)).text(), '[]')
+  const field = await fetch(`${url}/field`)
+  t.equal(field.headers.get('content-length'), null, 'nor is a long list that is a field')
+  t.same(await field.json(), { total: 50, note: '"', rows })
+  t.equal(await (await fetch(`${url}/only`)).text(), '{"rows":[{"id":1}]}')
   t.equal((await fetch(`${url}/rows`, { method: 'HEAD' })).status, 200)
+})
+
+t.test('a client that takes all of a long list at once gets it in pieces, and others go on', async (t) => {
+  const done: string[] = []
+  const row = (id: string) => ({
+    toJSON() {
+      done.push(id)
+      setImmediate(() => done.push('others'))
+      for (const began = performance.now(); performance.now() - began < 5; );
+      return id.repeat(300_000)
+    },
+  })
+  const answer = jsonAnswer(['a', 'b', 'c', 'd'].map(row))
+  if (typeof answer === 'string') throw new Error('the list is not sent in pieces')
+  await text(answer)
+  t.ok(done.indexOf('others') < done.indexOf('c'), done.join(' '))
 })
 
 const ask = (path: string, client: string) =>

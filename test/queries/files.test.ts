@@ -5,6 +5,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { storeObject } from '../../src/git/loose-objects.ts'
+import { EMPTY_TREE } from '../../src/git/names.ts'
 import { hostedWork } from '../hosted-work.ts'
 import { startTestServer, statusOf } from '../start-server.ts'
 import { until } from '../until.ts'
@@ -322,6 +324,33 @@ t.test('archives hold the files of the commit, and a bundle can be cloned', asyn
   t.equal((await get(`${base}/archive/main.zip`, { method: 'HEAD' })).status, 200)
   t.equal((await get(`${base}/archive/main.rar`)).status, 400)
   t.equal((await get(`${base}/archive/absent.zip`)).status, 404)
+})
+
+t.test(
+  'a directory shows the beginning of a long message of a commit, a file alone shows all of it',
+  async (t) => {
+    const message = 'long '.repeat(40_000)
+    const writer = 'Ann <ann@example.org> 1700000000 +0000'
+    const { stdout } = await run('git', [`--git-dir=${dir}`, 'rev-parse', 'main^{tree}'])
+    const commit = `tree ${stdout.trim()}\nauthor ${writer}\ncommitter ${writer}\n\n${message}`
+    const long = await storeObject(dir, 'commit', Buffer.from(commit))
+    await run('git', [`--git-dir=${dir}`, 'update-ref', 'refs/tags/long', long])
+    const shown = async (path: string) =>
+      JSON.parse(await (await get(`${base}/contents-ext/${path}?ref=long&includes=commit_message`)).text())
+    t.equal((await shown('guide/new.md')).file_contents.last_commit_message, message)
+    const { dir_contents: rows } = await shown('guide')
+    t.equal(rows.length, 3)
+    for (const row of rows) t.equal(row.last_commit_message, message.slice(0, 8192), row.name)
+  },
+)
+
+t.test('a commit that does not fit into an archive is refused', async (t) => {
+  const writer = 'Ann <ann@example.org> -1 +0000'
+  const commit = `tree ${EMPTY_TREE}\nauthor ${writer}\ncommitter ${writer}\n\nbefore 1970\n`
+  const early = await storeObject(dir, 'commit', Buffer.from(commit))
+  await run('git', [`--git-dir=${dir}`, 'update-ref', 'refs/tags/early', early])
+  t.equal((await get(`${base}/archive/early.zip`)).status, 422)
+  t.equal((await get(`${base}/archive/early.tar.gz`)).status, 200)
 })
 
 t.test('an archive whose client goes away leaves no process and no place', async (t) => {

@@ -5,7 +5,7 @@ import type { BranchPoint, CommitSummary, GitEvent, RefUpdate } from '../../even
 import { type ExpectedRevision, StoreUnavailable, WrongExpectedRevision } from '../../events/event-store.ts'
 import type { TagTime } from '../../events/ref-causes.ts'
 import { gitStream } from '../../events/streams.ts'
-import { type CommitFacts, commitFacts, type Signature } from '../../git/commits.ts'
+import { type CommitFacts, fromCommits, type Signature } from '../../git/commits.ts'
 import { type RefChange, type RefOutcome, readRefs, updateRef } from '../../git/refs.ts'
 import { piecesOf } from '../../pieces.ts'
 import { gitDirOf, type Services } from '../../services.ts'
@@ -182,8 +182,7 @@ const isBranch = (ref: string) => ref.startsWith('refs/heads/')
 /** The new commits of the branches among the moved refs, by id. */
 async function summariesOf(dir: string, moved: readonly MovedRef[]): Promise<Map<string, CommitSummary>> {
   const shas = moved.flatMap(({ ref, to }) => (to === null || !isBranch(ref) ? [] : [to]))
-  const facts = await commitFacts(dir, new Set(shas))
-  return new Map([...facts].map(([sha, fact]) => [sha, summaryOf(fact)]))
+  return await fromCommits(dir, shas, summaryOf)
 }
 
 /** The parts of a commit that an event has, cut to what fits. */

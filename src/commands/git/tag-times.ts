@@ -1,8 +1,8 @@
 /** When tags were made, for the events about them. */
 import type { TagTime } from '../../events/ref-causes.ts'
-import { commitFacts } from '../../git/commits.ts'
+import { fromCommits } from '../../git/commits.ts'
 import { objectReaders } from '../../git/object-readers.ts'
-import { tagFacts } from '../../git/tags.ts'
+import { fromTags } from '../../git/tags.ts'
 
 /**
  * The times of the new tags among refs that moved, by what the refs point at: the tagger's, or the committer's of a
@@ -17,12 +17,12 @@ export async function tagTimes(
   ]
   if (shas.length === 0) return new Map()
   const commits = await objectReaders.headers(dir, shas, { peel: true })
-  const tags = await tagFacts(dir, shas)
+  const tags = await fromTags(dir, shas, ({ tagger }) => tagger?.date)
   const ids = commits.flatMap((commit) => (commit === undefined ? [] : [commit.sha]))
-  const facts = await commitFacts(dir, ids)
+  const times = await fromCommits(dir, ids, ({ committer }) => committer.date)
   return new Map(
     shas.flatMap((sha, i) => {
-      const at = tags.get(sha)?.tagger?.date ?? facts.get(commits[i]?.sha ?? '')?.committer.date
+      const at = tags.get(sha) ?? times.get(commits[i]?.sha ?? '')
       return at === undefined ? [] : [[sha, { sha, at }]]
     }),
   )
