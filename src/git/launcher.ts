@@ -55,7 +55,7 @@ const LAUNCHER = `
   const LONG_TICKS = 30
   const LOOK_MS = 250
   process.umask(0o077)
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => {})
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR1']) process.on(signal, () => {})
   process.on('disconnect', () => {
     rmSync(dirname(path), { recursive: true, force: true })
     process.exit()

@@ -34,7 +34,7 @@ export const commentFold: Fold<CommentDocument> = foldOf({
     { repoId: 1, updatedAt: 1, id: 1 },
   ],
   arrays: ['attachmentUuids'],
-  version: 1,
+  version: 2,
   ids: ({ data }) => ('comments' in data ? data.comments.map(String) : [`${data.commentId}`]),
   becomes: {
     CommentAdded(_, { stream, data, metadata: { at } }) {

@@ -34,7 +34,7 @@ export const issueFold: Fold<IssueDocument> = foldOf({
   ],
   arrays: ['assigneeIds', 'labelIds', 'dependencyKeys', 'reviewerIds', 'requestedReviewerIds'],
   wordsIn: { words: issueTextFold.collection },
-  version: 3,
+  version: 4,
   ids: ({ data }) => [issueId(data.repoId, data.index)],
   becomes: {
     IssueOpened: (_, event) => openedIssue(event),

@@ -20,7 +20,7 @@ export function scopeKey(scope: LabelScope): string {
 export const labelFold: Fold<LabelDocument> = foldOf({
   name: 'labels',
   indexes: [{ scopeKey: 1, nameKey: 1, id: 1 }, { nameKey: 1 }],
-  version: 1,
+  version: 2,
   ids: ({ data }) => [`${data.id}`],
   becomes: {
     LabelCreated(_, { data, metadata: { at } }) {

@@ -24,7 +24,7 @@ export const milestoneFold: Fold<MilestoneDocument> = foldOf({
     { repoId: 1, title: 1 },
   ],
   arrays: ['titleTails'],
-  version: 2,
+  version: 3,
   ids({ data }) {
     if ('from' in data) {
       const { from, to } = data

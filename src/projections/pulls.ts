@@ -55,7 +55,7 @@ export const pullFold: Fold<PullDocument> = foldOf({
     { scheduled: 1, repoId: 1 },
   ],
   arrays: ['labelIds', 'dependencyKeys', 'requestedReviewerIds'],
-  version: 6,
+  version: 7,
   // Issues have most of these events, too.
   ids: ({ stream, data }) => (isPullStream(stream) ? [pullId(data.repoId, data.index)] : []),
   becomes: {

@@ -75,13 +75,29 @@ export function foldOf<D extends object, Becoming extends EventType, Changing ex
     creates: ({ type }) => creating.has(type),
     touches: (event: { type: string }) => (isOwn(event) ? parts.ids(event) : NONE),
     evolve(document, event: { type: string }, id) {
-      if (isBecoming(event)) return handle(becomes, document, event, id)
+      if (isBecoming(event)) return updatedLater(document, handle(becomes, document, event, id))
       if (document === undefined || changes === undefined || !isChanging(event)) return document
       const changed = handle(changes, document, event, id)
       const next: D = { ...document, ...parts.onEveryChange?.(event), ...changed }
-      return parts.derived === undefined ? next : Object.assign(next, parts.derived(next))
+      if (parts.derived !== undefined) Object.assign(next, parts.derived(next))
+      return updatedLater(document, next)
     },
   }
+}
+
+/**
+ * The next document. When it was updated never goes back, also when a clock does: clients ask for what was updated since
+ * the latest time that they have seen.
+ */
+function updatedLater<D extends object & { updatedAt?: unknown }>(
+  before: D | undefined,
+  next: D | undefined,
+) {
+  if (before === undefined || next === undefined) return next
+  const { updatedAt: earliest } = before
+  const { updatedAt: time } = next
+  if (typeof earliest !== 'string' || typeof time !== 'string' || earliest <= time) return next
+  return Object.assign({}, next, { updatedAt: earliest })
 }
 
 /** The result of folding a batch of events. */

@@ -105,7 +105,7 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
     { id: 1 },
   ],
   arrays: ['readers', 'granted', 'guests', 'teams', 'topics', 'nameParts', 'allParts'],
-  version: 5,
+  version: 6,
   ids({ data }) {
     const parentId = 'parent' in data ? data.parent?.repoId : 'parentId' in data ? data.parentId : undefined
     return parentId === undefined ? [`${data.repoId}`] : [`${data.repoId}`, `${parentId}`]

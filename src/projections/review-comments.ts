@@ -27,7 +27,7 @@ function added(
 export const reviewCommentFold: Fold<ReviewCommentDocument> = foldOf({
   name: 'review_comments',
   indexes: [{ reviewId: 1, id: 1 }],
-  version: 1,
+  version: 2,
   ids: ({ data }) => ('comments' in data ? data.comments.map(String) : [`${data.commentId}`]),
   becomes: {
     ReviewCommentDrafted: added,

@@ -17,7 +17,7 @@ export const topicFold: Fold<TopicDocument> = foldOf({
   name: 'topics',
   indexes: [{ repositories: -1, name: 1 }],
   arrays: ['parts'],
-  version: 1,
+  version: 2,
   ids: ({ data }) => [...data.listed.added, ...data.listed.removed],
   becomes: {
     TopicsChanged(before, { data, metadata }, name) {

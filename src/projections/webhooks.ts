@@ -29,7 +29,7 @@ export function webhookScopeKey(scope: WebhookScope): string {
 export const webhookFold: Fold<WebhookDocument> = foldOf({
   name: 'webhooks',
   indexes: [{ scopeKey: 1, id: 1 }],
-  version: 1,
+  version: 2,
   ids: ({ data }) => [`${data.id}`],
   becomes: {
     WebhookCreated(_, { data, position, metadata: { at } }) {

@@ -126,8 +126,7 @@ export function createOpenIdProvider(settings: Settings, log: FastifyBaseLogger)
         if (claims === undefined) throw new Refused(refuse.invalid('the provider sent no ID token'))
         const hasMore = configuration.serverMetadata().userinfo_endpoint !== undefined
         const more = hasMore ? await client.fetchUserInfo(configuration, tokens.access_token, claims.sub) : {}
-        // The ID token is signed for this server, so it says who it is.
-        return personIn({ ...claims, ...more, iss: claims.iss, sub: claims.sub }, settings)
+        return personIn(joinedClaims(claims, more), settings)
       }),
   }
 }
@@ -160,11 +159,33 @@ const FOR_OTHERS: ReadonlySet<string> = new Set([
   'OAUTH_JWT_TIMESTAMP_CHECK_FAILED',
 ])
 
-/** The person in the claims. A claim of another type than it should have counts as missing. */
+type Claims = Readonly<Record<string, unknown>>
+
+/**
+ * The claims of both. The ID token is signed for this server, so it says who it is. Whether an address is verified counts
+ * only from where the address comes: the other one may mean another address.
+ */
+export function joinedClaims<Token extends Claims>(token: Token, userInfo: Claims) {
+  const { email, email_verified } = 'email' in userInfo ? userInfo : token
+  return { ...token, ...userInfo, email, email_verified, iss: token.iss, sub: token.sub }
+}
+
+/** The most characters of a subject, as OpenID Connect says. It is in an event, so it needs a limit. */
+const MAX_SUBJECT = 255
+
+/**
+ * The person in the claims. A claim of another type than it should have counts as missing.
+ * @throws Refused (unprocessable) when the subject is too long
+ */
 export function personIn(
-  claims: Readonly<Record<string, unknown>> & { iss: string; sub: string },
+  claims: Claims & { iss: string; sub: string },
   { oidcLoginClaim, oidcGroupsClaim }: Pick<Settings, 'oidcLoginClaim' | 'oidcGroupsClaim'>,
 ): Person {
+  if (claims.sub.length > MAX_SUBJECT) {
+    throw new Refused(
+      refuse.unprocessable(`the provider's name for you has more than ${MAX_SUBJECT} characters`),
+    )
+  }
   const text = (name: string) => (typeof claims[name] === 'string' ? claims[name] : '')
   return {
     issuer: claims.iss,
@@ -178,7 +199,7 @@ export function personIn(
   }
 }
 
-function groupsIn(claims: Readonly<Record<string, unknown>>, name: string): ReadonlySet<string> | undefined {
+function groupsIn(claims: Claims, name: string): ReadonlySet<string> | undefined {
   const { [name]: groups, _claim_names: elsewhere } = claims
   // A person with very many groups: the claim is then a reference.
   if (typeof elsewhere === 'object' && elsewhere !== null && name in elsewhere) return undefined

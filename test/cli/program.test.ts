@@ -146,13 +146,31 @@ t.test('without write permission in DATA_DIR: one line that names the file', asy
   }
 })
 
-t.test('mergelog serve runs the server, and SIGTERM ends it with exit code 0', async (t) => {
-  const environment = { DATA_DIR: t.testdir(), ADMIN_PASSWORD, PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'error' }
-  const child = startMergelog(t, ['serve'], environment)
-  const lines = createInterface({ input: child.stdout ?? process.stdin })
-  const [line] = await once(lines, 'line')
-  const url = /^Mergelog listens on (http:\S+)$/.exec(line)?.[1]
-  t.equal((await fetch(`${url}/api/docs`)).status, 200)
-  child.kill('SIGTERM')
-  t.same(await once(child, 'exit'), [0, null])
-})
+for (const signal of ['SIGTERM', 'SIGHUP'] as const) {
+  t.test(
+    `mergelog serve runs the server, ${signal} ends it with exit code 0, and SIGUSR1 opens no debugger`,
+    async (t) => {
+      const environment = {
+        DATA_DIR: t.testdir(),
+        ADMIN_PASSWORD,
+        PORT: '0',
+        GRPC_PORT: '0',
+        LOG_LEVEL: 'error',
+      }
+      const child = startMergelog(t, ['serve'], environment)
+      let stderr = ''
+      child.stderr?.on('data', (chunk) => {
+        stderr += chunk
+      })
+      const lines = createInterface({ input: child.stdout ?? process.stdin })
+      const [line] = await once(lines, 'line')
+      const url = /^Mergelog listens on (http:\S+)$/.exec(line)?.[1]
+      t.equal((await fetch(`${url}/api/docs`)).status, 200)
+      child.kill('SIGUSR1')
+      t.equal((await fetch(`${url}/api/docs`)).status, 200)
+      child.kill(signal)
+      t.same(await once(child, 'close'), [0, null])
+      t.equal(stderr, '')
+    },
+  )
+}

@@ -3,7 +3,7 @@ import t from 'tap'
 import { loginProblem } from '../../src/commands/accounts/names.ts'
 import { loginsFor } from '../../src/commands/sign-in/login-name.ts'
 import { membershipsBy } from '../../src/commands/sign-in/memberships.ts'
-import { personIn } from '../../src/rights/openid-provider.ts'
+import { joinedClaims, personIn } from '../../src/rights/openid-provider.ts'
 import { keyFor, seal, unseal } from '../../src/rights/sealed.ts'
 import { keepSession, sessionOf, sessions } from '../../src/rights/session-store.ts'
 import { openStores } from '../stores.ts'
@@ -59,6 +59,30 @@ t.test('claims of the wrong type count as missing, and groups that are elsewhere
   t.same(personIn(id, names).groups, new Set())
   t.equal(personIn({ ...id, _claim_names: { groups: 'src1' } }, names).groups, undefined)
   t.equal(personIn({ ...id, email_verified: 'true' }, names).emailVerified, true)
+})
+
+t.test('that an address is verified counts only from where the address comes', async (t) => {
+  const names = { oidcLoginClaim: 'login', oidcGroupsClaim: 'groups' }
+  const id = { iss: 'https://id.example.org', sub: 's' }
+  const address = (token: object, userInfo: object) => {
+    const { email, emailVerified } = personIn(joinedClaims({ ...token, ...id }, { ...userInfo }), names)
+    return { email, emailVerified }
+  }
+  const [own, other] = [{ email: 'own@example.org' }, { email: 'other@example.org' }]
+  const verified = { email_verified: true }
+  t.same(address({ ...own, ...verified }, other), { ...other, emailVerified: false })
+  t.same(address(own, verified), { ...own, emailVerified: false })
+  t.same(address(own, { ...other, ...verified }), { ...other, emailVerified: true })
+  t.same(address({ ...own, ...verified }, {}), { ...own, emailVerified: true })
+  t.match(personIn(joinedClaims(id, { sub: 'x', iss: 'y' }), names), { issuer: id.iss, subject: 's' })
+})
+
+t.test('a subject that is longer than OpenID Connect allows is refused', async (t) => {
+  const names = { oidcLoginClaim: 'login', oidcGroupsClaim: 'groups' }
+  const person = (length: number) =>
+    personIn({ iss: 'https://id.example.org', sub: 's'.repeat(length) }, names)
+  t.equal(person(255).subject.length, 255)
+  t.throws(() => person(256), { name: 'Refused', message: /more than 255 characters/ })
 })
 
 t.test('what is sealed is opened on every node with the same secret, and by nobody else', async (t) => {

@@ -129,6 +129,21 @@ eachModel('every document survives JSON', async (model, log) => {
   }
 })
 
+eachModel('when a document was updated never goes back, also when the clock does', async (model, log) => {
+  const noon = Date.UTC(2026, 0, 2, 12)
+  const documents: Documents = new Map()
+  const latest = new Map<string, string>()
+  for (const [i, event] of log.entries()) {
+    const metadata = { ...event.metadata, at: new Date(noon - i * 1000).toISOString() }
+    for (const change of await changesOf(model, [{ ...event, metadata }], documents)) {
+      apply([change], documents)
+      const time = change.op === 'put' && 'updatedAt' in change.body ? `${change.body.updatedAt}` : ''
+      if (change.op === 'put') assert.ok(time >= (latest.get(change.id) ?? ''), `${model.name} ${event.type}`)
+      latest.set(change.id, time)
+    }
+  }
+})
+
 /** What others are in or about. In a server it exists before they do. */
 const FIRST = /^(user|org|repo|milestone)-/
 

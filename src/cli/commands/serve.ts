@@ -1,4 +1,4 @@
-/** `mergelog serve`: runs the server until SIGTERM or SIGINT. `npm start` runs this. */
+/** `mergelog serve`: runs the server until SIGTERM, SIGINT or SIGHUP. `npm start` runs this. */
 import { once } from 'node:events'
 import type { Command } from 'commander'
 import { loadConfig, settings } from '../../config.ts'
@@ -9,6 +9,7 @@ import { openServerLog } from '../server-log.ts'
 /** Runs a server with the settings of the environment. Resolves when a signal has stopped it cleanly. */
 export async function serve(): Promise<void> {
   collectAlone()
+  refuseDebuggers()
   const config = loadConfig(process.env)
   const { log, isJsonAlone, flushed } = await openServerLog(config, process.stdout.isTTY)
   // Import the server only here, so that the other commands start faster.
@@ -42,11 +43,19 @@ export async function serve(): Promise<void> {
 }
 
 /**
- * Resolves at the next SIGTERM or SIGINT. The handlers stay, so that a second signal doesn't cut off the
+ * Without a handler, SIGUSR1 makes Node listen for a debugger: then every program of this machine may do what the server may.
+ * Operators send it to programs that shall open their logs again.
+ */
+function refuseDebuggers(): void {
+  process.on('SIGUSR1', () => {})
+}
+
+/**
+ * Resolves at the next SIGTERM, SIGINT or SIGHUP (the terminal is gone). The handlers stay, so that a second signal doesn't cut off the
  * shutdown: it only ends the wait of `DRAIN_MS`.
  */
 export function untilSignal(): Promise<unknown> {
-  const signals = ['SIGTERM', 'SIGINT'] as const
+  const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
   for (const signal of signals) process.on(signal, () => {})
   return Promise.race(signals.map((signal) => once(process, signal)))
 }
@@ -56,7 +65,7 @@ export function addServe(program: Command): void {
   const environment = settings.map(({ name }) => name)
   program
     .command('serve')
-    .description('run the server until SIGTERM or SIGINT')
+    .description('run the server until SIGTERM, SIGINT or SIGHUP')
     .addHelpText('after', usage(examples, environment))
     .action(() => serve())
 }

@@ -15,6 +15,7 @@ const RESERVED = new Set([
   'avatars',
   'captcha',
   'commits',
+  'cosmos',
   'debug',
   'error',
   'explore',

@@ -1,9 +1,7 @@
 /** Makes a branch: `POST /repos/{owner}/{repo}/branches`. */
 import { Type } from 'typebox'
-import type { BranchProtection } from '../../events/domain-events.ts'
 import { commitFacts } from '../../git/commits.ts'
 import { newBranchNameProblem } from '../../git/names.ts'
-import { unsignedCommits } from '../../git/signatures.ts'
 import { tagId } from '../../projections/tags.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
@@ -20,26 +18,20 @@ import { changeRef } from '../git/record-refs.ts'
 import { type Writer, writerNow } from '../git/writer-now.ts'
 import { commandContext, settled } from '../request-context.ts'
 
-/** Returns the rule that protects the branch. @throws Refused (forbidden) */
-function requireMayPush(
-  { repository, access, requester }: Writer,
-  branch: string,
-): BranchProtection | undefined {
+/** @throws Refused (forbidden) */
+function requireMayPush({ repository, access, requester }: Writer, branch: string): void {
   const protection = protectionOf(repository.protections, branch)
-  if (mayPush(protection, memberOf(repository, requester), access)) return protection
+  if (mayPush(protection, memberOf(repository, requester), access)) return
   throw new Refused(refuse.forbidden('the branch is protected: you may not push to it'))
 }
 
-/** All that must hold when the branch is made at a commit. @throws Refused: forbidden, conflict with a tag */
-async function requireAllowed(services: Services, writer: Writer, name: string, sha: string): Promise<void> {
+/**
+ * All that must hold when the branch is made. A rule that requires signed commits asks for those that are new to the
+ * repository, as for a push: here none is. @throws Refused: forbidden, conflict with a tag
+ */
+async function requireAllowed(services: Services, writer: Writer, name: string): Promise<void> {
   const { id: repoId } = writer.repository
-  const protection = requireMayPush(writer, name)
-  if (protection?.requireSigned) {
-    const unsigned = await unsignedCommits(gitDirOf(services, repoId), [sha], services.config)
-    if (unsigned.length > 0) {
-      throw new Refused(refuse.forbidden('the branch takes only commits that are signed by a trusted key'))
-    }
-  }
+  requireMayPush(writer, name)
   if ((await services.views.tags.get(tagId(repoId, name))) !== undefined) {
     throw new Refused(refuse.conflict('new_branch_name: there is a tag with that name'))
   }
@@ -78,7 +70,7 @@ export const createBranchRoutes: Routes = (services) => async (app) => {
         change,
         async () => {
           const writer = await writerNow(services, request, repository.id)
-          await requireAllowed(services, writer, name, to)
+          await requireAllowed(services, writer, name)
           await requireServed(services, asking, repository, to)
         },
       )

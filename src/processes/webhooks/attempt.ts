@@ -60,6 +60,15 @@ function problemOf(error: unknown): string {
 }
 
 /**
+ * What is old was tried once more before it is given up: it may be old only because the clock was set forward, or because
+ * no server ran.
+ */
+function againOrGivenUp({ at }: WebhookDelivery, statusCode: number, problem: string): Outcome {
+  if (Date.now() - at <= GIVEN_UP_AFTER_MS) return { result: 'again', statusCode, problem }
+  return { result: 'failed', statusCode, problem: `given up: ${problem}` }
+}
+
+/**
  * Never rejects for what the receiver does. Resolves to undefined when the webhook is gone.
  * @throws what stores and git throw, and when the server stops
  */
@@ -73,8 +82,6 @@ export async function attempt(
   const hook = await views.webhooks.get(`${delivery.hookId}`)
   if (hook === undefined) return undefined
   if (!hook.active) return failed('the webhook was switched off')
-  if (Date.now() - delivery.at > GIVEN_UP_AFTER_MS)
-    return failed(`given up: ${delivery.problem || 'too old'}`)
   const config = (await webhookConfigsOf(secrets, [hook.configId])).get(hook.configId)
   if (config === undefined) return failed('its configuration is lost: set its URL and its secret again')
   const payload = await payloadOf(services, delivery, hook.scope)
@@ -84,11 +91,13 @@ export async function attempt(
   try {
     const statusCode = await outside.post({ ...request, signal: AbortSignal.any([timeout, stopping]) })
     if (isDelivered(statusCode)) return { result: 'delivered', statusCode, problem: '' }
-    const result = mayChange(statusCode) ? 'again' : 'failed'
-    return { result, statusCode, problem: `the receiver answered with ${statusCode}` }
+    const problem = `the receiver answered with ${statusCode}`
+    return mayChange(statusCode)
+      ? againOrGivenUp(delivery, statusCode, problem)
+      : { result: 'failed', statusCode, problem }
   } catch (error) {
     if (stopping.aborted) throw error
     if (error instanceof NotOutside || error instanceof BadRedirect) return failed(error.message)
-    return { result: 'again', statusCode: 0, problem: problemOf(error) }
+    return againOrGivenUp(delivery, 0, problemOf(error))
   }
 }

@@ -1,6 +1,6 @@
 /** When a delivery that failed is tried again, and when it is given up. Pure. */
 
-/** How old an event may be that is still sent, in milliseconds. */
+/** How old an event may be whose delivery is tried again after a failure, in milliseconds. */
 export const GIVEN_UP_AFTER_MS = 24 * 3_600_000
 const FIRST_MS = 1000
 const LONGEST_MS = 30 * 60_000

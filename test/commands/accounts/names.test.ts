@@ -79,3 +79,7 @@ t.test('an e-mail address has a mailbox and a domain', async (t) => {
     t.type(emailProblem(email), 'string', JSON.stringify(email))
   }
 })
+
+t.test('the paths of upgrade queries are no logins', async (t) => {
+  for (const login of ['sdk', 'cosmos', 'Cosmos']) t.match(loginProblem(login), 'reserved')
+})

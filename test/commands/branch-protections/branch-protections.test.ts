@@ -379,4 +379,11 @@ t.test('a branch that requires signed commits takes no others', async (t) => {
   await work.git('push', '-q', 'origin', 'HEAD:refs/heads/main')
   const signed = await work.git('rev-parse', 'HEAD')
   t.equal((await alice.repos.repoGetBranch('alice', 'app', 'main')).data.commit?.id, signed)
+
+  await t.test('a new one may begin at a commit that is there, over the API as by a push', async (t) => {
+    await alice.repos.repoCreateBranchProtection('alice', 'app', { ...rule, rule_name: 'new/*' })
+    await work.git('push', '-q', 'origin', 'origin/topic:refs/heads/new/pushed')
+    const branch = { old_ref_name: 'topic', new_branch_name: 'new/made' }
+    t.equal(await statusOf(alice.repos.repoCreateBranch('alice', 'app', branch)), 201)
+  })
 })

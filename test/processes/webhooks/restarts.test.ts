@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { createWebhookDeliveries } from '../../../src/projections/webhook-deliveries.ts'
+import { createWebhookDeliveries, type WebhookDelivery } from '../../../src/projections/webhook-deliveries.ts'
 import { openReadStores } from '../../../src/stores.ts'
 import { startServerProcess } from '../../server-process.ts'
 import { sharedStores } from '../../shared-stores.ts'
@@ -64,37 +64,45 @@ t.test('after kill -9 all that was not delivered is delivered, in order, with th
   })
 })
 
-t.test(
-  'what was to be tried again at a time that a wrong clock has set is tried at the next start',
-  async (t) => {
-    const receiver = await startReceiver(t)
-    const environment = { DATA_DIR: t.testdir(), WEBHOOK_ALLOWED_HOSTS: 'loopback' }
-    await t.test('a server runs and stops', async (t) => {
-      receiver.answer('/clock', (response) => response.writeHead(503).end())
-      const server = await startTestServer(t, environment)
-      await send(server.url, '/user/repos', { name: 'app' })
-      await send(server.url, '/repos/admin/app/hooks', hook(receiver.url('/clock')))
-      await send(server.url, '/repos/admin/app/issues', { title: 'one' })
-      await receiver.count('/clock', 1)
-      await server.stop()
-      const { readStore, secrets } = await openReadStores({ ...server.services.config })
-      const deliveries = createWebhookDeliveries(readStore)
-      await deliveries.prepare()
-      const [waiting] = await deliveries.heads()
-      if (waiting === undefined) throw new Error('nothing waits')
-      await deliveries.put({ ...waiting, notBefore: Date.now() + 400 * 24 * 3_600_000 })
-      await Promise.all([readStore.close(), secrets.close()])
-    })
-    receiver.answer('/clock', (response) => response.writeHead(200).end())
-    const before = receiver.at('/clock').length
+/** A delivery that was tried once waits while no server runs, and the clock changes what is known of its times. */
+async function triedAfterStop(t: Test, times: Partial<Pick<WebhookDelivery, 'at' | 'notBefore'>>) {
+  const receiver = await startReceiver(t)
+  const environment = { DATA_DIR: t.testdir(), WEBHOOK_ALLOWED_HOSTS: 'loopback' }
+  await t.test('a server runs and stops', async (t) => {
+    receiver.answer('/clock', (response) => response.writeHead(503).end())
     const server = await startTestServer(t, environment)
-    await send(server.url, '/repos/admin/app/issues', { title: 'two' })
-    const got = await receiver.count('/clock', before + 2)
-    t.same(
-      got.slice(before).map(({ json }) => json.number),
-      [1, 2],
-    )
-  },
+    await send(server.url, '/user/repos', { name: 'app' })
+    await send(server.url, '/repos/admin/app/hooks', hook(receiver.url('/clock')))
+    await send(server.url, '/repos/admin/app/issues', { title: 'one' })
+    await receiver.count('/clock', 1)
+    await server.stop()
+    const { readStore, secrets } = await openReadStores({ ...server.services.config })
+    const deliveries = createWebhookDeliveries(readStore)
+    await deliveries.prepare()
+    const [waiting] = await deliveries.heads()
+    if (waiting === undefined) throw new Error('nothing waits')
+    await deliveries.put({ ...waiting, ...times })
+    await Promise.all([readStore.close(), secrets.close()])
+  })
+  receiver.answer('/clock', (response) => response.writeHead(200).end())
+  const before = receiver.at('/clock').length
+  const server = await startTestServer(t, environment)
+  await send(server.url, '/repos/admin/app/issues', { title: 'two' })
+  const got = await receiver.count('/clock', before + 2)
+  t.same(
+    got.slice(before).map(({ json }) => json.number),
+    [1, 2],
+  )
+}
+
+const HOUR = 3_600_000
+
+t.test('what was to be tried again at a time that a wrong clock has set is tried at the next start', (t) =>
+  triedAfterStop(t, { notBefore: Date.now() + 400 * 24 * HOUR }),
+)
+
+t.test('a clock that was set forward by more than a day gives up nothing that was not tried since', (t) =>
+  triedAfterStop(t, { at: Date.now() - 30 * HOUR, notBefore: 0 }),
 )
 
 t.test('of two nodes one delivers; when it leaves, the other one does', async (t) => {
