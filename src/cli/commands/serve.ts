@@ -43,16 +43,16 @@ export async function serve(): Promise<void> {
 }
 
 /**
- * Without a handler, SIGUSR1 makes Node listen for a debugger: then every program of this machine may do what the server may.
- * Operators send it to programs that shall open their logs again.
+ * Without a handler, SIGUSR1 makes Node listen for a debugger: then every program of this machine may do what the server
+ * may. Operators send it to programs that shall open their logs again.
  */
 function refuseDebuggers(): void {
   process.on('SIGUSR1', () => {})
 }
 
 /**
- * Resolves at the next SIGTERM, SIGINT or SIGHUP (the terminal is gone). The handlers stay, so that a second signal doesn't cut off the
- * shutdown: it only ends the wait of `DRAIN_MS`.
+ * Resolves at the next SIGTERM, SIGINT or SIGHUP (the terminal is gone). The handlers stay, so that a second signal
+ * doesn't cut off the shutdown: it only ends the wait of `DRAIN_MS`.
  */
 export function untilSignal(): Promise<unknown> {
   const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
