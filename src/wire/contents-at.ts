@@ -14,11 +14,11 @@ import { kindOf, nameOf, type TreeEntry } from '../git/tree-entries.ts'
 import { partsOf } from '../git/tree-path.ts'
 import { entryAt, readTree, treeOf } from '../git/trees.ts'
 import { clientGone } from '../http/client-gone.ts'
+import { inPieces } from '../pieces.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { clientOf } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
-
 import {
   type Contents,
   type ContentsPlace,
@@ -108,7 +108,7 @@ export function entriesOf(
   return unlessGone(readTree(gitDirOf(services, repository.id), directory.id))
 }
 
-/** Entries of one directory as answers show them. `parts`: the names on the way to the directory. */
+/** Entries of one directory as answers show them, made in pieces. `parts`: the names on the way to the directory. */
 export async function contentsIn(
   reading: Reading,
   place: ContentsPlace,
@@ -117,9 +117,11 @@ export async function contentsIn(
   wanted: Wanted,
 ): Promise<Contents[]> {
   const facts = await unlessGone(factsOf(reading, place, parts, entries, wanted))
-  return entries.map((entry, i) =>
-    contentsWire(place, [...parts, nameOf(entry)].join('/'), entry, facts[i] ?? { size: 0 }),
-  )
+  const rows: Contents[] = []
+  await inPieces(`${place.repository.id}`, entries.entries(), ([i, entry]) => {
+    rows.push(contentsWire(place, [...parts, nameOf(entry)].join('/'), entry, facts[i] ?? { size: 0 }))
+  })
+  return rows
 }
 
 async function factsOf(

@@ -7,6 +7,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { storeObject } from '../../src/git/loose-objects.ts'
 import { EMPTY_TREE } from '../../src/git/names.ts'
+import { contentsIn, entriesOf, entryFor } from '../../src/wire/contents-at.ts'
 import { hostedWork } from '../hosted-work.ts'
 import { startTestServer, statusOf } from '../start-server.ts'
 import { until } from '../until.ts'
@@ -142,6 +143,29 @@ t.test('a directory lists its entries in the order of git, whole or in pages', a
   t.same((await list('?page=9')).rows, [])
   const { rows: before } = await list('/guide?ref=v1')
   t.equal(before.length, 2)
+})
+
+t.test('the rows of a directory are made in pieces, and others go on between two of them', async (t) => {
+  const { services } = server
+  const repository = await services.views.repositories.get(`${data.id}`)
+  if (repository === undefined) throw new Error('the repository is missing')
+  const done: string[] = []
+  const place = {
+    repository,
+    commit: { kind: 'branch' as const, name: 'main', sha },
+    get publicUrl() {
+      done.push('row')
+      setImmediate(() => done.push('others'))
+      for (const began = performance.now(); performance.now() - began < 5; );
+      return 'http://example.org'
+    },
+  }
+  const { entry } = await entryFor(services, place, '')
+  const entries = await entriesOf(services, place, entry)
+  const reading = { services, ask: () => Promise.reject(new Error('nothing is asked')) }
+  const rows = await contentsIn(reading, place, [], entries, { content: false, lastCommit: false })
+  t.equal(rows.length, entries.length)
+  t.ok(done.slice(0, done.lastIndexOf('row')).includes('others'), done.join(' '))
 })
 
 t.test('a client chooses what it wants to know, and of which files', async (t) => {
