@@ -22,18 +22,22 @@ export interface CommitFacts {
   parents: string[]
   author: Signature
   committer: Signature
-  /** As stored, so mostly with a newline at the end. Cut off when the commit is larger than 256 KiB. */
+  /** As stored, so mostly with a newline at the end. Of one of more than 256 KiB, the beginning. */
   message: string
   /** Only of a signed commit: its signature, and the rest of the commit, which is the text that was signed. */
   signed?: { signature: string; payload: string }
 }
 
 const SIGNATURE = 'gpgsig '
+/** Only the beginning of a larger commit is read. */
+const MAX_COMMIT_BYTES = 1024 * 1024
 /**
- * Only the beginning of a larger commit is read: a list may have fifty or more of them. The longest message that the
- * server itself takes has room.
+ * Only the beginnings of its texts are kept: a list may have fifty commits or more. The longest message that the server
+ * itself takes has room, and so has each signature that is one.
  */
-const MAX_COMMIT_BYTES = 256 * 1024
+const MAX_TEXT_BYTES = 256 * 1024
+const MAX_SIGNATURE_BYTES = 64 * 1024
+const MAX_NAME_CHARACTERS = 1000
 const MAX_PARENTS = 100
 const MAX_COMMITS_BYTES = 64 * 1024 * 1024
 
@@ -186,7 +190,7 @@ function parseCommit(sha: string, content: Buffer): CommitFacts {
     parents: values('parent').slice(0, MAX_PARENTS).filter(isObjectId),
     author: signature('author'),
     committer: signature('committer'),
-    message: decode(body),
+    message: decode(body.subarray(0, MAX_TEXT_BYTES)),
     ...signatureOf(headers, body, decode),
   }
 }
@@ -204,7 +208,8 @@ function signatureOf(
   const lines = headers.slice(start, end).map((line, i) => line.slice(i === 0 ? SIGNATURE.length : 1))
   const others = [...headers.slice(0, start), ...headers.slice(end)].map((line) => `${line}\n`).join('')
   const payload = Buffer.concat([Buffer.from(`${others}\n`, 'latin1'), body])
-  return { signed: { signature: `${lines.join('\n')}\n`, payload: decode(payload) } }
+  const signature = Buffer.from(`${lines.join('\n')}\n`).toString('utf8', 0, MAX_SIGNATURE_BYTES)
+  return { signed: { signature, payload: decode(payload.subarray(0, MAX_TEXT_BYTES)) } }
 }
 
 /** A commit's header names its encoding when it is not UTF-8. Bytes that can't be decoded become U+FFFD. */
@@ -221,7 +226,16 @@ function decoder(label: string | undefined): (bytes: Buffer) => string {
 export function parseSignature(line: string): Signature {
   const match = /^(.*?) ?<([^>]*)>(?: (-?\d+))?(?: ([+-]\d{4}))?/.exec(line)
   const [, name = line, email = '', seconds = '0', zone = '+0000'] = match ?? []
-  return { name, email, date: isoDate(Number(seconds), zone) }
+  return {
+    name: beginningOf(name, MAX_NAME_CHARACTERS),
+    email: beginningOf(email, MAX_NAME_CHARACTERS),
+    date: isoDate(Number(seconds), zone),
+  }
+}
+
+/** At most so many characters of a text. A copy: a part of a text keeps all of it in memory. */
+export function beginningOf(text: string, characters: number): string {
+  return text.length <= characters ? text : Buffer.from(text.slice(0, characters)).toString()
 }
 
 /** Some commits have impossible times or zones. They get the epoch, in UTC. */

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { SlotsFull } from '../fair-slots.ts'
 import { isSmall, smallBlobs } from '../git/blobs.ts'
-import { type CommitFacts, fromCommits } from '../git/commits.ts'
+import { beginningOf, type CommitFacts, fromCommits } from '../git/commits.ts'
 import { GitFailed, GitTooSlow } from '../git/errors.ts'
 import { lastCommitOfPath, lastCommits } from '../git/last-commits.ts'
 import { isPointerSize, pointerIn } from '../git/lfs-pointer.ts'
@@ -196,11 +196,7 @@ async function lastCommitsOf(
 }
 
 function lastCommitOf({ sha, author, committer, message }: CommitFacts, isAlone: boolean): LastCommit {
-  const shown =
-    isAlone || message.length <= MAX_LISTED_MESSAGE
-      ? message
-      : // A copy: a part of a text holds all of it.
-        Buffer.from(message.slice(0, MAX_LISTED_MESSAGE)).toString()
+  const shown = isAlone ? message : beginningOf(message, MAX_LISTED_MESSAGE)
   return { sha, authored: author.date, committed: committer.date, message: shown }
 }
 
