@@ -82,22 +82,28 @@ export async function commitFacts(
 }
 
 /** So many commits or tags are held at once by those who want a little of each of very many. */
-export const READ_AT_ONCE = 50
+const READ_AT_ONCE = 50
 
-/** What `make` takes of each of these commits, by id. Holds few of them at a time: a push may bring thousands of large ones. */
-export async function fromCommits<T>(
-  dir: string,
+/**
+ * What `make` takes of each of these commits or tags, by id, as `read` gives them. Holds few at a time: a push may bring
+ * thousands of large ones.
+ */
+export async function fromEach<Facts, T>(
   shas: Iterable<string>,
-  make: (facts: CommitFacts) => T,
+  read: (shas: readonly string[]) => Promise<ReadonlyMap<string, Facts>>,
+  make: (facts: Facts) => T,
 ): Promise<Map<string, T>> {
   const result = new Map<string, T>()
   const ids = [...new Set(shas)]
   for (let i = 0; i < ids.length; i += READ_AT_ONCE) {
-    const facts = await commitFacts(dir, ids.slice(i, i + READ_AT_ONCE))
-    for (const [sha, one] of facts) result.set(sha, make(one))
+    for (const [sha, facts] of await read(ids.slice(i, i + READ_AT_ONCE))) result.set(sha, make(facts))
   }
   return result
 }
+
+/** What `make` takes of each of these commits, by id. Holds few at a time. */
+export const fromCommits = <T>(dir: string, shas: Iterable<string>, make: (facts: CommitFacts) => T) =>
+  fromEach(shas, (part) => commitFacts(dir, part), make)
 
 /**
  * The exact content of these commits, by id.

@@ -1,7 +1,7 @@
 /** Reads the objects of annotated tags, and makes new ones. */
 import { LRUCache } from 'lru-cache'
 import type { ObjectHeader } from './batch-answers.ts'
-import { parseSignature, READ_AT_ONCE, type Signature, splitCommit } from './commits.ts'
+import { fromEach, parseSignature, type Signature, splitCommit } from './commits.ts'
 import { InvalidGitArgument } from './errors.ts'
 import { storeObject } from './loose-objects.ts'
 import { checkedId } from './names.ts'
@@ -57,19 +57,9 @@ export async function tagFacts(dir: string, shas: Iterable<string>): Promise<Map
   return result
 }
 
-/** What `make` takes of each of these tags, by id. Holds few of them at a time. */
-export async function fromTags<T>(
-  dir: string,
-  shas: readonly string[],
-  make: (facts: TagFacts) => T,
-): Promise<Map<string, T>> {
-  const result = new Map<string, T>()
-  for (let i = 0; i < shas.length; i += READ_AT_ONCE) {
-    const facts = await tagFacts(dir, shas.slice(i, i + READ_AT_ONCE))
-    for (const [sha, one] of facts) result.set(sha, make(one))
-  }
-  return result
-}
+/** What `make` takes of each of these tags, by id. Holds few at a time. */
+export const fromTags = <T>(dir: string, shas: Iterable<string>, make: (facts: TagFacts) => T) =>
+  fromEach(shas, (part) => tagFacts(dir, part), make)
 
 function parseTag(sha: string, content: Buffer): TagFacts {
   const { values, body } = splitCommit(content)
