@@ -50,6 +50,7 @@ export interface Sizes {
   seconds: number
   /** Repositories without pull requests: each gets one light PUT. */
   light: number
+  /** Twice as many are opened: the first half compiles the code. */
   pullsToOpen: number
   merges: number
   /** Issues of the server with few issues, and of the one with many. */
@@ -86,7 +87,7 @@ const QUICK: Sizes = {
   rounds: 3,
   seconds: 0.7,
   light: 2000,
-  pullsToOpen: 48,
+  pullsToOpen: 300,
   merges: 7,
   fewIssues: 200,
   manyIssues: 5000,

@@ -61,11 +61,14 @@ export async function measurePosts(target: Target): Promise<Row[]> {
   }
 
   const { pullsToOpen } = sizes
-  const repository = await makeRepository(target, 'opened', 2 * pullsToOpen + 2 * CLIENTS)
+  const repository = await makeRepository(target, 'opened', 3 * pullsToOpen + 4 * CLIENTS)
   const bareGit = await gitRate(repository, pullsToOpen)
   first = pullsToOpen
   const opening = { head: 'head-{n}', base: 'main', title: 'Number {n}' }
-  const opened = await send('POST', `${repository.path}/pulls`, opening, pullsToOpen)
+  const open = () => send('POST', `${repository.path}/pulls`, opening, pullsToOpen)
+  // The first round is the warm-up: it compiles the code.
+  await open()
+  const opened = await open()
   await load.stop()
   const [append, collaborator] = [median(appends), median(collaborators)]
   return [
