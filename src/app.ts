@@ -84,7 +84,7 @@ import { limitBodies } from './http/request-bodies.ts'
 import { unusedCompilers, validatorOf } from './http/request-validators.ts'
 import type { Certificate } from './http/tls-files.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
-import { ignoreExpectations, refuseUnreadable } from './http/unreadable-requests.ts'
+import { ignoreExpectations, refuseAmbiguous, refuseUnreadable } from './http/unreadable-requests.ts'
 import { joinIfNeeded } from './nodes/nodes.ts'
 import type { Metrics } from './observe/metrics.ts'
 import { metricsRoute } from './observe/metrics-route.ts'
@@ -382,6 +382,7 @@ export async function buildApp(
   const clients = { all: config.maxConnections, perNetwork: config.maxConnectionsPerAddress }
   const connections = limitConnections(app, clients, isProxy ?? (() => false), leaving)
   limitChunks(app)
+  refuseAmbiguous(app)
   if (isProxy !== undefined) limitProxiedRequests(app, clients, isProxy)
   const bytes = { all: config.maxUnreadBytes, perNetwork: config.maxUnreadBytes / 4 }
   const unreadBytes = limitUnreadAnswers(app, { ...bytes, timeoutMs: config.unreadTimeoutMs })

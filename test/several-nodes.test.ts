@@ -93,10 +93,15 @@ t.test('two nodes on one data directory', async (t) => {
   const database = openMongoDatabase(environment.MONGODB_URL, 'the nodes')
   t.teardown(() => database.close())
 
-  /** What the other node does when it has seen no beat for too long. */
-  const fenceOut = async (node: TestServer) => {
-    const { id } = node.services.nodes.self()
+  /**
+   * What the other node does when it has seen no beat for too long. Gives what waits until the node has joined again. Until
+   * its next beat it still believes in what it was, and its markers would be those of a node that is gone.
+   */
+  const fenceOut = async ({ services: { nodes } }: TestServer) => {
+    const { id } = nodes.self()
     await database.database.collection<{ _id: string }>(NODES).deleteOne({ _id: id })
+    return () =>
+      until('it is a member again, as another incarnation', () => nodes.self().id !== id && nodes.isMember())
   }
 
   const repositoryOf = async (name: string) => {
@@ -185,7 +190,7 @@ t.test('two nodes on one data directory', async (t) => {
       const still = standStillAt(one, isRefsOf(repoId, 'push'))
       const pushing = trees[0].git('push', '-q', 'origin', 'HEAD:refs/heads/main')
       await still.reached()
-      await fenceOut(one)
+      const back = await fenceOut(one)
       await trees[1].git('fetch', '-q', gitDirOf(two.services, repoId), 'main')
       await trees[1].git('reset', '-q', '--hard', first)
       const second = await trees[1].commit('Second', { f: '2\n' })
@@ -197,7 +202,7 @@ t.test('two nodes on one data directory', async (t) => {
       await refsAgree(t, two, repoId)
       const refs = await listRefs(gitDirOf(two.services, repoId), 'refs/heads/')
       t.strictSame(refs, [{ ref: 'refs/heads/main', sha: second }])
-      await until('it is a member again', () => one.services.nodes.isMember())
+      await back()
     },
   )
 
@@ -212,7 +217,7 @@ t.test('two nodes on one data directory', async (t) => {
     const still = standStillAt(one, isRefsOf(repoId, 'merge'))
     const cutOff = merge(one, name, a)
     await still.reached()
-    await fenceOut(one)
+    const back = await fenceOut(one)
     await until('the other node merges', async () => (await merge(two, name, b)).status === 200)
     for (const index of [a, b]) {
       const types = (await eventsOf(two, pullStream(repoId, index))).map(({ type }) => type)
@@ -226,7 +231,7 @@ t.test('two nodes on one data directory', async (t) => {
       1,
     )
     await refsAgree(t, two, repoId)
-    await until('it is a member again', () => one.services.nodes.isMember())
+    await back()
   })
 
   await t.test('a start removes nothing that another node works on', async (t) => {
@@ -264,8 +269,7 @@ t.test('two nodes on one data directory', async (t) => {
     )
 
     // The marker of a node that is gone is another node's to settle, with what is old in the repository.
-    await fenceOut(one)
-    await until('it is another incarnation', () => one.services.nodes.isMember())
+    await (await fenceOut(one))()
     await until('the push is settled', async () => {
       await recoverPushes(fourth.services)
       return (await stat(marker.file).catch(() => undefined)) === undefined

@@ -37,7 +37,7 @@ export async function editTree(
 
 /** The new id of a directory; undefined when nothing is left in it. */
 async function changed(dir: string, tree: string, { below }: Changes): Promise<string | undefined> {
-  const entries = new Map((await readTree(dir, tree)).map((entry) => [entry.name, entry]))
+  const entries = new Map((await (await readTree(dir, tree)).all()).map((entry) => [entry.name, entry]))
   for (const [name, changes] of below) {
     const next = await entryAfter(dir, name, entries.get(name), changes)
     if (next === undefined) entries.delete(name)

@@ -25,8 +25,8 @@ async function entriesIn(
 ): Promise<Entries> {
   const found = await entryAt(dir, tree, directory)
   if (found?.mode !== '40000') return new Map()
-  const entries = (await readTree(dir, found.id)).filter(({ name }) => names.has(name))
-  return new Map(entries.map(({ name, mode, id }) => [name, `${mode} ${id}`]))
+  const entries = await (await readTree(dir, found.id)).named(names)
+  return new Map([...entries].map(([name, { mode, id }]) => [name, `${mode} ${id}`]))
 }
 
 /**

@@ -90,14 +90,25 @@ async function contents(
   await readBatch()
 }
 
-/** The entries of a tree, each as `MODE NAME NUL ID`. Names are bytes in latin1. */
-export function* entriesOf(tree: Buffer): Generator<{ mode: string; name: string; id: string }> {
-  for (let at = 0; at < tree.length; ) {
+/** The entries of a tree, each as `MODE NAME NUL ID`, from the one that begins at `start`. Names are bytes in latin1. */
+export function* entriesOf(tree: Buffer, start = 0): Generator<{ mode: string; name: string; id: string }> {
+  for (const { at, space, end, next } of placesIn(tree, start)) {
+    const id = tree.toString('hex', end + 1, next)
+    yield { mode: tree.toString('latin1', at, space), name: tree.toString('latin1', space + 1, end), id }
+  }
+}
+
+/** Where the entries of a tree are: the mode begins `at`, the name ends at `end`, the next entry begins at `next`. */
+export function* placesIn(
+  tree: Buffer,
+  start = 0,
+): Generator<{ at: number; space: number; end: number; next: number }> {
+  for (let at = start; at < tree.length; ) {
     const space = tree.indexOf(0x20, at)
     const end = tree.indexOf(0, space)
     if (space === -1 || end === -1) return
-    const id = tree.toString('hex', end + 1, end + 1 + ID_BYTES)
-    yield { mode: tree.toString('latin1', at, space), name: tree.toString('latin1', space + 1, end), id }
-    at = end + 1 + ID_BYTES
+    const next = end + 1 + ID_BYTES
+    yield { at, space, end, next }
+    at = next
   }
 }

@@ -53,10 +53,11 @@ async function noteIn(
   rest: string,
   path: string,
 ): Promise<{ blob: string; path: string } | undefined> {
-  const entries = await readTree(dir, tree)
-  const file = entries.find((entry) => kindOf(entry) === 'file' && entry.name === rest)
-  if (file !== undefined) return { blob: file.id, path: path + rest }
   const digits = rest.slice(0, 2)
-  const folder = entries.find((entry) => kindOf(entry) === 'dir' && entry.name === digits)
-  return folder && (await noteIn(dir, folder.id, rest.slice(2), `${path}${digits}/`))
+  const entries = await (await readTree(dir, tree)).named([rest, digits])
+  const file = entries.get(rest)
+  if (file !== undefined && kindOf(file) === 'file') return { blob: file.id, path: path + rest }
+  const folder = entries.get(digits)
+  if (folder === undefined || kindOf(folder) !== 'dir') return undefined
+  return await noteIn(dir, folder.id, rest.slice(2), `${path}${digits}/`)
 }

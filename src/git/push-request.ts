@@ -66,7 +66,7 @@ export async function readPushRequest(
       throw new MalformedGitRequest('signed pushes are not supported')
     } else {
       const [command = '', list] = line.split('\0')
-      capabilities ??= new Set((list ?? '').split(' ').filter((word) => word !== ''))
+      capabilities ??= capabilitiesIn(list ?? '')
       const change = parseCommand(command)
       if (named.has(change.ref)) throw new MalformedGitRequest('the push names a ref twice')
       named.add(change.ref)
@@ -96,6 +96,15 @@ export async function readPushRequest(
     }
   }
   return { commands, capabilities, shallow, options, front: packets.front(), packStart: packets.taken() }
+}
+
+/** git would end without an answer for a format that the repository does not have. */
+function capabilitiesIn(list: string): ReadonlySet<string> {
+  const words = list.split(' ').filter((word) => word !== '')
+  if (words.some((word) => word.startsWith('object-format=') && word !== 'object-format=sha1')) {
+    throw new MalformedGitRequest('objects have ids of SHA-1 here')
+  }
+  return new Set(words)
 }
 
 function parseCommand(line: string): RefChange {

@@ -98,7 +98,7 @@ const takeSlot = ({ share = standardShare, signal }: TransferOptions) =>
 
 /** Messages with which git ends because of the client. The exit code doesn't tell this. */
 const CLIENTS_FAULT =
-  /^fatal: (git upload-pack: )?(protocol error|the remote end hung up|unknown (capability|request)|unexpected (line|packet)|expected |no command|invalid (command|shallow|deepen|filter)|ambiguous deepen|deepen and|multiple filter|mismatched object)/im
+  /^fatal: (git upload-pack: )?(protocol error|the remote end hung up|unknown (capability|request|object format)|object-format capability|command '|unexpected (line|packet)|expected |no command|invalid (command|shallow|deepen|filter)|ambiguous deepen|deepen and|multiple filter|mismatched object)/im
 
 /**
  * Gives the request to git, and returns git's output as soon as the first bytes have arrived, after `front`.

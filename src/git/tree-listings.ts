@@ -61,8 +61,8 @@ export async function listTree(
   { signal, ...options }: ReadOptions = {},
 ): Promise<TreeListing> {
   if (!recursive) {
-    const entries = await readTree(dir, checkedId(sha))
-    return { total: entries.length, page: (skip, limit) => entries.slice(skip, skip + limit).map(listed) }
+    const tree = await readTree(dir, checkedId(sha))
+    return { total: tree.size, page: (skip, limit) => tree.page(skip, limit).map(listed) }
   }
   const args = ['ls-tree', '-r', '-t', '-z', '--full-tree', checkedId(sha)]
   const list = async (unwanted: AbortSignal) => await written(args, { ...options, dir, signal: unwanted })

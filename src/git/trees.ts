@@ -1,10 +1,9 @@
 /** Reads trees: what a directory holds at a commit, and what is at a path. */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createAnswerCache } from './answer-cache.ts'
 import { commitFacts } from './commits.ts'
 import { GitFailed } from './errors.ts'
+import { type IndexedTree, indexedTree } from './indexed-tree.ts'
 import { EMPTY_TREE } from './names.ts'
-import { entriesOf } from './near-trees.ts'
 import { MAX_READ_BYTES } from './object-reader.ts'
 import { objectReaders } from './object-readers.ts'
 import { gitOutput } from './run.ts'
@@ -12,27 +11,18 @@ import { entryName, kindOf, type TreeEntry } from './tree-entries.ts'
 
 /** A larger tree is refused: some 400,000 entries. */
 const MAX_TREE_BYTES = 16 * 1024 * 1024
-/** Entries of all trees that are kept. */
-const MAX_ENTRIES = 200_000
-/** After so many entries, others may work. */
-const PIECE = 4096
+/** Bytes of all trees that are kept: more than the largest one has. */
+const MAX_KEPT_BYTES = 2 * MAX_TREE_BYTES
 
-const trees = createAnswerCache<readonly TreeEntry[]>(MAX_ENTRIES, ({ length }) => 1 + length)
+const trees = createAnswerCache<IndexedTree>(MAX_KEPT_BYTES, ({ bytes }) => bytes)
 
 /**
- * The entries of a tree, in git's order. A tree never changes, so it is read once.
+ * A tree. It never changes, so it is read once.
  *
  * @throws GitFailed when it does not exist, GitOutputTooLarge, GitUnavailable, RepositoryMissing
  */
-export function readTree(dir: string, id: string): Promise<readonly TreeEntry[]> {
-  return trees(`${dir}\0${id}`, async () => {
-    const entries: TreeEntry[] = []
-    for (const entry of entriesOf(await treeContent(dir, id))) {
-      entries.push(entry)
-      if (entries.length % PIECE === 0) await nextTurn()
-    }
-    return entries
-  })
+export function readTree(dir: string, id: string): Promise<IndexedTree> {
+  return trees(`${dir}\0${id}`, async () => indexedTree(await treeContent(dir, id)))
 }
 
 async function treeContent(dir: string, id: string): Promise<Buffer> {
@@ -44,7 +34,9 @@ async function treeContent(dir: string, id: string): Promise<Buffer> {
   }
   let content = Buffer.alloc(0)
   await objectReaders.contents(dir, [header], (_, found) => {
-    content = Buffer.from(found)
+    // A small buffer would keep the one of which it is a part.
+    content = Buffer.allocUnsafeSlow(found.length)
+    found.copy(content)
   })
   return content
 }
@@ -69,7 +61,7 @@ export async function entryAt(
   for (const part of parts) {
     if (kindOf(at) !== 'dir') return undefined
     const name = entryName(part)
-    const next = (await readTree(dir, at.id)).find((entry) => entry.name === name)
+    const next: TreeEntry | undefined = (await (await readTree(dir, at.id)).named([name])).get(name)
     if (next === undefined) return undefined
     at = next
   }
@@ -110,8 +102,8 @@ async function descend(
     below.set(part, rest.length === 0 ? others : [...others, rest])
   }
   const wanted = new Map([...below.keys()].map((part) => [entryName(part), part]))
-  for (const entry of await readTree(dir, tree)) {
-    const part = wanted.get(entry.name)
+  for (const [name, entry] of await (await readTree(dir, tree)).named(wanted.keys())) {
+    const part = wanted.get(name)
     if (part === undefined) continue
     const path = `${above}${part}`
     found.set(path, entry)

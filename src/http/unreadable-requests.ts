@@ -1,5 +1,5 @@
 /** What node would answer by itself, before any route is found: it gets the body that every error has. */
-import { STATUS_CODES } from 'node:http'
+import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { type LimitName, limitReached } from '../limits.ts'
@@ -12,7 +12,9 @@ interface Problem {
   message: string
 }
 
-/** By the code of node's error. */
+const MALFORMED: Problem = { status: 400, message: 'the request is not valid HTTP' }
+
+/** By the code of the error: node's, or our own. */
 const PROBLEMS: ReadonlyMap<string, Problem> = new Map([
   [
     'ERR_HTTP_REQUEST_TIMEOUT',
@@ -26,8 +28,10 @@ const PROBLEMS: ReadonlyMap<string, Problem> = new Map([
     TOO_MANY_CHUNKS,
     { status: 413, limit: 'body_chunks', message: 'the body comes in too many small chunks' },
   ],
+  ['ERR_HOSTS', { status: 400, message: 'Host: there must be only one' }],
+  ['ERR_OLD_CODING', { status: 400, message: 'Transfer-Encoding: HTTP/1.0 does not know it' }],
+  ['ERR_CODING', { status: 501, message: 'Transfer-Encoding: only "chunked" is understood' }],
 ])
-const MALFORMED: Problem = { status: 400, message: 'the request is not valid HTTP' }
 
 /** Answers a request that cannot be read, and ends its connection. `docsUrl`: of the API documentation. `refused` hears of each. */
 export function refuseUnreadable(
@@ -59,4 +63,33 @@ export function refuseUnreadable(
 /** An `Expect` header that nobody knows means nothing, as RFC 9110 allows. Node would answer 417 without a body. */
 export function ignoreExpectations(app: FastifyInstance): void {
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+}
+
+/**
+ * Refuses what node takes, but a proxy in front may read in another way: two hosts, and codings of the body besides
+ * `chunked`. One of the two would take what a client sends for the request of somebody else. So the connection ends, too.
+ * Call it after `limitConnections`.
+ */
+export function refuseAmbiguous(app: FastifyInstance): void {
+  // Node would leave out all headers after the first thousand, and still read the body as they say. The bytes of the head are the limit.
+  app.server.maxHeadersCount = 0
+  app.server.prependListener('request', (request: IncomingMessage) => {
+    const code = ambiguityOf(request)
+    if (code === undefined) return
+    app.server.emit('clientError', Object.assign(new Error('ambiguous request'), { code }), request.socket)
+  })
+}
+
+/** The code of what is wrong with a request's head. */
+function ambiguityOf({ rawHeaders, headers, httpVersion }: IncomingMessage): string | undefined {
+  let hosts = 0
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? ''
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts += 1
+  }
+  if (hosts > 1) return 'ERR_HOSTS'
+  const coding = headers['transfer-encoding']
+  if (coding === undefined) return undefined
+  if (httpVersion === '1.0') return 'ERR_OLD_CODING'
+  return coding.trim().toLowerCase() === 'chunked' ? undefined : 'ERR_CODING'
 }

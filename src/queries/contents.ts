@@ -57,10 +57,10 @@ export async function contentsOf(
   const all = { page: 1, limit: MAX_ENTRIES, skip: 0 }
   const asked = wantedPage(request.query, services.config)
   const page = asked === undefined ? all : pageOf(request.query, services.config)
-  if (asked === undefined && entries.length <= MAX_ENTRIES) {
-    sendOnePage(request, reply, publicUrl, entries.length)
-  } else sendPaging(request, reply, publicUrl, page, entries.length)
-  const shown = entries.slice(page.skip, page.skip + page.limit)
+  if (asked === undefined && entries.size <= MAX_ENTRIES) {
+    sendOnePage(request, reply, publicUrl, entries.size)
+  } else sendPaging(request, reply, publicUrl, page, entries.size)
+  const shown = entries.page(page.skip, page.limit)
   return contentsIn(reading, place, parts, shown, { ...wanted, content: false })
 }
 

@@ -4,6 +4,7 @@ import { SlotsFull } from '../fair-slots.ts'
 import { isSmall, smallBlobs } from '../git/blobs.ts'
 import { beginningOf, type CommitFacts, fromCommits } from '../git/commits.ts'
 import { GitFailed, GitTooSlow } from '../git/errors.ts'
+import type { IndexedTree } from '../git/indexed-tree.ts'
 import { lastCommitOfPath, lastCommits } from '../git/last-commits.ts'
 import { isPointerSize, pointerIn } from '../git/lfs-pointer.ts'
 import type { Question } from '../git/limits.ts'
@@ -99,12 +100,12 @@ export async function entryFor(
   return { entry, parts }
 }
 
-/** The entries of a directory, in git's order. @throws Refused (not found) */
+/** The entries of a directory. @throws Refused (not found) */
 export function entriesOf(
   services: Services,
   { repository }: Pick<ContentsPlace, 'repository'>,
   directory: TreeEntry,
-): Promise<readonly TreeEntry[]> {
+): Promise<IndexedTree> {
   return unlessGone(readTree(gitDirOf(services, repository.id), directory.id))
 }
 

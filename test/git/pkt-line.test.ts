@@ -100,6 +100,10 @@ t.test('a push that breaks the protocol is malformed', async (t) => {
     ],
     'a ref twice': [packet(`${ZERO} ${A} refs/heads/x\0`), packet(`${ZERO} ${B} refs/heads/x`), FLUSH],
     'signed push': [packet('push-cert\0report-status'), FLUSH],
+    'another format of objects': [
+      packet(`${ZERO} ${A} refs/heads/x\0report-status object-format=sha256`),
+      FLUSH,
+    ],
     'options missing': [packet(`${ZERO} ${A} refs/heads/x\0push-options`), FLUSH],
   }
   for (const [what, parts] of Object.entries(bad)) {

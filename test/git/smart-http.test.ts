@@ -190,13 +190,13 @@ t.test('a malformed request or protocol header is an error, not a crash', async 
 
 t.test('a fetch that asks for what cannot be is a client error, and no failure of git', async (t) => {
   const { url, root, c } = await setUp(t)
-  const fetched = (...lines: string[]) =>
+  const asked = (capabilities: string[], lines: string[]) =>
     fetch(`${url}/git-upload-pack`, {
       method: 'POST',
       headers: { 'git-protocol': 'version=2' },
       body: new Uint8Array(
         Buffer.concat([
-          packet('command=fetch\n'),
+          ...['command=fetch\n', ...capabilities].map((line) => packet(line)),
           Buffer.from('0001'),
           ...[`want ${c}\n`, ...lines, 'done\n'].map((line) => packet(line)),
           Buffer.from('0000'),
@@ -215,10 +215,19 @@ t.test('a fetch that asks for what cannot be is a client error, and no failure o
     ['nonsense\n'],
   ]
   for (const lines of impossible) {
-    const answer = await fetched(...lines)
+    const answer = await asked([], lines)
     const text = await answer.text()
     t.ok(answer.status === 400 || /^....ERR /.test(text), `${lines}: ${answer.status} ${text.slice(0, 50)}`)
   }
+  const unknown = [
+    'command=ls-refs\n',
+    'command=fetch\n',
+    'object-format=x\n',
+    'object-format\n',
+    'object-format=sha256\n',
+    'nonsense\n',
+  ]
+  for (const line of unknown) t.equal((await asked([line], [])).status, 400, line)
   await userGit(root, ['clone', '-q', '--depth=1', url, 'shallow'])
   const excluding = await tryGit(`${root}/shallow`, ['fetch', '-q', '--shallow-exclude=nowhere'])
   t.match(excluding, { code: 128, stderr: /400/ })

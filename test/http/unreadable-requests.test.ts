@@ -1,4 +1,5 @@
 import t from 'tap'
+import { basic } from '../server-template.ts'
 import { startTestServer } from '../start-server.ts'
 import { rawClient, requestText } from './raw-client.ts'
 
@@ -24,6 +25,68 @@ t.test('a request that is not HTTP, or has too large a head, gets the body of ev
     await client.closed()
     t.match(parsed(client.text()), { status, body: { message: /./, url } }, text.slice(0, 60))
   }
+})
+
+t.test(
+  'a request that a proxy in front may read in another way is refused, and what follows it is not read',
+  async (t) => {
+    const url = `${server.url}/api/docs`
+    const next = requestText('GET', '/livez')
+    const chunked = (coding: string, version = '1.1') =>
+      `POST /api/v1/markdown/raw HTTP/${version}\r\nHost: a\r\nConnection: keep-alive\r\n` +
+      `Content-Type: text/plain\r\nTransfer-Encoding: ${coding}\r\n\r\n1\r\na\r\n0\r\n\r\n${next}`
+    const cases: [string, number][] = [
+      [`GET /livez HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n${next}`, 400],
+      [`GET /livez HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n${next}`, 400],
+      [`GET /api/v1/%ff HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n${next}`, 400],
+      [
+        `POST /alice/a.git/git-upload-pack HTTP/1.1\r\nHost: a\r\nHost: b\r\nContent-Length: 0\r\n\r\n${next}`,
+        400,
+      ],
+      [chunked('gzip, chunked'), 501],
+      [chunked('chunked\r\nTransfer-Encoding: chunked'), 400],
+      [chunked('chunked', '1.0'), 400],
+    ]
+    for (const [text, status] of cases) {
+      const client = rawClient(t, server.url, text)
+      await client.closed()
+      t.match(parsed(client.text()), { status, body: { message: /./, url } }, text.slice(0, 160))
+      t.notMatch(client.text(), /200 OK/)
+    }
+  },
+)
+
+t.test('one coding, chunked, is read however it is written', async (t) => {
+  const body = '1\r\na\r\n0\r\n\r\n'
+  const headers = {
+    Authorization: basic('alice'),
+    'Content-Type': 'text/plain',
+    'Transfer-Encoding': ' Chunked ',
+    Connection: 'close',
+  }
+  const client = rawClient(t, server.url, requestText('POST', '/api/v1/markdown/raw', headers, body))
+  await client.closed()
+  t.match(client.text(), /^HTTP\/1\.1 200 [\s\S]*<p>a<\/p>/)
+})
+
+t.test('a header after a thousand others counts as one before them', async (t) => {
+  const others = 'a:\r\n'.repeat(1100)
+  const client = rawClient(
+    t,
+    server.url,
+    `GET /livez HTTP/1.1\r\nHost: a\r\n${others}Host: b\r\nConnection: close\r\n\r\n`,
+  )
+  await client.closed()
+  t.match(parsed(client.text()), { status: 400 })
+  const chunks = '1\r\na\r\n'.repeat(20_000)
+  const type = 'Content-Type: text/plain\r\n'
+  const many = rawClient(
+    t,
+    server.url,
+    `POST /api/v1/markdown/raw HTTP/1.1\r\nHost: a\r\n${type}${others}Transfer-Encoding: chunked\r\n\r\n${chunks}0\r\n\r\n`,
+  )
+  await many.closed()
+  t.match(parsed(many.text()), { status: 413 })
 })
 
 t.test('an Expect header that nobody knows is ignored', async (t) => {

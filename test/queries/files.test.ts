@@ -161,7 +161,7 @@ t.test('the rows of a directory are made in pieces, and others go on between two
     },
   }
   const { entry } = await entryFor(services, place, '')
-  const entries = await entriesOf(services, place, entry)
+  const entries = await (await entriesOf(services, place, entry)).all()
   const reading = { services, ask: () => Promise.reject(new Error('nothing is asked')) }
   const rows = await contentsIn(reading, place, [], entries, { content: false, lastCommit: false })
   t.equal(rows.length, entries.length)

@@ -21,7 +21,7 @@ import type {
 } from '../../src/wire/git-objects.ts'
 import { writeContents } from '../commands/pull-requests/contents.ts'
 import { startPulls } from '../commands/pull-requests/pull-repository.ts'
-import { GIT_ENVIRONMENT } from '../git-client.ts'
+import { GIT_ENVIRONMENT, gitWithInput } from '../git-client.ts'
 import { statusOf } from '../start-server.ts'
 
 /** Compiles only if Gitea's client knows the name of every field. */
@@ -180,6 +180,30 @@ t.test('two sides are compared, also those of a fork, and nobody sees what they 
     t.equal((await get(`compare/${path}`, 'carol')).status, 404, path)
   }
 })
+
+t.test(
+  'of very large commits fewer are compared at once than of others, and a page has the rest',
+  async (t) => {
+    const count = 20
+    const message = 'm'.repeat(1024 * 1024)
+    const commits = Array.from({ length: count }, (_, i) => {
+      const text = `${i}\n${message}`
+      const from = i === 0 ? `from ${first}\n` : ''
+      return `commit refs/heads/huge\ncommitter T <t@x> 170000000${i % 10} +0000\ndata ${text.length}\n${text}\n${from}`
+    })
+    await gitWithInput(work.dir, ['fast-import', '--quiet', '--force'], `${commits.join('\n')}\n`)
+    await push('huge')
+    const { data } = await alice.repos.repoCompareDiff('alice', 'app', `${first}...huge`)
+    t.equal(data.total_commits, count, 'all are counted')
+    const listed = shas(data.commits ?? [])
+    const all = (await work.git('rev-list', `${first}..huge`)).split('\n')
+    t.equal(listed.length, 16, 'so many of 1 MiB fit into 16 MiB')
+    t.strictSame(listed, all.slice(0, listed.length), 'the newest ones')
+    const rest = (await get(`compare/${first}...huge?limit=10&page=2`)).body
+    t.strictSame(shas(rest.commits), all.slice(10))
+    await work.git('push', '-q', 'origin', ':huge')
+  },
+)
 
 t.test('trees are read by page, also with all that is below', async (t) => {
   const { data } = await alice.repos.getTree('alice', 'app', third)

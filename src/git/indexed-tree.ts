@@ -1,0 +1,93 @@
+/**
+ * A tree as git wrote it, and where in it every few entries begin. It takes a quarter of what its entries would take as
+ * objects, so that trees of hundreds of thousands of entries can be kept.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { entriesOf, placesIn } from './near-trees.ts'
+import type { TreeEntry } from './tree-entries.ts'
+
+export interface IndexedTree {
+  /** How many entries it has. */
+  size: number
+  /** Bytes that it takes in memory. */
+  bytes: number
+  /** Some entries, in git's order. */
+  page(skip: number, limit: number): TreeEntry[]
+  /** The entries that have these names (as trees have them), by their names. Stops at the last one. */
+  named(names: Iterable<string>): Promise<Map<string, TreeEntry>>
+  /** All entries, in git's order. */
+  all(): Promise<TreeEntry[]>
+}
+
+/** A page is looked for from the last of these entries before it. */
+const STEP = 500
+/** After so many entries, others may work. */
+const PIECE = 4096
+/** What a tree takes besides its bytes. */
+const OVERHEAD = 512
+
+/** Keeps `content`, which must not be a part of a larger buffer. */
+export async function indexedTree(content: Buffer): Promise<IndexedTree> {
+  const starts: number[] = []
+
+  /** Visits the entries in pieces, by where they begin and end, until `visit` says that it has enough. */
+  async function each(visit: (at: number, space: number, end: number) => boolean): Promise<number> {
+    let seen = 0
+    for (const { at, space, end } of placesIn(content)) {
+      if (visit(at, space, end)) break
+      seen += 1
+      if (seen % PIECE === 0) await nextTurn()
+    }
+    return seen
+  }
+
+  let counted = 0
+  const size = await each((at) => {
+    if (counted % STEP === 0) starts.push(at)
+    counted += 1
+    return false
+  })
+
+  function entryFrom(at: number): TreeEntry[] {
+    for (const entry of entriesOf(content, at)) return [entry]
+    return []
+  }
+
+  return {
+    size,
+    bytes: content.length + 8 * starts.length + OVERHEAD,
+    page(skip, limit) {
+      const entries: TreeEntry[] = []
+      const first = Math.floor(skip / STEP)
+      let index = first * STEP
+      for (const entry of entriesOf(content, starts[first] ?? content.length)) {
+        if (index >= skip + limit) break
+        if (index >= skip) entries.push(entry)
+        index += 1
+      }
+      return entries
+    },
+    async named(names) {
+      const missing = new Set(names)
+      const lengths = new Set([...missing].map(({ length }) => length))
+      const found = new Map<string, TreeEntry>()
+      if (missing.size === 0) return found
+      await each((at, space, end) => {
+        if (!lengths.has(end - space - 1)) return false
+        const name = content.toString('latin1', space + 1, end)
+        if (!missing.delete(name)) return false
+        for (const entry of entryFrom(at)) found.set(name, entry)
+        return missing.size === 0
+      })
+      return found
+    },
+    async all() {
+      const entries: TreeEntry[] = []
+      await each((at) => {
+        entries.push(...entryFrom(at))
+        return false
+      })
+      return entries
+    },
+  }
+}
