@@ -56,6 +56,25 @@ t.test(
   },
 )
 
+t.test('a request with two hosts is not carried out', async (t) => {
+  const json = (body: object) => ({ method: 'POST', body: JSON.stringify(body) })
+  t.equal((await server.fetch('alice', '/api/v1/user/repos', json({ name: 'kept' }))).status, 201)
+  const twice = `Host: a\r\nHost: b\r\nAuthorization: ${basic('alice')}\r\n`
+  const deletion = `DELETE /api/v1/repos/alice/kept HTTP/1.1\r\n${twice}\r\n`
+  const body = JSON.stringify({ name: 'by-two-hosts' })
+  const type = `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n`
+  const creation = `POST /api/v1/user/repos HTTP/1.1\r\n${twice}${type}\r\n${body}`
+  for (const text of [deletion, creation]) {
+    const client = rawClient(t, server.url, text)
+    await client.closed()
+    t.match(parsed(client.text()), { status: 400 })
+  }
+  // Commands of one account that come later are done later.
+  t.equal((await server.fetch('alice', '/api/v1/user/repos', json({ name: 'later' }))).status, 201)
+  t.equal((await server.fetch('alice', '/api/v1/repos/alice/kept')).status, 200)
+  t.equal((await server.fetch('alice', '/api/v1/repos/alice/by-two-hosts')).status, 404)
+})
+
 t.test('one coding, chunked, is read however it is written', async (t) => {
   const body = '1\r\na\r\n0\r\n\r\n'
   const headers = {
