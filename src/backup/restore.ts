@@ -3,11 +3,11 @@
  * are checked and on disk, they are moved to their places. (A temporary directory beside DATA_DIR does not
  * work: DATA_DIR is often a mount point.) No server starts while `restoring` exists.
  */
-import { mkdir, readdir, rename, rm, rmdir } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm, rmdir, stat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { OWN_FORMAT, writeDataFormat } from '../data-format.ts'
 import { lockDataDir } from '../data-lock.ts'
-import { exists, flush, namesIn } from '../disk.ts'
+import { exists, flush, namesIn, unlessMissing } from '../disk.ts'
 import { forEachConcurrently } from '../turns.ts'
 import type { Progress } from './context.ts'
 import { createFileCopier, flushTree, sumOf } from './file-copier.ts'
@@ -125,6 +125,9 @@ export async function copyFiles(
   let done = 0
   await forEachConcurrently(listedFiles(from), async ({ path, sha256 }) => {
     const source = join(from, DATA, path)
+    // A pipe, for example, is read without end.
+    const isFile = (await unlessMissing(stat(source)))?.isFile() ?? true
+    if (!isFile) throw new BackupProblem(`${source} is not a file`)
     const copied = isLeft(path) ? await sumIfThere(source) : await copy(source, join(draft, path))
     if (copied === undefined) throw new BackupProblem(`${source} is missing`)
     if (copied.sha256 !== sha256) throw new BackupProblem(`${source} is damaged: its SHA-256 differs`)

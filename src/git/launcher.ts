@@ -45,6 +45,7 @@ const HEAD_BYTES = 13
  */
 const LAUNCHER = `
   const { spawn } = require('node:child_process')
+  const inspector = require('node:inspector')
   const { readFileSync, rmSync, writeFileSync } = require('node:fs')
   const { connect } = require('node:net')
   const { setPriority } = require('node:os')
@@ -56,6 +57,10 @@ const LAUNCHER = `
   const LOOK_MS = 250
   process.umask(0o077)
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR1']) process.on(signal, () => {})
+  // Node may have opened it before this line.
+  const closeDebugger = () => { if (inspector.url() !== undefined) inspector.close() }
+  closeDebugger()
+  setImmediate(closeDebugger)
   process.on('disconnect', () => {
     rmSync(dirname(path), { recursive: true, force: true })
     process.exit()

@@ -1,6 +1,7 @@
 /** The provider of OpenID Connect: where a browser is sent to sign in, and who came back. */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import type { FastifyBaseLogger } from 'fastify'
-import type { Configuration } from 'openid-client'
+import type { Configuration, CustomFetch } from 'openid-client'
 import type { Config } from '../config.ts'
 import { Refused, refuse } from '../refusal.ts'
 
@@ -39,6 +40,8 @@ export interface OpenIdProvider {
 const TIMEOUT_S = 10
 /** How long its metadata are taken to be right. */
 const FRESH_MS = 3_600_000
+/** How often a key that we do not know may make us ask again, for all sign-ins together. */
+const RENEWED_EACH_MS = 5000
 
 type Settings = Pick<
   Config,
@@ -46,13 +49,28 @@ type Settings = Pick<
 >
 
 /** Undefined when no provider is set. Nothing is asked of it before the first sign-in, so the start does not need it. */
-export function createOpenIdProvider(settings: Settings, log: FastifyBaseLogger): OpenIdProvider | undefined {
+export function createOpenIdProvider(
+  settings: Settings,
+  log: FastifyBaseLogger,
+  now: () => number = Date.now,
+): OpenIdProvider | undefined {
   const { oidcIssuer, oidcClientId, oidcClientSecret, oidcScopes } = settings
   if (oidcIssuer === undefined || oidcClientId === undefined || oidcClientSecret === undefined)
     return undefined
   const issuer = new URL(oidcIssuer)
   let known: { configuration: Promise<Configuration>; at: number } | undefined
+  let renewedAt = Number.NEGATIVE_INFINITY
   let isAway = false
+  /** What the provider answered for the code of a sign-in. It takes a code once, so a second look needs its first answer. */
+  const exchanges = new AsyncLocalStorage<{ answer?: Response }>()
+
+  const fetched: CustomFetch = async (url, { body = null, ...options }) => {
+    const ask = () => fetch(url, { ...options, body, signal: options.signal ?? null })
+    const exchange = options.method === 'POST' ? exchanges.getStore() : undefined
+    if (exchange === undefined) return ask()
+    exchange.answer ??= await ask()
+    return exchange.answer.clone()
+  }
 
   async function discover(): Promise<Configuration> {
     const client = await import('openid-client')
@@ -61,18 +79,60 @@ export function createOpenIdProvider(settings: Settings, log: FastifyBaseLogger)
     return client.discovery(issuer, oidcClientId ?? '', oidcClientSecret, undefined, {
       execute,
       timeout: TIMEOUT_S,
+      [client.customFetch]: fetched,
     })
   }
 
   /** All that ask at the same time share one question. A failure is forgotten, so the next sign-in asks again. */
   function configured(): Promise<Configuration> {
-    if (known !== undefined && Date.now() - known.at < FRESH_MS) return known.configuration
-    const mine = { configuration: discover(), at: Date.now() }
+    if (known !== undefined && now() - known.at < FRESH_MS) return known.configuration
+    const mine = { configuration: discover(), at: now() }
     known = mine
     mine.configuration.catch(() => {
       if (known === mine) known = undefined
     })
     return mine.configuration
+  }
+
+  /**
+   * The provider's metadata, whose keys are still to be read, because it signed with a key that those of `tried` do not
+   * have: it may have new ones. Undefined when that was asked a moment ago.
+   */
+  function renewed(tried: Promise<Configuration>): Promise<Configuration> | undefined {
+    if (known?.configuration === tried) {
+      if (now() - renewedAt < RENEWED_EACH_MS) return undefined
+      renewedAt = now()
+      known = undefined
+    }
+    return configured()
+  }
+
+  /** Exchanges a code for tokens. Once more with the keys that the provider has now, when it signed with an unknown one. */
+  function exchange(callback: URL, checks: Checks) {
+    return exchanges.run({}, async () => {
+      const client = await import('openid-client')
+      async function grant(configuration: Configuration) {
+        const tokens = await client.authorizationCodeGrant(configuration, callback, {
+          expectedState: checks.state,
+          expectedNonce: checks.nonce,
+          pkceCodeVerifier: checks.verifier,
+          idTokenExpected: true,
+        })
+        return { configuration, tokens }
+      }
+      const asked = configured()
+      const configuration = await asked
+      requireOwn(callback, configuration.serverMetadata())
+      try {
+        return await grant(configuration)
+      } catch (error) {
+        const isOfUnknownKey =
+          error instanceof client.ClientError && error.code === 'OAUTH_KEY_SELECTION_FAILED'
+        const newer = isOfUnknownKey ? renewed(asked) : undefined
+        if (newer === undefined) throw error
+        return grant(await newer)
+      }
+    })
   }
 
   /** One line for each outage and each recovery. */
@@ -113,15 +173,8 @@ export function createOpenIdProvider(settings: Settings, log: FastifyBaseLogger)
       }),
     finish: (callback, checks) =>
       asking(async () => {
-        const configuration = await configured()
-        requireOwn(callback, configuration.serverMetadata())
         const client = await import('openid-client')
-        const tokens = await client.authorizationCodeGrant(configuration, callback, {
-          expectedState: checks.state,
-          expectedNonce: checks.nonce,
-          pkceCodeVerifier: checks.verifier,
-          idTokenExpected: true,
-        })
+        const { configuration, tokens } = await exchange(callback, checks)
         const claims = tokens.claims()
         if (claims === undefined) throw new Refused(refuse.invalid('the provider sent no ID token'))
         const hasMore = configuration.serverMetadata().userinfo_endpoint !== undefined

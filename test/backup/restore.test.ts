@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { mkdir, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -73,6 +74,20 @@ t.test('a restore names a file that is missing from the backup', async (t) => {
   await t.rejects(restore({ directory, dataDir }), refusal(/secrets\.db is missing/))
   await writeFile(path, content)
 })
+
+t.test(
+  'a restore refuses a backup in which a pipe has the place of a file, and does not wait for it',
+  async (t) => {
+    const dataDir = join(place, 'pipe')
+    const path = join(directory, 'data', 'secrets.db')
+    const content = await readFile(path)
+    await rm(path)
+    execFileSync('mkfifo', [path])
+    await t.rejects(restore({ directory, dataDir }), refusal(/secrets\.db is not a file/))
+    await rm(path)
+    await writeFile(path, content)
+  },
+)
 
 t.test('a directory that is not a backup is not restored', async (t) => {
   const dataDir = join(place, 'none')

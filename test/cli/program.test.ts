@@ -7,6 +7,14 @@ import { ADMIN_PASSWORD } from '../server-template.ts'
 import { asNobody } from './as-nobody.ts'
 import { mergelog, startMergelog } from './command-line.ts'
 
+/** The processes of Node that a process has started; none where the system does not say so. */
+async function childrenOf(pid = 0): Promise<number[]> {
+  const readProc = (path: string) => readFile(`/proc/${path}`, 'latin1').catch(() => '')
+  const children = (await readProc(`${pid}/task/${pid}/children`)).split(' ').filter(Boolean)
+  const commands = await Promise.all(children.map((child) => readProc(`${child}/cmdline`)))
+  return children.map(Number).filter((_, i) => commands[i]?.startsWith(`${process.execPath}\0`))
+}
+
 t.test('help of every command has examples and the environment that it reads', async (t) => {
   const commands = ['serve', 'demo', 'history', 'replay', 'upgrade follow']
   for (const command of commands) {
@@ -166,7 +174,7 @@ for (const signal of ['SIGTERM', 'SIGHUP'] as const) {
       const [line] = await once(lines, 'line')
       const url = /^Mergelog listens on (http:\S+)$/.exec(line)?.[1]
       t.equal((await fetch(`${url}/api/docs`)).status, 200)
-      child.kill('SIGUSR1')
+      for (const pid of [child.pid ?? 0, ...(await childrenOf(child.pid))]) process.kill(pid, 'SIGUSR1')
       t.equal((await fetch(`${url}/api/docs`)).status, 200)
       child.kill(signal)
       t.same(await once(child, 'close'), [0, null])
@@ -174,3 +182,25 @@ for (const signal of ['SIGTERM', 'SIGHUP'] as const) {
     },
   )
 }
+
+t.test('a debugger that Node has opened before the first line of the server is closed', async (t) => {
+  const child = startMergelog(t, ['serve'], {
+    DATA_DIR: t.testdir(),
+    ADMIN_PASSWORD,
+    PORT: '0',
+    GRPC_PORT: '0',
+    LOG_LEVEL: 'error',
+    // The first process is the server: those that it starts do not have it.
+    NODE_OPTIONS: '--inspect-port=0 --import "data:text/javascript,process.kill(process.pid,\'SIGUSR1\')"',
+  })
+  let stderr = ''
+  child.stderr?.on('data', (chunk) => {
+    stderr += chunk
+  })
+  await once(createInterface({ input: child.stdout ?? process.stdin }), 'line')
+  const [, address = ''] = /Debugger listening on ws:\/\/([\d.:]+)/.exec(stderr) ?? []
+  t.not(address, '', 'it was open')
+  await t.rejects(fetch(`http://${address}/json`), { cause: { code: 'ECONNREFUSED' } })
+  child.kill('SIGTERM')
+  t.same(await once(child, 'close'), [0, null])
+})

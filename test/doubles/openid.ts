@@ -14,6 +14,8 @@ export interface OpenIdDouble {
   person: { sub: string; [claim: string]: unknown } | undefined
   /** The paths that were asked for. */
   asked: string[]
+  /** From now on it signs with a new key. It says so to those who ask for its keys, unless `isSecret`. */
+  changeKey(isSecret?: boolean): void
   /** Ends it, as an outage does; `listen` brings it back at the same place. */
   stop(): Promise<void>
   listen(): Promise<void>
@@ -21,8 +23,10 @@ export interface OpenIdDouble {
 
 /** Starts a provider that sends browsers back to this server. `redirectUri` is asked for when one comes. */
 export async function startOpenId(t: Pick<Test, 'teardown'>, publicUrl: () => string): Promise<OpenIdDouble> {
-  const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
-  const double: OpenIdDouble = { issuer: '', person: undefined, asked: [], stop, listen }
+  const newKey = () => generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey
+  let privateKey = newKey()
+  let hasSecretKey = false
+  const double: OpenIdDouble = { issuer: '', person: undefined, asked: [], changeKey, stop, listen }
   let port = 0
   let server: Server | undefined
   let provider: Provider | undefined
@@ -53,6 +57,12 @@ export async function startOpenId(t: Pick<Test, 'teardown'>, publicUrl: () => st
     return made
   }
 
+  function changeKey(isSecret = false): void {
+    privateKey = newKey()
+    hasSecretKey = isSecret
+    provider = undefined
+  }
+
   async function interact(...[request, response]: Parameters<Provider['interactionDetails']>): Promise<void> {
     const { params } = await (provider ?? made()).interactionDetails(request, response)
     const { person } = double
@@ -75,6 +85,10 @@ export async function startOpenId(t: Pick<Test, 'teardown'>, publicUrl: () => st
       double.asked.push(request.url ?? '')
       if (request.url?.startsWith('/interaction/')) {
         interact(request, response).catch((error: unknown) => response.writeHead(500).end(String(error)))
+        return
+      }
+      if (hasSecretKey && request.url === '/jwks') {
+        response.setHeader('content-type', 'application/json').end('{"keys":[]}')
         return
       }
       provider ??= made()

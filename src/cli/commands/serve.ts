@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import type { Command } from 'commander'
 import { loadConfig, settings } from '../../config.ts'
 import { collectAlone } from '../../garbage-collection.ts'
+import { refuseDebuggers } from '../debuggers.ts'
 import { usage } from '../help.ts'
 import { openServerLog } from '../server-log.ts'
 
@@ -40,14 +41,6 @@ export async function serve(): Promise<void> {
   } finally {
     await flushed()
   }
-}
-
-/**
- * Without a handler, SIGUSR1 makes Node listen for a debugger: then every program of this machine may do what the server
- * may. Operators send it to programs that shall open their logs again.
- */
-function refuseDebuggers(): void {
-  process.on('SIGUSR1', () => {})
 }
 
 /**

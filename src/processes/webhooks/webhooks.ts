@@ -14,6 +14,7 @@ import { StoreUnavailable } from '../../events/event-store.ts'
 import type { WebhookScope } from '../../events/webhook-events.ts'
 import { createOutside } from '../../http/outside-request.ts'
 import { NO_HOSTS } from '../../outside-addresses.ts'
+import { piecesOf } from '../../pieces.ts'
 import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
 import { type WebhookDocument, webhookScopeKey } from '../../projections/webhooks.ts'
 import { globMatches } from '../../rights/glob.ts'
@@ -26,6 +27,9 @@ import { createWorker } from './worker.ts'
 
 /** The namespace of the ids of deliveries. */
 const DELIVERIES = '8c0f4c3e-52a5-4d0e-9d5c-1c1c9b1f7f52'
+
+/** The most that are noted together: 400 notices of one event may be for 150 webhooks each. */
+const NOTED_AT_ONCE = 200
 
 /** While a store is away. */
 const RETRY_MS = 1000
@@ -63,7 +67,8 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
     const at = Date.parse(event.metadata.at)
     // After the store was lost, all events come again: what is old was sent, or given up.
     if (Date.now() - at > GIVEN_UP_AFTER_MS) return
-    const wanted: WebhookDelivery[] = []
+    const pieces = piecesOf('webhooks')
+    let wanted: WebhookDelivery[] = []
     // A push of many refs is about one repository.
     const around = new Map<number, ReturnType<typeof hooksAround>>()
     for (const [part, notice] of notices.of(event).entries()) {
@@ -71,8 +76,12 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
       around.set(notice.repoId, found)
       const { ownerId, hooks } = await found
       for (const hook of hooks) {
-        if (event.position > hook.madeAt && wants(hook, notice))
-          wanted.push(newDelivery(event, part, notice, hook, ownerId))
+        if (event.position <= hook.madeAt || !wants(hook, notice)) continue
+        wanted.push(newDelivery(event, part, notice, hook, ownerId))
+        if (pieces.isOver()) await pieces.next()
+        if (wanted.length < NOTED_AT_ONCE) continue
+        await worker.add(wanted)
+        wanted = []
       }
     }
     if (wanted.length > 0) await worker.add(wanted)

@@ -41,11 +41,15 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
   /** Notes what is to be sent. Of a webhook that has too much waiting, it is recorded as failed. */
   async function add(wanted: readonly WebhookDelivery[]): Promise<void> {
     const noted: WebhookDelivery[] = []
+    const full = new Set<number>()
     for (const delivery of wanted) {
       const { hookId } = delivery
       const count = waiting.get(hookId) ?? (await deliveries.waiting(hookId))
       const isFull = count >= MAX_WAITING
-      if (isFull) limitReached('webhook_deliveries')
+      if (isFull) {
+        limitReached('webhook_deliveries')
+        full.add(hookId)
+      }
       waiting.set(hookId, isFull ? count : count + 1)
       const problem = 'too many deliveries wait for this webhook'
       noted.push(isFull ? { ...delivery, state: 'failed', problem } : delivery)
@@ -53,6 +57,8 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
     for (const { hookId, ownerId, state } of await deliveries.add(noted)) {
       if (state === 'waiting' && !heads.has(hookId)) heads.set(hookId, { ownerId, notBefore: 0 })
     }
+    // A receiver that is away ends none, so nothing else would remove those.
+    for (const hookId of full) await deliveries.prune(hookId)
     wake()
   }
 

@@ -1,0 +1,60 @@
+/** What is asked of a provider of OpenID Connect when it changes its keys. */
+import { pino } from 'pino'
+import t, { type Test } from 'tap'
+import { createOpenIdProvider } from '../../src/rights/openid-provider.ts'
+import { browser, CLIENT, startOpenId } from '../doubles/openid.ts'
+
+const SERVER = 'http://127.0.0.1:9'
+const CALLBACK = `${SERVER}/user/oauth2/oidc/callback`
+
+async function start(t: Test) {
+  const provider = await startOpenId(t, () => SERVER)
+  const settings = {
+    oidcIssuer: provider.issuer,
+    oidcClientId: CLIENT.OIDC_CLIENT_ID,
+    oidcClientSecret: CLIENT.OIDC_CLIENT_SECRET,
+    oidcScopes: 'openid',
+    oidcLoginClaim: 'preferred_username',
+    oidcGroupsClaim: 'groups',
+  }
+  const clock = { now: 0 }
+  const made = createOpenIdProvider(settings, pino({ enabled: false }), () => clock.now)
+  if (made === undefined) throw new Error('no provider is set')
+  const ours = made
+
+  /** Signs somebody in. Resolves to who it is, or to the kind of the refusal. */
+  async function signIn(sub: string): Promise<string> {
+    provider.person = { sub }
+    const { url, checks } = await ours.begin(CALLBACK)
+    const { to = '' } = await browser().follow(url, CALLBACK)
+    try {
+      return (await ours.finish(new URL(to), checks)).subject
+    } catch (error) {
+      return Object(error).refusal?.refused ?? String(error)
+    }
+  }
+  const asked = (path: string) => provider.asked.filter((one) => one === path).length
+  return { provider, clock, signIn, asked }
+}
+
+t.test('who signs in right after the provider has changed its key is signed in', async (t) => {
+  const { provider, signIn, asked } = await start(t)
+  t.equal(await signIn('one'), 'one')
+  provider.changeKey()
+  t.same(await Promise.all([signIn('two'), signIn('two'), signIn('two')]), ['two', 'two', 'two'])
+  t.equal(asked('/.well-known/openid-configuration'), 2, 'they share one question')
+})
+
+t.test('keys that nobody knows make us ask the provider once in five seconds', async (t) => {
+  const { provider, clock, signIn, asked } = await start(t)
+  t.equal(await signIn('one'), 'one')
+  provider.changeKey(true)
+  for (let i = 0; i < 4; i++) t.equal(await signIn('two'), 'unavailable')
+  t.equal(asked('/jwks'), 2)
+  clock.now += 5000
+  for (let i = 0; i < 4; i++) t.equal(await signIn('two'), 'unavailable')
+  t.equal(asked('/jwks'), 3)
+  provider.changeKey()
+  clock.now += 5000
+  t.equal(await signIn('three'), 'three')
+})
