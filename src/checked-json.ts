@@ -42,5 +42,5 @@ export function problemOf<T>({ errors }: Check<T>): string {
   const [first] = errors ?? []
   return first === undefined
     ? 'the JSON does not match its schema'
-    : `${first.instancePath || 'the answer'} ${first.message}`
+    : `${first.instancePath || 'the JSON'} ${first.message}`
 }

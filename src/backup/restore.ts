@@ -3,11 +3,12 @@
  * are checked and on disk, they are moved to their places. (A temporary directory beside DATA_DIR does not
  * work: DATA_DIR is often a mount point.) No server starts while `restoring` exists.
  */
-import { mkdir, readdir, rename, rm, rmdir, stat } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { OWN_FORMAT, writeDataFormat } from '../data-format.ts'
 import { lockDataDir } from '../data-lock.ts'
 import { exists, flush, namesIn, unlessMissing } from '../disk.ts'
+import { NEW_CONFIG } from '../git/repository.ts'
 import { forEachConcurrently } from '../turns.ts'
 import type { Progress } from './context.ts'
 import { createFileCopier, flushTree, sumOf } from './file-copier.ts'
@@ -111,8 +112,8 @@ export async function requireEmpty(dataDir: string): Promise<void> {
 }
 
 /**
- * Copies the files of the backup to `draft`, except those for which `isLeft` holds: they are only checked. Resolves when
- * the copies are on disk.
+ * Copies the files of the backup to `draft`, except those for which `isLeft` holds: they are only checked. Each repository
+ * gets the configuration of a new one. Resolves when the copies are on disk.
  */
 export async function copyFiles(
   from: string,
@@ -128,20 +129,26 @@ export async function copyFiles(
     // A pipe, for example, is read without end.
     const isFile = (await unlessMissing(stat(source)))?.isFile() ?? true
     if (!isFile) throw new BackupProblem(`${source} is not a file`)
-    const copied = isLeft(path) ? await sumIfThere(source) : await copy(source, join(draft, path))
+    const copied =
+      isLeft(path) || REPOSITORY_CONFIG.test(path)
+        ? await sumIfThere(source)
+        : await copy(source, join(draft, path))
     if (copied === undefined) throw new BackupProblem(`${source} is missing`)
     if (copied.sha256 !== sha256) throw new BackupProblem(`${source} is damaged: its SHA-256 differs`)
     done += 1
     onProgress({ step: 'files', done, total })
   })
   if (done !== total) throw new BackupProblem(`the backup in ${from} has ${done} files instead of ${total}`)
-  // The backup lists no empty directories, but git needs some.
   for (const name of await namesIn(join(draft, 'git'))) {
-    for (const needed of REPOSITORY_DIRECTORIES) {
-      await mkdir(join(draft, 'git', name, needed), { recursive: true })
-    }
+    const repository = join(draft, 'git', name)
+    // The backup lists no empty directories, but git needs some.
+    for (const needed of REPOSITORY_DIRECTORIES) await mkdir(join(repository, needed), { recursive: true })
+    await writeFile(join(repository, 'config'), NEW_CONFIG)
   }
   await flushTree(draft)
 }
+
+/** It can name programs that git runs, and the seal of a backup says nothing about who made it: each gets a new one. */
+const REPOSITORY_CONFIG = /^git\/\d+\.git\/config$/
 
 const sumIfThere = async (path: string) => ((await exists(path)) ? sumOf(path) : undefined)

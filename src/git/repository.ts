@@ -10,6 +10,13 @@ import { gitOutput } from './run.ts'
 /** The names of a repository that is being made (`12.git.new-…`) or deleted (`12.git.gone-…`). */
 const UNFINISHED = /\.(new|gone)-[0-9a-f-]{36}$/
 
+/** The configuration of a new repository. What else git shall do is said to each of its processes. */
+export const NEW_CONFIG = `[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = true
+`
+
 /**
  * Makes a bare repository at `dir`, whose parent must exist. A crash leaves it complete or absent. It is empty
  * without `fill`, which gets the directory of the draft and must flush everything that it writes. When `fill`

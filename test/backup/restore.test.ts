@@ -89,6 +89,26 @@ t.test(
   },
 )
 
+t.test('programs that the configuration of a repository names are not taken from a backup', async (t) => {
+  const git = join(original, 'git')
+  const [repository = ''] = await readdir(git)
+  const config = join(git, repository, 'config')
+  const own = await readFile(config, 'utf8')
+  await writeFile(config, `${own}\talternateRefsCommand = touch /tmp/harm\n`)
+  const directory = join(place, 'with-commands')
+  await backup({ dataDir: original, directory })
+  await writeFile(config, own)
+  const inBackup = join(directory, 'data', 'git', repository, 'config')
+  t.match(await readFile(inBackup, 'utf8'), /alternateRefsCommand/)
+
+  const dataDir = join(place, 'without-commands')
+  await restore({ directory, dataDir })
+  for (const name of await readdir(join(dataDir, 'git'))) {
+    t.equal(await readFile(join(dataDir, 'git', name, 'config'), 'utf8'), own)
+  }
+  t.match(await readFile(inBackup, 'utf8'), /alternateRefsCommand/, 'the backup is as it was')
+})
+
 t.test('a directory that is not a backup is not restored', async (t) => {
   const dataDir = join(place, 'none')
   await t.rejects(restore({ directory: join(place, 'nowhere'), dataDir }), refusal(/is not a directory/))
