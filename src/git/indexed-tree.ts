@@ -3,7 +3,7 @@
  * objects, so that trees of hundreds of thousands of entries can be kept.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { entriesOf, placesIn } from './near-trees.ts'
+import { type EntryPlace, entryIn, placesIn } from './near-trees.ts'
 import type { TreeEntry } from './tree-entries.ts'
 
 export interface IndexedTree {
@@ -30,11 +30,11 @@ const OVERHEAD = 512
 export async function indexedTree(content: Buffer): Promise<IndexedTree> {
   const starts: number[] = []
 
-  /** Visits the entries in pieces, by where they begin and end, until `visit` says that it has enough. */
-  async function each(visit: (at: number, space: number, end: number) => boolean): Promise<number> {
+  /** Visits the places of the entries in pieces, until `visit` says that it has enough. Resolves to how many it passed. */
+  async function each(visit: (place: EntryPlace) => boolean): Promise<number> {
     let seen = 0
-    for (const { at, space, end } of placesIn(content)) {
-      if (visit(at, space, end)) break
+    for (const place of placesIn(content)) {
+      if (visit(place)) break
       seen += 1
       if (seen % PIECE === 0) await nextTurn()
     }
@@ -42,16 +42,11 @@ export async function indexedTree(content: Buffer): Promise<IndexedTree> {
   }
 
   let counted = 0
-  const size = await each((at) => {
+  const size = await each(({ at }) => {
     if (counted % STEP === 0) starts.push(at)
     counted += 1
     return false
   })
-
-  function entryFrom(at: number): TreeEntry[] {
-    for (const entry of entriesOf(content, at)) return [entry]
-    return []
-  }
 
   return {
     size,
@@ -60,9 +55,9 @@ export async function indexedTree(content: Buffer): Promise<IndexedTree> {
       const entries: TreeEntry[] = []
       const first = Math.floor(skip / STEP)
       let index = first * STEP
-      for (const entry of entriesOf(content, starts[first] ?? content.length)) {
+      for (const place of placesIn(content, starts[first] ?? content.length)) {
         if (index >= skip + limit) break
-        if (index >= skip) entries.push(entry)
+        if (index >= skip) entries.push(entryIn(content, place))
         index += 1
       }
       return entries
@@ -72,19 +67,19 @@ export async function indexedTree(content: Buffer): Promise<IndexedTree> {
       const lengths = new Set([...missing].map(({ length }) => length))
       const found = new Map<string, TreeEntry>()
       if (missing.size === 0) return found
-      await each((at, space, end) => {
+      await each((place) => {
+        const { space, end } = place
         if (!lengths.has(end - space - 1)) return false
         const name = content.toString('latin1', space + 1, end)
-        if (!missing.delete(name)) return false
-        for (const entry of entryFrom(at)) found.set(name, entry)
+        if (missing.delete(name)) found.set(name, entryIn(content, place))
         return missing.size === 0
       })
       return found
     },
     async all() {
       const entries: TreeEntry[] = []
-      await each((at) => {
-        entries.push(...entryFrom(at))
+      await each((place) => {
+        entries.push(entryIn(content, place))
         return false
       })
       return entries

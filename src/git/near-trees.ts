@@ -90,19 +90,28 @@ async function contents(
   await readBatch()
 }
 
-/** The entries of a tree, each as `MODE NAME NUL ID`, from the one that begins at `start`. Names are bytes in latin1. */
-export function* entriesOf(tree: Buffer, start = 0): Generator<{ mode: string; name: string; id: string }> {
-  for (const { at, space, end, next } of placesIn(tree, start)) {
-    const id = tree.toString('hex', end + 1, next)
-    yield { mode: tree.toString('latin1', at, space), name: tree.toString('latin1', space + 1, end), id }
-  }
+/** Where an entry of a tree is: its mode begins `at`, its name ends at `end`, and the next entry begins at `next`. */
+export interface EntryPlace {
+  at: number
+  space: number
+  end: number
+  next: number
 }
 
-/** Where the entries of a tree are: the mode begins `at`, the name ends at `end`, the next entry begins at `next`. */
-export function* placesIn(
-  tree: Buffer,
-  start = 0,
-): Generator<{ at: number; space: number; end: number; next: number }> {
+/** The entries of a tree, each as `MODE NAME NUL ID`. Names are bytes in latin1. */
+export function* entriesOf(tree: Buffer): Generator<{ mode: string; name: string; id: string }> {
+  for (const place of placesIn(tree)) yield entryIn(tree, place)
+}
+
+/** The entry at a place of a tree. */
+export const entryIn = (tree: Buffer, { at, space, end, next }: EntryPlace) => ({
+  mode: tree.toString('latin1', at, space),
+  name: tree.toString('latin1', space + 1, end),
+  id: tree.toString('hex', end + 1, next),
+})
+
+/** Where the entries of a tree are, from the one that begins at `start`. */
+export function* placesIn(tree: Buffer, start = 0): Generator<EntryPlace> {
   for (let at = start; at < tree.length; ) {
     const space = tree.indexOf(0x20, at)
     const end = tree.indexOf(0, space)
