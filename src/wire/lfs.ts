@@ -19,7 +19,8 @@ export const LfsObjectBody = Type.Object({
   size: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
 })
 
-const Ref = GivenOrNull(Type.Object({ name: Type.String() }))
+/** No ref of git has a longer name than a path may be. */
+const Ref = GivenOrNull(Type.Object({ name: Type.String({ maxLength: 4096 }) }))
 
 export const LfsBatchBody = Type.Object({
   operation: Type.Union([Type.Literal('download'), Type.Literal('upload')]),

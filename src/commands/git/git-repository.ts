@@ -1,5 +1,6 @@
 /** The repository of a git client: who may, and what the others are told. */
 import type { FastifyRequest } from 'fastify'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { atLeast } from '../../rights/access.ts'
 import { archivedRefusal } from '../../rights/archived.ts'
@@ -12,6 +13,11 @@ import {
 } from '../../rights/repository-access.ts'
 import type { Services } from '../../services.ts'
 import { mayPushAnyBranch } from '../pull-requests/maintainer-edits.ts'
+
+/** @throws Refused (forbidden), which git and git-lfs show to people */
+export function requireNotArchived({ archived }: Pick<RepositoryDocument, 'archived'>): void {
+  if (archived) throw new Refused(refuse.forbidden(archivedRefusal.message))
+}
 
 /**
  * The repository, for a client that may read it or push to it. An anonymous client is asked for credentials, whether the
@@ -29,9 +35,7 @@ export async function gitRepository(
     const path = { owner, repo: repo.replace(/\.git$/, '') }
     const found = await repositoryAt(services, request.requester, path, 'read')
     const { repository, access } = found
-    if (needed === 'write' && repository.archived && request.requester !== null) {
-      throw new Refused(refuse.forbidden(archivedRefusal.message))
-    }
+    if (needed === 'write' && request.requester !== null) requireNotArchived(repository)
     if (atLeast(access, needed) || (await mayPushAnyBranch(services, repository, request.requester)))
       return found
     return await repositoryFor(services, request.requester, path, needed)

@@ -43,6 +43,10 @@ const MAX_LOCKS = 100
 
 /** A path as one writes it from the root of the repository. @throws Refused */
 function requirePath(given: string): string {
+  // Two paths that differ in a lone surrogate only would be one: it has no bytes.
+  if (given.includes('\0') || !given.isWellFormed()) {
+    throw new Refused(refuse.unprocessable('path: has a character that no path can have'))
+  }
   const path = posix.join('/', given).slice(1)
   if (path === '' || path.endsWith('/')) throw new Refused(refuse.unprocessable('path: must name a file'))
   return path

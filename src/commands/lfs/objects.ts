@@ -34,7 +34,7 @@ import {
 } from '../../wire/lfs.ts'
 import { type FoundObject, lfsObjectsFor } from '../../wire/lfs-objects.ts'
 import { drainRequest } from '../attachments/upload.ts'
-import { gitRepository } from '../git/git-repository.ts'
+import { gitRepository, requireNotArchived } from '../git/git-repository.ts'
 import { mayPushAnyBranch } from '../pull-requests/maintainer-edits.ts'
 import { requestContext, settled } from '../request-context.ts'
 import { takeRoom } from '../room.ts'
@@ -126,6 +126,7 @@ export const lfsObjectRoutes: Routes = (services) => {
     if (repository === undefined || !atLeast(access, 'read')) {
       throw new Refused(refuse.notFound('repository not found'))
     }
+    requireNotArchived(repository)
     if (atLeast(access, 'write') || (await mayPushAnyBranch(services, repository, requester))) return
     throw new Refused(refuse.forbidden('this needs write permission on the repository'))
   }

@@ -48,6 +48,11 @@ t.test('locks over HTTP', async (t) => {
   t.match(again.body, { lock: taken.body.lock, message: /locked by alice/ })
   t.equal((await take('bob', '..')).status, 422)
   t.equal((await take('bob', '')).status, 422)
+  for (const path of ['a\0b.psd', 'a\ud800.psd']) {
+    t.equal((await take('bob', path)).status, 422, `${JSON.stringify(path)} is no path that git can have`)
+  }
+  const longRef = { path: 'd.psd', ref: { name: 'r'.repeat(4097) } }
+  t.equal((await json('bob', 'POST', '/locks', longRef)).status, 422, 'the log keeps the name of the ref')
   const both = await Promise.all([take('alice', 'race.psd'), take('bob', 'race.psd')])
   t.same(both.map(({ status }) => status).sort(), [201, 409], 'of two at the same time one has it')
   const third = await take('bob', 'c.psd')

@@ -197,24 +197,49 @@ t.test('a token needs the scope of what it does', async (t) => {
   t.equal((await as('upload')).status, 403)
 })
 
-t.test('an upload is decided again at its end: whoever lost the right meanwhile adds nothing', async (t) => {
-  const { base, filesIn, batch } = await newRepository('rights')
-  const object = objectOf('sent slowly')
-  await alice.repos.repoAddCollaborator('alice', 'rights', 'bob', { permission: 'write' })
+/** Sends an object as bob, and lets something happen before its last bytes. Resolves to the status of the answer. */
+async function sentMeanwhile(
+  { base, filesIn }: Pick<Awaited<ReturnType<typeof newRepository>>, 'base' | 'filesIn'>,
+  { oid, size, content }: ReturnType<typeof objectOf> & { content: string },
+  meanwhile: () => Promise<unknown>,
+): Promise<number | undefined> {
   const { hostname, port } = new URL(server.url)
   const authorization = `Basic ${Buffer.from('bob:password of bob').toString('base64')}`
-  const headers = { authorization, 'content-length': object.size, 'content-type': 'application/octet-stream' }
-  const path = `${base}/objects/${object.oid}/${object.size}`
+  const headers = { authorization, 'content-length': size, 'content-type': 'application/octet-stream' }
+  const path = `${base}/objects/${oid}/${size}`
   const request = httpRequest({ hostname, port, method: 'PUT', path, headers })
   const status = new Promise<number | undefined>((resolve) => {
     request.on('response', (answer) => resolve(answer.resume().statusCode))
   })
-  request.write('sent ')
+  request.write(content.slice(0, 5))
   await until('it arrives', async () => (await filesIn()).length === 1)
-  await alice.repos.repoDeleteCollaborator('alice', 'rights', 'bob')
-  request.end('slowly')
-  t.equal(await status, 403)
-  t.match((await batch('alice', 'download', [object])).body.objects, [{ error: { code: 404 } }])
+  await meanwhile()
+  request.end(content.slice(5))
+  return status
+}
+
+t.test('an upload is decided again at its end: whoever lost the right meanwhile adds nothing', async (t) => {
+  const repository = await newRepository('rights')
+  const content = 'sent slowly'
+  const object = objectOf(content)
+  await alice.repos.repoAddCollaborator('alice', 'rights', 'bob', { permission: 'write' })
+  const status = await sentMeanwhile(repository, { ...object, content }, () =>
+    alice.repos.repoDeleteCollaborator('alice', 'rights', 'bob'),
+  )
+  t.equal(status, 403)
+  t.match((await repository.batch('alice', 'download', [object])).body.objects, [{ error: { code: 404 } }])
+})
+
+t.test('an upload adds nothing to a repository that was archived meanwhile', async (t) => {
+  const repository = await newRepository('put-away')
+  const content = 'sent slowly'
+  const object = objectOf(content)
+  await alice.repos.repoAddCollaborator('alice', 'put-away', 'bob', { permission: 'write' })
+  const status = await sentMeanwhile(repository, { ...object, content }, () =>
+    alice.repos.repoEdit('alice', 'put-away', { archived: true }),
+  )
+  t.equal(status, 403)
+  t.match((await repository.batch('alice', 'download', [object])).body.objects, [{ error: { code: 404 } }])
 })
 
 t.test('a file without its event is nobody’s, and the next upload makes it an object', async (t) => {
