@@ -129,10 +129,7 @@ export async function copyFiles(
     // A pipe, for example, is read without end.
     const isFile = (await unlessMissing(stat(source)))?.isFile() ?? true
     if (!isFile) throw new BackupProblem(`${source} is not a file`)
-    const copied =
-      isLeft(path) || REPOSITORY_CONFIG.test(path)
-        ? await sumIfThere(source)
-        : await copy(source, join(draft, path))
+    const copied = isLeft(path) ? await sumIfThere(source) : await copy(source, join(draft, path))
     if (copied === undefined) throw new BackupProblem(`${source} is missing`)
     if (copied.sha256 !== sha256) throw new BackupProblem(`${source} is damaged: its SHA-256 differs`)
     done += 1
@@ -143,12 +140,10 @@ export async function copyFiles(
     const repository = join(draft, 'git', name)
     // The backup lists no empty directories, but git needs some.
     for (const needed of REPOSITORY_DIRECTORIES) await mkdir(join(repository, needed), { recursive: true })
+    // The one of the backup can name programs that git runs, and the backup's seal says nothing about who made it.
     await writeFile(join(repository, 'config'), NEW_CONFIG)
   }
   await flushTree(draft)
 }
-
-/** It can name programs that git runs, and the seal of a backup says nothing about who made it: each gets a new one. */
-const REPOSITORY_CONFIG = /^git\/\d+\.git\/config$/
 
 const sumIfThere = async (path: string) => ((await exists(path)) ? sumOf(path) : undefined)

@@ -2,7 +2,7 @@
  * A tree as git wrote it, and where in it every few entries begin. It takes a quarter of what its entries would take as
  * objects, so that trees of hundreds of thousands of entries can be kept.
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { piecesOf } from '../pieces.ts'
 import { type EntryPlace, entryIn, placesIn } from './near-trees.ts'
 import type { TreeEntry } from './tree-entries.ts'
 
@@ -21,22 +21,21 @@ export interface IndexedTree {
 
 /** A page is looked for from the last of these entries before it. */
 const STEP = 500
-/** After so many entries, others may work. */
-const PIECE = 4096
 /** What a tree takes besides its bytes. */
 const OVERHEAD = 512
 
-/** Keeps `content`, which must not be a part of a larger buffer. */
-export async function indexedTree(content: Buffer): Promise<IndexedTree> {
+/** Keeps `content`, which must not be a part of a larger buffer. `dir`: its repository, whose work this is. */
+export async function indexedTree(dir: string, content: Buffer): Promise<IndexedTree> {
   const starts: number[] = []
 
   /** Visits the places of the entries in pieces, until `visit` says that it has enough. Resolves to how many it passed. */
   async function each(visit: (place: EntryPlace) => boolean): Promise<number> {
+    const pieces = piecesOf(dir)
     let seen = 0
     for (const place of placesIn(content)) {
       if (visit(place)) break
       seen += 1
-      if (seen % PIECE === 0) await nextTurn()
+      if (pieces.isOver()) await pieces.next()
     }
     return seen
   }

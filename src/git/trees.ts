@@ -22,7 +22,7 @@ const trees = createAnswerCache<IndexedTree>(MAX_KEPT_BYTES, ({ bytes }) => byte
  * @throws GitFailed when it does not exist, GitOutputTooLarge, GitUnavailable, RepositoryMissing
  */
 export function readTree(dir: string, id: string): Promise<IndexedTree> {
-  return trees(`${dir}\0${id}`, async () => indexedTree(await treeContent(dir, id)))
+  return trees(`${dir}\0${id}`, async () => indexedTree(dir, await treeContent(dir, id)))
 }
 
 async function treeContent(dir: string, id: string): Promise<Buffer> {
