@@ -9,10 +9,16 @@
  * back and become a second holder.
  */
 import { decode } from '../events/codec.ts'
-import { type EventStore, LOG_START, type Position, WrongExpectedRevision } from '../events/event-store.ts'
+import {
+  type Append,
+  type EventStore,
+  LOG_START,
+  type Position,
+  WrongExpectedRevision,
+} from '../events/event-store.ts'
 import { claimStream } from '../events/streams.ts'
 import { perStore } from '../per-store.ts'
-import { append, type CommandContext } from './execute.ts'
+import { append, appendMade, type CommandContext, eventsOf } from './execute.ts'
 
 /** Longer than any request takes: the holder of a younger claim may still be being created. */
 const GRACE_MS = 60_000
@@ -108,16 +114,29 @@ export async function releaseClaim(
   key: string,
   holder: string,
 ): Promise<void> {
-  const stream = claimStream(key)
-  const { holder: current, revision } = await lastClaim(store, stream)
-  if (current !== holder) return
+  const release = await releaseOf(store, context, key, holder)
+  if (release === undefined) return
   try {
-    const released = { type: 'ClaimReleased', data: { key, holder } } as const
-    await append(store, context, stream, `release ${holder} after ${revision}`, [released], revision)
+    await appendMade(store, context, release)
   } catch (error) {
     // Another holder took the key over in between: this one has nothing to release.
     if (!(error instanceof WrongExpectedRevision)) throw error
   }
+}
+
+/** The append that releases a key, for who makes it together with others; undefined when the holder does not have the key. */
+export async function releaseOf(
+  store: EventStore,
+  context: CommandContext,
+  key: string,
+  holder: string,
+): Promise<Append | undefined> {
+  const stream = claimStream(key)
+  const { holder: current, revision } = await lastClaim(store, stream)
+  if (current !== holder) return undefined
+  const released = { type: 'ClaimReleased', data: { key, holder } } as const
+  const step = `release ${holder} after ${revision}`
+  return { stream, events: eventsOf(context, stream, step, [released]), expected: revision }
 }
 
 async function lastClaim(store: EventStore, stream: string): Promise<LastClaim> {

@@ -5,6 +5,7 @@ import { requireAppendable } from '../events/append-size.ts'
 import { decode, schemaOf } from '../events/codec.ts'
 import type { AccountRef, DomainEvent } from '../events/domain-events.ts'
 import {
+  type Append,
   type Appended,
   type EventMetadata,
   type EventStore,
@@ -104,11 +105,46 @@ export async function append(
   events: readonly DomainEvent[],
   expected: ExpectedRevision,
 ): Promise<Appended> {
-  const recorded = eventsOf(context, stream, step, events)
-  requireAppendable(recorded)
-  const appended = await store.append(stream, recorded, expected)
+  return await appendMade(store, context, {
+    stream,
+    events: eventsOf(context, stream, step, events),
+    expected,
+  })
+}
+
+/** The same for events that are ready to append. @throws as `append` */
+export async function appendMade(
+  store: EventStore,
+  context: CommandContext,
+  { stream, events, expected }: Append,
+): Promise<Appended> {
+  requireAppendable(events)
+  const appended = await store.append(stream, events, expected)
   context.written = Math.max(context.written, appended.position)
   return appended
+}
+
+/**
+ * Makes several appends in one, so that all of it is in the log or nothing. Resolves to whether it did: not in a store
+ * that can't, and not when a stream has moved on or has one of the events already. Then each is to be made by itself.
+ *
+ * @throws Refused (too large) when the events of an append are too large; nothing is written then
+ */
+export async function appendAtOnce(
+  store: EventStore,
+  context: CommandContext,
+  appends: readonly Append[],
+): Promise<boolean> {
+  if (store.appendTogether === undefined) return false
+  for (const { events } of appends) requireAppendable(events)
+  try {
+    const places = await store.appendTogether(appends.map((one) => () => one))
+    context.written = Math.max(context.written, ...places.map(({ position }) => position))
+    return true
+  } catch (error) {
+    if (!(error instanceof WrongExpectedRevision)) throw error
+    return false
+  }
 }
 
 /** An aggregate, folded from its stream. */

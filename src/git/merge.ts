@@ -1,9 +1,11 @@
 /** Merges commits without a work tree. */
+import { LRUCache } from 'lru-cache'
 import { limitReached } from '../limits.ts'
 import { commitFacts } from './commits.ts'
 import { GitFailed, GitOutputTooLarge } from './errors.ts'
 import { checkedId } from './names.ts'
 import { nearMergeBase } from './near-history.ts'
+import { objectReaders } from './object-readers.ts'
 import { type GitOptions, git } from './run.ts'
 import { splitAt } from './split.ts'
 
@@ -66,6 +68,22 @@ export async function mergeTreesAll(dir: string, pairs: readonly Pair[]): Promis
   return all
 }
 
+/**
+ * The trees of clean merges that were tried lately: a pull request is tried when it is opened and when a branch moves,
+ * and mostly merged as it was tried. No maintenance removes what was written within this time, in milliseconds.
+ */
+const trees = new LRUCache<string, string>({ max: 2000, ttl: 60 * 60_000 })
+/** A merge of one repository must not become visible in another. */
+const keyOf = (dir: string, { ours, theirs }: Pair) => `${dir}\0${ours}\0${theirs}`
+
+/** The tree of a merge that was tried, if the repository has it. */
+async function triedBefore(dir: string, pair: Pair): Promise<string | undefined> {
+  const tree = trees.get(keyOf(dir, pair))
+  if (tree === undefined) return undefined
+  const [header] = await objectReaders.headers(dir, [tree])
+  return header?.type === 'tree' ? tree : undefined
+}
+
 const MERGE_ARGS = ['merge-tree', '--stdin', '-z', '--name-only', '--no-messages'] as const
 const MAX_BYTES = 64 * 1024 * 1024
 const MILLISECONDS_PER_MERGE = 5_000
@@ -78,7 +96,7 @@ async function runMerges(
 ): Promise<(MergeResult | GitFailed)[]> {
   const [only, ...others] = pairs
   if (only !== undefined && others.length === 0 && options.env === undefined) {
-    const tree = await fastForward(dir, only)
+    const tree = (await triedBefore(dir, only)) ?? (await fastForward(dir, only))
     if (tree !== undefined) return [{ kind: 'clean', tree }]
   }
   const input = pairs.map(({ ours, theirs }) => `${checkedId(ours)} ${checkedId(theirs)}\n`).join('')
@@ -89,6 +107,13 @@ async function runMerges(
   if (results.length < pairs.length) {
     const isUnrelated = stderr.includes('unrelated histories')
     results.push(isUnrelated ? { kind: 'unrelated' } : new GitFailed(MERGE_ARGS, code, stderr))
+  }
+  // Objects of another environment are not the repository's.
+  if (options.env !== undefined) return results
+  for (const [i, result] of results.entries()) {
+    const pair = pairs[i]
+    if (pair === undefined || result instanceof GitFailed || result.kind !== 'clean') continue
+    trees.set(keyOf(dir, pair), result.tree)
   }
   return results
 }

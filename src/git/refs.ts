@@ -4,7 +4,7 @@ import { flush } from '../disk.ts'
 import { inPieces } from '../pieces.ts'
 import { GitFailed } from './errors.ts'
 import { checkedId, checkedRef, ZERO_ID } from './names.ts'
-import { makeRefFile } from './new-ref.ts'
+import { makeRefFile, moveRefFile } from './ref-file-writes.ts'
 import { readRefFiles } from './ref-files.ts'
 import { git, gitOutput } from './run.ts'
 import { splitAt } from './split.ts'
@@ -107,9 +107,12 @@ export async function deleteRef(dir: string, ref: string, from: string): Promise
 export async function updateRefs(dir: string, changes: readonly RefChange[]): Promise<RefOutcome> {
   const [only, ...others] = changes
   if (only === undefined) return 'moved'
-  if (others.length === 0 && only.from === null && only.to !== null) {
+  if (others.length === 0 && only.to !== null) {
+    const { from } = only
     const [ref, to] = [checkedRef(only.ref), checkedId(only.to)]
-    if (await makeRefFile(dir, ref, to)) {
+    const written =
+      from === null ? await makeRefFile(dir, ref, to) : await moveRefFile(dir, ref, checkedId(from), to)
+    if (written) {
       await flush(join(dir, dirname(ref)))
       return 'moved'
     }

@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { type MergeResult, mergeTrees, mergeTreesAll } from '../../src/git/merge.ts'
 import { createRepository } from '../../src/git/repository.ts'
@@ -38,8 +39,10 @@ t.test(
   async (t) => {
     const { dir, all } = await setUp(t)
     const pairs = all.flatMap((ours) => all.map((theirs) => ({ ours, theirs })))
+    // These first: what was tried with others is known.
+    const single = await oneByOne(dir, pairs)
     const results = await mergeTreesAll(dir, pairs)
-    t.same(results, await oneByOne(dir, pairs))
+    t.same(results, single)
     t.same(new Set(results.map(({ kind }) => kind)), new Set(['clean', 'conflicts', 'unrelated']))
   },
 )
@@ -95,4 +98,17 @@ t.test('hundreds of merges with many files in conflict need one command', async 
   )
   t.equal(results.length, 300)
   t.ok(results.every((result) => result.kind === 'conflicts' && result.files.length === 40))
+})
+
+t.test('a clean merge that was tried is known, as long as the repository has its tree', async (t) => {
+  const { dir, ours, edited } = await setUp(t)
+  const fileOf = (id: string) => `${dir}/objects/${id.slice(0, 2)}/${id.slice(2)}`
+  const [tried] = await mergeTreesAll(dir, [{ ours, theirs: edited }])
+  // git itself could not merge them now.
+  await rm(fileOf(edited))
+  t.match(tried, { kind: 'clean' })
+  t.same(await mergeTrees(dir, ours, edited), tried)
+  await t.rejects(mergeTrees(dir, edited, ours), { name: 'GitFailed' }, 'another merge')
+  if (tried?.kind === 'clean') await rm(fileOf(tried.tree))
+  await t.rejects(mergeTrees(dir, ours, edited), { name: 'GitFailed' }, 'the tree is gone')
 })

@@ -1,9 +1,11 @@
-import { mkdir, readdir, rename, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { removeLeftovers } from '../../src/git/leftovers.ts'
 import { deleteRef, listRefs, readRefs, resolveRef, updateRef, updateRefs } from '../../src/git/refs.ts'
 import { createRepository } from '../../src/git/repository.ts'
+import { until } from '../until.ts'
 import { commit, userGit } from './client.ts'
+import { processesBelow } from './reader-processes.ts'
 
 const MAIN = 'refs/heads/main'
 
@@ -239,5 +241,38 @@ t.test(
     t.equal(await updateRef(dir, 'refs/pull/7/head', { from: null, to: a }), 'moved')
     await removeLeftovers(dir, Date.now() + 60_000)
     t.same(await readdir(`${dir}/refs/pull/7`), ['head'])
+  },
+)
+
+t.test(
+  'a ref is moved without git, as git moves it: from where it is, under its lock, and a branch to a commit',
+  async (t) => {
+    const { dir, a, b } = await setUp(t)
+    await updateRef(dir, MAIN, { from: null, to: a })
+    t.equal(await updateRef(dir, MAIN, { from: b, to: a }), 'stale')
+    t.equal(await updateRef(dir, MAIN, { from: a, to: b }), 'moved')
+    t.equal(await userGit(dir, ['rev-parse', MAIN]), b)
+    t.same(await readdir(`${dir}/refs/heads`), ['main'], 'nothing else is left there')
+
+    await userGit(dir, ['pack-refs', '--all', '--prune'])
+    t.equal(await updateRef(dir, MAIN, { from: a, to: b }), 'stale', 'it is packed, and elsewhere')
+    t.equal(await updateRef(dir, MAIN, { from: b, to: a }), 'moved', 'a packed one')
+    t.equal(await userGit(dir, ['rev-parse', MAIN]), a)
+
+    const tree = await userGit(dir, ['rev-parse', `${a}^{tree}`])
+    await t.rejects(updateRef(dir, MAIN, { from: a, to: tree }), { name: 'GitFailed' }, 'no commit')
+    await t.rejects(updateRef(dir, MAIN, { from: a, to: '1'.repeat(40) }), { name: 'GitFailed' })
+    await userGit(dir, ['symbolic-ref', 'refs/heads/alias', MAIN])
+    t.equal(await updateRef(dir, 'refs/heads/alias', { from: b, to: b }), 'stale')
+    t.equal(await userGit(dir, ['symbolic-ref', 'refs/heads/alias']), MAIN, 'git decides about symbolic refs')
+
+    const lock = `${dir}/refs/heads/main.lock`
+    await writeFile(lock, '')
+    const waiting = updateRef(dir, MAIN, { from: a, to: b })
+    await until('git waits for the lock', async () => (await processesBelow(dir, 'update-ref')).length > 0)
+    t.equal(await resolveRef(dir, MAIN), a, 'somebody else has its lock')
+    await rm(lock)
+    t.equal(await waiting, 'moved', 'git has waited for it')
+    t.same((await readdir(`${dir}/refs/heads`)).sort(), ['alias', 'main'])
   },
 )

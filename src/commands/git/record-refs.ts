@@ -2,14 +2,19 @@
 import { v5 as uuidV5 } from 'uuid'
 import { cutText, eventBytes, jsonBytes, MAX_APPEND_BYTES } from '../../events/append-size.ts'
 import type { BranchPoint, CommitSummary, GitEvent, RefUpdate } from '../../events/domain-events.ts'
-import { type ExpectedRevision, StoreUnavailable, WrongExpectedRevision } from '../../events/event-store.ts'
+import {
+  type Append,
+  type ExpectedRevision,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from '../../events/event-store.ts'
 import type { TagTime } from '../../events/ref-causes.ts'
 import { gitStream } from '../../events/streams.ts'
 import { type CommitFacts, fromCommits, type Signature } from '../../git/commits.ts'
 import { type RefChange, type RefOutcome, readRefs, updateRef } from '../../git/refs.ts'
 import { piecesOf } from '../../pieces.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { append, type CommandContext } from '../execute.ts'
+import { append, type CommandContext, eventsOf } from '../execute.ts'
 import { inGitTurn } from './git-turn.ts'
 import { isRecorded } from './recorded-change.ts'
 import { recordedRefs } from './recorded-refs.ts'
@@ -124,7 +129,7 @@ async function appendMoves(
     events = []
     bytes = 0
   }
-  for await (const data of eventsOf(gitDirOf(services, repoId), repoId, cause, moved)) {
+  for await (const data of dataOf(gitDirOf(services, repoId), repoId, cause, moved)) {
     if (options.length > 0 && part === 0 && events.length === 0) data.options = [...options]
     const own = eventBytes({ data }) + METADATA_BYTES
     if (bytes + own > MAX_APPEND_BYTES) await flushed()
@@ -135,7 +140,7 @@ async function appendMoves(
 }
 
 /** The data of the events of these moves, in order. */
-async function* eventsOf(
+async function* dataOf(
   dir: string,
   repoId: number,
   cause: GitEvent['data']['cause'],
@@ -213,12 +218,35 @@ export async function recordMerge(
   moved: MovedRef,
   { since, isRepeated }: { since: ExpectedRevision; isRepeated: boolean },
 ): Promise<void> {
-  const namespace = uuidV5(`${repoId}.${index} ${moved.ref} ${moved.from} ${moved.to}`, MOVE_NAMESPACE)
-  const own = { ...context, retry: { namespace, digest: 'merge' } }
+  const own = ofMerge(context, repoId, index, moved)
   // An append that expects a revision does not look for its ids in the whole stream.
   if (isRepeated && since !== 'any') await recordMissing(services, own, repoId, 'merge', [moved])
   else await recordRefs(services, own, repoId, 'merge', [moved], since)
   context.written = Math.max(context.written, own.written)
+}
+
+/** The append of `recordMerge` for a move that is not repeated, for who makes it together with others. */
+export async function moveOfMerge(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  index: number,
+  moved: MovedRef,
+  since: ExpectedRevision,
+): Promise<Append> {
+  const stream = gitStream(repoId)
+  const moves: GitEvent[] = []
+  for await (const data of dataOf(gitDirOf(services, repoId), repoId, 'merge', [moved])) {
+    moves.push({ type: 'RefsUpdated', data })
+  }
+  const own = ofMerge(context, repoId, index, moved)
+  return { stream, events: eventsOf(own, stream, 'merge', moves), expected: since }
+}
+
+/** The context in which the move of a merge is recorded: its event has the same id whenever that is. */
+function ofMerge(context: CommandContext, repoId: number, index: number, { ref, from, to }: MovedRef) {
+  const namespace = uuidV5(`${repoId}.${index} ${ref} ${from} ${to}`, MOVE_NAMESPACE)
+  return { ...context, retry: { namespace, digest: 'merge' } }
 }
 
 /** The refs move in this process, so a recovery has no other process to wait for. */

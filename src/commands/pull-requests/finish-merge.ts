@@ -3,18 +3,25 @@
  * recorded, and again at a start when a crash left an intent without an outcome. Each step may be repeated.
  */
 import type { MergeIntent } from '../../events/domain-events.ts'
+import type { ExpectedRevision } from '../../events/event-store.ts'
 import { claimKeys, pullStream } from '../../events/streams.ts'
 import { RepositoryMissing } from '../../git/errors.ts'
 import { isAncestor } from '../../git/history.ts'
 import { resolveRef, updateRef } from '../../git/refs.ts'
-import { type Refusal, refuse } from '../../refusal.ts'
+import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { pulls } from '../aggregates.ts'
-import { releaseClaim } from '../claims.ts'
-import type { CommandContext } from '../execute.ts'
+import { releaseClaim, releaseOf } from '../claims.ts'
+import { appendAtOnce, type CommandContext, eventsOf, load } from '../execute.ts'
 import { inGitTurn } from '../git/git-turn.ts'
-import { recordMerge } from '../git/record-refs.ts'
-import { type ActivePull, decideMerged, decideMergeFailed, type PullState } from './pull-request.ts'
+import { type MovedRef, moveOfMerge, recordMerge } from '../git/record-refs.ts'
+import {
+  type ActivePull,
+  decideMerged,
+  decideMergeFailed,
+  type PullState,
+  pullDecider,
+} from './pull-request.ts'
 
 /** The key of the turns of merges into one repository, on all nodes: two merges into one branch both succeed. */
 export const mergeTurn = (repoId: number) => `merge ${repoId}`
@@ -54,9 +61,10 @@ export async function releaseHeadBase(
 async function moveBase(
   services: Services,
   context: CommandContext,
-  { repoId, index }: ActivePull,
+  pull: ActivePull,
   { baseBranch, from, commit }: MergeIntent,
 ): Promise<Refusal | undefined> {
+  const { repoId, index } = pull
   const dir = gitDirOf(services, repoId)
   const ref = `refs/heads/${baseBranch}`
   // In turn with pushes, so that the log has the moves of a branch in git's order.
@@ -69,11 +77,39 @@ async function moveBase(
     // When a push has moved the branch on from the commit, that push records the move.
     if (tip === commit && from !== commit) {
       const moved = { ref, from, to: commit }
-      await recordMerge(services, context, repoId, index, moved, { since, isRepeated: outcome !== 'moved' })
+      const isRepeated = outcome !== 'moved'
+      if (isRepeated || !(await recordAtOnce(services, context, pull, moved, since))) {
+        await recordMerge(services, context, repoId, index, moved, { since, isRepeated })
+      }
     }
     return undefined
   }).catch((error: unknown) => {
     if (error instanceof RepositoryMissing) return refuse.conflict('the repository was deleted')
     throw error
   })
+}
+
+/**
+ * Records the move, the merge and the release of its claim in one append. Resolves to whether it did: then the steps that
+ * follow find nothing to do. Who reacts to the move finds the pull request merged, and does not look what it means for it.
+ */
+async function recordAtOnce(
+  services: Services,
+  context: CommandContext,
+  { repoId, index, head, base }: ActivePull,
+  moved: MovedRef & { to: string },
+  since: ExpectedRevision,
+): Promise<boolean> {
+  const { events } = services
+  if (events.appendTogether === undefined) return false
+  const stream = pullStream(repoId, index)
+  const { state, revision } = await load(events, stream, pullDecider)
+  const merged = decideMerged(state, moved.to)
+  if (isRefusal(merged) || merged.length === 0 || revision === null) return false
+  const release = await releaseOf(events, context, claimKeys.pull(head, base), stream)
+  return await appendAtOnce(events, context, [
+    await moveOfMerge(services, context, repoId, index, moved, since),
+    { stream, events: eventsOf(context, stream, 'merged', merged), expected: revision },
+    ...(release === undefined ? [] : [release]),
+  ])
 }

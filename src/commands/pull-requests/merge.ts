@@ -67,7 +67,9 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
       // Merge rule 1: the merger has read the pull request, even if the merge fails.
       const user = { id: merger.id, login: merger.login }
       const read = { type: 'IssueRead', data: { repoId: repository.id, index, user } } as const
-      await append(services.events, context, readsStream(user.id), 'read', [read], 'any')
+      const noted = append(services.events, context, readsStream(user.id), 'read', [read], 'any')
+      // Until it is awaited, which is when the merge has ended, its failure is nobody's.
+      noted.catch(() => {})
 
       const merge: Merge = {
         repository,
@@ -98,7 +100,10 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
         return 200
       })
       // Also after a refusal: the merge may be done, and only its head branch kept (merge rule 8).
-      const status = await merging.finally(() => settled(services, context, reply))
+      const status = await merging.finally(async () => {
+        await noted
+        await settled(services, context, reply)
+      })
       return reply.code(status).send()
     },
   )

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { StoreUnavailable } from '../../../src/events/event-store.ts'
+import { type NewEvent, StoreUnavailable, WrongExpectedRevision } from '../../../src/events/event-store.ts'
 import { claimKeys, claimStream, gitStream, pullStream } from '../../../src/events/streams.ts'
 import { startTestServer, type TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
@@ -15,6 +15,14 @@ interface Death {
   isAt(event: { type: string; data: unknown }): boolean
   /** Whether that write itself still happens. */
   written: boolean
+  /** Whether the end of the merge is one append, as the embedded log makes it. Else it is made part by part. */
+  atOnce?: boolean
+}
+
+/** What is about to be appended. */
+interface Made {
+  stream: string
+  events: readonly NewEvent[]
 }
 
 const ofType = (wanted: string) => (event: { type: string }) => event.type === wanted
@@ -25,6 +33,8 @@ const NOT_MOVED: Death = { name: 'after the intent', isAt: ofType('MergeStarted'
 const MOVED: Death = { name: 'after the branch has moved', isAt: refsOf('merge'), written: false }
 const RECORDED: Death = { name: 'before the outcome', isAt: ofType('PullRequestMerged'), written: false }
 const MERGED: Death = { name: 'after the outcome', isAt: ofType('PullRequestMerged'), written: true }
+const MOVED_ALONE: Death = { ...MOVED, name: 'before all of the outcome', atOnce: true }
+const ALL: Death = { name: 'after all of the outcome', isAt: refsOf('merge'), written: true, atOnce: true }
 const DELETED: Death = { name: 'after the deletion', isAt: refsOf('branch-deletion'), written: false }
 const UNSAID: Death = { name: 'before the comment', isAt: ofType('HeadBranchDeleted'), written: false }
 
@@ -32,7 +42,7 @@ const CASES: { style: string; death: Death }[] = [
   ...['merge', 'squash', 'rebase', 'rebase-merge', 'fast-forward-only'].flatMap((style) =>
     [NOT_MOVED, MOVED].map((death) => ({ style, death })),
   ),
-  ...[RECORDED, MERGED, DELETED, UNSAID].map((death) => ({ style: 'squash', death })),
+  ...[RECORDED, MERGED, MOVED_ALONE, ALL, DELETED, UNSAID].map((death) => ({ style: 'squash', death })),
   { style: 'manually-merged', death: MERGED },
 ]
 
@@ -43,15 +53,25 @@ const CASES: { style: string; death: Death }[] = [
 function dieAt({ services }: TestServer, deaths: ReadonlyMap<number, Death>): Set<number> {
   const { events, views, pushJournal, readStore } = services
   const dead = new Set<number>()
-  const { append } = events
-  events.append = async (stream, recorded, expected) => {
+  async function unlessDead<T>({ stream, events: recorded }: Made, write: () => Promise<T>): Promise<T> {
     const repoId = Number(/^(?:pull|git)-(\d+)/.exec(stream)?.[1])
     const death = deaths.get(repoId)
     const isLast = death !== undefined && recorded.some((event) => death.isAt(event))
-    if (isLast && death.written) await append.call(events, stream, recorded, expected)
+    if (isLast && death.written) await write()
     if (isLast) dead.add(repoId)
     if (dead.has(repoId)) throw new StoreUnavailable('killed')
-    return append.call(events, stream, recorded, expected)
+    return write()
+  }
+  const { append, appendTogether } = events
+  events.append = (stream, recorded, expected) =>
+    unlessDead({ stream, events: recorded }, () => append.call(events, stream, recorded, expected))
+  events.appendTogether = async (makers) => {
+    // The first part of the end of a merge is the move of the branch.
+    const first = makers[0]?.([]) ?? { stream: '', events: [] }
+    const death = deaths.get(Number(/^git-(\d+)/.exec(first.stream)?.[1]))
+    if (death !== undefined && !death.atOnce) throw new WrongExpectedRevision(first.stream, 'any', null)
+    const write = async () => (await appendTogether?.call(events, makers)) ?? []
+    return unlessDead(first, write)
   }
   // Nor does the process that is dead recover anything by itself.
   const { find } = views.pulls

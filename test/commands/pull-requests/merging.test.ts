@@ -284,3 +284,26 @@ t.test('branches and files with any name that git allows are merged, deleted and
   const message = await work.git('log', '-1', '--format=%B', 'origin/main')
   t.equal(message, `Merge pull request '\`title\` $(id) '"' (#${mine}) from ${odd} into main`)
 })
+
+t.test(
+  'that a branch has moved, a pull request is merged and its branches are free is one append',
+  async (t) => {
+    const { branch, open, merge, repoId, tip } = await repository(t, 'at-once')
+    await branch('topic', { a: 'a' })
+    const index = await open('topic')
+    t.equal((await merge(index)).status, 200)
+    const [merged] = (await eventsIn(server, pullStream(repoId, index))).filter(
+      ({ type }) => type === 'PullRequestMerged',
+    )
+    const { position = 0, stream } = merged ?? {}
+    const around: unknown[] = []
+    for await (const event of server.services.events.readPositions([position - 1, position, position + 1])) {
+      around.push(event)
+    }
+    t.match(around, [
+      { type: 'RefsUpdated', data: { cause: 'merge', refs: [{ to: await tip('main') }] } },
+      { type: 'PullRequestMerged' },
+      { type: 'ClaimReleased', data: { holder: stream } },
+    ])
+  },
+)
