@@ -2,9 +2,9 @@
 import { setMaxListeners } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { setPriority } from 'node:os'
-import { serveParent } from './child.ts'
 import { ATTACKS } from './hostile/attacks.ts'
 import type { Stage } from './hostile/stage.ts'
+import { serveParent } from './serve-parent.ts'
 
 export interface AttackQuestion {
   stage: Stage

@@ -5,7 +5,7 @@
 import { Server, ServerCredentials } from '@grpc/grpc-js'
 import Fastify from 'fastify'
 import { loadDescriptors } from '../src/upgrade/grpc-descriptors.ts'
-import { serveParent } from './child.ts'
+import { serveParent } from './serve-parent.ts'
 
 export interface BareReady {
   url: string

@@ -1,6 +1,6 @@
 /** The child processes of a measurement: the server and the load generator need separate ones. */
 import { type ChildProcess, fork } from 'node:child_process'
-import { on, once } from 'node:events'
+import { once } from 'node:events'
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -83,19 +83,4 @@ async function nextMessage(child: ChildProcess, name: string) {
   } finally {
     done.abort()
   }
-}
-
-/**
- * The child's side: sends `ready`, then answers one question after the other until the parent disconnects.
- */
-export async function serveParent<Question>(
-  ready: object,
-  answer: (question: Question) => Promise<object>,
-  end: () => Promise<void>,
-): Promise<never> {
-  const questions = on(process, 'message', { close: ['disconnect'] })
-  process.send?.(ready)
-  for await (const [question] of questions) process.send?.(await answer(question))
-  await end()
-  process.exit(0)
 }

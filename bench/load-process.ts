@@ -1,7 +1,7 @@
 /** The child process that generates load. */
 import { Client, credentials } from '@grpc/grpc-js'
 import autocannon from 'autocannon'
-import { serveParent } from './child.ts'
+import { serveParent } from './serve-parent.ts'
 import { percentile } from './table.ts'
 
 export interface LoadQuestion {

@@ -1,7 +1,7 @@
 /** The child process with the load balancer: a process of its own, like everything that is not measured. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { startProxy } from '../faults/proxy.ts'
-import { serveParent } from './child.ts'
+import { serveParent } from './serve-parent.ts'
 
 export interface ProxyReady {
   url: string

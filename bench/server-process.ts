@@ -1,8 +1,8 @@
 /** The child process with the measured server, configured by its environment as usual. */
 import { pino } from 'pino'
-import { serveParent } from './child.ts'
 import { type LoopDelay, watchLoop } from './loop-delay.ts'
 import { type Held, profileLoop } from './loop-holders.ts'
+import { serveParent } from './serve-parent.ts'
 
 export interface ServerReady {
   url: string

@@ -156,6 +156,12 @@ const THREAD = `
   })
 `
 
+/**
+ * Room for young objects, in MB. The thread keeps nothing but what a message has; by default V8 would let 48 MB come
+ * together before it looks.
+ */
+const YOUNG_MB = 6
+
 /** The characters after which statements are sent, so that the thread begins while others are still made. */
 const MESSAGE_CHARACTERS = 64 * 1024
 /** What is less waits for more, or for the end of the transaction. */
@@ -208,6 +214,7 @@ function running(name: ThreadName): Thread {
   const worker = new Worker(THREAD, {
     eval: true,
     execArgv: [],
+    resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },
     workerData: { driver, settings, timeout: LOCK_WAIT_MS, syncedTransactions: SYNCED_TRANSACTIONS },
   })
   const thread: Thread = { worker, waiting: new Map() }

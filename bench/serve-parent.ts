@@ -1,0 +1,15 @@
+/** The child's side of a measurement. Apart from the parent's, which loads what must not be measured with the server. */
+import { on } from 'node:events'
+
+/** Sends `ready`, then answers one question after the other until the parent disconnects. */
+export async function serveParent<Question>(
+  ready: object,
+  answer: (question: Question) => Promise<object>,
+  end: () => Promise<void>,
+): Promise<never> {
+  const questions = on(process, 'message', { close: ['disconnect'] })
+  process.send?.(ready)
+  for await (const [question] of questions) process.send?.(await answer(question))
+  await end()
+  process.exit(0)
+}
