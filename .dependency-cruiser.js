@@ -9,7 +9,7 @@
  */
 const LAYERS = [
   ['main.ts', 'server.ts', 'stores.ts', 'cli', 'backup', 'transfer', 'verify'],
-  ['app.ts'],
+  ['app.ts', 'api-routes.ts'],
   ['observe'],
   ['ui'],
   ['processes'],
@@ -153,7 +153,7 @@ export default {
     {
       name: 'every file is used',
       comment:
-        'No program imports this file, not even through others. Delete it; or, when it has routes, add them to app.ts.',
+        'No program imports this file, not even through others. Delete it; or, when it has routes, add them to api-routes.ts.',
       severity: 'error',
       from: { path: PROGRAMS },
       to: { path: '^src/', pathNot: PROGRAMS, reachable: false },

@@ -1,0 +1,244 @@
+/** The routes of the API, grouped by resource. */
+import { maintenanceRoutes } from './commands/administration/maintenance.ts'
+import { rebuildRoutes } from './commands/administration/rebuild.ts'
+import { issueFileRoutes } from './commands/attachments/issue-routes.ts'
+import { attachmentRoutes } from './commands/attachments/routes.ts'
+import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
+import { createBranchRoutes } from './commands/branches/create.ts'
+import { deleteBranchRoutes } from './commands/branches/delete.ts'
+import { renameBranchRoutes } from './commands/branches/rename.ts'
+import { commentRoutes } from './commands/comments/routes.ts'
+import { contentsRoutes } from './commands/contents/routes.ts'
+import { eraseRoutes } from './commands/erasures/routes.ts'
+import { followRoutes } from './commands/follows/routes.ts'
+import { dependencyRoutes } from './commands/issues/dependencies.ts'
+import { editIssueRoutes } from './commands/issues/edit.ts'
+import { issueLabelRoutes } from './commands/issues/labels.ts'
+import { lockRoutes } from './commands/issues/lock-routes.ts'
+import { openIssueRoutes } from './commands/issues/open.ts'
+import { adminKeyRoutes } from './commands/keys/admin-routes.ts'
+import { gpgKeyRoutes } from './commands/keys/gpg-routes.ts'
+import { keyRoutes } from './commands/keys/routes.ts'
+import { labelRoutes } from './commands/labels/routes.ts'
+import { milestoneRoutes } from './commands/milestones/routes.ts'
+import { notificationRoutes } from './commands/notifications/routes.ts'
+import { subscriptionRoutes } from './commands/notifications/subscription-routes.ts'
+import { createOrganizationRoutes } from './commands/organizations/create.ts'
+import { editOrganizationRoutes } from './commands/organizations/edit.ts'
+import { memberRoutes } from './commands/organizations/members.ts'
+import { teamMemberRoutes } from './commands/organizations/team-members.ts'
+import { teamRoutes } from './commands/organizations/team-routes.ts'
+import { editPullRoutes } from './commands/pull-requests/edit.ts'
+import { mergePullRoutes } from './commands/pull-requests/merge.ts'
+import { openPullRoutes } from './commands/pull-requests/open.ts'
+import { updatePullRoutes } from './commands/pull-requests/update.ts'
+import { reactionRoutes } from './commands/reactions/routes.ts'
+import { releaseAssetRoutes } from './commands/releases/assets.ts'
+import { releaseRoutes } from './commands/releases/routes.ts'
+import { collaboratorRoutes } from './commands/repositories/collaborators.ts'
+import { createRepositoryRoutes } from './commands/repositories/create.ts'
+import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
+import { editRepositoryRoutes } from './commands/repositories/edit.ts'
+import { forkRoutes } from './commands/repositories/fork.ts'
+import { generateRoutes } from './commands/repositories/generate.ts'
+import { pinRoutes } from './commands/repositories/pin-routes.ts'
+import { topicRoutes } from './commands/repositories/topic-routes.ts'
+import { transferRoutes } from './commands/repositories/transfer.ts'
+import { reviewRequestRoutes } from './commands/reviews/requests.ts'
+import { reviewRoutes } from './commands/reviews/routes.ts'
+import { postStatusRoutes } from './commands/statuses/post.ts'
+import { tagProtectionRoutes } from './commands/tag-protections/routes.ts'
+import { tagRoutes } from './commands/tags/routes.ts'
+import { upgradeRoutes } from './commands/upgrade/routes.ts'
+import { createUserRoutes } from './commands/users/create.ts'
+import { deleteUserRoutes } from './commands/users/delete.ts'
+import { editUserRoutes } from './commands/users/edit.ts'
+import { passwordRoutes } from './commands/users/password.ts'
+import { tokenRoutes } from './commands/users/tokens.ts'
+import { webhookRoutes } from './commands/webhooks/routes.ts'
+import { accountListRoutes } from './queries/account-lists.ts'
+import { archiveRoutes } from './queries/archives.ts'
+import { attachmentQueryRoutes } from './queries/attachments.ts'
+import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
+import { branchQueryRoutes } from './queries/branches.ts'
+import { collaboratorQueryRoutes } from './queries/collaborators.ts'
+import { commentQueryRoutes } from './queries/comments.ts'
+import { commitQueryRoutes } from './queries/commits.ts'
+import { compareRoutes } from './queries/compare.ts'
+import { contentsQueryRoutes } from './queries/contents.ts'
+import { chosenContentsRoutes } from './queries/contents-chosen.ts'
+import { dependencyQueryRoutes } from './queries/dependencies.ts'
+import { diskUsageRoutes } from './queries/disk-usage.ts'
+import { fileDownloadRoutes } from './queries/file-downloads.ts'
+import { followQueryRoutes } from './queries/follows.ts'
+import { gitObjectRoutes } from './queries/git-objects.ts'
+import { gpgKeyQueryRoutes } from './queries/gpg-keys.ts'
+import { historyRoutes } from './queries/history.ts'
+import { issueFileQueryRoutes } from './queries/issue-files.ts'
+import { issueSearchRoutes } from './queries/issue-search.ts'
+import { issueQueryRoutes } from './queries/issues.ts'
+import { keyQueryRoutes } from './queries/keys.ts'
+import { labelQueryRoutes } from './queries/labels.ts'
+import { markupRoutes } from './queries/markup.ts'
+import { milestoneQueryRoutes } from './queries/milestones.ts'
+import { nodeRoutes } from './queries/nodes.ts'
+import { notificationQueryRoutes } from './queries/notifications.ts'
+import { organizationQueryRoutes } from './queries/organizations.ts'
+import { pinQueryRoutes } from './queries/pins.ts'
+import { pullByBranchesRoutes } from './queries/pull-by-branches.ts'
+import { pullGitRoutes } from './queries/pull-git.ts'
+import { pullQueryRoutes } from './queries/pulls.ts'
+import { reactionQueryRoutes } from './queries/reactions.ts'
+import { releaseQueryRoutes } from './queries/releases.ts'
+import { replayRoutes } from './queries/replay/routes.ts'
+import { repositoryQueryRoutes } from './queries/repositories.ts'
+import { repositoryListRoutes } from './queries/repository-lists.ts'
+import { repositorySearchRoutes } from './queries/repository-search.ts'
+import { candidateRoutes } from './queries/reviews/candidates.ts'
+import { reviewQueryRoutes } from './queries/reviews/routes.ts'
+import { serverSettingsRoutes } from './queries/server-settings.ts'
+import { statusQueryRoutes } from './queries/statuses.ts'
+import { subscriptionQueryRoutes } from './queries/subscriptions.ts'
+import { tagProtectionQueryRoutes } from './queries/tag-protections.ts'
+import { tagQueryRoutes } from './queries/tags.ts'
+import { teamQueryRoutes } from './queries/teams.ts'
+import { timelineRoutes } from './queries/timeline.ts'
+import { userQueryRoutes } from './queries/users.ts'
+import { webhookQueryRoutes } from './queries/webhooks.ts'
+import type { Routes } from './rights/routes.ts'
+
+/** One plugin for each file of routes. The order doesn't matter. */
+export const API_ROUTES: readonly Routes[] = [
+  // Users and organizations
+  createUserRoutes,
+  editUserRoutes,
+  passwordRoutes,
+  deleteUserRoutes,
+  userQueryRoutes,
+  accountListRoutes,
+  tokenRoutes,
+  createOrganizationRoutes,
+  editOrganizationRoutes,
+  memberRoutes,
+  organizationQueryRoutes,
+  teamRoutes,
+  teamMemberRoutes,
+  teamQueryRoutes,
+
+  // Repositories
+  createRepositoryRoutes,
+  editRepositoryRoutes,
+  deleteRepositoryRoutes,
+  repositoryQueryRoutes,
+  repositoryListRoutes,
+  repositorySearchRoutes,
+  topicRoutes,
+  transferRoutes,
+  generateRoutes,
+  forkRoutes,
+  collaboratorRoutes,
+  collaboratorQueryRoutes,
+
+  // Stars and watching
+  followRoutes,
+  followQueryRoutes,
+
+  // Public keys
+  keyRoutes,
+  keyQueryRoutes,
+  gpgKeyRoutes,
+  gpgKeyQueryRoutes,
+  adminKeyRoutes,
+
+  // Branches and commits
+  createBranchRoutes,
+  renameBranchRoutes,
+  deleteBranchRoutes,
+  tagRoutes,
+  tagProtectionRoutes,
+  tagProtectionQueryRoutes,
+  tagQueryRoutes,
+  branchQueryRoutes,
+  branchProtectionRoutes,
+  branchProtectionQueryRoutes,
+  postStatusRoutes,
+  statusQueryRoutes,
+  commitQueryRoutes,
+  compareRoutes,
+  gitObjectRoutes,
+
+  // Releases
+  releaseRoutes,
+  releaseAssetRoutes,
+  releaseQueryRoutes,
+  // Files
+  contentsRoutes,
+  contentsQueryRoutes,
+  chosenContentsRoutes,
+  fileDownloadRoutes,
+  archiveRoutes,
+
+  // Pull requests
+  openPullRoutes,
+  editPullRoutes,
+  updatePullRoutes,
+  mergePullRoutes,
+  pullQueryRoutes,
+  pullByBranchesRoutes,
+  pullGitRoutes,
+  reviewRoutes,
+  reviewRequestRoutes,
+  reviewQueryRoutes,
+  candidateRoutes,
+
+  // Issues; pull requests are issues too
+  openIssueRoutes,
+  editIssueRoutes,
+  issueQueryRoutes,
+  issueSearchRoutes,
+  issueLabelRoutes,
+  dependencyRoutes,
+  dependencyQueryRoutes,
+  commentRoutes,
+  commentQueryRoutes,
+  attachmentRoutes,
+  attachmentQueryRoutes,
+  issueFileRoutes,
+  issueFileQueryRoutes,
+  lockRoutes,
+  pinRoutes,
+  pinQueryRoutes,
+  eraseRoutes,
+  timelineRoutes,
+  reactionRoutes,
+  reactionQueryRoutes,
+  subscriptionRoutes,
+  subscriptionQueryRoutes,
+  notificationRoutes,
+  notificationQueryRoutes,
+
+  // Labels and milestones
+  labelRoutes,
+  labelQueryRoutes,
+  milestoneRoutes,
+  milestoneQueryRoutes,
+
+  // Webhooks
+  webhookRoutes,
+  webhookQueryRoutes,
+
+  // The server itself
+  serverSettingsRoutes,
+  markupRoutes,
+
+  // The log
+  historyRoutes,
+  replayRoutes,
+
+  // Site administration
+  nodeRoutes,
+  upgradeRoutes,
+  rebuildRoutes,
+  maintenanceRoutes,
+  diskUsageRoutes,
+]
