@@ -66,7 +66,8 @@ export async function openReadStores(
     const secrets = openSqliteReadStore(secretsFile(dataDir), 'FULL')
     return { generations, readStore: generations.current, secrets }
   }
-  const { openMongoReadStore, secretsDatabase } = await import('./projections/mongodb.ts')
+  const { openMongoReadStore } = await import('./projections/mongodb.ts')
+  const { secretsDatabase } = await import('./projections/mongodb-database.ts')
   const secrets = openMongoReadStore(mongodbUrl, { database: await secretsDatabase(mongodbUrl) })
   shareSecrets(secrets)
   const documents = openMongoReadStore(mongodbUrl)
@@ -106,7 +107,7 @@ export async function openNodes(
   if (mongodbUrl === undefined || !isShared(config)) {
     return { nodes: aloneNode(name), turns: createTurns(), close: async () => {} }
   }
-  const { openMongoDatabase } = await import('./projections/mongodb.ts')
+  const { openMongoDatabase } = await import('./projections/mongodb-database.ts')
   const { createNodeTurns } = await import('./nodes/turns.ts')
   const database = openMongoDatabase(mongodbUrl, 'the nodes', { maxPoolSize: NODE_CONNECTIONS })
   try {

@@ -3,6 +3,9 @@ import type { Collection } from 'mongodb'
 import { DUPLICATE_KEY, unless } from './mongodb-errors.ts'
 import { type HeldCheckpoint, LostHold, type SharedCheckpoints } from './read-store.ts'
 
+/** The collection. Names of read models cannot contain a dot, so no read model can have this name. */
+export const CHECKPOINTS = 'mergelog.checkpoints'
+
 /** A checkpoint as it is stored. Versions for one server alone wrote no holder. */
 export interface StoredCheckpoint {
   _id: string

@@ -1,28 +1,12 @@
 /** The distributed read store: documents `{_id, position, body}` in MongoDB, in one collection per kind. */
-import {
-  type AnyBulkWriteOperation,
-  type Db,
-  type Document,
-  type IndexDescription,
-  MongoClient,
-  type MongoClientOptions,
-} from 'mongodb'
-import { type Position, StoreDenied, StoreUnavailable } from '../events/event-store.ts'
+import type { AnyBulkWriteOperation, Document, MongoClientOptions } from 'mongodb'
+import type { Position } from '../events/event-store.ts'
 import { checkName, readFilter, readPage } from './filter.ts'
-import { type StoredCheckpoint, sharedCheckpoints } from './mongodb-checkpoints.ts'
-import { mongoStartProblem } from './mongodb-diagnosis.ts'
+import { CHECKPOINTS, type StoredCheckpoint, sharedCheckpoints } from './mongodb-checkpoints.ts'
+import { openMongoDatabase } from './mongodb-database.ts'
+import { duplicateAt, isInterruptedRead } from './mongodb-errors.ts'
+import { prepareIndexes } from './mongodb-indexes.ts'
 import {
-  denial,
-  duplicateAt,
-  INDEX_NOT_FOUND,
-  isDenied,
-  isInterruptedRead,
-  isUnavailable,
-  NAMESPACE_NOT_FOUND,
-  unless,
-} from './mongodb-errors.ts'
-import {
-  bodyField,
   MAX_CANDIDATES,
   MAX_SMALL_SET,
   type MongoQuery,
@@ -33,7 +17,6 @@ import {
   sortOf,
   toMongoQuery,
 } from './mongodb-query.ts'
-import { monitoring, tellCommands } from './mongodb-watch.ts'
 import type {
   AnyCollection,
   Change,
@@ -48,26 +31,7 @@ import type {
   Stored,
 } from './read-store.ts'
 
-const DEFAULT_DATABASE = 'mergelog'
-/** Names of read models cannot contain a dot, so no read model can have this name. */
-const CHECKPOINTS = 'mergelog.checkpoints'
-
-/** The time limits to notice that a server is gone and to give up a call, in milliseconds. */
-const TIMES = {
-  serverSelectionTimeoutMS: 1500,
-  connectTimeoutMS: 1500,
-  heartbeatFrequencyMS: 1000,
-  waitQueueTimeoutMS: 5000,
-  wtimeoutMS: 10_000,
-}
-
-/** What must hold whatever the connection string says. `mongodb-url.ts` refuses a string that says otherwise. */
-const FIXED: MongoClientOptions = {
-  ignoreUndefined: true,
-  readPreference: 'primary',
-  // What was read may be the ground for what is written: it must not be undone when another member is elected.
-  readConcern: { level: 'majority' },
-}
+const COUNT = { $count: 'total' }
 
 /** A read of limited size. */
 const READ = { maxTimeMS: 5000, batchSize: 1000, allowDiskUse: true }
@@ -87,46 +51,6 @@ type FoundRow<D> = { _id: string; body?: D }
 const toRow = <D>({ _id: id, body }: FoundRow<D>): Row<D> => (body === undefined ? { id } : { body })
 
 const toStored = <D>({ _id: id, position, body }: Found<D>): Stored<D> => ({ id, position, body })
-
-/** A connection of its own to a database. `ask` gives the errors of MongoDB the classes that this program knows. */
-export interface MongoDatabase {
-  database: Db
-  /** Runs one command. @throws StoreUnavailable when MongoDB cannot answer now */
-  ask<T>(command: () => Promise<T>): Promise<T>
-  close(): Promise<void>
-}
-
-/**
- * Connects at the first call. The database is `options.database`, else the one in the URL, else `mergelog`. `what`: what
- * is kept there, for messages.
- */
-export function openMongoDatabase(
-  url: string,
-  what: string,
-  options: { database?: string } & Pick<MongoClientOptions, 'lookup' | 'maxPoolSize'> = {},
-): MongoDatabase {
-  const { database, ...own } = options
-  const client = new MongoClient(url, { ...clientOptions(url), ...monitoring(), ...own })
-  tellCommands(client)
-  const isClosed = `${what} are closed`
-  let closed = false
-  return {
-    database: client.db(database ?? databaseOf(url)),
-    async ask(command) {
-      if (closed) throw new StoreUnavailable(isClosed)
-      try {
-        return await command()
-      } catch (error) {
-        if (closed) throw new StoreUnavailable(isClosed, { cause: error })
-        throw unavailable(error)
-      }
-    },
-    async close() {
-      closed = true
-      await client.close()
-    },
-  }
-}
 
 /**
  * Opens the read models in MongoDB. It connects at the first call. The database is `options.database`, else the one
@@ -189,20 +113,6 @@ export function openMongoReadStore(
     const stages = matchStages(await narrowed(query), sortOf(page), storedName)
     const limits = page.limit === null ? LONG : READ
     return await aggregate<Row>(collection, [...stages, ...pageStages(page, shown)], limits)
-  }
-
-  /** Creates the declared indexes, and drops own ones that are no longer declared. Those of others stay. */
-  async function prepare(collection: AnyCollection): Promise<void> {
-    const stored = documents(collection)
-    const declared = indexesOf(collection)
-    const existing = await stored.indexes().catch(unless(NAMESPACE_NOT_FOUND, []))
-    // MongoDB refuses a second index with the same fields.
-    const missing = declared.filter(({ key }) => !existing.some((one) => sameFields(one.key, key)))
-    if (missing.length > 0) await stored.createIndexes(missing)
-    for (const { name = '', key } of existing) {
-      if (!isOwnIndex(name) || declared.some((index) => sameFields(key, index.key))) continue
-      await stored.dropIndex(name).catch(unless(INDEX_NOT_FOUND, {}))
-    }
   }
 
   /** Writes the changes of one collection in their order. */
@@ -309,12 +219,12 @@ export function openMongoReadStore(
     // An isolated snapshot would need a replica set, and the server would drop it after a minute.
     snapshot: async () => ({ isIsolated: false, checkpoint, range, close: async () => {} }),
     async prepare(collections) {
-      for (const collection of collections) await ask(() => prepare(collection))
+      for (const collection of collections) await ask(() => prepareIndexes(documents(collection), collection))
     },
     async clear(collection) {
       // To drop a collection takes the same time for any number of documents.
       await ask(() => documents(collection).drop())
-      await ask(() => prepare(collection))
+      await ask(() => prepareIndexes(documents(collection), collection))
     },
     async drop(collection) {
       await ask(() => documents(collection).drop())
@@ -364,107 +274,6 @@ export function openMongoReadStore(
 
 function toCheckpoint({ position, version, event }: Checkpoint): Checkpoint {
   return { position, version, ...(event !== undefined && { event }) }
-}
-
-/** The name of the secrets' database in versions up to 0.1, whatever the name of the main one was. */
-const EARLIER_SECRETS = 'mergelog_secrets'
-
-/**
- * The name of the database with the secrets: that of the main one, with `_secrets`. An installation of an earlier
- * version goes on with the name that it has. A start asks this first, so it also finds out whether MongoDB can be used.
- * @throws StoreUnavailable in one line, which says what to do, when MongoDB does not answer or refuses the user
- */
-export async function secretsDatabase(url: string): Promise<string> {
-  const main = databaseOf(url)
-  const own = `${main}_secrets`
-  const client = new MongoClient(url, clientOptions(url))
-  const has = async (database: string, name?: string) => {
-    const filter = name === undefined ? {} : { name }
-    return (await client.db(database).listCollections(filter, { nameOnly: true }).toArray()).length > 0
-  }
-  try {
-    const isOld = await has(main, CHECKPOINTS)
-    if ((await has(own)) || !isOld || own === EARLIER_SECRETS) return own
-    const isOlder = await has(EARLIER_SECRETS).catch((error: unknown) => {
-      if (isDenied(error)) return false
-      throw error
-    })
-    return isOlder ? EARLIER_SECRETS : own
-  } catch (error) {
-    throw mongoStartProblem(unavailable(error))
-  } finally {
-    await client.close()
-  }
-}
-
-/** The error of a call that MongoDB did not answer; any other error stays what it is. */
-function unavailable(error: unknown): unknown {
-  if (!isUnavailable(error)) return error
-  const denied = denial(error)
-  if (denied !== undefined) return new StoreDenied(denied, { cause: error })
-  const reason = error instanceof Error ? error.message : String(error)
-  return new StoreUnavailable(`MongoDB does not answer: ${reason}`, { cause: error })
-}
-
-const COUNT = { $count: 'total' }
-
-/**
- * The options of the driver. A time limit of the URL counts, if there is one; everything else of ours comes before the
- * URL: the driver lets an option win over the same one in the URL, except for the parts of the write concern.
- */
-export function clientOptions(url: string): MongoClientOptions {
-  const isSet = (name: string) => new RegExp(`[?&]${name}=`, 'i').test(url)
-  const times = Object.entries(TIMES).filter(
-    ([name]) => !isSet(name) && !(name === 'wtimeoutMS' && isSet('wtimeout')),
-  )
-  return { ...Object.fromEntries(times), ...FIXED, w: 'majority', journal: true }
-}
-
-function databaseOf(url: string): string {
-  const path = /^mongodb(?:\+srv)?:\/\/[^/]*\/([^?]+)/.exec(url)?.[1]
-  return path === undefined ? DEFAULT_DATABASE : decodeURIComponent(path)
-}
-
-function indexesOf(collection: AnyCollection): IndexDescription[] {
-  // Every index ends with the id, because the id breaks the ties of every sort.
-  const ofSorts = collection.indexes.map((index): [string, 1 | -1][] => [
-    ...Object.entries(index).map(([field, direction = 1]): [string, 1 | -1] => [bodyField(field), direction]),
-    ['_id', 1],
-  ])
-  const { partOf } = collection
-  const ofArrays = collection.arrays.flatMap((field): [string, 1 | -1][][] =>
-    partOf === undefined
-      ? [[[bodyField(field), 1]]]
-      : [
-          [
-            [bodyField(field), 1],
-            [bodyField(partOf), 1],
-          ],
-          [
-            [bodyField(partOf), 1],
-            [bodyField(field), 1],
-          ],
-        ],
-  )
-  return [...ofSorts, ...ofArrays].map((fields) => ({
-    key: new Map(fields),
-    name: OWN_INDEX + fields.map(([field, direction]) => `${field}_${direction}`).join('_'),
-  }))
-}
-
-/** The names of our indexes begin with this. Other indexes are somebody else's: we do not drop them. */
-const OWN_INDEX = 'mergelog_'
-
-/** Earlier versions gave this form of name to indexes with a sort order: all fields, and then the id. */
-const EARLIER_INDEX = /^(?:body\.[A-Za-z_]+_-?1_)+_id_1$/
-
-const isOwnIndex = (name: string) => name.startsWith(OWN_INDEX) || EARLIER_INDEX.test(name)
-
-function sameFields(key: unknown, declared: IndexDescription['key']): boolean {
-  const fields = declared instanceof Map ? [...declared] : Object.entries(declared)
-  return (
-    typeof key === 'object' && key !== null && JSON.stringify(Object.entries(key)) === JSON.stringify(fields)
-  )
 }
 
 function toOperation(change: Change): AnyBulkWriteOperation<StoredDocument> {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { pino } from 'pino'
 import type { Test } from 'tap'
 import { createMembership } from '../../src/nodes/membership.ts'
-import { openMongoDatabase } from '../../src/projections/mongodb.ts'
+import { openMongoDatabase } from '../../src/projections/mongodb-database.ts'
 import { startMongoDouble } from '../doubles/mongodb.ts'
 
 export type Member = ReturnType<typeof createMembership>
