@@ -5,7 +5,7 @@ import type { GitEvent } from '../../../src/events/domain-events.ts'
 import { StoreUnavailable } from '../../../src/events/event-store.ts'
 import { reconcileRefs } from '../../../src/processes/recovery.ts'
 import { workTree } from '../../git-client.ts'
-import { startTestServer, statusOf } from '../../start-server.ts'
+import { passwordOf, startTestServer, statusOf } from '../../start-server.ts'
 import { until } from '../../until.ts'
 
 const server = await startTestServer(t, { LOG_LEVEL: 'silent' })
@@ -36,6 +36,27 @@ t.test('anyone clones a public repository; only writers push', async (t) => {
   const bob = await workTree(t, server.gitUrl('bob', 'alice/open'))
   await bob.commit('Mine', { 'a.txt': 'a\n' })
   await t.rejects(bob.git('push', '-q', 'origin', 'main'), /403/)
+})
+
+t.test('git shows people why the server refused', async (t) => {
+  const { url } = await repository(t, 'refusing', { private: true })
+  const messageTo = async (login: string, password: string, ...args: string[]) => {
+    const work = await workTree(t)
+    await work.commit('Mine', { 'a.txt': 'a\n' })
+    const target = new URL(url)
+    target.username = login
+    target.password = password
+    const said: unknown = await work
+      .git(...args, target.href, ...(args[0] === 'push' ? ['main'] : []))
+      .catch((error) => error)
+    return said instanceof Error ? said.message : ''
+  }
+  t.match(await messageTo('alice', 'wrong', 'fetch'), /^remote: bad credentials$/m)
+  t.match(await messageTo('bob', passwordOf('bob'), 'fetch'), /^remote: repository not found$/m)
+  await alice.repos.repoAddCollaborator('alice', 'refusing', 'bob', { permission: 'read' })
+  t.match(await messageTo('bob', passwordOf('bob'), 'push'), /^remote: this needs write permission/m)
+  await alice.repos.repoEdit('alice', 'refusing', { archived: true })
+  t.match(await messageTo('alice', passwordOf('alice'), 'push'), /^remote: the repository is archived/m)
 })
 
 t.test('a private repository asks anonymous clients for credentials and is 404 for strangers', async (t) => {
