@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { decode } from '../../../src/events/codec.ts'
@@ -37,6 +38,41 @@ t.test('anyone clones a public repository; only writers push', async (t) => {
   await bob.commit('Mine', { 'a.txt': 'a\n' })
   await t.rejects(bob.git('push', '-q', 'origin', 'main'), /403/)
 })
+
+t.test(
+  'the first branch of an empty repository becomes the default branch when that is not there',
+  async (t) => {
+    const work = await workTree(t)
+    const head = await work.commit('First', { 'a.txt': 'a\n' })
+    const pushed = async (name: string, branches: readonly string[]) => {
+      await alice.user.createCurrentUserRepo({ name })
+      const url = server.gitUrl('alice', `alice/${name}`)
+      await work.git('push', '-q', url, ...branches.map((branch) => `HEAD:refs/heads/${branch}`))
+      const { data } = await alice.repos.repoGet('alice', name)
+      const clone = await workTree(t, url)
+      t.equal(await clone.git('rev-parse', 'HEAD'), head, 'a clone checks it out')
+      return data.default_branch
+    }
+    t.equal(await pushed('first-topic', ['topic']), 'topic')
+    t.equal(await pushed('first-master', ['a', 'master', 'z']), 'master')
+    t.equal(await pushed('first-main', ['a', 'main', 'master']), 'main')
+    const several = Array.from({ length: 250 }, (_, i) => `b${`${i}`.padStart(3, '0')}`)
+    t.equal(await pushed('first-of-many', [...several, 'main']), 'main', 'also in a later event of the push')
+
+    await work.git('push', '-q', server.gitUrl('alice', 'alice/first-topic'), 'HEAD:refs/heads/main')
+    t.equal((await alice.repos.repoGet('alice', 'first-topic')).data.default_branch, 'topic', 'and stays it')
+
+    // A server that died after git had moved the ref: the recovery records it, and the process does the rest.
+    const { data: cut } = await alice.user.createCurrentUserRepo({ name: 'first-cut-off' })
+    const dir = join(server.dataDir, 'git', `${cut.id}.git`)
+    await work.git('push', '-q', dir, 'HEAD:refs/heads/topic')
+    t.equal(await reconcileRefs(services, cut.id ?? 0), 1)
+    await until('the branch is the default one', async () => {
+      const { data } = await alice.repos.repoGet('alice', 'first-cut-off')
+      return data.default_branch === 'topic'
+    })
+  },
+)
 
 t.test('git shows people why the server refused', async (t) => {
   const { url } = await repository(t, 'refusing', { private: true })
