@@ -109,7 +109,7 @@ export function sendProblem(error: Error, request: FastifyRequest, reply: Fastif
   return reply.type('application/json; charset=utf-8').send(body)
 }
 
-/** The same for git, which shows people only what is plain text. `base`: the path at which clients find the server. */
+/** The same for git, which shows people only what is plain text. `base`: as in `locationOf`. */
 export function sendGitProblem(error: Error, request: FastifyRequest, reply: FastifyReply, base: string) {
   const { message } = beginProblem(error, request, reply, base)
   return reply.type('text/plain; charset=utf-8').send(`${message}\n`)

@@ -18,7 +18,7 @@ function decoded(part: string): string {
 
 /**
  * A `Location` for the request with this URL: relative, so that it is right behind every proxy and below every path.
- * With `base`, the path at which clients find the server, it is a whole path: not all clients of git resolve others.
+ * With `base`, what comes before each path of the server, it is a whole path or URL: not all clients of git resolve others.
  * Undefined when the path does not have the old place.
  */
 export function locationOf(url: string, { from, to }: Moved, base?: string): string | undefined {

@@ -212,7 +212,7 @@ t.test(
     const refs = '/info/refs?service=git-upload-pack'
     const { headers } = await server.fetch('alice', `/alice/${name}.git${refs}`, { redirect: 'manual' })
     const place = `/movers/${name}.git${refs}`
-    t.equal(headers.get('location'), place, 'a whole path: libgit2 and dulwich do not resolve others')
+    t.equal(headers.get('location'), place, 'a whole path: libgit2 does not resolve others')
 
     // It moves on, by its name and by its owner: all old names lead to where it is.
     await alice.repos.repoEdit('movers', name, { name: `${name}-new` })
