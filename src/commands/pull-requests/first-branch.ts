@@ -11,6 +11,9 @@ import { branchNames } from './branch-tips.ts'
 /** What people mean by the default branch, when both are there. */
 const PREFERRED = ['main', 'master']
 
+/** Names with a slash are those of topics (`fix/1`), and of copies: git-annex pushes `synced/main` before `main`. */
+const isMain = (branch: string) => !branch.includes('/')
+
 /**
  * Makes one of the moved branches the default one, when the default branch is not there: as Gitea does at the first push.
  * Otherwise a clone would check out nothing. May be repeated.
@@ -31,7 +34,7 @@ export async function adoptFirstBranch(
   const dir = gitDirOf(services, repoId)
   const isThere = async (branch: string) => (await resolveRef(dir, `refs/heads/${branch}`)) !== null
   if (await isThere(absent)) return
-  const branch = await firstOf([...PREFERRED, ...moved], isThere)
+  const branch = await firstOf([...PREFERRED, ...moved.filter(isMain)], isThere)
   if (branch === undefined) return
   // Before the event: after a crash between the two, the branch is still absent in the log, and this is done again.
   await setDefaultBranch(dir, branch)

@@ -56,6 +56,15 @@ t.test(
     t.equal(await pushed('first-topic', ['topic']), 'topic')
     t.equal(await pushed('first-master', ['a', 'master', 'z']), 'master')
     t.equal(await pushed('first-main', ['a', 'main', 'master']), 'main')
+    const url = server.gitUrl('alice', 'alice/first-synced')
+    await alice.user.createCurrentUserRepo({ name: 'first-synced' })
+    await work.git('push', '-q', url, 'HEAD:refs/heads/synced/main', 'HEAD:refs/heads/fix/1')
+    await work.git('push', '-q', url, 'HEAD:refs/heads/a', 'HEAD:refs/heads/main')
+    t.equal(
+      (await alice.repos.repoGet('alice', 'first-synced')).data.default_branch,
+      'main',
+      'not of a topic',
+    )
     const several = Array.from({ length: 250 }, (_, i) => `b${`${i}`.padStart(3, '0')}`)
     t.equal(await pushed('first-of-many', [...several, 'main']), 'main', 'also in a later event of the push')
 
