@@ -11,8 +11,11 @@ import { branchNames } from './branch-tips.ts'
 /** What people mean by the default branch, when both are there. */
 const PREFERRED = ['main', 'master']
 
-/** Names with a slash are those of topics (`fix/1`), and of copies: git-annex pushes `synced/main` before `main`. */
-const isMain = (branch: string) => !branch.includes('/')
+/**
+ * Names with a slash are those of topics (`fix/1`), and of copies: git-annex pushes `synced/main` before `main`, and between
+ * them the branch of its own notes.
+ */
+const isMain = (branch: string) => !branch.includes('/') && branch !== 'git-annex'
 
 /**
  * Makes one of the moved branches the default one, when the default branch is not there: as Gitea does at the first push.

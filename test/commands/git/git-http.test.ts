@@ -59,7 +59,8 @@ t.test(
     const url = server.gitUrl('alice', 'alice/first-synced')
     await alice.user.createCurrentUserRepo({ name: 'first-synced' })
     await work.git('push', '-q', url, 'HEAD:refs/heads/synced/main', 'HEAD:refs/heads/fix/1')
-    await work.git('push', '-q', url, 'HEAD:refs/heads/a', 'HEAD:refs/heads/main')
+    await work.git('push', '-q', url, 'HEAD:refs/heads/git-annex')
+    await work.git('push', '-q', url, 'HEAD:refs/heads/main')
     t.equal(
       (await alice.repos.repoGet('alice', 'first-synced')).data.default_branch,
       'main',
