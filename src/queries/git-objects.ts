@@ -32,6 +32,7 @@ import {
   NoteWire,
   ReferenceWire,
   referenceWire,
+  TREE_PAGE,
 } from '../wire/git-objects.ts'
 import { type Asking, isServed, servedCommitOf } from '../wire/reached-objects.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
@@ -39,8 +40,6 @@ import { repositoryUrl, StatusParams } from '../wire/statuses.ts'
 import { askGit, CommitFlagsQuery, commitFlags, commitWires, readCommits } from './commit-answers.ts'
 import { listSchema, type PageRequest } from './paged-list.ts'
 
-/** Entries of a page of a tree: the default and the maximum, as in Gitea. */
-const TREE_PAGE = 1000
 /** References whose objects are read at a time. */
 const PART = 500
 
