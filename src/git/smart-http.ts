@@ -98,7 +98,11 @@ const takeSlot = ({ share = standardShare, signal }: TransferOptions) =>
 
 /** Messages with which git ends because of the client. The exit code doesn't tell this. */
 const CLIENTS_FAULT =
-  /^fatal: (git upload-pack: )?(protocol error|the remote end hung up|unknown (capability|request|object format)|object-format capability|command '|unexpected (line|packet)|expected |no command|invalid (command|shallow|deepen|filter)|ambiguous deepen|deepen and|multiple filter|mismatched object)/im
+  /^fatal: (git upload-pack: )?(protocol error|the remote end hung up|unknown (capability|request|object format)|object-format capability|command '|unexpected (line|packet)|expected |no command|invalid (command|shallow|deepen|filter)|deepen and|multiple filter|mismatched object)/im
+
+/** Messages with which git ends when a fetch asks for a history that is not there. Git's protocol has them told. */
+const NOTHING_TO_SEND =
+  /^fatal: (?:git upload-pack: )?(no commits selected for shallow requests|ambiguous deepen-not: .{1,500})/m
 
 /**
  * Gives the request to git, and returns git's output as soon as the first bytes have arrived, after `front`.
@@ -139,6 +143,8 @@ async function exchange(
     const { code, stderr } = await transfer.ended
     signal?.throwIfAborted()
     if (code === null) throw new GitFailed(args, code, stderr)
+    const problem = code === 0 ? undefined : NOTHING_TO_SEND.exec(stderr)?.[1]
+    if (problem !== undefined) yield packet(`ERR upload-pack: ${problem}`)
   }
 
   request.on('error', stop)

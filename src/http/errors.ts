@@ -80,25 +80,39 @@ function fieldOf(path: string, params: Record<string, unknown>): string {
 }
 
 /** Where to send a request again that names something by an old name. */
-function movedTo(error: Error, { url }: FastifyRequest): string | undefined {
+function movedTo(error: Error, { url }: FastifyRequest, base?: string): string | undefined {
   const moved = error instanceof ErrorWithRefusal ? error.refusal.moved : undefined
-  return moved && locationOf(url, moved)
+  return moved && locationOf(url, moved, base)
 }
 
-/** Answers with an error. `docsUrl` is the URL of the API documentation. */
-export function sendProblem(error: Error, request: FastifyRequest, reply: FastifyReply, docsUrl: string) {
-  const { status, message, errors } = problemOf(error)
+/** Gives the answer to an error its status and headers. */
+function beginProblem(error: Error, request: FastifyRequest, reply: FastifyReply, base?: string): Problem {
+  const problem = problemOf(error)
+  const { status, message } = problem
   // A refusal is a normal answer, so it is not logged as an error, even with status 503.
   if (status >= 500 && error instanceof Refused) request.log.info(message)
   else if (status >= 500) request.log.error({ err: error }, message)
   if (status === 401) reply.header('WWW-Authenticate', 'Basic realm="Mergelog", charset="UTF-8"')
-  const location = movedTo(error, request)
+  const location = movedTo(error, request, base)
   if (location !== undefined) reply.header('Location', location)
   // The rest of a request that came too slowly is not read.
   if (status === 408) reply.header('Connection', 'close')
   if ((status === 429 || status === 503) && !reply.hasHeader('Retry-After')) reply.header('Retry-After', '1')
+  reply.code(status)
+  return problem
+}
+
+/** Answers with an error. `docsUrl` is the URL of the API documentation. */
+export function sendProblem(error: Error, request: FastifyRequest, reply: FastifyReply, docsUrl: string) {
+  const { message, errors } = beginProblem(error, request, reply)
   const body: ErrorBody = { message, url: docsUrl, ...(errors && { errors }) }
-  return reply.code(status).type('application/json; charset=utf-8').send(body)
+  return reply.type('application/json; charset=utf-8').send(body)
+}
+
+/** The same for git, which shows people only what is plain text. `base`: as in `locationOf`. */
+export function sendGitProblem(error: Error, request: FastifyRequest, reply: FastifyReply, base: string) {
+  const { message } = beginProblem(error, request, reply, base)
+  return reply.type('text/plain; charset=utf-8').send(`${message}\n`)
 }
 
 export function registerErrors(app: FastifyInstance, docsUrl: () => string): void {

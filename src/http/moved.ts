@@ -18,9 +18,10 @@ function decoded(part: string): string {
 
 /**
  * A `Location` for the request with this URL: relative, so that it is right behind every proxy and below every path.
+ * With `base`, what comes before each path of the server, it is a whole path or URL: not all clients of git resolve others.
  * Undefined when the path does not have the old place.
  */
-export function locationOf(url: string, { from, to }: Moved): string | undefined {
+export function locationOf(url: string, { from, to }: Moved, base?: string): string | undefined {
   const [path = '', ...query] = url.split('?')
   const parts = path.split('/')
   const names = parts.map((part) => decoded(part).toLowerCase())
@@ -35,6 +36,7 @@ export function locationOf(url: string, { from, to }: Moved): string | undefined
   const isGit = names[at + last]?.endsWith(GIT) && !from[last]?.toLowerCase().endsWith(GIT)
   const rest = parts.slice(at + from.length)
   const place = to.map(encodeURIComponent).join('/') + (isGit ? GIT : '')
-  const up = '../'.repeat(parts.length - 1 - at)
-  return [`${up}${[place, ...rest].join('/')}`, ...query].join('?')
+  const before =
+    base === undefined ? '../'.repeat(parts.length - 1 - at) : `${base}${parts.slice(0, at).join('/')}/`
+  return [`${before}${[place, ...rest].join('/')}`, ...query].join('?')
 }

@@ -1,9 +1,13 @@
-/** The process that brings open pull requests up to date after their head or base branch has moved. */
+/**
+ * The process that brings open pull requests up to date after their head or base branch has moved, and finishes what else
+ * follows from a push.
+ */
 
 import { eachOne } from '../commands/each-one.ts'
 import type { CommandContext } from '../commands/execute.ts'
 import { branchNames, recordedTip } from '../commands/pull-requests/branch-tips.ts'
 import { checkMergeability } from '../commands/pull-requests/check-mergeability.ts'
+import { adoptFirstBranch } from '../commands/pull-requests/first-branch.ts'
 import { catchUp, moveHeads, moveMergeBases, unlessDeleted } from '../commands/pull-requests/move-heads.ts'
 import type { BranchPoint, IssueRef } from '../events/domain-events.ts'
 import type { RecordedOf } from '../events/handlers.ts'
@@ -31,6 +35,7 @@ export function pullHeads(services: Services): ProcessManager {
       () => moveHeads(services, context, repoId, refs),
       () => eachOne(data.refs, (update) => moveMergeBases(services, context, repoId, update)),
       () => checkBranches(context, repoId, refs),
+      () => adoptFirstBranch(services, context, repoId, refs),
     ]
     await eachOne(steps, (step) => step())
   }

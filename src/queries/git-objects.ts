@@ -10,7 +10,10 @@ import { objectReaders } from '../git/object-readers.ts'
 import { listRefs, type Ref } from '../git/refs.ts'
 import { rememberingFailure } from '../git/remembered-failures.ts'
 import { tagFacts } from '../git/tags.ts'
+import { kindOf } from '../git/tree-entries.ts'
 import { listTree } from '../git/tree-listings.ts'
+import { partsOf } from '../git/tree-path.ts'
+import { entryAt } from '../git/trees.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { flagOf, OptionalText } from '../http/optional-text.ts'
 import { sendOnePage, sendPaging, wantedPage } from '../http/paging.ts'
@@ -29,6 +32,7 @@ import {
   NoteWire,
   ReferenceWire,
   referenceWire,
+  TREE_PAGE,
 } from '../wire/git-objects.ts'
 import { type Asking, isServed, servedCommitOf } from '../wire/reached-objects.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
@@ -36,8 +40,6 @@ import { repositoryUrl, StatusParams } from '../wire/statuses.ts'
 import { askGit, CommitFlagsQuery, commitFlags, commitWires, readCommits } from './commit-answers.ts'
 import { listSchema, type PageRequest } from './paged-list.ts'
 
-/** Entries of a page of a tree: the default and the maximum, as in Gitea. */
-const TREE_PAGE = 1000
 /** References whose objects are read at a time. */
 const PART = 500
 
@@ -53,8 +55,25 @@ function requireId(text: string): string {
   return id
 }
 
-/** The id of the tree that is meant by its id, or by a branch, a tag or a commit. @throws Refused (not found) */
+/**
+ * The id of the tree that is meant by its id, or by a branch, a tag or a commit; with a path behind a colon, of a directory
+ * there. @throws Refused (not found)
+ */
 async function treeOf(
+  services: Services,
+  asking: Asking,
+  repository: RepositoryDocument,
+  expression: string,
+): Promise<string> {
+  const [name = '', ...path] = expression.split(':')
+  const root = await rootOf(services, asking, repository, name)
+  const parts = partsOf(path.join(':'))
+  const entry = parts && (await entryAt(gitDirOf(services, repository.id), root, parts))
+  if (entry === undefined || kindOf(entry) !== 'dir') throw new Refused(refuse.notFound('tree not found'))
+  return entry.id
+}
+
+async function rootOf(
   services: Services,
   asking: Asking,
   repository: RepositoryDocument,
@@ -113,7 +132,8 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
       {
         schema: {
           tags,
-          description: 'A tree by its id, or the one of a branch, a tag or a commit',
+          description:
+            'A tree by its id, or the one of a branch, a tag or a commit; `main:docs/en` is that of a directory',
           params,
           querystring: Type.Object({
             recursive: OptionalText('whether to list all files and folders below (default false)'),

@@ -4,6 +4,7 @@ import { Type } from 'typebox'
 import type { Services } from '../services.ts'
 import { VERSION } from '../version.ts'
 import { MAX_CONTENT_BYTES } from '../wire/contents-at.ts'
+import { TREE_PAGE } from '../wire/git-objects.ts'
 import { ALLOWED_REACTIONS } from '../wire/reactions.ts'
 
 /** The version of Gitea whose API this is. Clients use what they know that version to have. */
@@ -62,8 +63,7 @@ export function serverSettingsRoutes({ config }: Services): FastifyPluginAsyncTy
       async () => ({
         max_response_items: config.pageLimitMax,
         default_paging_num: config.pageLimitDefault,
-        // There are no routes for trees.
-        default_git_trees_per_page: 0,
+        default_git_trees_per_page: TREE_PAGE,
         default_max_blob_size: MAX_CONTENT_BYTES,
       }),
     )
@@ -83,7 +83,7 @@ export function serverSettingsRoutes({ config }: Services): FastifyPluginAsyncTy
         migrations_disabled: true,
         stars_disabled: false,
         time_tracking_disabled: true,
-        lfs_disabled: true,
+        lfs_disabled: false,
       }),
     )
 

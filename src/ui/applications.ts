@@ -5,13 +5,14 @@ import { html } from 'ghtml'
 import { Type } from 'typebox'
 import { requestContext, settled } from '../commands/request-context.ts'
 import { createToken, deleteToken } from '../commands/users/tokens.ts'
+import { basePath } from '../http/base-path.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { TokenDocument } from '../projections/tokens.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
 import type { Services } from '../services.ts'
 import { FORM_POLICY, plainPage } from './layout.ts'
-import { answerWithPages, basePath, HTML } from './pages.ts'
+import { answerWithPages, HTML } from './pages.ts'
 
 /** What forms on the page may say. Each field is a list, because a form may have one several times. */
 const one = (maxLength: number) =>

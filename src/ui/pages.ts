@@ -1,13 +1,11 @@
 /** What all pages have in common: their headers, their paths, and errors that people can read. */
 import type { FastifyInstance } from 'fastify'
+import { basePath } from '../http/base-path.ts'
 import { pageHeaders } from '../http/page-headers.ts'
 import type { Services } from '../services.ts'
 import { errorPage } from './layout.ts'
 
 export const HTML = 'text/html; charset=utf-8'
-
-/** The path below which clients reach the server. A proxy may serve Mergelog below one; otherwise it is empty. */
-export const basePath = (publicUrl: string): string => new URL(publicUrl).pathname.replace(/\/$/, '')
 
 /** Where a sign-in by OpenID Connect begins. `after`: the path of the page to which it comes back. */
 export const signInPath = (publicUrl: string, after: string): string =>

@@ -6,6 +6,9 @@ import { ZERO_TIME } from '../times.ts'
 import { CommitUserWire, CommitWire, VerificationWire } from './commits.ts'
 import { Nullable } from './nullable.ts'
 
+/** Entries of a page of a tree: the default and the maximum, as in Gitea. */
+export const TREE_PAGE = 1000
+
 export const GitEntryWire = Type.Object({
   path: Type.String(),
   mode: Type.String(),

@@ -30,7 +30,10 @@ export const LfsBatchBody = Type.Object({
   hash_algo: GivenOrNull(Type.String()),
 })
 
-const Action = Type.Object({ href: Type.String() })
+const Action = Type.Object({
+  href: Type.String(),
+  header: Type.Optional(Type.Record(Type.String(), Type.String())),
+})
 const ObjectWire = Type.Object({
   oid: Type.String(),
   size: Type.Integer(),
@@ -44,6 +47,18 @@ const ObjectWire = Type.Object({
   error: Type.Optional(Type.Object({ code: Type.Integer(), message: Type.String() })),
 })
 export type LfsObjectWire = Static<typeof ObjectWire>
+
+/**
+ * Makes what a client is told to request next. It goes with the credentials of the batch, as in Gitea: not all clients send
+ * their own there.
+ */
+export const lfsActions =
+  (base: string, authorization: string | undefined) =>
+  (path: string): Static<typeof Action> => ({
+    href: `${base}${path}`,
+    ...(authorization !== undefined && { header: { Authorization: authorization } }),
+  })
+export type LfsActions = ReturnType<typeof lfsActions>
 
 export const LfsBatchWire = Type.Object({
   transfer: Type.String(),

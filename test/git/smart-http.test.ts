@@ -189,7 +189,7 @@ t.test('a malformed request or protocol header is an error, not a crash', async 
 })
 
 t.test('a fetch that asks for what cannot be is a client error, and no failure of git', async (t) => {
-  const { url, root, c } = await setUp(t)
+  const { url, c } = await setUp(t)
   const asked = (capabilities: string[], lines: string[]) =>
     fetch(`${url}/git-upload-pack`, {
       method: 'POST',
@@ -228,9 +228,20 @@ t.test('a fetch that asks for what cannot be is a client error, and no failure o
     'nonsense\n',
   ]
   for (const line of unknown) t.equal((await asked([line], [])).status, 400, line)
-  await userGit(root, ['clone', '-q', '--depth=1', url, 'shallow'])
-  const excluding = await tryGit(`${root}/shallow`, ['fetch', '-q', '--shallow-exclude=nowhere'])
-  t.match(excluding, { code: 128, stderr: /400/ })
+})
+
+t.test('a shallow fetch for which nothing is left is told so', async (t) => {
+  const { url, root } = await setUp(t)
+  const problems = {
+    '--shallow-exclude=nowhere': /remote error: upload-pack: ambiguous deepen-not: deepen-not nowhere/,
+    '--shallow-exclude=main': /remote error: upload-pack: no commits selected for shallow requests/,
+  }
+  for (const version of ['0', '2']) {
+    for (const [wish, said] of Object.entries(problems)) {
+      const clone = ['-c', `protocol.version=${version}`, 'clone', '-q', '--single-branch', wish, url, 'none']
+      t.match(await tryGit(root, clone), { code: 128, stderr: said }, `${version} ${wish}`)
+    }
+  }
 })
 
 t.test('a client that goes away during a clone leaves no process', async (t) => {

@@ -21,9 +21,17 @@ t.test('the version is in the numbering of Gitea, at least 1.24, and ours is bes
   const { version, mergelog } = await read('/version')
   t.match(version, /^1\.(2[4-9]|[3-9]\d)\.\d+$/)
   t.match(mergelog, /^\d+\.\d+\.\d+/)
-  t.match(await read('/settings/api'), { max_response_items: 50, default_paging_num: 30 })
+  t.match(await read('/settings/api'), {
+    max_response_items: 50,
+    default_paging_num: 30,
+    default_git_trees_per_page: 1000,
+  })
   t.match(await read('/settings/ui'), { allowed_reactions: [] })
-  t.match(await read('/settings/repository'), { http_git_disabled: false, mirrors_disabled: true })
+  t.match(await read('/settings/repository'), {
+    http_git_disabled: false,
+    lfs_disabled: false,
+    mirrors_disabled: true,
+  })
   t.match(await read('/settings/attachment'), { enabled: true, max_size: 2048, max_files: 1 })
 })
 

@@ -241,6 +241,29 @@ t.test('trees are read by page, also with all that is below', async (t) => {
   t.equal((await get(`git/trees/${blob}`)).status, 404)
   t.equal((await get('git/trees/nowhere')).status, 404)
 
+  // As git writes it, and as Decap CMS asks for each folder.
+  const below = await work.git('rev-parse', 'main:src/deep')
+  for (const path of ['src%2Fdeep', 'src/deep/'.replaceAll('/', '%2F')]) {
+    const { body } = await get(`git/trees/main:${path}`)
+    t.match(body, { sha: below, url: `${api}/trees/${below}`, tree: [{ path: 'b.txt' }] })
+  }
+  t.match((await get(`git/trees/${id}:src?recursive=1`)).body.tree, [
+    { path: 'a.txt' },
+    {},
+    { path: 'deep/b.txt' },
+  ])
+  t.equal((await get(`git/trees/${third}:`)).body.sha, id)
+  for (const wrong of [
+    'main:README.md',
+    'main:nowhere',
+    'main:..%2Fsrc',
+    'nowhere:src',
+    ':src',
+    `${blob}:src`,
+  ]) {
+    t.equal((await get(`git/trees/${wrong}`)).status, 404, wrong)
+  }
+
   const file = (await alice.repos.getBlob('alice', 'app', blob)).data
   t.strictSame(file, {
     content: Buffer.from('# app\n').toString('base64'),

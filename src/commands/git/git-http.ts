@@ -9,7 +9,9 @@ import { receivePack } from '../../git/receive-pack.ts'
 import type { RefChange } from '../../git/refs.ts'
 import { decodeBody, paceBody } from '../../git/request-body.ts'
 import { advertiseRefs, type GitService, isGitService, uploadPack } from '../../git/smart-http.ts'
+import { baseFor } from '../../http/base-path.ts'
 import { clientGone } from '../../http/client-gone.ts'
+import { sendGitProblem } from '../../http/errors.ts'
 import { requireMember } from '../../nodes/nodes.ts'
 import { inPieces } from '../../pieces.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
@@ -183,6 +185,9 @@ export const gitHttpRoutes: Routes = (services) => {
 
   return async (app) => {
     const hidden = { schema: { params: GitParams, hide: true } }
+    app.setErrorHandler((error: Error, request, reply) =>
+      sendGitProblem(error, request, reply, baseFor(request.host, services.config.publicUrl)),
+    )
     // git itself reads the body, as much of it and when it wants. Any other content type gives 415.
     app.removeAllContentTypeParsers()
     app.addContentTypeParser(

@@ -26,11 +26,13 @@ import { gitDirOf } from '../../services.ts'
 import { forEachConcurrently } from '../../turns.ts'
 import {
   LFS_JSON,
+  type LfsActions,
   LfsBatchBody,
   LfsBatchWire,
   LfsObjectBody,
   type LfsObjectWire,
   LfsParams,
+  lfsActions,
 } from '../../wire/lfs.ts'
 import { type FoundObject, lfsObjectsFor } from '../../wire/lfs-objects.ts'
 import { drainRequest } from '../attachments/upload.ts'
@@ -91,7 +93,7 @@ export const lfsObjectRoutes: Routes = (services) => {
   async function uploads(
     repoId: number,
     objects: readonly LfsObject[],
-    base: string,
+    action: LfsActions,
   ): Promise<LfsObjectWire[]> {
     const present = await presentOf(repoId, objects)
     return objects.map(({ oid, size }) => {
@@ -99,21 +101,20 @@ export const lfsObjectRoutes: Routes = (services) => {
       if (message !== undefined) return { oid, size, error: { code: 422, message } }
       // Without actions, the client has nothing to do.
       if (present.has(oid)) return { oid, size }
-      const upload = { href: `${base}/objects/${oid}/${size}` }
-      return { oid, size, actions: { upload, verify: { href: `${base}/verify` } } }
+      return { oid, size, actions: { upload: action(`/objects/${oid}/${size}`), verify: action('/verify') } }
     })
   }
 
   function downloads(
     documents: ReadonlyMap<string, FoundObject>,
     objects: readonly LfsObject[],
-    base: string,
+    action: LfsActions,
   ): LfsObjectWire[] {
     return objects.map(({ oid, size }) => {
       const found = documents.get(oid)
       if (!isOid(oid)) return { oid, size, error: { code: 422, message: problemOf({ oid, size }) ?? '' } }
       if (found === undefined) return { oid, size, error: { code: 404, message: 'there is no such object' } }
-      return { oid, size: found.size, actions: { download: { href: `${base}/objects/${oid}` } } }
+      return { oid, size: found.size, actions: { download: action(`/objects/${oid}`) } }
     })
   }
 
@@ -265,11 +266,12 @@ export const lfsObjectRoutes: Routes = (services) => {
         const { ownerLogin, name, id } = repository
         const path = [ownerLogin, name].map(encodeURIComponent).join('/')
         const base = `${services.publicUrl()}/${path}.git/info/lfs`
+        const action = lfsActions(base, request.headers.authorization)
         const oids = objects.map(({ oid }) => oid)
         const wires =
           operation === 'upload'
-            ? await uploads(id, objects, base)
-            : downloads(await lfsObjectsFor(services, request, reply, id, oids), objects, base)
+            ? await uploads(id, objects, action)
+            : downloads(await lfsObjectsFor(services, request, reply, id, oids), objects, action)
         return reply.type(LFS_JSON).send({ transfer: 'basic', objects: wires, hash_algo: 'sha256' })
       },
     )

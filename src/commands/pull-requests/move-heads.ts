@@ -21,6 +21,7 @@ import { type MovedRef, recordRefs } from '../git/record-refs.ts'
 import type { MovedContent } from '../reviews/outdated.ts'
 import { branchNames, recordedTip } from './branch-tips.ts'
 import { checkMergeability } from './check-mergeability.ts'
+import { adoptFirstBranch } from './first-branch.ts'
 import { movedByWriters } from './head-movers.ts'
 import { type ActivePull, decideHeadMoved, decideMergeBaseMoved, type PullState } from './pull-request.ts'
 
@@ -28,8 +29,8 @@ import { type ActivePull, decideHeadMoved, decideMergeBaseMoved, type PullState 
 const BRANCHES_AT_ONCE = 200
 
 /**
- * Records moves of refs and moves the heads of the pull requests from these branches. Ends when queries see both, so
- * that the client gets its answer after that.
+ * Records moves of refs and moves the heads of the pull requests from these branches; the first branches of a repository
+ * may be another default branch. Ends when queries see all of this, so that the client gets its answer after that.
  */
 export async function recordAndMoveHeads(
   services: Services,
@@ -47,6 +48,9 @@ export async function recordAndMoveHeads(
   const refs = moved.map(({ ref }) => ref)
   await moveHeads(services, context, repoId, refs).catch((error: unknown) =>
     services.log.warn({ err: error, repoId }, 'the heads of pull requests are left to the process'),
+  )
+  await adoptFirstBranch(services, context, repoId, refs).catch((error: unknown) =>
+    services.log.warn({ err: error, repoId }, 'the default branch is left to the process'),
   )
   await untilSeen(services)
 }

@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { decode } from '../../../src/events/codec.ts'
@@ -5,7 +6,7 @@ import type { GitEvent } from '../../../src/events/domain-events.ts'
 import { StoreUnavailable } from '../../../src/events/event-store.ts'
 import { reconcileRefs } from '../../../src/processes/recovery.ts'
 import { workTree } from '../../git-client.ts'
-import { startTestServer, statusOf } from '../../start-server.ts'
+import { passwordOf, startTestServer, statusOf } from '../../start-server.ts'
 import { until } from '../../until.ts'
 
 const server = await startTestServer(t, { LOG_LEVEL: 'silent' })
@@ -36,6 +37,72 @@ t.test('anyone clones a public repository; only writers push', async (t) => {
   const bob = await workTree(t, server.gitUrl('bob', 'alice/open'))
   await bob.commit('Mine', { 'a.txt': 'a\n' })
   await t.rejects(bob.git('push', '-q', 'origin', 'main'), /403/)
+})
+
+t.test(
+  'the first branch of an empty repository becomes the default branch when that is not there',
+  async (t) => {
+    const work = await workTree(t)
+    const head = await work.commit('First', { 'a.txt': 'a\n' })
+    const pushed = async (name: string, branches: readonly string[]) => {
+      await alice.user.createCurrentUserRepo({ name })
+      const url = server.gitUrl('alice', `alice/${name}`)
+      await work.git('push', '-q', url, ...branches.map((branch) => `HEAD:refs/heads/${branch}`))
+      const { data } = await alice.repos.repoGet('alice', name)
+      const clone = await workTree(t, url)
+      t.equal(await clone.git('rev-parse', 'HEAD'), head, 'a clone checks it out')
+      return data.default_branch
+    }
+    t.equal(await pushed('first-topic', ['topic']), 'topic')
+    t.equal(await pushed('first-master', ['a', 'master', 'z']), 'master')
+    t.equal(await pushed('first-main', ['a', 'main', 'master']), 'main')
+    const url = server.gitUrl('alice', 'alice/first-synced')
+    await alice.user.createCurrentUserRepo({ name: 'first-synced' })
+    await work.git('push', '-q', url, 'HEAD:refs/heads/synced/main', 'HEAD:refs/heads/fix/1')
+    await work.git('push', '-q', url, 'HEAD:refs/heads/git-annex')
+    await work.git('push', '-q', url, 'HEAD:refs/heads/main')
+    t.equal(
+      (await alice.repos.repoGet('alice', 'first-synced')).data.default_branch,
+      'main',
+      'not of a topic',
+    )
+    const several = Array.from({ length: 250 }, (_, i) => `b${`${i}`.padStart(3, '0')}`)
+    t.equal(await pushed('first-of-many', [...several, 'main']), 'main', 'also in a later event of the push')
+
+    await work.git('push', '-q', server.gitUrl('alice', 'alice/first-topic'), 'HEAD:refs/heads/main')
+    t.equal((await alice.repos.repoGet('alice', 'first-topic')).data.default_branch, 'topic', 'and stays it')
+
+    // A server that died after git had moved the ref: the recovery records it, and the process does the rest.
+    const { data: cut } = await alice.user.createCurrentUserRepo({ name: 'first-cut-off' })
+    const dir = join(server.dataDir, 'git', `${cut.id}.git`)
+    await work.git('push', '-q', dir, 'HEAD:refs/heads/topic')
+    t.equal(await reconcileRefs(services, cut.id ?? 0), 1)
+    await until('the branch is the default one', async () => {
+      const { data } = await alice.repos.repoGet('alice', 'first-cut-off')
+      return data.default_branch === 'topic'
+    })
+  },
+)
+
+t.test('git shows people why the server refused', async (t) => {
+  const { url } = await repository(t, 'refusing', { private: true })
+  const messageTo = async (login: string, password: string, ...args: string[]) => {
+    const work = await workTree(t)
+    await work.commit('Mine', { 'a.txt': 'a\n' })
+    const target = new URL(url)
+    target.username = login
+    target.password = password
+    const said: unknown = await work
+      .git(...args, target.href, ...(args[0] === 'push' ? ['main'] : []))
+      .catch((error) => error)
+    return said instanceof Error ? said.message : ''
+  }
+  t.match(await messageTo('alice', 'wrong', 'fetch'), /^remote: bad credentials$/m)
+  t.match(await messageTo('bob', passwordOf('bob'), 'fetch'), /^remote: repository not found$/m)
+  await alice.repos.repoAddCollaborator('alice', 'refusing', 'bob', { permission: 'read' })
+  t.match(await messageTo('bob', passwordOf('bob'), 'push'), /^remote: this needs write permission/m)
+  await alice.repos.repoEdit('alice', 'refusing', { archived: true })
+  t.match(await messageTo('alice', passwordOf('alice'), 'push'), /^remote: the repository is archived/m)
 })
 
 t.test('a private repository asks anonymous clients for credentials and is 404 for strangers', async (t) => {

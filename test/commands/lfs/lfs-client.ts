@@ -12,10 +12,15 @@ export const objectOf = (content: string | Buffer): Sized => ({
   size: Buffer.byteLength(content),
 })
 
+export interface Action {
+  href: string
+  header?: Record<string, string>
+}
+
 interface Batch {
   transfer: string
   objects: (Sized & {
-    actions?: Record<'download' | 'upload' | 'verify', { href: string } | undefined>
+    actions?: Record<'download' | 'upload' | 'verify', Action | undefined>
     error?: { code: number; message: string }
   })[]
 }

@@ -8,7 +8,7 @@ import { lfsStream } from '../../../src/events/streams.ts'
 import { lfsPath } from '../../../src/git/lfs-files.ts'
 import { startTestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
-import { LFS_JSON, lfsOf, objectOf } from './lfs-client.ts'
+import { type Action, LFS_JSON, lfsOf, objectOf } from './lfs-client.ts'
 
 const server = await startTestServer(t, { LFS_MAX_BYTES: '1MiB', LOG_LEVEL: 'silent' })
 const alice = await server.as('alice')
@@ -175,6 +175,30 @@ t.test(
     t.match((await open.batch('alice', 'download', [object])).body.objects, [{ error: { code: 404 } }])
     t.ok((await open.batch('alice', 'upload', [object])).body.objects[0]?.actions?.upload)
     t.equal((await open.get('alice', object.oid)).status, 404)
+  },
+)
+
+t.test(
+  'what a batch names can be requested with its headers alone: some clients send no others there',
+  async (t) => {
+    const { batch } = await newRepository('headers', { private: true })
+    const content = 'by its headers'
+    const object = objectOf(content)
+    const follow = (action: Action | undefined, method: string, body?: string, type?: string) =>
+      fetch(action?.href ?? '', {
+        method,
+        headers: { ...action?.header, ...(type && { 'content-type': type }) },
+        ...(body && { body }),
+      })
+    const actions = (await batch('alice', 'upload', [object])).body.objects[0]?.actions
+    t.equal((await follow(actions?.upload, 'PUT', content)).status, 200)
+    t.equal((await follow(actions?.verify, 'POST', JSON.stringify(object), LFS_JSON)).status, 200)
+    const found = (await batch('alice', 'download', [object])).body.objects[0]?.actions
+    t.equal(await (await follow(found?.download, 'GET')).text(), content)
+    const { put, batch: publicBatch } = await newRepository('no-headers')
+    await put('alice', content)
+    const open = (await publicBatch(null, 'download', [object])).body.objects[0]?.actions
+    t.strictSame(Object.keys(open?.download ?? {}), ['href'], 'an anonymous client has none')
   },
 )
 

@@ -209,6 +209,10 @@ t.test(
     await work.git('push', 'origin', 'HEAD')
     const clone = await workTree(t, server.gitUrl('alice', `alice/${name}`))
     t.equal(await clone.git('log', '-1', '--format=%s'), 'after the move', 'git follows, too')
+    const refs = '/info/refs?service=git-upload-pack'
+    const { headers } = await server.fetch('alice', `/alice/${name}.git${refs}`, { redirect: 'manual' })
+    const place = `/movers/${name}.git${refs}`
+    t.equal(headers.get('location'), place, 'a whole path: libgit2 does not resolve others')
 
     // It moves on, by its name and by its owner: all old names lead to where it is.
     await alice.repos.repoEdit('movers', name, { name: `${name}-new` })
