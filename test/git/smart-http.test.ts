@@ -213,6 +213,9 @@ t.test('a fetch that asks for what cannot be is a client error, and no failure o
     ['filter tree:x\n'],
     ['filter blob:limit=x\n'],
     ['nonsense\n'],
+    ['filter blob:limit=99999999999999999999999\n'],
+    ['filter combine:%zz+tree:0\n'],
+    ['unable to read Permission denied\n'],
   ]
   for (const lines of impossible) {
     const answer = await asked([], lines)
@@ -228,6 +231,14 @@ t.test('a fetch that asks for what cannot be is a client error, and no failure o
     'nonsense\n',
   ]
   for (const line of unknown) t.equal((await asked([line], [])).status, 400, line)
+  for (const line of ['filter blob:none\n', 'deepen-not HEAD\n']) {
+    const lines = [`want ${c} ofs-delta\n`, line].map((text) => packet(text))
+    const old = await fetch(`${url}/git-upload-pack`, {
+      method: 'POST',
+      body: new Uint8Array(Buffer.concat([...lines, Buffer.from('0000'), packet('done\n')])),
+    })
+    t.equal(old.status, 400, `${line} in version 0`)
+  }
   await userGit(root, ['clone', '-q', '--depth=1', url, 'shallow'])
   const excluding = await tryGit(`${root}/shallow`, ['fetch', '-q', '--shallow-exclude=nowhere'])
   t.match(excluding, { code: 128, stderr: /400/ })
