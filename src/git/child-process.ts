@@ -115,6 +115,8 @@ export const NO_MEMORY = /Cannot allocate memory|out of memory/i
 export interface Ending {
   /** Null when a signal ended it. */
   code: number | null
+  /** The signal that ended it, where the caller asks for it. */
+  signal?: string | null
   /** The last 64 KB. */
   stderr: string
 }

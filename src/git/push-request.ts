@@ -34,6 +34,7 @@ export interface PushRequestLimits {
 const MAX_BYTES = 8 * 1024 * 1024
 /** What `MAX_PUSH_REFS` is at most. */
 const MAX_COMMANDS = 100_000
+const OBJECT_ID = /^[0-9a-f]{40}$/
 const COMMAND = /^([0-9a-f]{40}) ([0-9a-f]{40}) ([^\0]+)$/
 /** Whose work it is when nobody says. */
 const SERVER = 'server'
@@ -57,16 +58,18 @@ export async function readPushRequest(
   const commands: RefChange[] = []
   const named = new Set<string>()
   const shallow: string[] = []
-  let capabilities: ReadonlySet<string> | undefined
+  const capabilities = new Set<string>()
 
   for await (const line of packets.untilFlush()) {
     if (line.startsWith('shallow ')) {
-      shallow.push(line.slice('shallow '.length))
+      const id = line.slice('shallow '.length)
+      if (!OBJECT_ID.test(id)) throw new MalformedGitRequest('the push has a line of shallow without an id')
+      shallow.push(id)
     } else if (line.startsWith('push-cert\0')) {
       throw new MalformedGitRequest('signed pushes are not supported')
     } else {
-      const [command = '', list] = line.split('\0')
-      capabilities ??= capabilitiesIn(list ?? '')
+      const [command = '', list = ''] = line.split('\0')
+      for (const word of capabilitiesIn(list)) capabilities.add(word)
       const change = parseCommand(command)
       if (named.has(change.ref)) throw new MalformedGitRequest('the push names a ref twice')
       named.add(change.ref)
@@ -75,12 +78,11 @@ export async function readPushRequest(
     if (commands.length > maxCommands || shallow.length > maxCommands) {
       limitReached('push_refs')
       throw new TooManyRefs(`a push may name at most ${maxCommands} refs: push them in parts`, {
-        capabilities: capabilities ?? new Set(),
+        capabilities,
       })
     }
     if (pieces.isOver()) await pieces.next()
   }
-  capabilities ??= new Set()
   const options: string[] = []
   if (capabilities.has('push-options')) {
     let characters = 0
@@ -98,13 +100,19 @@ export async function readPushRequest(
   return { commands, capabilities, shallow, options, front: packets.front(), packStart: packets.taken() }
 }
 
-/** git would end without an answer for a format that the repository does not have. */
-function capabilitiesIn(list: string): ReadonlySet<string> {
-  const words = list.split(' ').filter((word) => word !== '')
-  if (words.some((word) => word.startsWith('object-format=') && word !== 'object-format=sha1')) {
-    throw new MalformedGitRequest('objects have ids of SHA-1 here')
-  }
-  return new Set(words)
+/**
+ * The capabilities as git finds them: on any line, between any white space. One with a value is there without it, too. git
+ * would end without an answer for a format that the repository does not have.
+ */
+function capabilitiesIn(list: string): string[] {
+  const words = list.split(/[ \t\n\r]+/).filter((word) => word !== '')
+  return words.flatMap((word) => {
+    const [name = '', value] = word.split('=', 2)
+    if (name === 'object-format' && value !== 'sha1') {
+      throw new MalformedGitRequest('objects have ids of SHA-1 here')
+    }
+    return value === undefined || name === 'object-format' ? [word] : [word, name]
+  })
 }
 
 function parseCommand(line: string): RefChange {

@@ -4,7 +4,6 @@ import { limitReached } from '../limits.ts'
 import { inPieces } from '../pieces.ts'
 import { acceptedPart, withRefused } from './accepted-part.ts'
 import { type ArrivedPush, borrowedObject } from './borrowed-objects.ts'
-import { failureOf } from './child-process.ts'
 import type { GitConfig } from './environment.ts'
 import {
   GitOutputTooLarge,
@@ -24,6 +23,7 @@ import type { PushJournal } from './push-journal.ts'
 import { type PushRequest, readPushRequest, refusalReport, tooManyRefsAnswer } from './push-request.ts'
 import { withQuarantine } from './quarantines.ts'
 import { flushRefs, type RefChange, readRefs } from './refs.ts'
+import { failureByInput } from './refused-input.ts'
 import { drainBody } from './request-body.ts'
 import { readSentPack, type SentPack, UNPACK_LIMIT } from './small-pack.ts'
 import { startTransfer, type Transfer, type TransferOptions } from './transfer.ts'
@@ -286,7 +286,7 @@ async function runAndRecord(
     limitReached('git_output_bytes')
     throw new GitOutputTooLarge(`git's answer has more than ${MAX_ANSWER} bytes`)
   }
-  if (ending.code !== 0 && answer.length === 0) throw failureOf(args, ending, dir)
+  if (ending.code !== 0 && answer.length === 0) throw failureByInput(args, ending, dir)
   return { answer: withReason(answer, push), isUnplaced: updates.length === 0 && saysUnplaced(answer) }
 }
 

@@ -2,12 +2,13 @@
 import { Readable } from 'node:stream'
 import { failureOf } from './child-process.ts'
 import type { GitConfig } from './environment.ts'
-import { GitFailed, GitUnavailable, MalformedGitRequest } from './errors.ts'
+import { GitFailed, GitUnavailable } from './errors.ts'
 import { holdBody } from './held-body.ts'
 import { standardShare } from './limits.ts'
 import { meteredOutput } from './metered-output.ts'
 import { FLUSH, packet } from './pkt-line.ts'
 import { RECEIVE_CONFIG } from './receive-pack.ts'
+import { failureByInput } from './refused-input.ts'
 import { asError, limitBody } from './request-body.ts'
 import { startTransferNow, type TransferOptions } from './transfer.ts'
 import { unreachableWant } from './wants.ts'
@@ -52,7 +53,7 @@ export async function advertiseRefs(
   const isVersion2 = service === 'git-upload-pack' && /(^|:)version=2(:|$)/.test(options.protocol ?? '')
   const front = isVersion2 ? [] : [Buffer.concat([packet(`# service=${service}\n`), Buffer.from(FLUSH)])]
   const release = await takeSlot(options)
-  return await exchange(args, Readable.from([]), { ...options, config, release, front })
+  return await exchange(args, Readable.from([]), { ...options, config, release, front, failure: failureOf })
 }
 
 /**
@@ -84,35 +85,34 @@ export async function uploadPack(
       // git's own words for an object that it does not serve.
       return Readable.from([packet(`ERR upload-pack: not our ref ${refused}`)])
     }
-    return await exchange(args, held.stream(), { ...options, config: UPLOAD_CONFIG, release })
+    const given = { ...options, config: UPLOAD_CONFIG, release, failure: failureByInput }
+    return await exchange(args, held.stream(), given)
   } catch (error) {
     release()
     await held.release()
-    const malformed = error instanceof GitFailed && CLIENTS_FAULT.test(error.stderr)
-    throw malformed ? new MalformedGitRequest('this is not a git request', { cause: error }) : error
+    throw error
   }
 }
 
 const takeSlot = ({ share = standardShare, signal }: TransferOptions) =>
   share.slots.take(share.client, signal)
 
-/** Messages with which git ends because of the client. The exit code doesn't tell this. */
-const CLIENTS_FAULT =
-  /^fatal: (git upload-pack: )?(protocol error|the remote end hung up|unknown (capability|request|object format)|object-format capability|command '|unexpected (line|packet)|expected |no command|invalid (command|shallow|deepen|filter)|deepen and|multiple filter|mismatched object)/im
-
 /** Messages with which git ends when a fetch asks for a history that is not there. Git's protocol has them told. */
 const NOTHING_TO_SEND =
   /^fatal: (?:git upload-pack: )?(no commits selected for shallow requests|ambiguous deepen-not: .{1,500})/m
 
-/**
- * Gives the request to git, and returns git's output as soon as the first bytes have arrived, after `front`.
- * `release` is called when git has ended.
- */
-async function exchange(
-  args: readonly string[],
-  request: Readable,
-  options: TransferOptions & { config: GitConfig; release: () => void; front?: readonly Buffer[] },
-): Promise<Readable> {
+interface Exchange extends TransferOptions {
+  config: GitConfig
+  /** Is called when git has ended. */
+  release: () => void
+  /** What comes before git's output. */
+  front?: readonly Buffer[]
+  /** The error when git ends without any output. */
+  failure: typeof failureOf
+}
+
+/** Gives the request to git, and returns git's output as soon as the first bytes have arrived. */
+async function exchange(args: readonly string[], request: Readable, options: Exchange): Promise<Readable> {
   const { signal, share = standardShare, front = [] } = options
   const transfer = await startTransferNow(args, options)
   let answer: Readable | undefined
@@ -158,7 +158,7 @@ async function exchange(
       return answer.once('close', end)
     }
     const ending = await transfer.ended
-    if (ending.code !== 0) throw failureOf(args, ending, args.at(-1))
+    if (ending.code !== 0) throw options.failure(args, ending, args.at(-1))
     end()
     return Readable.from(front)
   } catch (error) {

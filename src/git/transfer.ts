@@ -53,10 +53,10 @@ export async function startTransferNow(
     })
     const { pid, stdin, stdout, channel } = child
     let lastResort: NodeJS.Timeout | undefined
-    const ended = child.ended.then(({ code }) => {
+    const ended = child.ended.then((exit) => {
       clearTimeout(lastResort)
       release()
-      return { code, stderr: child.stderr() }
+      return { ...exit, stderr: child.stderr() }
     })
     return {
       pid,

@@ -6,6 +6,7 @@ import { pullStream } from '../events/streams.ts'
 import { basePath } from '../http/base-path.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { requestedBeginning } from '../http/event-stream.ts'
+import { shareOf } from '../http/loop-shares.ts'
 import { OptionalText } from '../http/optional-text.ts'
 import { sendDiff } from '../queries/commit-answers.ts'
 import { sendLive } from '../queries/history-live.ts'
@@ -86,7 +87,10 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { params, query, requester } = request
         const found = await visibleRepository(request, params)
         const gone = clientGone(reply)
-        const replayer = await pullReplayer(services, found, params.index, requester, gone)
+        const replayer = await pullReplayer(services, found, params.index, requester, {
+          client: shareOf(request),
+          gone,
+        })
         const { from, to } = diffOf((await replayer.at(momentOf(query))).body)
         reply.header('Cache-Control', 'private, no-store')
         const dir = gitDirOf(services, found.repository.id)
@@ -120,7 +124,10 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
         const found = await visibleRepository(request, params)
         const { repository } = found
         const gone = clientGone(reply)
-        const replayer = await pullReplayer(services, found, params.index, requester, gone)
+        const replayer = await pullReplayer(services, found, params.index, requester, {
+          client: shareOf(request),
+          gone,
+        })
         const stream = pullStream(repository.id, Number(params.index))
         const last = (await rangeOf(events, stream))?.last.revision ?? 0
         const revision = query.revision === undefined ? last : revisionOf('revision', query.revision)

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
+import { ZERO_ID } from '../../src/git/names.ts'
 import { packet } from '../../src/git/pkt-line.ts'
 import { listRefs, resolveRef } from '../../src/git/refs.ts'
 import { createRepository, deleteRepository } from '../../src/git/repository.ts'
@@ -352,11 +353,38 @@ t.test('malformed pushes are client errors; an empty push and a compressed push 
     fetch(`${url}/git-receive-pack`, { method: 'POST', body, headers })
   t.equal((await send('nonsense')).status, 400)
   t.equal((await send('')).status, 400)
+  const line = `${ZERO_ID} ${a} ${MAIN}\0`
+  const flush = Buffer.from('0000')
+  const misread = {
+    'options are promised between other white space': [packet(`${line}report-status\npush-options`), flush],
+    'a format without its name': [packet(`${line}object-format`), flush],
+    'a history that ends nowhere': [packet(`${line}report-status`), packet('shallow x'), flush],
+  }
+  for (const [what, front] of Object.entries(misread)) {
+    t.equal((await send(Buffer.concat([...front, packOf([])]))).status, 400, what)
+  }
   const nothing = await send('0000')
   t.same([nothing.status, await nothing.text()], [200, ''])
   const zipped = await send(gzipSync(await pushBody(work, MAIN, a)), { 'content-encoding': 'gzip' })
   t.match(await zipped.text(), /unpack ok.*ok refs\/heads\/main/s)
   t.equal(await resolveRef(dir, MAIN), a)
+})
+
+t.test('a push that leads git into a fault of its own is a client error, and leaves nothing', async (t) => {
+  const { root, dir, url, work, a, push } = await setUp(t)
+  t.match(await push('origin', `${a}:${MAIN}`), { code: 0 })
+  const tree = await userGit(work, ['rev-parse', `${a}^{tree}`])
+  const body = Buffer.concat([
+    packet(`shallow ${tree}`),
+    packet(`${ZERO_ID} ${a} refs/heads/other\0report-status`),
+    Buffer.from('0000'),
+    packOf([]),
+  ])
+  const answer = await fetch(`${url}/git-receive-pack`, { method: 'POST', body: new Uint8Array(body) })
+  // Some git ends with SIGSEGV here, and other git refuses the ref.
+  t.ok(answer.status === 400 || (await answer.text()).includes('ng refs/heads/other'), `${answer.status}`)
+  t.same(await listRefs(dir), [{ ref: MAIN, sha: a }])
+  t.same(await pending(root), [])
 })
 
 t.test('a client that goes away during its push leaves no process, no object and no marker', async (t) => {

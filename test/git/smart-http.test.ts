@@ -213,6 +213,9 @@ t.test('a fetch that asks for what cannot be is a client error, and no failure o
     ['filter tree:x\n'],
     ['filter blob:limit=x\n'],
     ['nonsense\n'],
+    ['filter blob:limit=99999999999999999999999\n'],
+    ['filter combine:%zz+tree:0\n'],
+    ['unable to read Permission denied\n'],
   ]
   for (const lines of impossible) {
     const answer = await asked([], lines)
@@ -228,6 +231,12 @@ t.test('a fetch that asks for what cannot be is a client error, and no failure o
     'nonsense\n',
   ]
   for (const line of unknown) t.equal((await asked([line], [])).status, 400, line)
+  const lines = [`want ${c} ofs-delta\n`, 'filter blob:none\n'].map((text) => packet(text))
+  const old = await fetch(`${url}/git-upload-pack`, {
+    method: 'POST',
+    body: new Uint8Array(Buffer.concat([...lines, Buffer.from('0000'), packet('done\n')])),
+  })
+  t.equal(old.status, 400, 'a filter in version 0')
 })
 
 t.test('a shallow fetch for which nothing is left is told so', async (t) => {

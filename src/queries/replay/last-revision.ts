@@ -1,12 +1,12 @@
 /** Finding the last event of a stream up to a time. */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import type { EventStore } from '../../events/event-store.ts'
 import { perStore } from '../../per-store.ts'
 import { isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
+import { type Asker, PART, SERVER, turnOf } from './parts.ts'
 
-/** Events in a segment: one or two milliseconds of work. */
-export const SEGMENT = 250
+/** Events in a segment. */
+export const SEGMENT = PART
 const MAX_SEGMENTS = 20_000
 
 /**
@@ -19,15 +19,16 @@ const segmentsOf = perStore((): LRUCache<string, StreamPoint> => new LRUCache({ 
  * The revision of the last event of a stream up to a time, -1 when there is none. The clocks of servers differ, so times
  * may go backwards along the stream. It is therefore read from its end, without segments that are known to be later.
  *
- * @throws StoreUnavailable, and the reason of `gone` when nobody waits for it any more
+ * @throws StoreUnavailable, and the reason of the asker's `gone`
  */
 export async function lastRevision(
   store: EventStore,
   stream: string,
   until: Until,
-  gone?: AbortSignal,
+  asker: Asker = SERVER,
 ): Promise<number> {
   const known = segmentsOf(store)
+  await turnOf(asker)
   const end = await readBack(store, stream, until, { maxCount: 1 })
   if (end.found !== undefined) return end.found
   let from = end.least?.revision ?? -1
@@ -35,12 +36,11 @@ export async function lastRevision(
     const key = `${stream} ${from}`
     let least = known.get(key)
     if (least === undefined || isUpTo(least, until)) {
+      await turnOf(asker)
       const read = await readBack(store, stream, until, { from, maxCount: (from % SEGMENT) + 1 })
       if (read.found !== undefined || read.least === undefined) return read.found ?? -1
       least = read.least
       known.set(key, least)
-      await nextTurn()
-      gone?.throwIfAborted()
     }
     from = least.revision - 1
   }

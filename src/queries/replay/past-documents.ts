@@ -15,19 +15,20 @@ import { accessTo } from '../../rights/access.ts'
 import type { AnswerServices } from '../../services.ts'
 import type { DocumentSource } from '../../wire/related-documents.ts'
 import type { Until } from './document-at.ts'
+import { type Asker, SERVER } from './parts.ts'
 import { replayStream } from './replay-stream.ts'
 
 /** At most this many streams of one kind are read at the same time. */
 const CONCURRENT_READS = 8
 
 /**
- * The related documents of one replay, as they were at `until`. Each stream is read once, until `gone` is aborted.
+ * The related documents of one replay, as they were at `until`. Each stream is read once, for `asker`.
  *
  * Some values are as they are now: the rights, the counters, whether a repository is empty, and when a milestone or
  * repository was last updated. They come from many streams, and a replay reads only one. A deleted milestone has
  * counters of 0; a deleted repository is not shown.
  */
-export function pastDocuments(services: AnswerServices, until: Until, gone?: AbortSignal): DocumentSource {
+export function pastDocuments(services: AnswerServices, until: Until, asker: Asker = SERVER): DocumentSource {
   const { events, views } = services
   const repositoriesNow = new Map<number, RepositoryDocument>()
 
@@ -46,7 +47,7 @@ export function pastDocuments(services: AnswerServices, until: Until, gone?: Abo
   }
 
   async function replayed<D extends object>(fold: Fold<D>, stream: string, id: string) {
-    return (await replayStream(events, stream, fold, id, until, undefined, undefined, gone)).document
+    return (await replayStream(events, stream, fold, id, until, undefined, undefined, asker)).document
   }
 
   return {

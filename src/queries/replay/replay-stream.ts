@@ -1,11 +1,10 @@
 /** Replaying a stream: it is read up to a moment, and folded. */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { decode } from '../../events/codec.ts'
-import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
 import type { EventStore } from '../../events/event-store.ts'
 import type { Fold } from '../../projections/read-model.ts'
 import { isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
 import { lastRevision } from './last-revision.ts'
+import { type Asker, PART, partsOf, SERVER } from './parts.ts'
 
 export interface Replayed<D extends object> {
   /** Undefined when the document did not exist. */
@@ -14,14 +13,11 @@ export interface Replayed<D extends object> {
   last: StreamPoint | undefined
 }
 
-/** Events that are folded in one turn of the event loop: one or two milliseconds of work. */
-const EVENTS_PER_TURN = 250
-
 /**
  * The document with that id after the events up to `until`. `start`: an earlier replay of the same stream to continue
- * from. `onTurn` is called after each full turn with the replay up to there.
+ * from. `onTurn` is called after each full part with the replay up to there.
  *
- * @throws StoreUnavailable, UnreadableEvent, and the reason of `gone` when nobody waits for it any more
+ * @throws StoreUnavailable, UnreadableEvent, and the reason of the asker's `gone`
  */
 export async function replayStream<D extends object>(
   store: EventStore,
@@ -31,13 +27,14 @@ export async function replayStream<D extends object>(
   until: Until,
   start: Replayed<D> = { document: undefined, last: undefined },
   onTurn: (replayed: Replayed<D>) => void = () => {},
-  gone?: AbortSignal,
+  asker: Asker = SERVER,
 ): Promise<Replayed<D>> {
-  const end = 'at' in until ? { revision: await lastRevision(store, stream, until, gone) } : until
+  const end = 'at' in until ? { revision: await lastRevision(store, stream, until, asker) } : until
   let { document, last } = start
   const from = last === undefined ? 0 : last.revision + 1
   const options = 'revision' in end ? { from, maxCount: Math.max(end.revision - from + 1, 0) } : { from }
-  for await (const events of inTurns(store, stream, options)) {
+  for await (const part of partsOf(store, stream, options, asker)) {
+    const events = part.map(decode)
     const count = events.findLastIndex((event) => isUpTo(pointOf(event), end)) + 1
     const latest = events[count - 1]
     if (latest === undefined) break
@@ -45,24 +42,12 @@ export async function replayStream<D extends object>(
       if (fold.touches(event).includes(id)) document = fold.evolve(document, event, id)
     }
     last = pointOf(latest)
-    if (count < events.length) break
+    // The end of the replay, or of the stream.
+    if (count < PART) break
     onTurn({ document, last })
-    gone?.throwIfAborted()
+    asker.gone?.throwIfAborted()
   }
   return { document, last }
-}
-
-/** Reads a stream in parts. Each part has its own turn, so that a long stream does not delay requests. */
-async function* inTurns(store: EventStore, stream: string, options: { from: number; maxCount?: number }) {
-  let part: Recorded<DomainEvent>[] = []
-  for await (const event of store.readStream(stream, options)) {
-    part.push(decode(event))
-    if (part.length < EVENTS_PER_TURN) continue
-    yield part
-    part = []
-    await nextTurn()
-  }
-  if (part.length > 0) yield part
 }
 
 /** The first and the last event of a stream; undefined when it is empty. */

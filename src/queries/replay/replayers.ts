@@ -20,6 +20,7 @@ import { type PullRequestWire, pullFor, pullWire } from '../../wire/pulls.ts'
 import type { DocumentSource } from '../../wire/related-documents.ts'
 import type { StreamPoint } from './document-at.ts'
 import { lastRevision } from './last-revision.ts'
+import type { Asker } from './parts.ts'
 import { pastDocuments } from './past-documents.ts'
 import { type Replayed, rangeOf, replayStream } from './replay-stream.ts'
 import { createSnapshots, type Snapshots } from './snapshots.ts'
@@ -54,7 +55,7 @@ interface Replayable<D extends object, W> {
 function replayer<D extends object, W>(
   services: AnswerServices,
   { fold, id, stream, snapshots, wire }: Replayable<D, W>,
-  gone: AbortSignal | undefined,
+  asker: Asker | undefined,
 ): Replayer<W> {
   async function outOfRange() {
     const range = await rangeOf(services.events, stream)
@@ -67,11 +68,12 @@ function replayer<D extends object, W>(
 
   async function replayedAt(moment: Moment) {
     const { events } = services
-    const revision = 'revision' in moment ? moment.revision : await lastRevision(events, stream, moment, gone)
+    const revision =
+      'revision' in moment ? moment.revision : await lastRevision(events, stream, moment, asker)
     const erasures = events.erasures?.()
     const start = snapshots.before(events, stream, revision)
     const keep = (replay: Replayed<D>) => snapshots.keep(events, stream, replay, erasures)
-    const { document, last } = await replayStream(events, stream, fold, id, { revision }, start, keep, gone)
+    const { document, last } = await replayStream(events, stream, fold, id, { revision }, start, keep, asker)
     if (document === undefined || last?.revision !== revision) throw await outOfRange()
     return { document, last }
   }
@@ -79,7 +81,7 @@ function replayer<D extends object, W>(
   async function replayOf({ document, last }: { document: D; last: StreamPoint }, moment: Moment) {
     const { position } = last
     // A time may be later than the last event: related documents may have changed between the two.
-    const source = pastDocuments(services, 'at' in moment ? { at: moment.at, position } : { position }, gone)
+    const source = pastDocuments(services, 'at' in moment ? { at: moment.at, position } : { position }, asker)
     return { body: await wire(document, source), last }
   }
 
@@ -99,7 +101,7 @@ function replayer<D extends object, W>(
 }
 
 /**
- * `gone`: aborted when nobody waits for the answers any more.
+ * `asker`: who waits for the answers.
  * @throws Refused (not found) when there is no such pull request
  */
 export async function pullReplayer(
@@ -107,7 +109,7 @@ export async function pullReplayer(
   { repository }: Pick<RepositoryAccess, 'repository'>,
   index: string,
   requester: AccountDocument | null,
-  gone?: AbortSignal,
+  asker?: Asker,
 ): Promise<Replayer<Static<typeof PullRequestWire>>> {
   const pull = await pullFor(services, repository.id, index)
   return replayer(
@@ -123,12 +125,12 @@ export async function pullReplayer(
         return pullWire(services, past, document, requester, source)
       },
     },
-    gone,
+    asker,
   )
 }
 
 /**
- * `gone`: aborted when nobody waits for the answers any more.
+ * `asker`: who waits for the answers.
  * @throws Refused (not found) when there is no such issue or pull request
  */
 export async function issueReplayer(
@@ -136,7 +138,7 @@ export async function issueReplayer(
   { repository }: Pick<RepositoryAccess, 'repository'>,
   index: string,
   requester: AccountDocument | null,
-  gone?: AbortSignal,
+  asker?: Asker,
 ): Promise<Replayer<Static<typeof IssueWire>>> {
   const issue = await issueFor(services, repository.id, index)
   return replayer(
@@ -152,6 +154,6 @@ export async function issueReplayer(
         return wire
       },
     },
-    gone,
+    asker,
   )
 }

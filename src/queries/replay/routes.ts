@@ -2,6 +2,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { clientGone } from '../../http/client-gone.ts'
+import { shareOf } from '../../http/loop-shares.ts'
 import { OptionalText } from '../../http/optional-text.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
@@ -75,8 +76,8 @@ export function replayRoutes(services: Services): FastifyPluginAsyncTypebox {
         { config, schema: { ...schema, querystring: ReplayQuery, response: { 200: wire } } },
         async (request, reply) => {
           const found = await onRepository(services, request, 'read')
-          const gone = clientGone(reply)
-          const replayer = await replayerOf(services, found, request.params.index, request.requester, gone)
+          const asker = { client: shareOf(request), gone: clientGone(reply) }
+          const replayer = await replayerOf(services, found, request.params.index, request.requester, asker)
           const { body, last } = await replayer.at(momentOf(request.query))
           reply.header('Mergelog-Revision', last.revision)
           reply.header('Mergelog-At', last.at)
@@ -91,8 +92,8 @@ export function replayRoutes(services: Services): FastifyPluginAsyncTypebox {
         async (request, reply) => {
           const { query, requester } = request
           const found = await onRepository(services, request, 'read')
-          const gone = clientGone(reply)
-          const replayer = await replayerOf(services, found, request.params.index, requester, gone)
+          const asker = { client: shareOf(request), gone: clientGone(reply) }
+          const replayer = await replayerOf(services, found, request.params.index, requester, asker)
           const { from, to } = await replayer.between(
             revisionOf('from', query.from),
             revisionOf('to', query.to),

@@ -3,6 +3,7 @@ import { append } from '../../../src/commands/execute.ts'
 import type { LabelEvent } from '../../../src/events/domain-events.ts'
 import { labelFold } from '../../../src/projections/labels.ts'
 import type { Until } from '../../../src/queries/replay/document-at.ts'
+import { PART } from '../../../src/queries/replay/parts.ts'
 import { rangeOf, replayStream } from '../../../src/queries/replay/replay-stream.ts'
 import { aContext, appendMany, openStores } from '../../stores.ts'
 
@@ -77,7 +78,7 @@ t.test('a long stream gives the same result in parts, and other work gets turns 
   t.equal((await replay({ at: second(1) })).document?.name, `${count}`)
   counting = false
   t.ok(turns > 5, `${turns} turns`)
-  for (const revision of [0, 248, 249, 250, 251, 499, 500, 999, 1000, 1001, count]) {
+  for (const revision of [0, PART - 2, PART - 1, PART, PART + 1, 2 * PART, 999, 1000, 1001, count]) {
     const replayed = await replay({ revision })
     t.match(replayed, { document: { name: `${revision}` }, last: { revision } })
     for (const later of [revision, count]) {
@@ -86,6 +87,50 @@ t.test('a long stream gives the same result in parts, and other work gets turns 
     }
   }
   t.match(await replay({ position: 777 }), { document: { name: '776' }, last: { position: 777 } })
+})
+
+t.test('replays that are asked for at once take turns: no turn of the event loop is for two', async (t) => {
+  const { events } = openStores(t)
+  const created: LabelEvent = { type: 'LabelCreated', data: { id: 7, scope, name: '0', ...label } }
+  const edits = Array.from({ length: 2 * PART }, (_, i): LabelEvent => {
+    return { type: 'LabelEdited', data: { id: 7, scope, changes: { name: `${i + 1}` } } }
+  })
+  await appendMany(events, 'label-7', [created, ...edits], aContext({ at: second(1) }))
+  let inTurn = 0
+  let most = 0
+  let isOver = false
+  const nextTurn = () => {
+    inTurn = 0
+    if (!isOver) setImmediate(nextTurn)
+  }
+  nextTurn()
+  const slow: typeof events = {
+    ...events,
+    async *readStream(stream, options) {
+      t.ok((options?.maxCount ?? Number.POSITIVE_INFINITY) <= PART, 'it reads a part')
+      inTurn += 1
+      most = Math.max(most, inTurn)
+      // As long as a turn is.
+      const began = performance.now()
+      while (performance.now() - began < 4);
+      yield* events.readStream(stream, options)
+    },
+  }
+  const asked: Until[] = [
+    { revision: 2 * PART },
+    { at: second(1) },
+    { revision: PART + 3 },
+    { at: second(2) },
+  ]
+  const replayed = await Promise.all(
+    asked.map((until) => replayStream(slow, 'label-7', labelFold, '7', until)),
+  )
+  isOver = true
+  t.same(
+    replayed.map(({ last }) => last?.revision),
+    [2 * PART, 2 * PART, PART + 3, 2 * PART],
+  )
+  t.equal(most, 1)
 })
 
 t.test('a replay ends in the middle when nobody waits for it any more', async (t) => {
@@ -102,7 +147,10 @@ t.test('a replay ends in the middle when nobody waits for it any more', async (t
     leaving.abort(new Error('gone'))
   }
   const replay = (until: Until) =>
-    replayStream(events, 'label-7', labelFold, '7', until, undefined, onTurn, leaving.signal)
+    replayStream(events, 'label-7', labelFold, '7', until, undefined, onTurn, {
+      client: 'a',
+      gone: leaving.signal,
+    })
   await t.rejects(replay({ revision: 1000 }), { message: 'gone' })
   t.equal(turns, 1)
   await t.rejects(replay({ at: second(0) }), { message: 'gone' }, 'also while it looks for the moment')

@@ -47,11 +47,14 @@ t.test(
       3 * SNAPSHOT_INTERVAL - 1,
       0,
     ]
+    const starts: typeof reads = []
     for (const revision of revisions) {
       const { document, last } = await at(revision)
+      starts.push(...reads.splice(0).slice(0, 1))
       t.same([document, last?.revision], [{ count: revision + 1 }, revision])
     }
-    t.same(reads, [0, 0, SNAPSHOT_INTERVAL, SNAPSHOT_INTERVAL, 2 * SNAPSHOT_INTERVAL, 0])
+    // At a snapshot there is nothing to read.
+    t.same(starts, [0, 0, SNAPSHOT_INTERVAL, 2 * SNAPSHOT_INTERVAL, 0])
     t.equal(snapshots.before(events, 'numbers-a', SNAPSHOT_INTERVAL), undefined, 'not in another store')
   },
 )

@@ -1,0 +1,48 @@
+/** Reads a stream in small parts: each has its own turn of the event loop, so that neither one replay nor many hold it. */
+import type { EventStore, RecordedEvent } from '../../events/event-store.ts'
+import { workInTurn } from '../../long-work.ts'
+
+/** Events in a part. To read and to fold them is one or two milliseconds of work. */
+export const PART = 100
+
+/** Who waits for a replay. */
+export interface Asker {
+  /** Whose work it is, as in `nextPiece`. */
+  client: string
+  /** Aborted when nobody waits for it any more. */
+  gone?: AbortSignal | undefined
+}
+
+/** For what the server does by itself. */
+export const SERVER: Asker = { client: 'replays' }
+
+/**
+ * The events of a stream, at most `maxCount` of them, in parts that are full but for the last one.
+ *
+ * @throws StoreUnavailable, and the reason of `gone`
+ */
+export async function* partsOf(
+  store: EventStore,
+  stream: string,
+  { from, maxCount = Number.POSITIVE_INFINITY }: { from: number; maxCount?: number },
+  asker: Asker,
+): AsyncGenerator<RecordedEvent[]> {
+  let next = from
+  for (let left = maxCount; left > 0; left -= PART) {
+    const count = Math.min(left, PART)
+    await turnOf(asker)
+    const part: RecordedEvent[] = []
+    for await (const event of store.readStream(stream, { from: next, maxCount: count })) {
+      part.push(event)
+      next = event.revision + 1
+    }
+    if (part.length > 0) yield part
+    if (part.length < count) return
+  }
+}
+
+/** Waits for a turn of the loop in which there is time for a part. @throws the reason of `gone` */
+export async function turnOf({ client, gone }: Asker): Promise<void> {
+  await new Promise<void>((resolve) => workInTurn(client, resolve))
+  gone?.throwIfAborted()
+}
