@@ -62,7 +62,7 @@ t.test('the commands of a push are read from chunks of any size, and all bytes a
       { ref: 'refs/heads/gone', from: A, to: null },
       { ref: 'refs/heads/ü', from: A, to: B },
     ])
-    t.same([...push.capabilities], ['report-status', 'side-band-64k', 'agent=git/2.39'])
+    t.same([...push.capabilities], ['report-status', 'side-band-64k', 'agent=git/2.39', 'agent'])
     t.same(push.shallow, [A])
     t.equal(push.front.toString() + (await restOf(stream)), whole.toString(), `in parts of ${size}`)
   }
