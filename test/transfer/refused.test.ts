@@ -76,6 +76,27 @@ t.test('an import refuses a log in EventStoreDB that has events, and leaves it',
   t.same(await names(to.DATA_DIR), [])
 })
 
+t.test(
+  'an import to a server that is away has not begun: it says what to start, as a server does',
+  async (t) => {
+    const to = await anInstallation(t, 'both servers')
+    const awayFrom = (setting: string) => ({
+      name: 'StoreUnavailable',
+      message: new RegExp(`^${setting}: 127\\.0\\.0\\.1:1: no server listens there`),
+    })
+    await t.rejects(
+      importTo({ ...to, EVENTSTORE_URL: 'esdb://127.0.0.1:1?tls=false' }),
+      awayFrom('EVENTSTORE_URL'),
+    )
+    await t.rejects(
+      importTo({ ...to, MONGODB_URL: 'mongodb://127.0.0.1:1/mergelog' }),
+      awayFrom('MONGODB_URL'),
+    )
+    t.same(await eventsOf(to), [])
+    t.same(await names(to.DATA_DIR), [])
+  },
+)
+
 t.test('an import refuses a MongoDB that has read models or secrets, and leaves it', async (t) => {
   const used = await anInstallation(t, 'both servers')
   const server = await startTestServer(t, used)
