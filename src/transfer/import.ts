@@ -16,6 +16,7 @@ import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Progress } from '../backup/context.ts'
 import { IMPORT_STATE, RESTORING } from '../backup/half-restored.ts'
+import { makeWay } from '../backup/made-by-starts.ts'
 import { BackupProblem, DATA, EXPORT_FORMAT, type Manifest, readManifest } from '../backup/manifest.ts'
 import { copyFiles, type RestoreResult, requireEmpty } from '../backup/restore.ts'
 import type { Config } from '../config.ts'
@@ -215,6 +216,7 @@ async function write(secrets: ReadStore, changes: readonly Change[]): Promise<vo
 /** Moves the files in `restoring` to their places. May be repeated after a crash. */
 async function moveToPlaces(dataDir: string): Promise<void> {
   const draft = join(dataDir, RESTORING)
+  await makeWay(dataDir)
   for (const name of await readdir(draft)) {
     if (name !== IMPORT_STATE) await rename(join(draft, name), join(dataDir, name))
   }

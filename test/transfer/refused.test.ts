@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { mkdir, open, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -12,6 +13,7 @@ import { exportAll } from '../../src/transfer/export.ts'
 import { importExport } from '../../src/transfer/import.ts'
 import { temporaryDirectory } from '../backup/restored.ts'
 import { settledData } from '../backup/settled-data.ts'
+import { startMergelog } from '../cli/command-line.ts'
 import { startTestServer } from '../start-server.ts'
 import { aContext } from '../stores.ts'
 import { anInstallation, configOf, eventsOf, type Installation } from './installations.ts'
@@ -96,6 +98,17 @@ t.test(
     t.same(await names(to.DATA_DIR), [])
   },
 )
+
+t.test('an import fills the DATA_DIR of a start that found no server, and nothing else', async (t) => {
+  const to = await anInstallation(t, 'EventStoreDB')
+  const away = { ...to, EVENTSTORE_URL: 'esdb://127.0.0.1:1?tls=false' }
+  const [code] = await once(startMergelog(t, ['serve'], away), 'exit')
+  t.equal(code, 1)
+  t.same(await names(to.DATA_DIR), ['format.json', 'git'])
+  await importTo(to)
+  const server = await startTestServer(t, to)
+  t.equal((await server.fetch(null, '/healthz')).status, 200)
+})
 
 t.test('an import refuses a MongoDB that has read models or secrets, and leaves it', async (t) => {
   const used = await anInstallation(t, 'both servers')
