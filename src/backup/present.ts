@@ -7,6 +7,7 @@ import { exists, namesIn, unlessMissing } from '../disk.ts'
 import { isOurs } from '../private-files.ts'
 import { openSqlite } from '../sqlite.ts'
 import { RESTORING } from './half-restored.ts'
+import { isMadeByStarts } from './made-by-starts.ts'
 
 export interface Present {
   /** Of its embedded log; undefined when it has none, or one that cannot be read. */
@@ -25,8 +26,9 @@ export async function replaceableIn(dataDir: string): Promise<string[]> {
 /** What a data directory has that nobody uses; undefined when there is nothing to lose. */
 export async function presentIn(dataDir: string): Promise<Present | undefined> {
   const names = await replaceableIn(dataDir)
+  const made = await Promise.all(names.map((name) => isMadeByStarts(dataDir, name)))
+  if (made.every(Boolean)) return undefined
   const repositories = await namesIn(join(dataDir, 'git'))
-  if (names.every((name) => name === 'git') && repositories.length === 0) return undefined
   let bytes = 0
   for (const name of names) bytes += await bytesBelow(join(dataDir, name))
   return {

@@ -13,6 +13,7 @@ import { forEachConcurrently } from '../turns.ts'
 import type { Progress } from './context.ts'
 import { createFileCopier, flushTree, sumOf } from './file-copier.ts'
 import { RESTORING } from './half-restored.ts'
+import { isMadeByStarts, makeWay } from './made-by-starts.ts'
 import { BackupProblem, COPY_FORMAT, DATA, type Manifest, readManifest } from './manifest.ts'
 import { beginReplacement, finishReplacement, replacementIn } from './replacement.ts'
 import { REPOSITORY_DIRECTORIES } from './repository-copy.ts'
@@ -80,6 +81,7 @@ export async function restore({
     if (replacement !== undefined) {
       return { ...manifest, dataDir, replaced: await finishReplacement(dataDir, replacement) }
     }
+    await makeWay(dataDir)
     for (const name of await readdir(draft)) await rename(join(draft, name), join(dataDir, name))
     await flush(dataDir)
     await rmdir(draft)
@@ -100,7 +102,7 @@ export async function requireEmpty(dataDir: string): Promise<void> {
   const others: string[] = []
   for (const name of await namesIn(dataDir)) {
     if (IGNORED.test(name) || name === RESTORING) continue
-    if (name === 'git' && (await namesIn(join(dataDir, name))).length === 0) continue
+    if (await isMadeByStarts(dataDir, name)) continue
     others.push(name)
   }
   if (others.length === 0) return

@@ -1,5 +1,9 @@
-/** One outage of a store is two lines in the log: its beginning and its end. So many requests and loops meet it. */
+/**
+ * One outage of a store, and one full disk, is two lines in the log: its beginning and its end. So many requests and loops
+ * meet it.
+ */
 import type { LoggerOptions } from 'pino'
+import { isDiskFull } from '../disk-full.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
 
 /** An outage is over when nothing was logged about it for so long, in milliseconds: the server tries again more often. */
@@ -13,20 +17,54 @@ interface Outage {
   missed: number
 }
 
+/** What of ours does not work, and what the log says of that. */
+interface Trouble {
+  /** Outages are told apart by it. */
+  what: string
+  begins: string
+  ends(seconds: number): { facts: object; message: string }
+}
+
+const DISK_FULL: Trouble = {
+  what: 'disk',
+  begins: 'the disk is full; until there is room, no more lines about this',
+  ends: (seconds) => ({
+    facts: { seconds },
+    message: `there is room on the disk again: it was full for ${seconds} s`,
+  }),
+}
+
+/** Errors of a store begin with its name. Those of the embedded ones are sentences. */
+const EMBEDDED = /^the (?:event log|read models)\b/
+
+function troubleOf(error: unknown): Trouble | undefined {
+  // Whoever noticed it: the disk may hold the log, too.
+  if (isDiskFull(error)) return DISK_FULL
+  if (!(error instanceof StoreUnavailable)) return undefined
+  const [store = ''] = EMBEDDED.exec(error.message) ?? error.message.split(/\W/, 1)
+  return {
+    what: store,
+    begins: 'a store does not answer; until it does, no more lines about this',
+    ends: (seconds) => ({
+      facts: { store, seconds },
+      message: `a store answers again: it was missed for ${seconds} s`,
+    }),
+  }
+}
+
 /** A hook for the logger. `now` gives milliseconds, and `later` calls a function after so many of them. */
 export function oneLinePerOutage(
   now: () => number = () => performance.now(),
   later: (call: () => void, ms: number) => void = (call, ms) => void setTimeout(call, ms).unref(),
 ): Hook {
-  /** The outages that go on. Stores are told apart by the first word of the error. */
   const outages = new Map<string, Outage>()
 
   /** Calls `over` when the store was not missed for long enough. */
-  function awaitEnd(store: string, outage: Outage, over: (outage: Outage) => void): void {
+  function awaitEnd(what: string, outage: Outage, over: (outage: Outage) => void): void {
     later(
       () => {
-        if (now() - outage.missed < QUIET_MS) return awaitEnd(store, outage, over)
-        outages.delete(store)
+        if (now() - outage.missed < QUIET_MS) return awaitEnd(what, outage, over)
+        outages.delete(what)
         over(outage)
       },
       outage.missed + QUIET_MS - now(),
@@ -36,23 +74,20 @@ export function oneLinePerOutage(
   return function hook(args, method) {
     const [first]: unknown[] = args
     const error = typeof first === 'object' && first !== null && 'err' in first ? first.err : undefined
-    if (!(error instanceof StoreUnavailable)) return method.apply(this, args)
-    const [store = ''] = error.message.split(/\W/, 1)
-    const known = outages.get(store)
+    const trouble = troubleOf(error)
+    if (trouble === undefined || !(error instanceof Error)) return method.apply(this, args)
+    const { what, begins, ends } = trouble
+    const known = outages.get(what)
     if (known !== undefined) {
       known.missed = now()
       return
     }
     const outage = { began: now(), missed: now() }
-    outages.set(store, outage)
-    awaitEnd(store, outage, ({ began, missed }) => {
-      const seconds = Math.round((missed - began) / 1000)
-      this.warn({ store, seconds }, `a store answers again: it was missed for ${seconds} s`)
+    outages.set(what, outage)
+    awaitEnd(what, outage, ({ began, missed }) => {
+      const { facts, message } = ends(Math.round((missed - began) / 1000))
+      this.warn(facts, message)
     })
-    method.call(
-      this,
-      { reason: error.message },
-      'a store does not answer; until it does, no more lines about this',
-    )
+    method.call(this, { reason: error.message }, begins)
   }
 }

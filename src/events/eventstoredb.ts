@@ -153,8 +153,11 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
  * Opens the log and reads its end.
  * @throws StoreUnavailable in one line, which says what to do, when that fails
  */
-export async function openReadableEventStoreDb(url: string): Promise<EventStoreDb> {
-  const store = openEventStoreDb(url)
+export async function openReadableEventStoreDb(
+  url: string,
+  options: EventStoreDbOptions = {},
+): Promise<EventStoreDb> {
+  const store = openEventStoreDb(url, options)
   try {
     await store.lastPosition()
     return store

@@ -14,6 +14,9 @@ import { checkedRef } from './names.ts'
 import type { RefChange } from './refs.ts'
 import { GOOD, type TrustedKeys, VERDICT, verificationConfig, writeTrustedKeys } from './signatures.ts'
 
+/** Directory of the hooks, beside the repositories. */
+export const HOOKS = 'hooks'
+
 export interface PushHook {
   /** Additional settings for the git process that receives the push. */
   config: GitConfig
@@ -119,7 +122,7 @@ export async function installPushHook(gitDir: string): Promise<string> {
   // Its name follows from its text: servers of another version may use the same directory.
   const version = createHash('sha256').update(HOOK).update(REF_HOOK).digest('hex').slice(0, 16)
   const places = [
-    () => join(gitDir, 'hooks', version),
+    () => join(gitDir, HOOKS, version),
     // Nobody else may have been there before.
     () => mkdtemp(join(tmpdir(), 'git-push-')),
   ]

@@ -16,6 +16,7 @@ import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import type { Progress } from '../backup/context.ts'
 import { IMPORT_STATE, RESTORING } from '../backup/half-restored.ts'
+import { makeWay } from '../backup/made-by-starts.ts'
 import { BackupProblem, DATA, EXPORT_FORMAT, type Manifest, readManifest } from '../backup/manifest.ts'
 import { copyFiles, type RestoreResult, requireEmpty } from '../backup/restore.ts'
 import type { Config } from '../config.ts'
@@ -69,11 +70,10 @@ export async function importExport({
     const state = await importStateOf(dataDir, manifest)
     const log = await openTargetLog(config, join(dataDir, RESTORING), manifest.sums)
     try {
-      if (state?.complete !== true) await fill({ from, config, manifest, log, state, onProgress })
-      await moveToPlaces(dataDir)
-      await log.unmark()
-    } catch (error) {
-      throw asCutOff(error)
+      const earlier = await earlierPart(config, log, state)
+      await finish({ from, config, manifest, log, earlier, onProgress }).catch((error: unknown) => {
+        throw asCutOff(error)
+      })
     } finally {
       await log.close()
     }
@@ -98,22 +98,47 @@ async function importStateOf(dataDir: string, { sums }: Manifest): Promise<Impor
   return state
 }
 
+/** What an earlier try has left in the stores. */
+interface EarlierPart {
+  state: ImportState | undefined
+  /** Whether the log in EventStoreDB has begun. */
+  log: boolean
+}
+
+/** What is left of an earlier try. @throws BackupProblem when a store has anything else */
+async function earlierPart(
+  config: Config,
+  log: TargetLog,
+  state: ImportState | undefined,
+): Promise<EarlierPart> {
+  if (state?.complete === true) return { state, log: true }
+  const begun = await log.begun()
+  await requireEmptyMongo(config, begun || state !== undefined)
+  return { state, log: begun }
+}
+
 interface Filling {
   /** The directory of the export. */
   from: string
   config: Config
   manifest: Manifest
   log: TargetLog
-  state: ImportState | undefined
+  earlier: EarlierPart
   onProgress: (progress: Progress) => void
 }
 
+async function finish(filling: Filling): Promise<void> {
+  const { config, log, earlier } = filling
+  if (earlier.state?.complete !== true) await fill(filling)
+  await moveToPlaces(config.dataDir)
+  await log.unmark()
+}
+
 /** Fills the stores and `DATA_DIR/restoring`. A failure before anything was written to a server leaves nothing. */
-async function fill({ from, config, manifest, log, state, onProgress }: Filling): Promise<void> {
+async function fill({ from, config, manifest, log, earlier, onProgress }: Filling): Promise<void> {
   const { dataDir } = config
   const hasServer = config.eventStoreUrl !== undefined || config.mongodbUrl !== undefined
-  const continues = await log.begun()
-  await requireEmptyMongo(config, continues || state !== undefined)
+  const { state, log: continues } = earlier
   const draft = join(dataDir, RESTORING)
   await mkdir(draft, { recursive: true })
   for (const name of await readdir(draft)) {
@@ -191,6 +216,7 @@ async function write(secrets: ReadStore, changes: readonly Change[]): Promise<vo
 /** Moves the files in `restoring` to their places. May be repeated after a crash. */
 async function moveToPlaces(dataDir: string): Promise<void> {
   const draft = join(dataDir, RESTORING)
+  await makeWay(dataDir)
   for (const name of await readdir(draft)) {
     if (name !== IMPORT_STATE) await rename(join(draft, name), join(dataDir, name))
   }

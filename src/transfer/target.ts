@@ -24,15 +24,20 @@ export interface TargetLog extends Pick<EventStore, 'append' | 'readAll' | 'clos
   settle(): Promise<void>
 }
 
-/** Opens the log for the export with this checksum. An embedded one is made in `directory`, at its first use. */
+/**
+ * Opens the log for the export with this checksum. An embedded one is made in `directory`, at its first use.
+ * @throws StoreUnavailable in one line, which says what to do, when a server cannot be read
+ */
 export async function openTargetLog(
   { eventStoreUrl }: Config,
   directory: string,
   sums: string,
 ): Promise<TargetLog> {
   if (eventStoreUrl === undefined) return embeddedLog(directory)
-  const { openEventStoreDb } = await import('../events/eventstoredb.ts')
-  const { append, readAll, close, importMark } = openEventStoreDb(eventStoreUrl, { linked: false })
+  const { openReadableEventStoreDb } = await import('../events/eventstoredb.ts')
+  const { append, readAll, close, importMark } = await openReadableEventStoreDb(eventStoreUrl, {
+    linked: false,
+  })
   return {
     isEmbedded: false,
     append,

@@ -3,7 +3,9 @@ import { mkdir, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/pro
 import { join } from 'node:path'
 import t from 'tap'
 import { backup } from '../../src/backup/backup.ts'
+import { presentIn } from '../../src/backup/present.ts'
 import { restore } from '../../src/backup/restore.ts'
+import { OWN_FORMAT, writeDataFormat } from '../../src/data-format.ts'
 import { lockDataDir } from '../../src/data-lock.ts'
 import { startTestServer } from '../start-server.ts'
 import { temporaryDirectory } from './restored.ts'
@@ -132,8 +134,11 @@ t.test('a restore needs an empty data directory that no server uses', async (t) 
   const unlock = lockDataDir(dataDir)
   await t.rejects(restore({ directory, dataDir }), { name: 'DataDirInUse' })
   unlock()
-  await mkdir(join(dataDir, 'git'))
   await mkdir(join(dataDir, 'lost+found'))
+  // A start that could not open its stores leaves these.
+  await mkdir(join(dataDir, 'git', 'hooks', 'a4fe9ad38afda219'), { recursive: true })
+  await writeDataFormat(dataDir, OWN_FORMAT)
+  t.equal(await presentIn(dataDir), undefined, 'there is nothing to lose')
   await restore({ directory, dataDir })
 })
 

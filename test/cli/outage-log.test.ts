@@ -2,6 +2,7 @@ import { pino } from 'pino'
 import t from 'tap'
 import { oneLinePerOutage } from '../../src/cli/outage-log.ts'
 import { StoreUnavailable } from '../../src/events/event-store.ts'
+import { GitUnavailable } from '../../src/git/errors.ts'
 
 /** A logger with a clock of its own. */
 function aLogger() {
@@ -53,4 +54,35 @@ t.test('one outage is one line in the log, and one more with its duration when i
   log.info('a message without an error')
   t.match(lines.slice(5), [/"msg":"anything else"/, /"msg":"a message without an error"/])
   t.match(lines[5], /stack/)
+})
+
+t.test('a full disk is one outage, whoever notices it', async (t) => {
+  const { log, lines, pass } = aLogger()
+  const noSpace = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })
+  for (let n = 0; n < 1000; n++) {
+    log.error(
+      { err: new GitUnavailable("the push can't be written to the journal", { cause: noSpace }) },
+      'no',
+    )
+    log.warn(
+      { err: new StoreUnavailable("the read models can't be written: database or disk is full") },
+      'no',
+    )
+    log.error({ err: noSpace }, 'a file')
+    pass(100)
+  }
+  pass(60_000)
+  t.match(lines, [
+    /"level":50,.*"reason":"the push can't be written to the journal".*"msg":"the disk is full; until there is room, no more lines about this"/,
+    /"seconds":100,"msg":"there is room on the disk again: it was full for 100 s"/,
+  ])
+  t.equal(lines.length, 2)
+})
+
+t.test('the two embedded stores are told apart by name', async (t) => {
+  const { log, lines, pass } = aLogger()
+  log.error({ err: new StoreUnavailable("the event log can't be written: disk I/O error") }, 'no')
+  log.error({ err: new StoreUnavailable("the read models can't be written: disk I/O error") }, 'no')
+  pass(60_000)
+  t.match(lines.slice(2), [/"store":"the event log"/, /"store":"the read models"/])
 })

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { mkdir, open, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -12,6 +13,7 @@ import { exportAll } from '../../src/transfer/export.ts'
 import { importExport } from '../../src/transfer/import.ts'
 import { temporaryDirectory } from '../backup/restored.ts'
 import { settledData } from '../backup/settled-data.ts'
+import { startMergelog } from '../cli/command-line.ts'
 import { startTestServer } from '../start-server.ts'
 import { aContext } from '../stores.ts'
 import { anInstallation, configOf, eventsOf, type Installation } from './installations.ts'
@@ -74,6 +76,38 @@ t.test('an import refuses a log in EventStoreDB that has events, and leaves it',
   await t.rejects(importTo(to), refusal(/EVENTSTORE_URL: the log has events; an import needs an empty one/))
   t.same(await eventsOf(to), before)
   t.same(await names(to.DATA_DIR), [])
+})
+
+t.test(
+  'an import to a server that is away has not begun: it says what to start, as a server does',
+  async (t) => {
+    const to = await anInstallation(t, 'both servers')
+    const awayFrom = (setting: string) => ({
+      name: 'StoreUnavailable',
+      message: new RegExp(`^${setting}: 127\\.0\\.0\\.1:1: no server listens there`),
+    })
+    await t.rejects(
+      importTo({ ...to, EVENTSTORE_URL: 'esdb://127.0.0.1:1?tls=false' }),
+      awayFrom('EVENTSTORE_URL'),
+    )
+    await t.rejects(
+      importTo({ ...to, MONGODB_URL: 'mongodb://127.0.0.1:1/mergelog' }),
+      awayFrom('MONGODB_URL'),
+    )
+    t.same(await eventsOf(to), [])
+    t.same(await names(to.DATA_DIR), [])
+  },
+)
+
+t.test('an import fills the DATA_DIR of a start that found no server, and nothing else', async (t) => {
+  const to = await anInstallation(t, 'EventStoreDB')
+  const away = { ...to, EVENTSTORE_URL: 'esdb://127.0.0.1:1?tls=false' }
+  const [code] = await once(startMergelog(t, ['serve'], away), 'exit')
+  t.equal(code, 1)
+  t.same(await names(to.DATA_DIR), ['format.json', 'git'])
+  await importTo(to)
+  const server = await startTestServer(t, to)
+  t.equal((await server.fetch(null, '/healthz')).status, 200)
 })
 
 t.test('an import refuses a MongoDB that has read models or secrets, and leaves it', async (t) => {
