@@ -30,17 +30,30 @@ export async function forkRepository(fromDir: string, toDir: string): Promise<'c
   const defaultBranch = head.replace(/^refs\/heads\//, '')
   return await createRepository(toDir, { defaultBranch }, async (draft) => {
     const objects = join(draft, 'objects')
-    let linked = await linkObjects(join(fromDir, 'objects'), objects)
-    if (!(await keepReachable(draft, refs))) {
-      await clear(objects)
-      await packHistory(draft, fromDir, refs)
-      linked = [join(objects, 'pack')]
+    let linked: string[] = []
+    try {
+      linked = await linkObjects(join(fromDir, 'objects'), objects)
+      if (!(await keepReachable(draft, refs))) {
+        await clear(objects)
+        await packHistory(draft, fromDir, refs)
+        linked = [join(objects, 'pack')]
+      }
+    } catch (error) {
+      await requireStillThere(fromDir)
+      throw error
     }
-    // A deletion renames the repository first. If the name still exists, all objects existed until now.
-    if (!(await exists(join(fromDir, 'HEAD')))) throw new RepositoryMissing(`no repository at ${fromDir}`)
+    await requireStillThere(fromDir)
     await writeRefs(draft, refs)
     for (const directory of linked) await flush(directory)
   })
+}
+
+/**
+ * A deletion renames the repository first. If the name still exists, all objects existed until now. If it does not, that is
+ * why git found something missing. @throws RepositoryMissing
+ */
+async function requireStillThere(dir: string): Promise<void> {
+  if (!(await exists(join(dir, 'HEAD')))) throw new RepositoryMissing(`no repository at ${dir}`)
 }
 
 /** Long histories take minutes. */

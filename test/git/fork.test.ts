@@ -1,6 +1,8 @@
+import { renameSync } from 'node:fs'
 import { link, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { forkRepository } from '../../src/git/fork.ts'
+import { watchProcesses } from '../../src/git/process-watch.ts'
 import { listRefs } from '../../src/git/refs.ts'
 import { createRepository, deleteRepository, sweepRepositories } from '../../src/git/repository.ts'
 import { commit, userGit } from './client.ts'
@@ -72,6 +74,22 @@ t.test('line 11: objects that no ref of the fork reaches are not carried into it
     await listRefs(to),
     (await listRefs(from)).filter(({ ref }) => !ref.startsWith('refs/pull/')),
   )
+})
+
+t.test('an original that is deleted while its history is packed for a fork is missing', async (t) => {
+  const { root, from, to, b } = await setUp(t)
+  // What no ref reaches is in a pack, so that the fork gets one of its own.
+  await userGit(from, ['update-ref', 'refs/heads/gone', await commit(from, 'gone', { f: 'gone' }, [b])])
+  await userGit(from, ['repack', '-a', '-d', '-q'])
+  await userGit(from, ['update-ref', '-d', 'refs/heads/gone'])
+  const stop = watchProcesses((command) => {
+    // A deletion begins with another name.
+    if (command === 'pack-objects') renameSync(from, `${root}/being-deleted`)
+    return () => {}
+  })
+  t.teardown(stop)
+  await t.rejects(forkRepository(from, to), { name: 'RepositoryMissing' })
+  t.notOk((await readdir(root)).includes('2.git'))
 })
 
 t.test('forking again changes nothing, and the rest of a fork that crashed is removed', async (t) => {
