@@ -16,7 +16,8 @@ const SAGAS = {
   },
   merge: {
     'the intent is recorded': /^append MergeStarted /,
-    'the base branch has moved': /^git update-ref .*update refs\/heads\/main \w{40} (?!0{40})/,
+    'the base branch has moved':
+      /^(rename \S+\/refs\/heads\/main\.lock|git update-ref .*update refs\/heads\/main \w{40} (?!0{40}))/,
     'the move is recorded': /^append RefsUpdated \S+ merge\b/,
     'the outcome is recorded': /^append PullRequestMerged /,
     'the claim of head and base is released': /^append ClaimReleased claim-pull-/,

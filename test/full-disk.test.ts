@@ -1,11 +1,14 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { open, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
 import { Type } from 'typebox'
 import { checked, checkOf } from '../src/checked-json.ts'
 import { isDiskFull } from '../src/disk-full.ts'
 import { watchFreeSpace } from '../src/free-space.ts'
+import { startEventStoreDouble } from './doubles/eventstore.ts'
+import { patientEventStore } from './doubles/patience.ts'
 import { tryGit } from './git/client.ts'
 import { workTree } from './git-client.ts'
 import { NODE_ARGS, program } from './program.ts'
@@ -58,7 +61,7 @@ const skip =
     : `no small file system can be mounted here: ${mounts.error?.message ?? mounts.stderr}`
 
 /** A server whose data directory is a file system of 48 MiB. `outside`: the path of the directory for this process. */
-async function startOnSmallDisk(t: Test) {
+async function startOnSmallDisk(t: Test, settings: Record<string, string> = {}) {
   const DATA_DIR = t.testdir()
   const env = {
     PATH: process.env.PATH,
@@ -68,6 +71,7 @@ async function startOnSmallDisk(t: Test) {
     GRPC_PORT: '0',
     LOG_LEVEL: 'silent',
     MIN_FREE_BYTES: '0',
+    ...settings,
   }
   const script = 'mount -t tmpfs -o size=48m tmpfs "$1" && shift && exec "$@"'
   const words = [process.execPath, ...NODE_ARGS, program('src/main')]
@@ -161,6 +165,52 @@ t.test(
     t.match(await (await request('GET', '/repos/admin/app/branches/main')).json(), { commit: { id: second } })
     t.equal((await request('POST', assets, form)).status, 201)
     t.equal(await work.git('ls-remote', 'origin', 'refs/heads/main'), `${second}\trefs/heads/main`)
+  },
+)
+
+t.test(
+  'when the disk of the read models is full and the log has room, /healthz says so, and nothing is lost',
+  { skip },
+  async (t) => {
+    const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'events.db') })
+    t.teardown(() => double.close())
+    const { url, outside } = await startOnSmallDisk(t, {
+      EVENTSTORE_URL: patientEventStore(double),
+      PROJECTION_WAIT_MS: '100',
+    })
+    const health = async () => {
+      const answer = await fetch(`${url}/healthz`)
+      return { status: answer.status, body: await answer.json() }
+    }
+    const request = (method: string, path: string, body?: object) =>
+      fetch(`${url}/api/v1${path}`, {
+        method,
+        headers: { authorization: basic('admin'), 'content-type': 'application/json' },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      })
+    await until('the server is ready', async () => (await health()).status === 200)
+    t.equal((await request('POST', '/user/repos', { name: 'app', auto_init: true })).status, 201)
+    const filler = `${outside}/filler`
+    await fill(filler)
+    let acknowledged = 0
+    await until('the read models cannot be written', async () => {
+      const answer = await request('POST', '/repos/admin/app/issues', {
+        title: 'x',
+        body: 'x'.repeat(30_000),
+      })
+      if (answer.status === 201) acknowledged += 1
+      return answer.headers.has('mergelog-projection')
+    })
+    await until('it says so', async () => /problems/.test(JSON.stringify(await health())))
+    t.match(await health(), {
+      status: 503,
+      body: { status: 'unhealthy', problems: ['the disk of the read models is full'] },
+    })
+    await rm(filler)
+    await until('the read models have caught up', async () => (await health()).status === 200)
+    t.notOk(/disk/.test(JSON.stringify((await health()).body)))
+    const list = await request('GET', '/repos/admin/app/issues')
+    t.equal(list.headers.get('x-total-count'), `${acknowledged}`)
   },
 )
 

@@ -5,6 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
+import { isDiskFull } from '../disk-full.ts'
 import {
   type EventStore,
   LOG_START,
@@ -58,6 +59,8 @@ export interface Projector {
   status(): ReadModelStatus[]
   /** Those of `status` that have stopped; almost always none. */
   stopped(): ReadModelStatus[]
+  /** Whether the last batch could not be written because the disk is full. It is tried again. */
+  isDiskFull(): boolean
   /**
    * Makes this server the one that writes a read model, in a store that several share.
    * @throws StoreUnavailable when the server that writes it does not give it within 10 s
@@ -161,6 +164,9 @@ export function createProjector(
     })
   }
 
+  /** Whether the disk was full when the last batch was written. */
+  let diskIsFull = false
+
   async function project(batch: readonly RecordedEvent[]): Promise<void> {
     const [first, end] = [batch[0], batch.at(-1)]
     if (first === undefined || end === undefined) return
@@ -183,7 +189,9 @@ export function createProjector(
       const found = await startOf(changes)
       if (found === undefined && checkpoints.size === 0) written()
       else await positions.write(found ?? [], checkpoints, written)
+      diskIsFull = false
     } catch (error) {
+      diskIsFull = isDiskFull(error)
       // Nobody knows what of the batch was written.
       documents.forget()
       starts.repeatsUpTo(end.position)
@@ -367,6 +375,7 @@ export function createProjector(
       }),
     status: () => progress.map(statusOf),
     stopped: () => progress.filter(({ stopped }) => stopped !== undefined).map(statusOf),
+    isDiskFull: () => diskIsFull,
   }
 }
 

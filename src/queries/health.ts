@@ -25,7 +25,7 @@ const Health = Type.Object({
     description: 'position of the last event of the log; null when the log does not answer',
   }),
   problems: Type.Optional(
-    Type.Array(Type.String(), { description: 'what an operator should know about the log' }),
+    Type.Array(Type.String(), { description: 'what an operator should know about the stores' }),
   ),
   unrecordedPushes: Type.Optional(
     Type.Array(Type.Object({ repository: Type.Integer(), reason: Type.String() }), {
@@ -73,7 +73,13 @@ async function healthOf(
   const lag = last === null ? null : Math.max(0, last - projector.position())
   const known = events.problems?.()
   const denied = [unusable, known?.denied].filter((reason) => reason !== undefined)
-  const problems = [...denied, ...(known?.unusable ?? []), ...(known?.others ?? [])]
+  const diskIsFull = projector.isDiskFull()
+  const problems = [
+    ...denied,
+    ...(diskIsFull ? ['the disk of the read models is full'] : []),
+    ...(known?.unusable ?? []),
+    ...(known?.others ?? []),
+  ]
   const unrecordedPushes = services.pushJournal
     .unrecorded()
     .map(({ key, reason }) => ({ repository: Number(key), reason }))
@@ -82,6 +88,7 @@ async function healthOf(
     denied.length > 0 ||
     last === null ||
     !answers ||
+    diskIsFull ||
     [...readModels, ...processes].some(({ stopped }) => stopped !== undefined)
   const isDone = recovered && unrecordedPushes.length === 0
   const status = stopping
