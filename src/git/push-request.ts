@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import { limitReached } from '../limits.ts'
 import { inPieces, piecesOf } from '../pieces.ts'
 import { GitClientGone, GitRequestTooLarge, MalformedGitRequest, TooManyRefs } from './errors.ts'
-import { ZERO_ID } from './names.ts'
+import { isObjectId, ZERO_ID } from './names.ts'
 import { bandPackets, FLUSH, packet, readPacket } from './pkt-line.ts'
 import type { RefChange } from './refs.ts'
 import { bodyError } from './request-body.ts'
@@ -34,7 +34,6 @@ export interface PushRequestLimits {
 const MAX_BYTES = 8 * 1024 * 1024
 /** What `MAX_PUSH_REFS` is at most. */
 const MAX_COMMANDS = 100_000
-const OBJECT_ID = /^[0-9a-f]{40}$/
 const COMMAND = /^([0-9a-f]{40}) ([0-9a-f]{40}) ([^\0]+)$/
 /** Whose work it is when nobody says. */
 const SERVER = 'server'
@@ -63,7 +62,7 @@ export async function readPushRequest(
   for await (const line of packets.untilFlush()) {
     if (line.startsWith('shallow ')) {
       const id = line.slice('shallow '.length)
-      if (!OBJECT_ID.test(id)) throw new MalformedGitRequest('the push has a line of shallow without an id')
+      if (!isObjectId(id)) throw new MalformedGitRequest('the push has a line of shallow without an id')
       shallow.push(id)
     } else if (line.startsWith('push-cert\0')) {
       throw new MalformedGitRequest('signed pushes are not supported')

@@ -27,10 +27,11 @@ export async function makeRefFile(dir: string, ref: string, sha: string): Promis
     if (object === undefined || before.get(ref) !== null) return false
     await mkdir(dirname(path), { recursive: true })
     // Unlike a rename, the link fails when the ref was made meanwhile.
-    return await throughFile(written, sha, async () => {
+    await throughFile(written, sha, async () => {
       await link(written, path)
       await rm(written, { force: true }).catch(() => {})
     })
+    return true
   } catch {
     return false
   }
@@ -46,18 +47,19 @@ export async function moveRefFile(dir: string, ref: string, from: string, to: st
   try {
     const [object] = await objectReaders.headers(dir, [to])
     if (object === undefined || (ref.startsWith(BRANCHES) && object.type !== 'commit')) return false
-    return await throughFile(lock, to, async () => {
+    await throughFile(lock, to, async () => {
       const now = await readRefFiles(dir, [ref])
       if (now.get(ref) !== from) throw new Error(`${ref} is not at ${from}`)
       await rename(lock, path)
     })
+    return true
   } catch {
     return false
   }
 }
 
 /** Writes the id to a new file, on disk, and has it put in place. Nothing is left of it after a failure, which is thrown. */
-async function throughFile(path: string, sha: string, put: () => Promise<void>): Promise<true> {
+async function throughFile(path: string, sha: string, put: () => Promise<void>): Promise<void> {
   const file = await open(path, 'wx')
   try {
     try {
@@ -67,7 +69,6 @@ async function throughFile(path: string, sha: string, put: () => Promise<void>):
       await file.close()
     }
     await put()
-    return true
   } catch (error) {
     await rm(path, { force: true }).catch(() => {})
     throw error

@@ -3,11 +3,11 @@
  * follows from a push.
  */
 
+import { adoptFirstBranch } from '../commands/branches/first-branch.ts'
 import { eachOne } from '../commands/each-one.ts'
 import type { CommandContext } from '../commands/execute.ts'
 import { branchNames, recordedTip } from '../commands/pull-requests/branch-tips.ts'
 import { checkMergeability } from '../commands/pull-requests/check-mergeability.ts'
-import { adoptFirstBranch } from '../commands/pull-requests/first-branch.ts'
 import { catchUp, moveHeads, moveMergeBases, unlessDeleted } from '../commands/pull-requests/move-heads.ts'
 import type { BranchPoint, IssueRef } from '../events/domain-events.ts'
 import type { RecordedOf } from '../events/handlers.ts'

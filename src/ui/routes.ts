@@ -4,14 +4,13 @@ import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { pullStream } from '../events/streams.ts'
 import { basePath } from '../http/base-path.ts'
-import { clientGone } from '../http/client-gone.ts'
 import { requestedBeginning } from '../http/event-stream.ts'
-import { shareOf } from '../http/loop-shares.ts'
 import { OptionalText } from '../http/optional-text.ts'
 import { sendDiff } from '../queries/commit-answers.ts'
 import { sendLive } from '../queries/history-live.ts'
 import { discussionRights } from '../queries/history-rights.ts'
 import { streamHistory } from '../queries/history-source.ts'
+import { askerOf } from '../queries/replay/asker.ts'
 import { rangeOf } from '../queries/replay/replay-stream.ts'
 import { pullReplayer } from '../queries/replay/replayers.ts'
 import { momentOf, revisionOf } from '../queries/replay/routes.ts'
@@ -86,11 +85,8 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { params, query, requester } = request
         const found = await visibleRepository(request, params)
-        const gone = clientGone(reply)
-        const replayer = await pullReplayer(services, found, params.index, requester, {
-          client: shareOf(request),
-          gone,
-        })
+        const asker = askerOf(request, reply)
+        const replayer = await pullReplayer(services, found, params.index, requester, asker)
         const { from, to } = diffOf((await replayer.at(momentOf(query))).body)
         reply.header('Cache-Control', 'private, no-store')
         const dir = gitDirOf(services, found.repository.id)
@@ -123,11 +119,8 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { params, query, requester } = request
         const found = await visibleRepository(request, params)
         const { repository } = found
-        const gone = clientGone(reply)
-        const replayer = await pullReplayer(services, found, params.index, requester, {
-          client: shareOf(request),
-          gone,
-        })
+        const asker = askerOf(request, reply)
+        const replayer = await pullReplayer(services, found, params.index, requester, asker)
         const stream = pullStream(repository.id, Number(params.index))
         const last = (await rangeOf(events, stream))?.last.revision ?? 0
         const revision = query.revision === undefined ? last : revisionOf('revision', query.revision)
@@ -146,7 +139,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
             wholeUrl: `${paths.page}/diff?revision=${revision}`,
             log: request.log,
             share: services.gitLimits.diffs.shareOf(clientOf(request)),
-            signal: gone,
+            signal: asker.gone,
           })
         const stateAndPrevious = async () => {
           if (revision <= 0) return { now: (await replayer.at({ revision })).body, before: undefined }

@@ -2,8 +2,9 @@
 import { LRUCache } from 'lru-cache'
 import type { EventStore } from '../../events/event-store.ts'
 import { perStore } from '../../per-store.ts'
+import { type Asker, SERVER } from './asker.ts'
 import { isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
-import { type Asker, PART, SERVER, turnOf } from './parts.ts'
+import { PART, turnOf } from './parts.ts'
 
 /** Events in a segment. */
 export const SEGMENT = PART

@@ -1,20 +1,10 @@
 /** Reads a stream in small parts: each has its own turn of the event loop, so that neither one replay nor many hold it. */
 import type { EventStore, RecordedEvent } from '../../events/event-store.ts'
-import { workInTurn } from '../../long-work.ts'
+import { nextPiece } from '../../long-work.ts'
+import type { Asker } from './asker.ts'
 
 /** Events in a part. To read and to fold them is one or two milliseconds of work. */
 export const PART = 100
-
-/** Who waits for a replay. */
-export interface Asker {
-  /** Whose work it is, as in `nextPiece`. */
-  client: string
-  /** Aborted when nobody waits for it any more. */
-  gone?: AbortSignal | undefined
-}
-
-/** For what the server does by itself. */
-export const SERVER: Asker = { client: 'replays' }
 
 /**
  * The events of a stream, at most `maxCount` of them, in parts that are full but for the last one.
@@ -43,6 +33,6 @@ export async function* partsOf(
 
 /** Waits for a turn of the loop in which there is time for a part. @throws the reason of `gone` */
 export async function turnOf({ client, gone }: Asker): Promise<void> {
-  await new Promise<void>((resolve) => workInTurn(client, resolve))
+  await nextPiece(client)
   gone?.throwIfAborted()
 }

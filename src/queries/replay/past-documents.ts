@@ -14,8 +14,8 @@ import { type RepositoryDocument, repositoryFold } from '../../projections/repos
 import { accessTo } from '../../rights/access.ts'
 import type { AnswerServices } from '../../services.ts'
 import type { DocumentSource } from '../../wire/related-documents.ts'
+import { type Asker, SERVER } from './asker.ts'
 import type { Until } from './document-at.ts'
-import { type Asker, SERVER } from './parts.ts'
 import { replayStream } from './replay-stream.ts'
 
 /** At most this many streams of one kind are read at the same time. */

@@ -2,9 +2,10 @@
 import { decode } from '../../events/codec.ts'
 import type { EventStore } from '../../events/event-store.ts'
 import type { Fold } from '../../projections/read-model.ts'
+import { type Asker, SERVER } from './asker.ts'
 import { isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
 import { lastRevision } from './last-revision.ts'
-import { type Asker, PART, partsOf, SERVER } from './parts.ts'
+import { PART, partsOf } from './parts.ts'
 
 export interface Replayed<D extends object> {
   /** Undefined when the document did not exist. */
@@ -45,7 +46,6 @@ export async function replayStream<D extends object>(
     // The end of the replay, or of the stream.
     if (count < PART) break
     onTurn({ document, last })
-    asker.gone?.throwIfAborted()
   }
   return { document, last }
 }

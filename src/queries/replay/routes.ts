@@ -1,8 +1,6 @@
 /** `GET …/replay` and `GET …/replay/diff` of pull requests and issues. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { clientGone } from '../../http/client-gone.ts'
-import { shareOf } from '../../http/loop-shares.ts'
 import { OptionalText } from '../../http/optional-text.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
@@ -10,6 +8,7 @@ import type { Services } from '../../services.ts'
 import { comparableTime, lastInstantOf } from '../../times.ts'
 import { IssueParams, IssueWire } from '../../wire/issues.ts'
 import { PullRequestWire } from '../../wire/pulls.ts'
+import { askerOf } from './asker.ts'
 import { changesBetween } from './changes.ts'
 import { issueReplayer, type Moment, pullReplayer } from './replayers.ts'
 
@@ -76,7 +75,7 @@ export function replayRoutes(services: Services): FastifyPluginAsyncTypebox {
         { config, schema: { ...schema, querystring: ReplayQuery, response: { 200: wire } } },
         async (request, reply) => {
           const found = await onRepository(services, request, 'read')
-          const asker = { client: shareOf(request), gone: clientGone(reply) }
+          const asker = askerOf(request, reply)
           const replayer = await replayerOf(services, found, request.params.index, request.requester, asker)
           const { body, last } = await replayer.at(momentOf(request.query))
           reply.header('Mergelog-Revision', last.revision)
@@ -92,7 +91,7 @@ export function replayRoutes(services: Services): FastifyPluginAsyncTypebox {
         async (request, reply) => {
           const { query, requester } = request
           const found = await onRepository(services, request, 'read')
-          const asker = { client: shareOf(request), gone: clientGone(reply) }
+          const asker = askerOf(request, reply)
           const replayer = await replayerOf(services, found, request.params.index, requester, asker)
           const { from, to } = await replayer.between(
             revisionOf('from', query.from),

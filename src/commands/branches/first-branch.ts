@@ -5,8 +5,8 @@ import { branchId } from '../../projections/branches.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { repositories } from '../aggregates.ts'
 import type { CommandContext } from '../execute.ts'
+import { branchNames } from '../pull-requests/branch-tips.ts'
 import { decideEdit } from '../repositories/repository.ts'
-import { branchNames } from './branch-tips.ts'
 
 /** What people mean by the default branch, when both are there. */
 const PREFERRED = ['main', 'master']
