@@ -28,36 +28,49 @@ type Reached = Pick<Checkpoint, 'position' | 'event'>
 
 const NOTHING: Advance = { changes: [], touched: [] }
 
-interface Folding {
+export interface Advancing {
   views: Pick<ReadStore, 'getMany'>
+  /** What some of the events made may be stored already. */
+  mayRepeat: boolean
+}
+
+interface Folding extends Advancing {
   /**
    * A store that is a round trip away is asked for the documents of all models at once. Otherwise one model folds after the
    * other, while the store writes the changes of the one before.
    */
   together: boolean
-  /** What some of the events made may be stored already. */
-  mayRepeat: boolean
+  /** What was folded before: see `fold-ahead.ts`. */
+  ahead: ReadonlyMap<Progress, Advance>
+  /** Called with all changes when every model has folded the batch. */
+  folded(made: readonly Change[][]): void
   /** Called before changes are written. @throws LostHold when this server may not write any more */
   requireWriter(): void
 }
 
+/** Folds a batch for one model. */
+export async function advance(
+  { model, position }: Progress,
+  read: ReadBatch,
+  { views, mayRepeat }: Advancing,
+): Promise<Advance> {
+  const { events, poison } = eventsFor(model, read, position)
+  const advanced = events.length === 0 ? NOTHING : await model.advance(events, views, mayRepeat)
+  return poison === undefined ? advanced : { poison, ...advanced }
+}
+
+/** Folds a batch for the models, one after the other. */
 export function foldBatch(
   batch: readonly RecordedEvent[],
   read: ReadBatch,
   models: readonly Progress[],
-  { views, together, mayRepeat, requireWriter }: Folding,
+  { together, ahead, folded, requireWriter, ...advancing }: Folding,
 ): FoldedBatch {
   const made: Change[][] = []
   const touched: Touched[] = []
   const checkpoints = new Map<string, MovedCheckpoint>()
   const reached = new Map<Progress, Reached>()
   const poisoned: { p: Progress; poison: Poison }[] = []
-
-  async function advance({ model, position }: Progress): Promise<Advance> {
-    const { events, poison } = eventsFor(model, read, position)
-    const advanced = events.length === 0 ? NOTHING : await model.advance(events, views, mayRepeat)
-    return poison === undefined ? advanced : { poison, ...advanced }
-  }
 
   function note(p: Progress, { changes, touched: own, poison }: Advance): void {
     touched.push(...own)
@@ -76,17 +89,18 @@ export function foldBatch(
   }
 
   async function* changes(): AsyncGenerator<Change[], void> {
-    const begun = together ? models.map(advance) : []
+    const begun = together ? models.map((p) => advance(p, read, advancing)) : []
     // Each is awaited in its turn, unless an earlier one fails.
     for (const one of begun) one.catch(() => {})
     for (const [i, p] of models.entries()) {
-      const advanced = await (begun[i] ?? advance(p))
+      const advanced = ahead.get(p) ?? (await (begun[i] ?? advance(p, read, advancing)))
       note(p, advanced)
       if (advanced.changes.length === 0) continue
       requireWriter()
       made.push(advanced.changes)
       yield advanced.changes
     }
+    folded(made)
   }
 
   return { changes: changes(), made, touched, checkpoints, reached, poisoned }

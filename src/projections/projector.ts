@@ -16,11 +16,12 @@ import {
 import { readAhead } from '../events/read-ahead.ts'
 import { BrokenFile } from '../sqlite.ts'
 import { createTurns } from '../turns.ts'
-import { foldBatch } from './fold-batch.ts'
+import { type BatchInWork, type FoldedAhead, foldAhead } from './fold-ahead.ts'
+import { type Advancing, foldBatch } from './fold-batch.ts'
 import { ReplacedMeanwhile } from './generations.ts'
 import { createModelStarts } from './model-starts.ts'
 import { createPositions, startOf } from './positions.ts'
-import type { ReadModel } from './read-model.ts'
+import type { Advance, ReadModel } from './read-model.ts'
 import { LostHold, type ReadStore, type Touched } from './read-store.ts'
 import { readBatch } from './readable-events.ts'
 import { createSharedModels, isFollowed, type Progress, type Sharing } from './shared-models.ts'
@@ -86,6 +87,10 @@ const BATCH = 1000
 const WEIGHT_OF_REF = 2
 const weightOf = ({ data }: RecordedEvent) =>
   'refs' in data && Array.isArray(data.refs) ? Math.max(1, WEIGHT_OF_REF * data.refs.length) : 1
+/** More is waiting behind such a batch. Behind a small one, what comes while it is written is better one batch. */
+const isLarge = (batch: readonly RecordedEvent[]) =>
+  batch.reduce((weight, event) => weight + weightOf(event), 0) >= BATCH / 2
+const NOT_AHEAD: ReadonlyMap<Progress, Advance> = new Map()
 /** How often a server looks for models that nobody writes any more. */
 const TAKE_MS = 1000
 /** How long a server waits until another one gives it a read model. */
@@ -167,19 +172,49 @@ export function createProjector(
   /** Whether the disk was full when the last batch was written. */
   let diskIsFull = false
 
-  async function project(batch: readonly RecordedEvent[]): Promise<void> {
-    const [first, end] = [batch[0], batch.at(-1)]
-    if (first === undefined || end === undefined) return
-    const read = readBatch(batch)
+  const advancing = (batch: readonly RecordedEvent[]): Advancing => ({
+    views: documents,
+    mayRepeat: starts.mayRepeat(batch[0]?.position ?? LOG_START),
+  })
+
+  /** Begins to project a batch, when earlier work is done. */
+  function begin(
+    batch: readonly RecordedEvent[],
+    ahead: FoldedAhead | undefined,
+    signal: AbortSignal,
+  ): BatchInWork {
+    let isFolded = () => {}
+    const folded = new Promise<void>((resolve) => {
+      isFolded = resolve
+    })
+    const written = inTurn(TURN, async () => {
+      // Models may have been taken since: what comes next for them is before this batch.
+      if (!signal.aborted) await around(batch, () => project(batch, ahead, isFolded))
+    })
+    return { folded, written: written.finally(isFolded) }
+  }
+
+  async function project(
+    batch: readonly RecordedEvent[],
+    ahead: FoldedAhead | undefined,
+    isFolded: () => void,
+  ): Promise<void> {
+    const end = batch.at(-1)
+    if (end === undefined) return
+    const read = ahead?.read ?? readBatch(batch)
     const models = running().filter((p) => !isFollowed(p))
     const { changes, made, touched, checkpoints, reached, poisoned } = foldBatch(batch, read, models, {
-      views: documents,
+      ...advancing(batch),
       together: views.shared !== undefined,
-      mayRepeat: starts.mayRepeat(first.position),
+      ahead: ahead?.age === documents.age() ? ahead.advanced : NOT_AHEAD,
+      folded(all) {
+        documents.writing(all)
+        isFolded()
+      },
       requireWriter: () => shared?.requireMember(),
     })
     const written = () => {
-      for (const one of made) documents.written(one)
+      documents.written(made)
       // What is stored may be later than what was folded again: whoever wants a document reads it then.
       applied(
         starts.mayRepeat(end.position) ? touched.map(({ collection, id }) => ({ collection, id })) : touched,
@@ -270,17 +305,26 @@ export function createProjector(
     })
     shared?.restart(after)
     beginAnew = () => ending.abort()
+    /** The last batch that was begun. */
+    let inWork: BatchInWork | undefined
+    const allHaveStopped = () => running().length === 0 && shared === undefined
     try {
       for await (const batch of batches) {
-        await inTurn(TURN, async () => {
-          // Models may have been taken since: what comes next for them is before this batch.
-          if (!signal.aborted) await around(batch, () => project(batch))
-        })
-        if (running().length === 0 && shared === undefined) return
+        const ahead = inWork && (await foldAhead(batch, inWork, running(), advancing(batch), documents.age()))
+        await inWork?.written
+        if (allHaveStopped()) return
+        inWork = begin(batch, ahead, signal)
+        // Whoever waits for the next batch learns of it.
+        inWork.written.catch(() => ending.abort())
+        if (isLarge(batch) && shared === undefined) continue
+        await inWork.written
+        inWork = undefined
+        if (allHaveStopped()) return
       }
     } catch (error) {
       if (!signal.aborted) throw error
     }
+    await inWork?.written
   }
 
   /** Takes the models that nobody writes any more, and begins anew where they are. */

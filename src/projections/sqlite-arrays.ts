@@ -33,8 +33,8 @@ export function writeArrays(run: Run, collection: AnyCollection, changes: readon
       added = []
     }
     for (const { id, before, after } of changes) {
-      const old = new Set(elementsOf(before, field))
-      const now = new Set(elementsOf(after, field))
+      const old = elementsOf(before, field)
+      const now = elementsOf(after, field)
       for (const chunk of chunksOf(without(old, now))) run(deleteFrom(table), field, id, chunk)
       for (const chunk of chunksOf(without(now, old))) {
         added.push(`${asJson(id)}:${chunk}`)
@@ -65,7 +65,8 @@ export function elementsOf(body: object | undefined, field: string): readonly El
 
 const NO_ELEMENTS: readonly Element[] = []
 
-function without(these: ReadonlySet<Element>, those: ReadonlySet<Element>): Element[] {
-  if (those.size === 0) return [...these]
-  return [...these].filter((value) => !those.has(value))
+function without(these: readonly Element[], those: readonly Element[]): readonly Element[] {
+  if (these.length === 0 || those.length === 0) return these
+  const left = new Set(those)
+  return these.filter((value) => !left.has(value))
 }

@@ -138,7 +138,7 @@ function partIn(collection: AnyCollection, body: object): Part {
   return {
     owner: typeof owner === 'string' ? owner : '',
     words,
-    text: words.map((word) => ` ${word}`).join(''),
+    text: words.length === 0 ? '' : ` ${words.join(' ')}`,
   }
 }
 

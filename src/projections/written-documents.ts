@@ -13,11 +13,32 @@ const MAX_CHARACTERS = 8 * 1024 * 1024
 
 type Documents = LRUCache<string, Stored<object>>
 
+/** Changes by id. */
+type ById = ReadonlyMap<string, Change>
+
 const isThere = <D extends object>(_: Collection<D>, one: Stored<object> | undefined): one is Stored<D> =>
   one !== undefined
 
 export function createWrittenDocuments(views: Pick<ReadStore, 'getMany'>) {
   const collections = new Map<string, Documents>()
+  /** What is being written, and of that what was asked for, by collection. */
+  let coming: readonly (readonly Change[])[] = []
+  const comingById = new Map<string, ById>()
+  let age = 0
+
+  function comingOf({ name }: AnyCollection): ById {
+    const known = comingById.get(name)
+    if (known !== undefined) return known
+    const changes = coming.filter(([first]) => first?.collection.name === name).flat()
+    const byId = new Map(changes.map((change) => [change.id, change]))
+    comingById.set(name, byId)
+    return byId
+  }
+
+  function setComing(lists: readonly (readonly Change[])[]): void {
+    coming = lists
+    comingById.clear()
+  }
 
   function documentsOf({ name }: AnyCollection): Documents {
     const documents: Documents =
@@ -36,27 +57,43 @@ export function createWrittenDocuments(views: Pick<ReadStore, 'getMany'>) {
     /** As the store's own, without a read for what is known here. */
     async getMany<D extends object>(collection: Collection<D>, ids: readonly string[]): Promise<Stored<D>[]> {
       const documents = documentsOf(collection)
+      const changed = comingOf(collection)
       const found: Stored<D>[] = []
       const missing = ids.filter((id) => {
-        const known = documents.get(id)
+        const change = changed.get(id)
+        if (change?.op === 'delete') return false
+        const known = change === undefined ? documents.get(id) : toStored(change)
         if (!isThere(collection, known)) return true
         found.push(known)
         return false
       })
       return missing.length === 0 ? found : [...found, ...(await views.getMany(collection, missing))]
     },
-    /** These changes are in the store. */
-    written(changes: readonly Change[]): void {
-      for (const change of changes) {
+    /** These changes are all that is being written now, a list for each collection. Until then, `getMany` shows them. */
+    writing(lists: readonly (readonly Change[])[]): void {
+      setComing(lists)
+    },
+    /** These changes are in the store, and nothing is being written any more. */
+    written(lists: readonly (readonly Change[])[]): void {
+      setComing([])
+      for (const change of lists.flat()) {
         const documents = collections.get(change.collection.name)
         if (change.op === 'delete') documents?.delete(change.id)
-        else documents?.set(change.id, { id: change.id, position: change.position, body: change.body })
+        else documents?.set(change.id, toStored(change))
       }
     },
+    /** What was read at another age may be wrong. */
+    age: () => age,
     /** Forgets the documents of a collection, or all. */
     forget(collection?: AnyCollection): void {
+      age += 1
+      setComing([])
       if (collection === undefined) collections.clear()
       else collections.delete(collection.name)
     },
   }
+}
+
+function toStored({ id, position, body }: Extract<Change, { op: 'put' }>): Stored<object> {
+  return { id, position, body }
 }
