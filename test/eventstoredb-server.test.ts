@@ -141,7 +141,9 @@ t.test('an outage of EventStoreDB is one line in the log, and its end is one lin
   // The projector, the processes, requests and /healthz meet it again and again.
   for (let n = 0; n < 3; n++) {
     t.equal(await open(), 503)
-    t.equal(await statusFor('GET', '/healthz'), 503)
+    const health = await fetch(`${server.url}/healthz`)
+    t.equal(health.status, 503)
+    t.match(await health.json(), { log: null, problems: [/^the log does not answer/] })
   }
   for (const node of cluster.nodes) await node.start()
   await until('the server is well again', isWell)

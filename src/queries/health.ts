@@ -51,6 +51,9 @@ export interface ServerState {
 /** The projections have caught up when they reach the log's present end within this time. */
 const CATCH_UP_MS = 1000
 
+/** The reason may name addresses of the inner network, and anybody may ask. */
+const SILENT = 'does not answer: the output of the server tells why'
+
 async function healthOf(
   services: Services,
   { recovered, processes }: ServerState,
@@ -76,6 +79,8 @@ async function healthOf(
   const diskIsFull = projector.isDiskFull()
   const problems = [
     ...denied,
+    ...(last === null && denied.length === 0 ? [`the log ${SILENT}`] : []),
+    ...(answers ? [] : [`the store of the read models ${SILENT}`]),
     ...(diskIsFull ? ['the disk of the read models is full'] : []),
     ...(known?.unusable ?? []),
     ...(known?.others ?? []),

@@ -67,9 +67,10 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
       // Merge rule 1: the merger has read the pull request, even if the merge fails.
       const user = { id: merger.id, login: merger.login }
       const read = { type: 'IssueRead', data: { repoId: repository.id, index, user } } as const
-      const noted = append(services.events, context, readsStream(user.id), 'read', [read], 'any')
-      // Until it is awaited, which is when the merge has ended, its failure is nobody's.
-      noted.catch(() => {})
+      // A merge that is done is answered as such, also when the log fails at this.
+      const noted = append(services.events, context, readsStream(user.id), 'read', [read], 'any').catch(
+        (error: unknown) => services.log.warn({ err: error, index }, 'a merge is not noted as a reading'),
+      )
 
       const merge: Merge = {
         repository,

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { StoreUnavailable } from '../../../src/events/event-store.ts'
 import { pullStream, readsStream } from '../../../src/events/streams.ts'
 import type { Gitea } from '../../start-server.ts'
 import { until } from '../../until.ts'
@@ -23,6 +24,29 @@ t.test('merge rule 1: a merge, even a failed one, marks the pull request as read
   t.equal((await readsOf(alice)).length, before + 2)
   t.equal((await merge(99)).status, 404)
   t.equal((await readsOf(alice)).length, before + 2, 'what does not exist is not read')
+})
+
+t.test('merge rule 1: a merge is answered as merged, also when it cannot be noted as read', async (t) => {
+  const { branch, open, merge, get } = await repository(t, 'unnoted')
+  await branch('topic', { a: 'a' })
+  const index = await open('topic')
+  const { events } = server.services
+  const { append } = events
+  const reads = readsStream((await alice.user.userGetCurrent()).data.id ?? 0)
+  let failures = 0
+  events.append = async (stream, recorded, expected) => {
+    if (stream === reads) {
+      failures += 1
+      throw new StoreUnavailable('the log is away')
+    }
+    return append(stream, recorded, expected)
+  }
+  t.teardown(() => {
+    events.append = append
+  })
+  t.equal((await merge(index)).status, 200)
+  t.equal(failures, 1)
+  t.match(await get(index), { state: 'closed', merged: true })
 })
 
 t.test('merge rule 2: a closed pull request gives 404 and stays closed', async (t) => {
