@@ -17,6 +17,7 @@ import { limitConnections } from './http/connections.ts'
 import { refuseCrossSite } from './http/cross-site.ts'
 import { ERROR_COMPONENTS, withErrorAnswers } from './http/error-answers.ts'
 import { registerErrors, sendProblem } from './http/errors.ts'
+import { goImport } from './http/go-import.ts'
 import { httpsServer, renewHttps } from './http/https.ts'
 import { jsonAnswer } from './http/json-answer.ts'
 import { parseJsonBodies } from './http/json-bodies.ts'
@@ -158,7 +159,7 @@ export async function buildApp(
     unreadBytes,
     connections: () => ({ http: connections(), grpc: grpcConnections() }),
   })
-  registerErrors(app, docsUrl)
+  registerErrors(app, docsUrl, (request) => goImport(request, services.publicUrl()))
   // Closing the server waits for live answers, which would never end.
   app.addHook('preClose', async () => services.live.end())
   // Hooks with callbacks: a promise for each request would cost measurable time.

@@ -115,9 +115,16 @@ export function sendGitProblem(error: Error, request: FastifyRequest, reply: Fas
   return reply.type('text/plain; charset=utf-8').send(`${message}\n`)
 }
 
-export function registerErrors(app: FastifyInstance, docsUrl: () => string): void {
+/** `pageInstead` may have a page for what is not there. */
+export function registerErrors(
+  app: FastifyInstance,
+  docsUrl: () => string,
+  pageInstead: (request: FastifyRequest) => string | undefined = () => undefined,
+): void {
   app.setErrorHandler((error: FastifyError, request, reply) => sendProblem(error, request, reply, docsUrl()))
   app.setNotFoundHandler((request, reply) => {
+    const page = pageInstead(request)
+    if (page !== undefined) return reply.type('text/html; charset=utf-8').send(page)
     const body: ErrorBody = {
       message: `${request.method} ${request.url.split('?')[0]} does not exist`,
       url: docsUrl(),

@@ -1,0 +1,24 @@
+/** What `go get` asks a host for: where the repository of a module is. */
+import type { FastifyRequest } from 'fastify'
+import { html } from 'ghtml'
+
+/** The owner, the repository, and perhaps a package in it. */
+const PACKAGE = /^\/([\w.-]+)\/([\w.-]+)(?:\/[^?]*)?\?(?:.*&)?go-get=1(?:&|$)/
+
+/**
+ * The page for a URL like `/alice/app/some/package?go-get=1`; undefined for any other. It is the same for every name, as
+ * in Gitea: it does not tell which repositories exist.
+ *
+ * @param publicUrl without a slash at its end
+ */
+export function goImport({ method, url }: Pick<FastifyRequest, 'method' | 'url'>, publicUrl: string) {
+  const [, owner, name] = (method === 'GET' && PACKAGE.exec(url)) || []
+  if (owner === undefined || name === undefined) return undefined
+  const repository = `${publicUrl}/${owner}/${name}`
+  const module = repository.replace(/^https?:\/\//, '')
+  return html`<!doctype html>
+<html>
+<head><meta name="go-import" content="${module} git ${repository}.git"></head>
+<body>go get ${module}</body>
+</html>`
+}
