@@ -8,7 +8,7 @@
  * below forbid imports within a layer.
  */
 const LAYERS = [
-  ['main.ts', 'server.ts', 'stores.ts', 'cli', 'backup', 'transfer', 'verify'],
+  ['main.ts', 'server.ts', 'start-checks.ts', 'stores.ts', 'cli', 'backup', 'transfer', 'verify'],
   ['app.ts', 'api-routes.ts'],
   ['observe'],
   ['ui'],

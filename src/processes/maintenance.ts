@@ -27,7 +27,7 @@ interface Wanted {
 }
 
 export interface Maintenance {
-  manager(services: Services): ProcessManager
+  manager: ProcessManager
   /** Begins to work. To be called when the recovery is done. */
   start(): void
   /** Resolves when the worker has ended, after `signal` was aborted. */
@@ -155,21 +155,20 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
   }
 
   return {
-    manager: () =>
-      processManager('maintenance', {
-        RefsUpdated: (_, { data }) => note(data.repoId),
-        LfsObjectsAdded: (_, { data }) => note(data.repoId),
-        RepositoryCreated: (_, { data }) => note(data.repoId),
-        AttachmentAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
-        AttachmentDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
-        IssueFileAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
-        IssueFileDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
-        ReleaseAssetAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
-        ReleaseAssetDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
-        CommentDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
-        RepositoryTransferred: (_, { data }) => moved(data.repoId),
-        RepositoryDeleted: (_, { data }) => diskUsage.remove(data.repoId),
-      }),
+    manager: processManager('maintenance', {
+      RefsUpdated: (_, { data }) => note(data.repoId),
+      LfsObjectsAdded: (_, { data }) => note(data.repoId),
+      RepositoryCreated: (_, { data }) => note(data.repoId),
+      AttachmentAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
+      AttachmentDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
+      IssueFileAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
+      IssueFileDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
+      ReleaseAssetAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
+      ReleaseAssetDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
+      CommentDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
+      RepositoryTransferred: (_, { data }) => moved(data.repoId),
+      RepositoryDeleted: (_, { data }) => diskUsage.remove(data.repoId),
+    }),
     start() {
       working = work()
     },
