@@ -1,7 +1,8 @@
 import { hostname } from 'node:os'
 import { resolve } from 'node:path'
 import t from 'tap'
-import { type Config, ConfigError, isShared, loadConfig, type SettingName, settings } from '../src/config.ts'
+import { type Config, ConfigError, isShared, loadConfig } from '../src/config.ts'
+import { type SettingName, settings } from '../src/setting-table.ts'
 
 /** The error with which a start in this environment would end. */
 function refusal(env: NodeJS.ProcessEnv): ConfigError {
