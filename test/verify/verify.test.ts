@@ -49,7 +49,7 @@ t.test('an untouched directory is sound, and no temporary files are left', async
   t.strictSame([...new Set(progress.map(({ phase }) => phase))], ['log', 'views'])
   for (const phase of ['log', 'views'] as const) {
     const last = progress.filter((step) => step.phase === phase).at(-1)
-    t.ok(last !== undefined && last.done === last.total && last.perSecond > 0, phase)
+    t.ok(last !== undefined && last.done === last.total, phase)
   }
   t.strictSame(readdirSync(directory.dir), files)
 })
