@@ -4,6 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { maintain } from '../commands/git/maintain.ts'
+import { createPauses } from '../pauses.ts'
 import type { DiskUsageDocument } from '../projections/disk-usage.ts'
 import type { Services } from '../services.ts'
 import { createTurns } from '../turns.ts'
@@ -42,7 +43,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
   const restUntil = new Map<number, number>()
   const inTurn = createTurns()
   let working: Promise<void> = Promise.resolve()
-  let wake: () => void = () => {}
+  const { pause, wake } = createPauses(signal)
 
   function want(repoId: number, countAttachments: boolean): void {
     const before = wanted.get(repoId)
@@ -135,23 +136,6 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
       wanted.delete(next[0])
       await workOn(...next)
     }
-  }
-
-  /** Waits until something is wanted, at most this long. */
-  function pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(end, Math.max(0, ms))
-      timer.unref()
-      function end(): void {
-        clearTimeout(timer)
-        signal.removeEventListener('abort', end)
-        wake = () => {}
-        resolve()
-      }
-      wake = end
-      signal.addEventListener('abort', end, { once: true })
-      if (signal.aborted) end()
-    })
   }
 
   return {
