@@ -12,7 +12,7 @@ import { gitDirOf, type Services } from '../../services.ts'
 import { type Asking, requireServed } from '../../wire/reached-objects.ts'
 import { signatureOf } from '../accounts/signature.ts'
 import type { CommandContext } from '../execute.ts'
-import { changeRef } from '../git/record-refs.ts'
+import { changeRef } from '../git/change-refs.ts'
 import { writerNow } from '../git/writer-now.ts'
 import { takeRoom } from '../room.ts'
 
