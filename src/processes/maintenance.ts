@@ -98,7 +98,10 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
     }
   }
 
-  /** Finds what is noted in the store, and repositories of which nothing is known: made by an older version, or restored. */
+  /**
+   * Finds what is noted in the store, and repositories of which nothing is known: made by an older version, or
+   * restored.
+   */
   async function look(): Promise<void> {
     for (const { repoId, measuredAt } of await diskUsage.waiting(Date.now(), BATCH))
       want(repoId, measuredAt === '')

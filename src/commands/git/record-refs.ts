@@ -12,8 +12,8 @@ import { gitStream } from '../../events/streams.ts'
 import { readRefs } from '../../git/refs.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { append, type CommandContext, eventsOf } from '../execute.ts'
-import { refsUpdated } from './moved-refs.ts'
 import { recordedRefs } from './recorded-refs.ts'
+import { refsUpdated } from './refs-updated.ts'
 
 /** Room for the metadata of one event: ids, times and names, all of them short. */
 const METADATA_BYTES = 2 * 1024

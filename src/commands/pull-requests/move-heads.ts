@@ -132,7 +132,10 @@ async function mayStillShow({ views }: Services, { repoId, head, poster }: Activ
   return repository !== undefined && atLeast(accessTo(repository, account ?? null), 'read')
 }
 
-/** What a move means for reviews. Where git cannot tell, the content counts as changed. Without reviews nothing is asked. */
+/**
+ * What a move means for reviews. Where git cannot tell, the content counts as changed. Without reviews nothing is
+ * asked.
+ */
 async function movedContent(
   services: Services,
   pull: PullState,

@@ -62,7 +62,8 @@ async function requireTagRightNow(
 /**
  * Makes a tag of a commit: with an object of its own when there is a message. Resolves to what its ref points at.
  *
- * @throws Refused: unprocessable for a bad name or a protected tag, conflict when there is such a tag (or one whose path it would be in)
+ * @throws Refused: unprocessable for a bad name or a protected tag, conflict when there is such a tag (or one whose
+ * path it would be in)
  */
 export async function createTag(
   services: Services,
