@@ -8,7 +8,7 @@
  * below forbid imports within a layer.
  */
 const LAYERS = [
-  ['main.ts', 'server.ts', 'stores.ts', 'cli', 'backup', 'transfer', 'verify'],
+  ['main.ts', 'server.ts', 'start-checks.ts', 'stores.ts', 'cli', 'backup', 'transfer', 'verify'],
   ['app.ts', 'api-routes.ts'],
   ['observe'],
   ['ui'],
@@ -67,26 +67,16 @@ const DECIDERS_AND_FOLDS = [
   '^src/commands/reviews/(review|request|outdated)[.]ts$',
   '^src/commands/contents/decide[.]ts$',
   '^src/commands/lfs/lock[.]ts$',
-  PURE_IN_GIT,
-  '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|statuses/checks|upgrade/chain)[.]ts$',
   '^src/commands/webhooks/webhook[.]ts$',
-  '^src/events/webhook-events[.]ts$',
-  '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|releases/release|statuses/checks|upgrade/chain)[.]ts$',
-  '^src/commands/(reactions/reactions|follows/follow|keys/keys|keys/gpg-key|notifications/subscription)[.]ts$',
-  '^src/rights/(access|archived|visibility|protection-rules|review-rules|glob|token-scopes)[.]ts$',
+  '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|releases/release)[.]ts$',
+  '^src/commands/(statuses/checks|upgrade/chain|reactions/reactions|follows/follow|keys/keys|keys/gpg-key)[.]ts$',
+  '^src/commands/notifications/subscription[.]ts$',
+  PURE_IN_GIT,
   '^src/rights/(access|archived|visibility|protection-rules|tag-protection-rules|review-rules|glob|token-scopes)[.]ts$',
   // The read models, but not the projector and the two read stores in the same folder.
   '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
-  '^src/events/(append-size|domain-events|upgrade-events|review-events|release-events|tag-protection-events|ref-causes|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
-  '^src/events/(append-size|domain-events|upgrade-events|release-events|issue-file-events|pin-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
-  '^src/events/(append-size|domain-events|upgrade-events|listing-events|team-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
-  '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|statuses/checks|upgrade/chain|reactions/reactions|follows/follow)[.]ts$',
-  '^src/rights/(access|visibility|protection-rules|tag-protection-rules|glob|token-scopes)[.]ts$',
-  // The read models, but not the projector and the two read stores in the same folder.
-  '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
-  '^src/events/(append-size|domain-events|upgrade-events|social-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
-  '^src/events/(lfs-events|lfs-shapes)[.]ts$',
-  '^src/events/(append-size|domain-events|[a-z-]+-events|codec|streams|int64|repository-settings|sealed-texts)[.]ts$',
+  '^src/events/(append-size|[a-z-]+-events|[a-z-]+-shapes|ref-causes|refs|codec|streams|int64|repository-settings)[.]ts$',
+  '^src/events/sealed-texts[.]ts$',
 ]
 
 export default {

@@ -10,6 +10,6 @@ const FEW_PROCESSORS = 2
  * helpers and waits until they are done. When git keeps the processors busy, they wait for one, and the event loop with
  * them: up to 28 ms in `npm run hostile -- --together`.
  */
-export function collectAlone(processors = availableParallelism()): void {
-  if (processors <= FEW_PROCESSORS) setFlagsFromString('--no-parallel-scavenge')
+export function collectAlone(): void {
+  if (availableParallelism() <= FEW_PROCESSORS) setFlagsFromString('--no-parallel-scavenge')
 }

@@ -3,7 +3,6 @@ import { setMaxListeners } from 'node:events'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { status } from '@grpc/grpc-js'
 import type { FastifyBaseLogger } from 'fastify'
 import { addressesIn } from './address-ranges.ts'
 import { buildApp } from './app.ts'
@@ -11,47 +10,27 @@ import { openAttachmentFiles } from './attachments/files.ts'
 import { refuseHalfRestored } from './backup/half-restored.ts'
 import { beginsAfter } from './commands/claims.ts'
 import { ensureSiteAdmin } from './commands/users/site-admin.ts'
-import { type Config, ConfigError, isShared } from './config.ts'
+import { type Config, isShared } from './config.ts'
 import { takeUpDataDir } from './data-format.ts'
-import type { EventStore } from './events/event-store.ts'
 import { watchFreeSpace } from './free-space.ts'
 import { prepareLaunches } from './git/launcher.ts'
 import { createGitLimits } from './git/limits.ts'
 import { limitGitMemory } from './git/memory-limit.ts'
 import { objectReaders } from './git/object-readers.ts'
-import { installPushHook } from './git/push-hook.ts'
 import { openPushJournal } from './git/push-journal.ts'
 import { gitOutput } from './git/run.ts'
-import { signingKeyProblem } from './git/signatures.ts'
 import { requireCertificate } from './http/https.ts'
+import { observeCalls } from './observe/grpc-calls.ts'
 import { createMetrics } from './observe/metrics.ts'
 import { startMetricsServer } from './observe/metrics-route.ts'
 import { observedLog } from './observe/observed-log.ts'
-import { hasInfo, rounded } from './observe/request-log.ts'
 import { tracedLog } from './observe/traced-log.ts'
+import { tracedProcess } from './observe/traced-processes.ts'
 import type { Tracing } from './observe/tracing.ts'
 import { makePrivateFiles, narrowDataDir } from './private-files.ts'
-import { attachmentRemoval, removeOrphans } from './processes/attachment-removal.ts'
-import { deletedUsers } from './processes/deleted-users.ts'
-import { headBranches } from './processes/head-branches.ts'
-import { lfsObjects } from './processes/lfs-objects.ts'
-import { lostAccess } from './processes/lost-access.ts'
-import { createMaintenance } from './processes/maintenance.ts'
-import { mentions } from './processes/mentions.ts'
-import { ownerVisibility } from './processes/owner-visibility.ts'
-import { createProcessRunner, type ProcessManager } from './processes/process-manager.ts'
-import { pullHeads } from './processes/pull-heads.ts'
-import {
-  finishDeletions,
-  recoverErasures,
-  recoverMerges,
-  recoverPushes,
-  takeOverTurn,
-} from './processes/recovery.ts'
-import { releasedTags } from './processes/released-tags.ts'
-import { scheduledMerges } from './processes/scheduled-merges.ts'
-import { transfers } from './processes/transfers.ts'
-import { createWebhooks } from './processes/webhooks/webhooks.ts'
+import { createBackground } from './processes/background.ts'
+import { recoverPushes, takeOverTurn } from './processes/recovery.ts'
+import { createRecoveryRounds } from './processes/recovery-rounds.ts'
 import { createDiskUsage } from './projections/disk-usage.ts'
 import { createLiveEvents } from './projections/live-events.ts'
 import { type AroundBatch, createProjector } from './projections/projector.ts'
@@ -62,6 +41,7 @@ import { createWebhookDeliveries } from './projections/webhook-deliveries.ts'
 import { createOpenRequests } from './rights/open-requests.ts'
 import { secretCollections } from './rights/secrets.ts'
 import type { Services } from './services.ts'
+import { requirePushHook, requireReadableEnd, requireSigningKey } from './start-checks.ts'
 import { openEvents, openNodes, openReadStores, withOpenTexts } from './stores.ts'
 import { createUpgradeAnswers } from './upgrade/answers.ts'
 import { startGrpc } from './upgrade/grpc-server.ts'
@@ -69,23 +49,6 @@ import { VERSION } from './version.ts'
 import { historyJson } from './wire/history.ts'
 
 export type Server = Awaited<ReturnType<typeof startServer>>
-
-/** Checks the signing key at start, so that the first merge doesn't fail. @throws ConfigError */
-async function requireSigningKey({ signingKey }: Config): Promise<void> {
-  const problem = signingKey === undefined ? undefined : await signingKeyProblem(signingKey)
-  if (problem !== undefined) throw new ConfigError('SIGNING_KEY', `cannot be used: ${problem}`)
-}
-
-/** Checks at start that git can run the hook of pushes, so that the first push doesn't fail. @throws ConfigError */
-async function requirePushHook(gitDir: string): Promise<void> {
-  await installPushHook(gitDir).catch((error: unknown) => {
-    const problem = error instanceof Error ? error.message : String(error)
-    throw new ConfigError(
-      'DATA_DIR',
-      `cannot be used: ${problem}; set TMPDIR to a directory where files can be`,
-    )
-  })
-}
 
 const tlsFiles = ({ grpcTlsCert: cert, grpcTlsKey: key }: Config) =>
   cert === undefined || key === undefined ? undefined : { cert, key }
@@ -103,11 +66,6 @@ async function tracingOf({ otlpEndpoint: endpoint, nodeName: node }: Config): Pr
   return openTracing({ endpoint, node })
 }
 
-/** Reads the end of the log at start, so that damage doesn't surface in a request. @throws BrokenEvent, BrokenFile */
-async function requireReadableEnd(events: EventStore): Promise<void> {
-  for await (const _ of events.readAll({ direction: 'backwards', maxCount: 1000 }));
-}
-
 /** What an operator asks first about a server. */
 const startFacts = async ({ eventStoreUrl, mongodbUrl }: Config) => ({
   version: VERSION,
@@ -119,9 +77,6 @@ const startFacts = async ({ eventStoreUrl, mongodbUrl }: Config) => ({
   log: eventStoreUrl === undefined ? 'embedded' : 'EventStoreDB',
   readModels: mongodbUrl === undefined ? 'embedded' : 'MongoDB',
 })
-
-/** How often the server looks for work that was left undone while a store was unavailable. */
-const RECOVERY_INTERVAL_MS = 5000
 
 /** When to free what the rebuilds of an earlier process left behind. */
 const FREE_SPARES_AFTER_MS = 10_000
@@ -168,14 +123,14 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   const system = config.eventStoreUrl === undefined ? 'sqlite' : 'eventstoredb'
   const stored = tracing === undefined ? counted : tracedLog(counted, tracing, system)
   if (config.eventStoreUrl === undefined) await requireReadableEnd(stored)
-  let isRecovered = false
+  const recovery = createRecoveryRounds(signal)
   const {
     nodes,
     turns,
     close: leaveNodes,
   } = await openNodes(config, {
     log,
-    isReady: () => isRecovered && !signal.aborted,
+    isReady: () => recovery.isComplete() && !signal.aborted,
     takeOver: (key) => takeOverTurn(services, key),
   })
   const { generations, readStore, secrets } = await openReadStores(config, nodes)
@@ -219,13 +174,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     nodes,
     turns,
     projector,
-    rebuilder: createRebuild({
-      events,
-      generations,
-      projector,
-      exchanged: forget,
-      signal,
-    }),
+    rebuilder: createRebuild({ events, generations, projector, exchanged: forget, signal }),
     gitDir,
     gitLimits: createGitLimits(config),
     pushJournal: await openPushJournal(join(config.dataDir, 'pushes'), {
@@ -241,33 +190,10 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     live: createLiveEvents({ events, projector, toJson: historyJson, log }),
     publicUrl: () => publicUrl,
   }
-  const maintenance = createMaintenance(services, signal)
-  const webhooks = createWebhooks(services, signal)
-  const traced = (manager: ProcessManager): ProcessManager =>
-    tracing === undefined
-      ? manager
-      : {
-          ...manager,
-          react: (event, context) =>
-            tracing.following(`process ${manager.name}`, [context.correlationId], () =>
-              manager.react(event, context),
-            ),
-        }
-  const processes = [
-    pullHeads(services),
-    scheduledMerges(services),
-    headBranches(services),
-    attachmentRemoval(services),
-    ownerVisibility(services),
-    deletedUsers(services),
-    releasedTags(services),
-    lostAccess(services),
-    transfers(services),
-    mentions(services),
-    maintenance.manager(services),
-    lfsObjects(services),
-    webhooks.manager,
-  ].map((manager) => createProcessRunner(log, events, readStore, projector, traced(manager), nodes))
+  const background = createBackground(services, signal, (manager) =>
+    tracing === undefined ? manager : tracedProcess(manager, tracing),
+  )
+  const { processes } = background
 
   await secrets.prepare(secretCollections)
   await events.keys.ahead()
@@ -280,14 +206,14 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   const freeing = keepFreeing()
 
   const state = () => ({
-    recovered: isRecovered,
+    recovered: recovery.isComplete(),
     processes: processes.map((runner) => runner.status()),
   })
   const observed = {
     metrics,
     tracing,
     processes,
-    isRecovered: () => isRecovered,
+    isRecovered: recovery.isComplete,
     grpcConnections: () => grpc.connections(),
   }
   const { app, scrape } = await buildApp(
@@ -311,61 +237,11 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     answers: upgrade,
     ready: () => !leaving.signal.aborted && upgrade.ready(),
     log,
-    observe(method, call) {
-      const begun = performance.now()
-      const endSpan = tracing?.call(method, call.metadata.get('traceparent')[0]?.toString())
-      return (code) => {
-        const ms = performance.now() - begun
-        metrics.call(method, status[code], ms)
-        endSpan?.(status[code])
-        if (hasInfo(log))
-          log.info({ method, code: status[code], ms: rounded(ms), peer: call.getPeer() }, 'gRPC call')
-      }
-    },
+    observe: observeCalls(log, metrics, tracing),
   })
   const metricsServer = await startMetricsServer(config, () => scrape)
 
-  let markRecovered: () => void = () => {}
-  const recovered = new Promise<void>((resolve) => {
-    markRecovered = resolve
-  })
-  async function projected(): Promise<void> {
-    const last = await events.lastPosition()
-    while (!signal.aborted && !(await projector.waitFor(last, 1000)));
-  }
-  async function recover(): Promise<void> {
-    await projected()
-    if (signal.aborted) return
-    await finishDeletions(services)
-    await recoverMerges(services)
-    await recoverErasures(services)
-    await removeOrphans(services)
-    // Whoever hears that the recovery is complete also reads what it wrote.
-    await projected()
-    for (const runner of processes) await runner.start()
-    maintenance.start()
-    webhooks.start(() => processes.some((runner) => runner.status().name === 'webhooks' && runner.isHeld()))
-    isRecovered = true
-    markRecovered()
-  }
-
-  /** Repeats the recovery, so that work that failed while a store was unavailable gets done later. */
-  async function keepRecovered(): Promise<void> {
-    while (!signal.aborted) {
-      try {
-        if (!isRecovered) await recover()
-        else {
-          await recoverPushes(services)
-          await recoverMerges(services)
-          await recoverErasures(services)
-        }
-      } catch (error) {
-        log.warn({ err: error }, 'the recovery failed; it will be repeated')
-      }
-      await delay(RECOVERY_INTERVAL_MS, undefined, { signal }).catch(() => {})
-    }
-  }
-  const recovering = keepRecovered()
+  recovery.start(services, background)
 
   let stopped: Promise<void> | undefined
 
@@ -388,7 +264,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     /** The site admin's password, when this start made the account and chose a random password; shown once. */
     newAdminPassword,
     /** Resolves when the recovery from a crash is complete. */
-    recovered,
+    recovered: recovery.completed,
     /**
      * Says that it is not ready any more and goes on for `DRAIN_MS`, so that a load balancer notices; `hurry` ends that
      * early. Then waits for running requests, and closes everything in order. A second call waits for the first.
@@ -410,12 +286,8 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     }
     stopping.abort()
     await Promise.all([app.close(), grpc.stop(), metricsServer?.stop()])
-    await Promise.all([recovering, freeing])
-    await Promise.all([
-      maintenance.stopped(),
-      webhooks.stopped(),
-      ...processes.map((runner) => runner.stop()),
-    ])
+    await Promise.all([recovery.stopped(), freeing])
+    await background.stop()
     await projector.stop()
     await leaveNodes()
     await objectReaders.close(gitDir)

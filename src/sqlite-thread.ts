@@ -6,7 +6,7 @@
 import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
 import type { Durability } from './sqlite.ts'
-import { SCRUB } from './sqlite-scrub.ts'
+import { PROGRAM } from './sqlite-thread-program.ts'
 
 /** A value of a statement's parameter. */
 export type Parameter = string | number | Uint8Array | null
@@ -60,101 +60,6 @@ type ThreadName = keyof typeof THREADS
  * goes on. A checkpoint waits for all that is left: for 32 MiB 70 ms or more, and an append to the log waits with it.
  */
 const SYNCED_TRANSACTIONS = 16
-
-/**
- * The code of the thread. It is a string because a thread needs JavaScript, and this file may run as TypeScript. It
- * gets a list of steps at a time and answers those with an id. The driver does not reset a statement that failed, so
- * all statements are prepared again after an error.
- */
-const THREAD = `
-  const fs = require('node:fs')
-  const { parentPort, workerData } = require('node:worker_threads')
-  const Database = require(workerData.driver)
-  const MAX_STATEMENTS = 200
-  ${SCRUB}
-  /** Each writer has one. */
-  const connections = new Map()
-  /** By writer: why the open transaction failed. The rest of it is skipped. */
-  const failures = new Map()
-
-  function open({ writer, file, durability }) {
-    const connection = { db: new Database(file), statements: new Map(), changes: 0, wal: file + '-wal', isSyncing: false }
-    // With FULL, each transaction is on the disk when it ends; with OFF, nothing waits for it.
-    connection.unsynced = durability === 'NORMAL' ? 0 : -Infinity
-    connection.db.exec(workerData.settings + '; PRAGMA synchronous = ' + durability)
-    connections.set(writer, connection)
-    return connection
-  }
-
-  function prepared({ db, statements }, sql) {
-    if (!statements.has(sql)) {
-      if (statements.size >= MAX_STATEMENTS) statements.clear()
-      statements.set(sql, db.prepare(sql))
-    }
-    return statements.get(sql)
-  }
-
-  /** The next checkpoint does it in any case: so it may fail. */
-  function sync(connection) {
-    connection.isSyncing = true
-    connection.unsynced = 0
-    const end = () => { connection.isSyncing = false }
-    fs.open(connection.wal, 'r', (error, wal) => {
-      if (error) end()
-      else fs.fdatasync(wal, () => fs.close(wal, end))
-    })
-  }
-
-  const steps = {
-    write(connection, { isFirst, statements, isLast }) {
-      if (isFirst) {
-        connection.changes = 0
-        connection.db.exec('BEGIN IMMEDIATE')
-      }
-      for (const [sql, ...parameters] of statements) {
-        connection.changes = prepared(connection, sql).run(...parameters).changes
-      }
-      if (!isLast) return
-      connection.db.exec('COMMIT')
-      connection.unsynced += 1
-      if (connection.unsynced >= workerData.syncedTransactions && !connection.isSyncing) sync(connection)
-    },
-    undo({ db, statements }) {
-      statements.clear()
-      if (db.inTransaction) db.exec('ROLLBACK')
-    },
-    scrub(connection, { first, count }) {
-      connection.db.exec('BEGIN IMMEDIATE')
-      connection.changes = scrub(connection.db, first, count)
-      connection.db.exec('COMMIT')
-    },
-    merge(connection, { index, pages }) {
-      connection.db.exec('BEGIN IMMEDIATE')
-      connection.changes = merge(connection.db, index, pages)
-      connection.db.exec('COMMIT')
-    },
-    truncate(connection) {
-      connection.changes = truncate(connection.db, workerData.timeout)
-    },
-    close({ db }, { writer }) {
-      connections.delete(writer)
-      db.close()
-    },
-  }
-
-  parentPort.on('message', (message) => {
-    const { writer, step, isFirst, id } = message
-    if (step !== 'write' || isFirst) failures.delete(writer)
-    try {
-      if (!failures.has(writer)) steps[step](connections.get(writer) ?? open(message), message)
-    } catch (error) {
-      failures.set(writer, { message: error instanceof Error ? error.message : String(error), code: error?.code })
-      try { steps.undo(connections.get(writer)) } catch {}
-    }
-    if (id === undefined) return
-    parentPort.postMessage({ id, error: failures.get(writer), changes: connections.get(writer)?.changes ?? 0 })
-  })
-`
 
 /**
  * Room for young objects, in MB. The thread keeps nothing but what a message has; by default V8 would let 48 MB come
@@ -211,7 +116,7 @@ function running(name: ThreadName): Thread {
   const driver = createRequire(import.meta.url).resolve('libsql')
   const settings = `${SETTINGS}${THREADS[name]}`
   // The thread needs none of this process's Node options (for example a TypeScript loader).
-  const worker = new Worker(THREAD, {
+  const worker = new Worker(PROGRAM, {
     eval: true,
     execArgv: [],
     resourceLimits: { maxYoungGenerationSizeMb: YOUNG_MB },

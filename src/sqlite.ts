@@ -51,8 +51,8 @@ export function closeOnError<T>(file: string, connections: readonly Sqlite[], pr
 }
 
 /**
- * The value that the driver gives for `CAST(… AS BLOB)`. Read text that may be damaged in this way: the driver ends the whole
- * process, without an error, when TEXT is not UTF-8.
+ * The value that the driver gives for `CAST(… AS BLOB)`. Read text that may be damaged in this way: the driver ends the
+ * whole process, without an error, when TEXT is not UTF-8.
  */
 export type Bytes = ArrayBuffer | Uint8Array
 

@@ -91,7 +91,10 @@ export interface OpenNodes {
   close(): Promise<void>
 }
 
-/** Few commands run at a time, and a beat must not wait behind those of requests: so nodes have connections of their own. */
+/**
+ * Few commands run at a time, and a beat must not wait behind those of requests: so nodes have connections of their
+ * own.
+ */
 const NODE_CONNECTIONS = 16
 
 /**

@@ -14,8 +14,6 @@ import { GIT_ENVIRONMENT, gitIn, gitWithInput, type Test, type WorkTree } from '
 import type { TestServer } from './start-server.ts'
 import { aContext } from './stores.ts'
 
-export type HostedWork = Awaited<ReturnType<typeof hostedWork>>
-
 /** Who has the work tree, and of what. */
 export interface Hosted {
   login: string

@@ -3,8 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { settings } from '../src/config.ts'
 import { LIMITS, limitReached, onLimitReached } from '../src/limits.ts'
+import { settings } from '../src/setting-table.ts'
 
 const SRC = fileURLToPath(new URL('../src', import.meta.url))
 const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' })

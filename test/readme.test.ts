@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { settings } from '../src/config.ts'
+import { settings } from '../src/setting-table.ts'
 import { settledData } from './backup/settled-data.ts'
 import { NODE_ARGS, program } from './program.ts'
 import { startTestServer } from './start-server.ts'
@@ -89,7 +89,7 @@ t.test(
   },
 )
 
-t.test("the README's configuration table is what config.ts reads", async (t) => {
+t.test("the README's configuration table is that of the settings", async (t) => {
   for (const { name, default: standard, meaning } of settings) {
     const shown = standard === '' ? '' : `\`${standard}\``
     t.ok(readme.includes(`| \`${name}\` | ${shown} | ${meaning} |`), name)

@@ -124,7 +124,10 @@ export async function releaseClaim(
   }
 }
 
-/** The append that releases a key, for who makes it together with others; undefined when the holder does not have the key. */
+/**
+ * The append that releases a key, for who makes it together with others; undefined when the holder does not have the
+ * key.
+ */
 export async function releaseOf(
   store: EventStore,
   context: CommandContext,

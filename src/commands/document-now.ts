@@ -6,8 +6,8 @@ import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 
 /**
- * A document. When the projections lag or have stopped, it is folded from the stream of its own events, so that a command that
- * succeeded can still show what it made. `what`: what the refusal calls it. @throws Refused (not found)
+ * A document. When the projections lag or have stopped, it is folded from the stream of its own events, so that a
+ * command that succeeded can still show what it made. `what`: what the refusal calls it. @throws Refused (not found)
  */
 export async function documentNow<D extends object>(
   { events }: Services,

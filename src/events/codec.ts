@@ -1,9 +1,10 @@
 /** Turns the log's JSON into domain events. Only here does recorded data get its type. */
 import { ErrorWithRefusal, refuse } from '../refusal.ts'
 import type { CommitSummary, DomainEvent, Recorded } from './domain-events.ts'
-import { account, dataShapes } from './event-shapes.ts'
+import { dataShapes } from './event-shapes.ts'
 import type { RecordedEvent } from './event-store.ts'
 import { GPG_KEY_SCHEMAS } from './gpg-key-events.ts'
+import { account } from './ref-shapes.ts'
 import { orNull } from './shapes.ts'
 import { SOCIAL_SCHEMAS } from './social-events.ts'
 

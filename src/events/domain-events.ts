@@ -11,6 +11,7 @@ import type { LfsEvent } from './lfs-events.ts'
 import type { ListingEvent } from './listing-events.ts'
 import type { PinEvent } from './pin-events.ts'
 import type { RefCause, TagTime } from './ref-causes.ts'
+import type { AccountRef, IssueRef } from './refs.ts'
 import type { ReleaseEvent } from './release-events.ts'
 import type { ReviewEvent, ReviewRules } from './review-events.ts'
 import type { SocialEvent } from './social-events.ts'
@@ -20,16 +21,12 @@ import type { TransferEvent } from './transfer-events.ts'
 import type { UpgradeEvent } from './upgrade-events.ts'
 import type { WebhookEvent } from './webhook-events.ts'
 
+export type { AccountRef, IssueRef } from './refs.ts'
+
 /** The events of a kind of stream. `DataByType` has the data of each event type, and `Shared` what all of it has. */
 type Events<DataByType, Shared = unknown> = {
   [Type in keyof DataByType]: { type: Type; data: Shared & DataByType[Type] }
 }[keyof DataByType]
-
-/** An account as events name it. The id identifies it; the login is for people who read the log. */
-export interface AccountRef {
-  id: number
-  login: string
-}
 
 export type AccountKind = 'user' | 'organization'
 export type Permission = 'read' | 'write' | 'admin'
@@ -310,12 +307,6 @@ export interface DiffStat {
   additions: number
   deletions: number
   changedFiles: number
-}
-
-/** An issue or pull request, as another one names it. */
-export interface IssueRef {
-  repoId: number
-  index: number
 }
 
 /**

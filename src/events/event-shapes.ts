@@ -1,6 +1,5 @@
 /** What the data of each event type looks like, for the check of events as they are read. */
 import {
-  type AccountRef,
   type Attachment,
   type BranchPoint,
   type BranchProtection,
@@ -31,6 +30,7 @@ import { issueFileShapes } from './issue-file-shapes.ts'
 import { lfsFields } from './lfs-shapes.ts'
 import { listingShapes } from './listing-shapes.ts'
 import { REF_CAUSES, type TagTime } from './ref-causes.ts'
+import { account, issue } from './ref-shapes.ts'
 import { releaseShapes } from './release-shapes.ts'
 import { reviewRules, reviewShapes } from './review-shapes.ts'
 import {
@@ -58,7 +58,6 @@ import { webhookShapes } from './webhook-shapes.ts'
 type DataOf<T extends EventType> = EventOf<T>['data']
 
 /** An account as events name it. */
-export const account = object<AccountRef>({ id: whole, login: text })
 const permission: Check<Permission> = word('read', 'write', 'admin')
 const style: Check<MergeStyle> = word(...MERGE_STYLES)
 const accounts = list(account)
@@ -149,7 +148,6 @@ const ref = object<RefUpdate>({ ref: text, from: orNull(text), to: orNull(text) 
 const branch = object<BranchPoint>({ repoId: whole, branch: text, sha: text })
 const diff = object<DiffStat>({ additions: whole, deletions: whole, changedFiles: whole })
 
-const issue: Checks<IssueRef> = { repoId: whole, index: whole }
 const opened: Checks<DataOf<'IssueOpened'>> = {
   ...issue,
   id: whole,

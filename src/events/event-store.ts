@@ -226,8 +226,8 @@ export class LogReplaced extends StoreUnavailable {
 }
 
 /**
- * A stream cannot be used: it has a tombstone, its beginning is cut off, or an event of ours in it is damaged. Other streams
- * can.
+ * A stream cannot be used: it has a tombstone, its beginning is cut off, or an event of ours in it is damaged. Other
+ * streams can.
  */
 export class StreamUnusable extends StoreUnavailable {
   override readonly name = 'StreamUnusable'

@@ -278,5 +278,8 @@ export function createChainedAppend({
   }
 }
 
-/** Whether a UUID is random (version 4, or 7 with the time before it). Other ids derive from a request that may be repeated at any time. */
+/**
+ * Whether a UUID is random (version 4, or 7 with the time before it). Other ids derive from a request that may be
+ * repeated at any time.
+ */
 const isRandom = (id: string) => id[14] === '4' || id[14] === '7'

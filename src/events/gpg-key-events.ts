@@ -1,10 +1,5 @@
 /** Public keys of OpenPGP, which users say are theirs. */
-
-/** An account as events name it: `AccountRef` in `domain-events.ts`, which imports this file. */
-interface Person {
-  id: number
-  login: string
-}
+import type { AccountRef } from './refs.ts'
 
 /** A primary key, or a subkey of it. */
 export interface GpgPartData {
@@ -33,7 +28,7 @@ export interface GpgKeyData {
 /** Which key an event is about: its id, unique on the server, and its owner. */
 interface KeyRef {
   keyId: number
-  user: Person
+  user: AccountRef
 }
 
 /** `gpg-key-<long id>`: so a key has one owner. */

@@ -1,12 +1,13 @@
 /** What the data of the events in `gpg-key-events.ts` looks like. */
 import type { GpgKeyEvent, GpgPartData } from './gpg-key-events.ts'
+import { account } from './ref-shapes.ts'
 import { type Checks, flag, list, object, orNull, text, whole } from './shapes.ts'
 
 type DataOf<T extends GpgKeyEvent['type']> = Extract<GpgKeyEvent, { type: T }>['data']
 
 const of: Checks<DataOf<'GpgKeyVerified'>> = {
   keyId: whole,
-  user: object<DataOf<'GpgKeyVerified'>['user']>({ id: whole, login: text }),
+  user: account,
 }
 const part = object<GpgPartData>({
   longId: text,

@@ -1,10 +1,5 @@
 /** The events about files of issues and pull requests themselves, and about their lock: in the streams of these. */
-
-/** The issue or pull request. */
-interface Of {
-  repoId: number
-  index: number
-}
+import type { AccountRef, IssueRef } from './refs.ts'
 
 /** A file of an issue. It has the fields of a comment's file. */
 export interface IssueAsset {
@@ -15,16 +10,17 @@ export interface IssueAsset {
   name: string
   /** In bytes. */
   size: number
-  uploader: { id: number; login: string }
+  uploader: AccountRef
   /** ISO 8601: when it was added. */
   createdAt: string
 }
 
 export type IssueFileEvent =
-  | { type: 'IssueFileAdded'; data: Of & { attachment: IssueAsset } }
-  | { type: 'IssueFileRenamed'; data: Of & { attachmentId: number; name: string } }
-  | { type: 'IssueFileDeleted'; data: Of & { attachmentId: number; uuid: string } }
+  | { type: 'IssueFileAdded'; data: IssueRef & { attachment: IssueAsset } }
+  | { type: 'IssueFileRenamed'; data: IssueRef & { attachmentId: number; name: string } }
+  | { type: 'IssueFileDeleted'; data: IssueRef & { attachmentId: number; uuid: string } }
 
 export type LockEvent =
   /** From here on only writers comment. `reason`: may be empty. */
-  { type: 'DiscussionLocked'; data: Of & { reason: string } } | { type: 'DiscussionUnlocked'; data: Of }
+  | { type: 'DiscussionLocked'; data: IssueRef & { reason: string } }
+  | { type: 'DiscussionUnlocked'; data: IssueRef }

@@ -1,5 +1,6 @@
 /** What the data of events about files and locks of issues and pull requests looks like. */
 import type { IssueAsset, IssueFileEvent, LockEvent } from './issue-file-events.ts'
+import { account, issue } from './ref-shapes.ts'
 import { type Checks, object, text, whole } from './shapes.ts'
 
 type DataOf<T extends (IssueFileEvent | LockEvent)['type']> = Extract<
@@ -7,7 +8,6 @@ type DataOf<T extends (IssueFileEvent | LockEvent)['type']> = Extract<
   { type: T }
 >['data']
 
-const account = object<IssueAsset['uploader']>({ id: whole, login: text })
 const attachment = object<IssueAsset>({
   id: whole,
   uuid: text,
@@ -16,7 +16,6 @@ const attachment = object<IssueAsset>({
   uploader: account,
   createdAt: text,
 })
-const issue = { repoId: whole, index: whole }
 
 export const issueFileShapes: { readonly [T in (IssueFileEvent | LockEvent)['type']]: Checks<DataOf<T>> } = {
   IssueFileAdded: { ...issue, attachment },

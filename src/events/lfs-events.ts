@@ -1,10 +1,5 @@
 /** The events about large files (git LFS). Which objects a repository has, and who has locked what. */
-
-/** An account as events name it. */
-export interface LfsAccount {
-  id: number
-  login: string
-}
+import type { AccountRef } from './refs.ts'
 
 /** A large file, as its pointer in git names it. */
 export interface LfsObject {
@@ -19,7 +14,7 @@ export interface LfsLock {
   /** Unique on the server. */
   id: number
   path: string
-  owner: LfsAccount
+  owner: AccountRef
   /** The ref that the client named; null when it named none. It is kept, but a lock holds for all refs. */
   ref: string | null
 }
@@ -37,7 +32,7 @@ export type LfsEvent =
         repoId: number
         lockId: number
         path: string
-        by: LfsAccount
+        by: AccountRef
         /** Whether somebody else than its owner has ended it. */
         forced: boolean
       }

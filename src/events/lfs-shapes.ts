@@ -1,8 +1,7 @@
 /** What the data of the events about large files looks like: see `event-shapes.ts`. */
-import type { LfsAccount, LfsEvent, LfsLock, LfsObject } from './lfs-events.ts'
+import type { LfsEvent, LfsLock, LfsObject } from './lfs-events.ts'
+import { account } from './ref-shapes.ts'
 import { type Checks, flag, list, object, orNull, text, whole, word } from './shapes.ts'
-
-const account = object<LfsAccount>({ id: whole, login: text })
 
 export const lfsFields: { readonly [E in LfsEvent as E['type']]: Checks<E['data']> } = {
   LfsObjectsAdded: {

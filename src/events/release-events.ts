@@ -1,9 +1,5 @@
 /** The events about releases, in the stream `release-<id>`. */
-
-interface Account {
-  id: number
-  login: string
-}
+import type { AccountRef } from './refs.ts'
 
 /** The fields of a release that can be edited. */
 export interface ReleaseSettings {
@@ -27,7 +23,7 @@ export interface ReleaseAsset {
   name: string
   /** In bytes. */
   size: number
-  uploader: Account
+  uploader: AccountRef
 }
 
 /** What all events of a release have. */
@@ -44,7 +40,7 @@ export type ReleaseEvent =
       type: 'ReleaseCreated'
       data: OfRelease &
         ReleaseSettings & {
-          author: Account
+          author: AccountRef
           /** ISO 8601: when the commit of a tag that was there was made, else the time of the request. Lists sort by it. */
           createdAt: string
         }

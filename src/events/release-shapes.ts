@@ -1,10 +1,10 @@
 /** What the data of each event about releases looks like. */
+import { account } from './ref-shapes.ts'
 import type { ReleaseAsset, ReleaseEvent, ReleaseSettings } from './release-events.ts'
-import { type Check, type Checks, flag, object, optional, partial, text, whole } from './shapes.ts'
+import { type Checks, flag, object, optional, partial, text, whole } from './shapes.ts'
 
 type DataOf<T extends ReleaseEvent['type']> = Extract<ReleaseEvent, { type: T }>['data']
 
-const account: Check<ReleaseAsset['uploader']> = object<ReleaseAsset['uploader']>({ id: whole, login: text })
 const settings: Checks<ReleaseSettings> = {
   tag: text,
   target: text,

@@ -2,18 +2,8 @@
  * The events of the reviews of a pull request, in its stream `pull-<repoId>.<index>`. The ids of reviews, of requests and
  * of comments on lines are from the sequence of comments.
  */
-
-/** An account, as in `domain-events.ts`. */
-interface Person {
-  id: number
-  login: string
-}
-
-/** A team, as in `team-events.ts`. */
-interface Team {
-  id: number
-  name: string
-}
+import type { AccountRef } from './refs.ts'
+import type { TeamRef } from './team-events.ts'
 
 /** What a review says about the pull request. */
 export const VERDICTS = ['approved', 'rejected', 'comment'] as const
@@ -39,12 +29,12 @@ export interface LineComment {
 
 type DataByType = {
   /** A review that only its author and site admins see until it is submitted. Also recorded when it is changed. */
-  ReviewDrafted: { reviewId: number; reviewer: Person; body: string; commit: string }
-  ReviewCommentDrafted: { reviewId: number; commentId: number; author: Person } & LineComment
-  ReviewDraftDiscarded: { reviewId: number; reviewer: Person; comments: number[] }
+  ReviewDrafted: { reviewId: number; reviewer: AccountRef; body: string; commit: string }
+  ReviewCommentDrafted: { reviewId: number; commentId: number; author: AccountRef } & LineComment
+  ReviewDraftDiscarded: { reviewId: number; reviewer: AccountRef; comments: number[] }
   ReviewSubmitted: {
     reviewId: number
-    reviewer: Person
+    reviewer: AccountRef
     verdict: Verdict
     body: string
     /** The reviewed commit. */
@@ -62,11 +52,11 @@ type DataByType = {
     /** Present when some of them asked teams of the reviewer: the ids of these teams. */
     answeredTeams?: number[]
   }
-  ReviewCommentAdded: { reviewId: number; commentId: number; author: Person } & LineComment
-  ReviewDeleted: { reviewId: number; reviewer: Person; comments: number[] }
+  ReviewCommentAdded: { reviewId: number; commentId: number; author: AccountRef } & LineComment
+  ReviewDeleted: { reviewId: number; reviewer: AccountRef; comments: number[] }
   /** `dismissed`: this review, and earlier ones of the same reviewer. */
-  ReviewDismissed: { reviewId: number; reviewer: Person; dismissed: number[]; message: string }
-  ReviewUndismissed: { reviewId: number; reviewer: Person }
+  ReviewDismissed: { reviewId: number; reviewer: AccountRef; dismissed: number[]; message: string }
+  ReviewUndismissed: { reviewId: number; reviewer: AccountRef }
   /** The head moved, in the event before. */
   ReviewsOutdated: {
     head: string
@@ -79,17 +69,17 @@ type DataByType = {
   }
   ReviewRequested: {
     reviewId: number
-    reviewer: Person
+    reviewer: AccountRef
     /** Whether the requested review would count for branch protections. */
     official: boolean
     /** Earlier reviews of the reviewer that count no more. */
     superseded: number[]
   }
   /** `restored`: the review that counts again. */
-  ReviewRequestRemoved: { reviewId: number; reviewer: Person; restored: number | null }
+  ReviewRequestRemoved: { reviewId: number; reviewer: AccountRef; restored: number | null }
   /** `members`: the ids of the users who are in the team now, and are told of it. */
-  TeamReviewRequested: { reviewId: number; team: Team; official: boolean; members: number[] }
-  TeamReviewRequestRemoved: { reviewId: number; team: Team }
+  TeamReviewRequested: { reviewId: number; team: TeamRef; official: boolean; members: number[] }
+  TeamReviewRequestRemoved: { reviewId: number; team: TeamRef }
 }
 
 export type ReviewEvent = {

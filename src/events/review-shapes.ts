@@ -1,16 +1,15 @@
 /** What the data of the events of reviews looks like, for the check of events as they are read. */
+import { account, issue, team } from './ref-shapes.ts'
 import { type ReviewEvent, type ReviewRules, SIDES, VERDICTS } from './review-events.ts'
 import { type Checks, flag, list, object, optional, orNull, text, whole, word } from './shapes.ts'
 
 type DataOf<T extends ReviewEvent['type']> = Extract<ReviewEvent, { type: T }>['data']
 
-const person = object<DataOf<'ReviewDeleted'>['reviewer']>({ id: whole, login: text })
-const team = object<DataOf<'TeamReviewRequested'>['team']>({ id: whole, name: text })
-const review = { repoId: whole, index: whole, reviewId: whole }
+const review = { ...issue, reviewId: whole }
 const comment: Checks<DataOf<'ReviewCommentAdded'>> = {
   ...review,
   commentId: whole,
-  author: person,
+  author: account,
   path: text,
   side: word(...SIDES),
   line: whole,
@@ -34,12 +33,12 @@ export const reviewRules = object<ReviewRules>({
 
 /** The checks of the fields, by event type. */
 export const reviewShapes: { readonly [T in ReviewEvent['type']]: Checks<DataOf<T>> } = {
-  ReviewDrafted: { ...review, reviewer: person, body: text, commit: text },
+  ReviewDrafted: { ...review, reviewer: account, body: text, commit: text },
   ReviewCommentDrafted: comment,
-  ReviewDraftDiscarded: { ...review, reviewer: person, comments: ids },
+  ReviewDraftDiscarded: { ...review, reviewer: account, comments: ids },
   ReviewSubmitted: {
     ...review,
-    reviewer: person,
+    reviewer: account,
     verdict: word(...VERDICTS),
     body: text,
     commit: text,
@@ -51,12 +50,12 @@ export const reviewShapes: { readonly [T in ReviewEvent['type']]: Checks<DataOf<
     answeredTeams: optional(ids),
   },
   ReviewCommentAdded: comment,
-  ReviewDeleted: { ...review, reviewer: person, comments: ids },
-  ReviewDismissed: { ...review, reviewer: person, dismissed: ids, message: text },
-  ReviewUndismissed: { ...review, reviewer: person },
-  ReviewsOutdated: { repoId: whole, index: whole, head: text, stale: ids, current: ids, dismissed: ids },
-  ReviewRequested: { ...review, reviewer: person, official: flag, superseded: ids },
-  ReviewRequestRemoved: { ...review, reviewer: person, restored: orNull(whole) },
+  ReviewDeleted: { ...review, reviewer: account, comments: ids },
+  ReviewDismissed: { ...review, reviewer: account, dismissed: ids, message: text },
+  ReviewUndismissed: { ...review, reviewer: account },
+  ReviewsOutdated: { ...issue, head: text, stale: ids, current: ids, dismissed: ids },
+  ReviewRequested: { ...review, reviewer: account, official: flag, superseded: ids },
+  ReviewRequestRemoved: { ...review, reviewer: account, restored: orNull(whole) },
   TeamReviewRequested: { ...review, team, official: flag, members: ids },
   TeamReviewRequestRemoved: { ...review, team },
 }

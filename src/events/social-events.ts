@@ -1,18 +1,11 @@
 /** What people do with what others have made: reactions, and the repositories that they star and watch. */
-
-/** An account as events name it: `AccountRef` in `domain-events.ts`, which imports this file. */
-interface Person {
-  id: number
-  login: string
-}
+import type { AccountRef, IssueRef } from './refs.ts'
 
 /** One reaction of one user to an issue or pull request, or to a comment on it. */
-interface ReactionData {
-  repoId: number
-  index: number
+interface ReactionData extends IssueRef {
   /** Null: the reaction is to the issue itself. */
   commentId: number | null
-  user: Person
+  user: AccountRef
   /** Gitea's name of it, such as `+1` or `heart`. */
   reaction: string
 }
@@ -24,7 +17,7 @@ export type ReactionEvent =
 
 interface FollowData {
   repoId: number
-  user: Person
+  user: AccountRef
 }
 
 /** `follow-<repoId>.<userId>`. A removal without an actor: the user may not read the repository any more, or is gone. */
@@ -48,31 +41,26 @@ export interface KeyData {
 
 /** `ssh-key-<digest>`: of the fingerprint. */
 export type SshKeyEvent =
-  | { type: 'SshKeyAdded'; data: KeyData & { user: Person } }
-  | { type: 'SshKeyRemoved'; data: KeyData & { user: Person } }
+  | { type: 'SshKeyAdded'; data: KeyData & { user: AccountRef } }
+  | { type: 'SshKeyRemoved'; data: KeyData & { user: AccountRef } }
 
 /** `deploy-key-<repoId>.<digest>` */
 export type DeployKeyEvent =
   | { type: 'DeployKeyAdded'; data: KeyData & { repoId: number } }
   | { type: 'DeployKeyRemoved'; data: KeyData & { repoId: number } }
 
-interface OfIssue {
-  repoId: number
-  index: number
-}
-
 /** `subscription-<repoId>.<index>.<userId>` */
 export type SubscriptionEvent =
-  | { type: 'IssueSubscribed'; data: OfIssue & { user: Person } }
-  | { type: 'IssueUnsubscribed'; data: OfIssue & { user: Person } }
+  | { type: 'IssueSubscribed'; data: IssueRef & { user: AccountRef } }
+  | { type: 'IssueUnsubscribed'; data: IssueRef & { user: AccountRef } }
 
 export type NotificationEvent =
   /** In the stream of the issue or pull request, after the text: these people are called in it. */
-  | { type: 'UsersMentioned'; data: OfIssue & { commentId: number | null; users: Person[] } }
+  | { type: 'UsersMentioned'; data: IssueRef & { commentId: number | null; users: AccountRef[] } }
   /** `reads-<userId>`: what happened up to that time has this status for the user. */
   | {
       type: 'NotificationMarked'
-      data: OfIssue & { user: Person; status: 'read' | 'unread' | 'pinned'; upTo: string }
+      data: IssueRef & { user: AccountRef; status: 'read' | 'unread' | 'pinned'; upTo: string }
     }
 
 export type SocialEvent =

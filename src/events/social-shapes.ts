@@ -1,21 +1,19 @@
 /** What the data of the events in `social-events.ts` looks like. */
-import { type Checks, flag, list, object, orNull, text, whole, word } from './shapes.ts'
+import { account, issue } from './ref-shapes.ts'
+import { type Checks, flag, list, orNull, text, whole, word } from './shapes.ts'
 import type { KeyData, SocialEvent } from './social-events.ts'
 
 type DataOf<T extends SocialEvent['type']> = Extract<SocialEvent, { type: T }>['data']
 
-const user = object<DataOf<'RepositoryStarred'>['user']>({ id: whole, login: text })
 const reaction: Checks<DataOf<'ReactionAdded'>> = {
   repoId: whole,
   index: whole,
   commentId: orNull(whole),
-  user,
+  user: account,
   reaction: text,
 }
-const follow: Checks<DataOf<'RepositoryStarred'>> = { repoId: whole, user }
+const follow: Checks<DataOf<'RepositoryStarred'>> = { repoId: whole, user: account }
 const key: Checks<KeyData> = { keyId: whole, title: text, key: text, fingerprint: text, readOnly: flag }
-
-const issue = { repoId: whole, index: whole }
 
 export const socialFields: { readonly [T in SocialEvent['type']]: Checks<DataOf<T>> } = {
   ReactionAdded: reaction,
@@ -24,12 +22,12 @@ export const socialFields: { readonly [T in SocialEvent['type']]: Checks<DataOf<
   RepositoryUnstarred: follow,
   RepositoryWatched: follow,
   RepositoryUnwatched: follow,
-  SshKeyAdded: { ...key, user },
-  SshKeyRemoved: { ...key, user },
+  SshKeyAdded: { ...key, user: account },
+  SshKeyRemoved: { ...key, user: account },
   DeployKeyAdded: { ...key, repoId: whole },
   DeployKeyRemoved: { ...key, repoId: whole },
-  IssueSubscribed: { ...issue, user },
-  IssueUnsubscribed: { ...issue, user },
-  UsersMentioned: { ...issue, commentId: orNull(whole), users: list(user) },
-  NotificationMarked: { ...issue, user, status: word('read', 'unread', 'pinned'), upTo: text },
+  IssueSubscribed: { ...issue, user: account },
+  IssueUnsubscribed: { ...issue, user: account },
+  UsersMentioned: { ...issue, commentId: orNull(whole), users: list(account) },
+  NotificationMarked: { ...issue, user: account, status: word('read', 'unread', 'pinned'), upTo: text },
 }

@@ -1,4 +1,5 @@
 /** The events about the teams of an organization, in its stream: `org-<id>`. */
+import type { AccountRef } from './refs.ts'
 
 /** A team as events name it. The id identifies it: no team, user or organization has the same one. */
 export interface TeamRef {
@@ -21,14 +22,9 @@ export interface TeamSettings extends TeamGrant {
   units: string[]
 }
 
-interface Account {
-  id: number
-  login: string
-}
-
 /** What all events of a team have. */
 interface OfTeam {
-  organization: Account
+  organization: AccountRef
   team: TeamRef
 }
 
@@ -39,7 +35,7 @@ export type TeamEvent =
   /** The complete new settings, and the ids of the members, whose rights change. */
   | Of<'TeamEdited', { settings: TeamSettings; members: number[] }>
   | Of<'TeamDeleted', { members: number[] }>
-  | Of<'TeamMemberAdded', { user: Account; grant: TeamGrant }>
-  | Of<'TeamMemberRemoved', { user: Account }>
+  | Of<'TeamMemberAdded', { user: AccountRef; grant: TeamGrant }>
+  | Of<'TeamMemberRemoved', { user: AccountRef }>
   | Of<'TeamRepositoryAdded', { repoId: number }>
   | Of<'TeamRepositoryRemoved', { repoId: number }>

@@ -1,17 +1,13 @@
 /** The events by which a repository gets another owner or another name, in the stream `repo-<id>`. */
+import type { AccountRef } from './refs.ts'
 
-interface Account {
-  id: number
-  login: string
-}
-
-export interface Owner extends Account {
+export interface Owner extends AccountRef {
   kind: 'user' | 'organization'
 }
 
 /** A transfer that waits for its recipient. */
 export interface PendingTransfer {
-  sender: Account
+  sender: AccountRef
   recipient: Owner
   /** The teams of the recipient that get the repository. */
   teamIds: number[]
@@ -37,4 +33,4 @@ export type TransferEvent =
       }
     }
   /** Recorded with the edit that renames it. Its old name leads to it until somebody takes that. */
-  | { type: 'RepositoryRenamed'; data: { repoId: number; owner: Account; from: string; name: string } }
+  | { type: 'RepositoryRenamed'; data: { repoId: number; owner: AccountRef; from: string; name: string } }

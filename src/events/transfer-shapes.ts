@@ -1,10 +1,10 @@
 /** What the data of the events about owners and names of repositories looks like. */
+import { account } from './ref-shapes.ts'
 import { type Checks, list, object, text, whole, word } from './shapes.ts'
-import type { Owner, PendingTransfer, TransferEvent } from './transfer-events.ts'
+import type { Owner, TransferEvent } from './transfer-events.ts'
 
 type DataOf<T extends TransferEvent['type']> = Extract<TransferEvent, { type: T }>['data']
 
-const account = object<PendingTransfer['sender']>({ id: whole, login: text })
 const owner = object<Owner>({ id: whole, login: text, kind: word('user', 'organization') })
 
 export const transferShapes: { readonly [T in TransferEvent['type']]: Checks<DataOf<T>> } = {

@@ -123,7 +123,10 @@ export async function rawCommits(dir: string, shas: readonly string[]): Promise<
   return result
 }
 
-/** The first of these commits, at least one, that together have at most so many bytes. Those that do not exist have none. */
+/**
+ * The first of these commits, at least one, that together have at most so many bytes. Those that do not exist have
+ * none.
+ */
 export async function commitsWithin(
   dir: string,
   shas: readonly string[],

@@ -38,10 +38,10 @@ const small = new LRUCache<string, Buffer>({
 const COMMON = ['--full-index', '--no-color', '--no-ext-diff', '--no-textconv'] as const
 
 /**
- * The difference between `from`, which must be an ancestor (null: nothing at all), and `to`. A text of at most one megabyte comes as a
- * buffer, and from a cache the next time. A larger text comes as a stream. git is ended when the stream is
- * destroyed, when `signal` is aborted, when git works for too long, or when the client reads too slowly. The stream
- * ends in an error when git breaks off.
+ * The difference between `from`, which must be an ancestor (null: nothing at all), and `to`. A text of at most one
+ * megabyte comes as a buffer, and from a cache the next time. A larger text comes as a stream. git is ended when the
+ * stream is destroyed, when `signal` is aborted, when git works for too long, or when the client reads too slowly. The
+ * stream ends in an error when git breaks off.
  *
  * @throws GitFailed when a commit, or an object of it, does not exist; RepositoryMissing, GitUnavailable, SlotsFull;
  * GitTooSlow or GitOutputTooLarge, also the next time without asking git

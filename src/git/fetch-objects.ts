@@ -13,8 +13,8 @@ const PACKING_TIMEOUT = 30 * 60_000
 
 /**
  * Copies a commit with all its history from the repository `fromDir` into `intoDir`. Does little when a ref of
- * `intoDir` reaches the commit already. Everything is on disk when this resolves; a crash leaves all objects or none. Calls may
- * run concurrently.
+ * `intoDir` reaches the commit already. Everything is on disk when this resolves; a crash leaves all objects or none.
+ * Calls may run concurrently.
  *
  * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable, or GitFailed when `fromDir` lacks the commit or an
  * object of its history

@@ -89,7 +89,10 @@ const MAX_MS = 5000
 
 const old = createAnswerCache<{ sha: string }>(50_000, () => 1)
 
-/** The same for one path, however old its last change is. Starts a process; the caller has a slot for it. @throws GitTooSlow */
+/**
+ * The same for one path, however old its last change is. Starts a process; the caller has a slot for it.
+ * @throws GitTooSlow
+ */
 export async function lastCommitOfPath(
   dir: string,
   commit: string,

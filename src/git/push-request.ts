@@ -243,3 +243,9 @@ export async function refusedLines(reasons: Iterable<[string, string]>, client: 
 function oneLine(reason: string): string {
   return reason.replace(/\p{Cc}+/gu, ' ').slice(0, MAX_REASON_LENGTH)
 }
+
+/** Refuses all refs of a push that get an object which it lacks, and which no ref reaches. */
+export function reasonsOfMissing({ commands }: PushRequest, missing: string): ReadonlyMap<string, string> {
+  const reason = `no branch or tag has ${missing}, and the push does not bring it`
+  return new Map(commands.flatMap(({ ref, to }) => (to === null ? [] : [[ref, reason] as const])))
+}

@@ -58,7 +58,10 @@ export async function moveRefFile(dir: string, ref: string, from: string, to: st
   }
 }
 
-/** Writes the id to a new file, on disk, and has it put in place. Nothing is left of it after a failure, which is thrown. */
+/**
+ * Writes the id to a new file, on disk, and has it put in place. Nothing is left of it after a failure, which is
+ * thrown.
+ */
 async function throughFile(path: string, sha: string, put: () => Promise<void>): Promise<void> {
   const file = await open(path, 'wx')
   try {

@@ -46,7 +46,10 @@ export async function readRefFiles(
   return result
 }
 
-/** The full name of the default branch, which need not exist; undefined when only git can read it. @throws GitUnavailable */
+/**
+ * The full name of the default branch, which need not exist; undefined when only git can read it.
+ * @throws GitUnavailable
+ */
 export async function defaultBranchRef(dir: string): Promise<string | undefined> {
   const [, ref] = /^ref: (refs\/heads\/.+)\n$/.exec((await contentOf(join(dir, 'HEAD'))) ?? '') ?? []
   return ref !== undefined && refNameProblem(ref) === undefined ? ref : undefined

@@ -94,11 +94,6 @@ export async function updateRef(
   return await updateRefs(dir, [{ ref, from, to }])
 }
 
-/** Deletes a ref if it is at `from`. */
-export async function deleteRef(dir: string, ref: string, from: string): Promise<RefOutcome> {
-  return await updateRefs(dir, [{ ref, from, to: null }])
-}
-
 /**
  * Makes all of the changes, or none. Each ref may be named once.
  *

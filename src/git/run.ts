@@ -45,7 +45,10 @@ export interface GitOptions {
    * readers. `held`: the caller has a slot already.
    */
   queue?: keyof typeof QUEUES | 'held'
-  /** Milliseconds that the command may run, default 120,000. More ends it: a command with `GitUnavailable`, a query with `GitTooSlow`. */
+  /**
+   * Milliseconds that the command may run, default 120,000. More ends it: a command with `GitUnavailable`, a query with
+   * `GitTooSlow`.
+   */
   timeout?: number
   signal?: AbortSignal | undefined
 }

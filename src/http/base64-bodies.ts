@@ -267,6 +267,9 @@ function createScanner(key: string) {
   }
 }
 
-/** A text without escapes. Those of base64 are `\/`, which some clients write, and line ends; others stay, and are no base64. */
+/**
+ * A text without escapes. Those of base64 are `\/`, which some clients write, and line ends; others stay, and are no
+ * base64.
+ */
 const unescaped = (text: string) =>
   text.includes('\\') ? text.replace(/\\[nr]/g, '').replaceAll('\\/', '/') : text

@@ -39,7 +39,10 @@ export function parseJsonBodies(app: FastifyInstance, type = 'application/json')
 
 type Done = (error: Error | null, body?: unknown) => void
 
-/** What makes values of bodies that are there as a whole. A long one is read in pieces, and others have their turn between. */
+/**
+ * What makes values of bodies that are there as a whole. A long one is read in pieces, and others have their turn
+ * between.
+ */
 export function jsonParser(
   app: FastifyInstance,
 ): (request: FastifyRequest, body: Buffer, done: Done) => void {

@@ -2,7 +2,8 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { createSecureContext } from 'node:tls'
-import { ConfigError, type SettingName } from '../config.ts'
+import { ConfigError } from '../config.ts'
+import type { SettingName } from '../setting-table.ts'
 
 /** Paths of PEM files: a certificate, optionally with its chain, and its private key without a passphrase. */
 export interface TlsFiles {

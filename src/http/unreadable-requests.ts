@@ -33,7 +33,10 @@ const PROBLEMS: ReadonlyMap<string, Problem> = new Map([
   ['ERR_CODING', { status: 501, message: 'Transfer-Encoding: only "chunked" is understood' }],
 ])
 
-/** Answers a request that cannot be read, and ends its connection. `docsUrl`: of the API documentation. `refused` hears of each. */
+/**
+ * Answers a request that cannot be read, and ends its connection. `docsUrl`: of the API documentation. `refused` hears
+ * of each.
+ */
 export function refuseUnreadable(
   docsUrl: () => string,
   refused: (status: number, ip: string) => void = () => {},

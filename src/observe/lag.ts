@@ -14,8 +14,6 @@ const MAX_MARKS = 4 * 3600
 /** Older batches count half as much when so many events have been counted: what is written changes with time. */
 const COUNTED = 100_000
 
-export type Lag = ReturnType<typeof createLag>
-
 /**
  * Needs no I/O: it remembers where the end was when this server appended something, or looked. `isDense`: each position
  * is an event. Otherwise positions have gaps (EventStoreDB counts bytes), and events are estimated by the batches that

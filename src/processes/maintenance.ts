@@ -4,6 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { maintain } from '../commands/git/maintain.ts'
+import { createPauses } from '../pauses.ts'
 import type { DiskUsageDocument } from '../projections/disk-usage.ts'
 import type { Services } from '../services.ts'
 import { createTurns } from '../turns.ts'
@@ -27,7 +28,7 @@ interface Wanted {
 }
 
 export interface Maintenance {
-  manager(services: Services): ProcessManager
+  manager: ProcessManager
   /** Begins to work. To be called when the recovery is done. */
   start(): void
   /** Resolves when the worker has ended, after `signal` was aborted. */
@@ -42,7 +43,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
   const restUntil = new Map<number, number>()
   const inTurn = createTurns()
   let working: Promise<void> = Promise.resolve()
-  let wake: () => void = () => {}
+  const { pause, wake } = createPauses(signal)
 
   function want(repoId: number, countAttachments: boolean): void {
     const before = wanted.get(repoId)
@@ -97,7 +98,10 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
     }
   }
 
-  /** Finds what is noted in the store, and repositories of which nothing is known: made by an older version, or restored. */
+  /**
+   * Finds what is noted in the store, and repositories of which nothing is known: made by an older version, or
+   * restored.
+   */
   async function look(): Promise<void> {
     for (const { repoId, measuredAt } of await diskUsage.waiting(Date.now(), BATCH))
       want(repoId, measuredAt === '')
@@ -137,39 +141,21 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
     }
   }
 
-  /** Waits until something is wanted, at most this long. */
-  function pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(end, Math.max(0, ms))
-      timer.unref()
-      function end(): void {
-        clearTimeout(timer)
-        signal.removeEventListener('abort', end)
-        wake = () => {}
-        resolve()
-      }
-      wake = end
-      signal.addEventListener('abort', end, { once: true })
-      if (signal.aborted) end()
-    })
-  }
-
   return {
-    manager: () =>
-      processManager('maintenance', {
-        RefsUpdated: (_, { data }) => note(data.repoId),
-        LfsObjectsAdded: (_, { data }) => note(data.repoId),
-        RepositoryCreated: (_, { data }) => note(data.repoId),
-        AttachmentAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
-        AttachmentDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
-        IssueFileAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
-        IssueFileDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
-        ReleaseAssetAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
-        ReleaseAssetDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
-        CommentDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
-        RepositoryTransferred: (_, { data }) => moved(data.repoId),
-        RepositoryDeleted: (_, { data }) => diskUsage.remove(data.repoId),
-      }),
+    manager: processManager('maintenance', {
+      RefsUpdated: (_, { data }) => note(data.repoId),
+      LfsObjectsAdded: (_, { data }) => note(data.repoId),
+      RepositoryCreated: (_, { data }) => note(data.repoId),
+      AttachmentAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
+      AttachmentDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
+      IssueFileAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
+      IssueFileDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
+      ReleaseAssetAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
+      ReleaseAssetDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
+      CommentDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
+      RepositoryTransferred: (_, { data }) => moved(data.repoId),
+      RepositoryDeleted: (_, { data }) => diskUsage.remove(data.repoId),
+    }),
     start() {
       working = work()
     },

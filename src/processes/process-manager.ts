@@ -116,7 +116,7 @@ export function createProcessRunner(
   const { signal } = stopping
   let position = LOG_START
   let passed = 0
-  let following: Promise<void> = Promise.resolve()
+  let following: Promise<void> | undefined
   let stopped: string | undefined
   /** All running read models had passed this position. */
   let projected = LOG_START
@@ -286,7 +286,9 @@ export function createProcessRunner(
   }
 
   return {
+    /** Goes on where it was. Once it follows the log, a further call changes nothing. */
     async start() {
+      if (following !== undefined) return
       position = (await processPosition(checkpoints, manager.name)) ?? LOG_START
       following = follow()
     },

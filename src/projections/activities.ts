@@ -1,4 +1,7 @@
-/** What last happened to an issue or pull request of which people are told: an opening, a comment, a close, a push, a merge. */
+/**
+ * What last happened to an issue or pull request of which people are told: an opening, a comment, a close, a push, a
+ * merge.
+ */
 import type { Envelope, IssueRef } from '../events/domain-events.ts'
 import { isPullStream } from '../events/streams.ts'
 import { issueId } from './issue-selection.ts'

@@ -3,7 +3,10 @@ import type { RefUpdate } from '../events/domain-events.ts'
 
 const byRef = new WeakMap<readonly RefUpdate[], ReadonlyMap<string, RefUpdate>>()
 
-/** The last update of a ref. Each of the refs is asked for, so to look through all of them would take the square of the time. */
+/**
+ * The last update of a ref. Each of the refs is asked for, so to look through all of them would take the square of the
+ * time.
+ */
 export function lastUpdateOf(refs: readonly RefUpdate[], ref: string): RefUpdate | undefined {
   let updates = byRef.get(refs)
   if (updates === undefined) {

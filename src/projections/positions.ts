@@ -23,7 +23,10 @@ export function createPositions(
   move: ((moved: ReadonlyMap<string, MovedCheckpoint>) => Promise<void>) | undefined,
   save: () => Promise<void>,
 ) {
-  /** The checkpoints as they were read, or written here last. A model that has not begun has none: where it is, nobody knows. */
+  /**
+   * The checkpoints as they were read, or written here last. A model that has not begun has none: where it is, nobody
+   * knows.
+   */
   const saved = new Map<string, Position>()
   let timer: NodeJS.Timeout | undefined
   let isStopped = false

@@ -7,7 +7,7 @@ import { eventsFor, type ReadBatch } from './readable-events.ts'
 /** At most this many events are kept. Without them, all documents of a model count as changed. */
 const MAX_EVENTS = 20_000
 
-export function createRecentBatches(maxEvents = MAX_EVENTS) {
+export function createRecentBatches() {
   let batches: { read: ReadBatch; last: Position }[] = []
   let kept = 0
   /** What came up to here is not kept. */
@@ -30,7 +30,7 @@ export function createRecentBatches(maxEvents = MAX_EVENTS) {
     add(read: ReadBatch, last: Position): void {
       batches.push({ read, last })
       kept += read.events.length
-      while (kept > maxEvents) dropFirst()
+      while (kept > MAX_EVENTS) dropFirst()
     },
     /** Events up to this position are no longer needed. */
     trim(upTo: Position): void {

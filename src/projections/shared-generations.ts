@@ -18,7 +18,10 @@ const rowOf = (name: string, version: number) => `${name}.v${version}`
 /** How many generations are looked at, from the latest on, to remove those that nobody has: more than can have failed. */
 const EARLIER = 30
 const MAX_ATTEMPTS = 10
-/** How long a generation of another version stays although no server writes it, in milliseconds: its servers may start again. */
+/**
+ * How long a generation of another version stays although no server writes it, in milliseconds: its servers may start
+ * again.
+ */
 export const UNHELD_MS = 600_000
 
 interface Known {

@@ -136,7 +136,10 @@ export function openSqliteReadStore(
     return smallest
   }
 
-  /** On the event loop, asks SQLite only what it answers at once. `page`: undefined for a count, and for the ids of all matches. */
+  /**
+   * On the event loop, asks SQLite only what it answers at once. `page`: undefined for a count, and for the ids of all
+   * matches.
+   */
   async function planOf(
     collection: AnyCollection,
     conditions: readonly Condition[],

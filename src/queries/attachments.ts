@@ -54,7 +54,10 @@ export function attachmentQueryRoutes(services: Services): FastifyPluginAsyncTyp
   }
 }
 
-/** `GET /attachments/{uuid}`: the address in `browser_download_url`, outside the API. And that of a release's file by its name. */
+/**
+ * `GET /attachments/{uuid}`: the address in `browser_download_url`, outside the API. And that of a release's file by
+ * its name.
+ */
 export function attachmentDownloadRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { views } = services
   const download = fileDownload(services)

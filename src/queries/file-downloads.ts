@@ -1,4 +1,7 @@
-/** The bytes of files: `GET /repos/{owner}/{repo}/raw/{path}` and `…/media/{path}`, and the pages' `/{owner}/{repo}/raw/…`. */
+/**
+ * The bytes of files: `GET /repos/{owner}/{repo}/raw/{path}` and `…/media/{path}`, and the pages'
+ * `/{owner}/{repo}/raw/…`.
+ */
 import type { FileHandle } from 'node:fs/promises'
 import { Readable } from 'node:stream'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'

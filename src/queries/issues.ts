@@ -21,7 +21,10 @@ const LIST_SCHEMA = filteredListSchema(IssueWire, {
   assigned_by: OptionalText('login'),
 })
 
-/** Ids of the milestones in a list. Each is named by its title or, if no title matches, by its id. Unknown ones are discarded. */
+/**
+ * Ids of the milestones in a list. Each is named by its title or, if no title matches, by its id. Unknown ones are
+ * discarded.
+ */
 async function milestoneIdsNamed({ views }: Services, repoId: number, list: string | undefined) {
   const names = namesIn(list)
   if (names.length === 0) return []

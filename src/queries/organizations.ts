@@ -1,4 +1,7 @@
-/** Reading organizations: `/orgs/{org}`, its members (also those of teams, as in Gitea), and the organizations of a user. */
+/**
+ * Reading organizations: `/orgs/{org}`, its members (also those of teams, as in Gitea), and the organizations of a
+ * user.
+ */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'

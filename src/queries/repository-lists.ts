@@ -47,7 +47,10 @@ function visibleTo(owner: AccountDocument, requester: AccountDocument | null): S
   return all ? {} : { readers: { $in: [...everybodyLike(requester), ...teams] } }
 }
 
-/** The repositories that list the requester: as owner, as collaborator, as member of the owning organization or of a team. */
+/**
+ * The repositories that list the requester: as owner, as collaborator, as member of the owning organization or of a
+ * team.
+ */
 function grantedTo(requester: AccountDocument): Selection {
   return { readers: { $in: readerIdsOf(requester) } }
 }

@@ -167,7 +167,10 @@ function deletedMilestone({ id, title }: MilestoneRef): Static<typeof MilestoneW
   return { id, title, state: 'open', created_at: ZERO_TIME, updated_at: ZERO_TIME, ...none }
 }
 
-/** Rows of one timeline as Gitea's `TimelineComment`, in the given order. The requester sees only dependencies that it may read. */
+/**
+ * Rows of one timeline as Gitea's `TimelineComment`, in the given order. The requester sees only dependencies that it
+ * may read.
+ */
 export async function timelineWires(
   services: Services,
   repository: RepositoryDocument,

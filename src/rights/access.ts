@@ -12,9 +12,9 @@ export type Access = 'none' | Permission
 const RANK: Record<Access, number> = { none: 0, read: 1, write: 2, admin: 3 }
 
 /**
- * The requester's access: the highest one that the requester has as a site admin, as the owner, as a member of the owning
- * organization or of its teams, as a collaborator, as the recipient of a transfer or, in a repository that is open to all, as
- * anyone. Null is an anonymous requester.
+ * The requester's access: the highest one that the requester has as a site admin, as the owner, as a member of the
+ * owning organization or of its teams, as a collaborator, as the recipient of a transfer or, in a repository that is
+ * open to all, as anyone. Null is an anonymous requester.
  */
 export function accessTo(repository: RepositoryDocument, requester: AccountDocument | null): Access {
   // An account that was switched off keeps nothing, also where something acts for it later (a scheduled merge).
@@ -32,7 +32,10 @@ export function accessTo(repository: RepositoryDocument, requester: AccountDocum
   return granted.reduce((most, access) => (RANK[access] > RANK[most] ? access : most))
 }
 
-/** Whether the requester may give the repository away: its owner, the admins of an organization that owns it, site admins. */
+/**
+ * Whether the requester may give the repository away: its owner, the admins of an organization that owns it, site
+ * admins.
+ */
 export function owns(repository: RepositoryDocument, requester: AccountDocument): boolean {
   const { siteAdmin, id, memberships } = requester
   return siteAdmin || id === repository.ownerId || memberships[`${repository.ownerId}`] === 'admin'

@@ -61,7 +61,10 @@ export function createOpenIdProvider(
   let known: { configuration: Promise<Configuration>; at: number } | undefined
   let renewedAt = Number.NEGATIVE_INFINITY
   let isAway = false
-  /** What the provider answered for the code of a sign-in. It takes a code once, so a second look needs its first answer. */
+  /**
+   * What the provider answered for the code of a sign-in. It takes a code once, so a second look needs its first
+   * answer.
+   */
   const exchanges = new AsyncLocalStorage<{ answer?: Response }>()
 
   const fetched: CustomFetch = async (url, { body = null, ...options }) => {

@@ -75,8 +75,8 @@ export async function repositoryAt(
 }
 
 /**
- * A repository that an earlier look-up has found, as it is now. @throws Refused: not found, forbidden, and locked when it is
- * archived meanwhile
+ * A repository that an earlier look-up has found, as it is now. @throws Refused: not found, forbidden, and locked when
+ * it is archived meanwhile
  */
 export async function repositoryNow(
   services: Pick<Services, 'views'>,

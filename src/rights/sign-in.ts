@@ -34,7 +34,8 @@ export function stillCounts(
 
 /**
  * The identity for these credentials, sent from that address; null when there are no credentials.
- * @throws Refused (unauthenticated) for bad credentials, Refused (forbidden) for an account that is switched off, Throttled after too many bad passwords
+ * @throws Refused (unauthenticated) for bad credentials, Refused (forbidden) for an account that is switched off,
+ * Throttled after too many bad passwords
  */
 type Authenticate = (authorization: string | undefined, ip: string) => Promise<Identity | null>
 

@@ -17,7 +17,10 @@ export type ScopeLevel = 'read' | 'write'
 
 const KNOWN = new Set(['all', ...SCOPE_CATEGORIES.flatMap((name) => [`read:${name}`, `write:${name}`])])
 
-/** The scopes that a token cannot have. `public-only` is one of them: we don't enforce it, so accepting it would mislead. */
+/**
+ * The scopes that a token cannot have. `public-only` is one of them: we don't enforce it, so accepting it would
+ * mislead.
+ */
 export function unknownScopes(scopes: readonly string[]): string[] {
   return scopes.filter((scope) => !KNOWN.has(scope))
 }

@@ -5,8 +5,6 @@ export interface VerifyProgress {
   phase: 'log' | 'views'
   done: number
   total: number
-  /** The average rate since the phase began. */
-  perSecond: number
 }
 
 const REPORTS_MS = 100
@@ -17,13 +15,11 @@ export function progressOf(
   total: number,
   onProgress: (progress: VerifyProgress) => void,
 ): (done: number, isEnd: boolean) => void {
-  const began = performance.now()
   let reported = Number.NEGATIVE_INFINITY
   return (done, isEnd) => {
     const now = performance.now()
     if (!isEnd && now - reported < REPORTS_MS) return
     reported = now
-    const seconds = (now - began) / 1000
-    onProgress({ phase, done, total, perSecond: seconds === 0 ? 0 : Math.round(done / seconds) })
+    onProgress({ phase, done, total })
   }
 }

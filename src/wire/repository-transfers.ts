@@ -13,7 +13,10 @@ export const RepoTransferWire = Type.Object({
   teams: Type.Array(TeamWire),
 })
 
-/** The transfers of these repositories as Gitea's `RepoTransfer`, by repository. What they name is read with two look-ups. */
+/**
+ * The transfers of these repositories as Gitea's `RepoTransfer`, by repository. What they name is read with two
+ * look-ups.
+ */
 export async function transfersOf(
   { views, publicUrl }: Services,
   repositories: readonly RepositoryDocument[],

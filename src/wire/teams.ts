@@ -44,10 +44,6 @@ export const TeamParams = Type.Object({ id: Type.String() })
 /** A team, or the Owners: those who administer the organization. They are there without being made. */
 export type Team = { kind: 'made'; team: TeamDocument } | { kind: 'owners' }
 
-/** The Owners have the id of their organization. */
-export const teamId = (team: Team, organization: AccountDocument) =>
-  team.kind === 'owners' ? organization.id : team.team.id
-
 export const teamWire = (team: Team, organization: AccountDocument): Static<typeof TeamWire> => ({
   ...plainTeamWire(team, organization.id),
   organization: organizationWire(organization),

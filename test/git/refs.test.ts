@@ -1,7 +1,7 @@
 import { mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { removeLeftovers } from '../../src/git/leftovers.ts'
-import { deleteRef, listRefs, readRefs, resolveRef, updateRef, updateRefs } from '../../src/git/refs.ts'
+import { listRefs, readRefs, resolveRef, updateRef, updateRefs } from '../../src/git/refs.ts'
 import { createRepository } from '../../src/git/repository.ts'
 import { until } from '../until.ts'
 import { commit, userGit } from './client.ts'
@@ -25,10 +25,10 @@ t.test('a ref moves only from its expected position', async (t) => {
   t.equal(await updateRef(dir, MAIN, { from: b, to: a }), 'stale', 'it is at another commit')
   t.equal(await resolveRef(dir, MAIN), a)
   t.equal(await updateRef(dir, MAIN, { from: a, to: b }), 'moved')
-  t.equal(await deleteRef(dir, MAIN, a), 'stale')
+  t.equal(await updateRef(dir, MAIN, { from: a, to: null }), 'stale')
   t.equal(await resolveRef(dir, MAIN), b)
-  t.equal(await deleteRef(dir, MAIN, b), 'moved')
-  t.equal(await deleteRef(dir, MAIN, b), 'stale')
+  t.equal(await updateRef(dir, MAIN, { from: b, to: null }), 'moved')
+  t.equal(await updateRef(dir, MAIN, { from: b, to: null }), 'stale')
   t.equal(await resolveRef(dir, MAIN), null)
 })
 
@@ -108,7 +108,7 @@ t.test('refs are listed below a prefix and read by name, packed or not', async (
   t.equal(read.size, 301)
   t.equal(read.get('refs/tags/v1'), b)
   t.same([...(await readRefs(dir, []))], [])
-  t.equal(await deleteRef(dir, MAIN, a), 'moved', 'a packed ref can be deleted')
+  t.equal(await updateRef(dir, MAIN, { from: a, to: null }), 'moved', 'a packed ref can be deleted')
   t.equal(await resolveRef(dir, MAIN), null)
 })
 

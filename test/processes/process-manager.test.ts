@@ -127,3 +127,14 @@ t.test('a process that waits for a store ends when it is told to', async (t) => 
   await runner.stop()
   t.same(reactions, [])
 })
+
+t.test(
+  'a process that is started again, because another one could not be, reacts to each event once',
+  async (t) => {
+    const { runner, reactions, done } = await started(t, async () => {})
+    await runner.start()
+    await done()
+    await runner.stop()
+    t.same(reactions, ['one', 'two'])
+  },
+)

@@ -3,7 +3,7 @@ import type { Test } from '../git-client.ts'
 /** A pull request with many kinds of events. */
 
 export const HOSTILE_TITLE = `<script>window.hacked=1</script><img src=x onerror="window.hacked=1"> \u202eevil\u202c ${'寬'.repeat(160)}`
-export const HOSTILE_FILE = 'a <b onclick=x>"&\'\té.txt'
+const HOSTILE_FILE = 'a <b onclick=x>"&\'\té.txt'
 
 const OLD = `export function greet(name) {
   console.log('Hello ' + name)

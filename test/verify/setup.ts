@@ -12,7 +12,8 @@ import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
 import { checkSqliteViews } from '../../src/projections/sqlite-check.ts'
 import { READ_MODELS } from '../../src/projections/views.ts'
 import { openSqlite } from '../../src/sqlite.ts'
-import { type VerifyOptions, type VerifyReport, verifyServer } from '../../src/verify/verify.ts'
+import type { VerifyReport } from '../../src/verify/report.ts'
+import { type VerifyOptions, verifyServer } from '../../src/verify/verify.ts'
 
 const author = { id: 1, login: 'alice' }
 const log = pino({ level: 'silent' })

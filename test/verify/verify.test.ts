@@ -23,7 +23,8 @@ import { checkSqliteViews } from '../../src/projections/sqlite-check.ts'
 import { READ_MODELS } from '../../src/projections/views.ts'
 import { BrokenFile } from '../../src/sqlite.ts'
 import type { VerifyProgress } from '../../src/verify/progress.ts'
-import { type VerifyReport, verifyServer } from '../../src/verify/verify.ts'
+import type { VerifyReport } from '../../src/verify/report.ts'
+import { verifyServer } from '../../src/verify/verify.ts'
 import { startEventStoreDouble } from '../doubles/eventstore.ts'
 import { startMongoDouble } from '../doubles/mongodb.ts'
 import { patientEventStore, patientMongo } from '../doubles/patience.ts'
@@ -49,7 +50,7 @@ t.test('an untouched directory is sound, and no temporary files are left', async
   t.strictSame([...new Set(progress.map(({ phase }) => phase))], ['log', 'views'])
   for (const phase of ['log', 'views'] as const) {
     const last = progress.filter((step) => step.phase === phase).at(-1)
-    t.ok(last !== undefined && last.done === last.total && last.perSecond > 0, phase)
+    t.ok(last !== undefined && last.done === last.total, phase)
   }
   t.strictSame(readdirSync(directory.dir), files)
 })

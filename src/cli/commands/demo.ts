@@ -22,6 +22,7 @@ import { CommandFailed } from '../explain.ts'
 import { LOG_SETTINGS, usage } from '../help.ts'
 import { withLog } from '../open-log.ts'
 import { serverUrl } from '../running-server.ts'
+import { urlOption } from '../server-options.ts'
 
 const PROJECT = fileURLToPath(projectFile(''))
 const run = promisify(execFile)
@@ -212,7 +213,7 @@ export function addDemo(program: Command): void {
   program
     .command('demo')
     .description("push this project's own history to a running server, open a pull request and merge it")
-    .option('--url <url>', 'the running server (default: PUBLIC_URL, or http://HOST:PORT)')
+    .addOption(urlOption())
     .option('--user <name>', 'the user who does it', 'admin')
     .option('--password <password>', "that user's password (default: ADMIN_PASSWORD)")
     .option('--json', 'print only the result, as JSON')

@@ -1,6 +1,6 @@
 /** `mergelog erase`: erases texts of an issue or a pull request, with or without a running server. */
 import { join } from 'node:path'
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { type Command, InvalidArgumentError } from 'commander'
 import { pino } from 'pino'
 import { openAttachmentFiles } from '../../attachments/files.ts'
 import { eraseTexts } from '../../commands/erasures/erase.ts'
@@ -18,6 +18,7 @@ import { DISCUSSION, type DiscussionName, discussionName, findDiscussion } from 
 import { STORE_SETTINGS, usage } from '../help.ts'
 import { openLog, requireLog } from '../open-log.ts'
 import { askToErase, authorizationOf, serverUrl } from '../running-server.ts'
+import { tokenOption, urlOption } from '../server-options.ts'
 import { printable, styled } from '../terminal.ts'
 
 interface EraseArguments {
@@ -123,13 +124,8 @@ export function addErase(program: Command): void {
     )
     .argument(DISCUSSION, 'the issue or pull request', discussionName)
     .option('--comment <id>', 'only this comment', commentId)
-    .option('--url <url>', 'the running server (default: PUBLIC_URL, or http://HOST:PORT)')
-    .addOption(
-      new Option(
-        '--token <token>',
-        "a token of the repository's admin for the running server (default: admin with ADMIN_PASSWORD)",
-      ).env('MERGELOG_TOKEN'),
-    )
+    .addOption(urlOption())
+    .addOption(tokenOption("a token of the repository's admin"))
     .addHelpText(
       'after',
       usage(examples, ['HOST', 'PORT', 'PUBLIC_URL', 'ADMIN_PASSWORD', ...STORE_SETTINGS]),

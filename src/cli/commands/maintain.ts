@@ -1,6 +1,6 @@
 /** `mergelog maintain`: repacks repositories now, with or without a running server. */
 import { join } from 'node:path'
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import { type MaintenanceProgress, maintainAll, repositoryCalled } from '../../commands/git/maintain-all.ts'
 import { type Config, loadConfig } from '../../config.ts'
 import { prepareLaunches } from '../../git/launcher.ts'
@@ -13,6 +13,7 @@ import { STORE_SETTINGS, usage } from '../help.ts'
 import { openLog, openViews } from '../open-log.ts'
 import { withProgressBar } from '../progress-bar.ts'
 import { askToMaintain } from '../running-server.ts'
+import { tokenOption, urlOption } from '../server-options.ts'
 import { type ServerArguments, serverOrHere } from '../server-or-here.ts'
 import { printable, styled } from '../terminal.ts'
 
@@ -87,13 +88,8 @@ export function addMaintain(program: Command): void {
     .command('maintain')
     .description('repack git repositories now; a running server does it and goes on serving them')
     .argument('[repository]', 'OWNER/REPO (default: all repositories)')
-    .option('--url <url>', 'the running server (default: PUBLIC_URL, or http://HOST:PORT)')
-    .addOption(
-      new Option(
-        '--token <token>',
-        "a site admin's token for the running server (default: admin with ADMIN_PASSWORD)",
-      ).env('MERGELOG_TOKEN'),
-    )
+    .addOption(urlOption())
+    .addOption(tokenOption("a site admin's token"))
     .option('--json', 'print the sizes before and after as JSON')
     .addHelpText('after', usage(examples, environment))
     .action(maintainCommand)

@@ -1,6 +1,6 @@
 /** `mergelog rebuild`: rebuilds read models from the log, with or without a running server. */
 import { setMaxListeners } from 'node:events'
-import { type Command, Option } from 'commander'
+import type { Command } from 'commander'
 import { pino } from 'pino'
 import { type Config, loadConfig } from '../../config.ts'
 import { createProjector } from '../../projections/projector.ts'
@@ -13,6 +13,7 @@ import { STORE_SETTINGS, usage } from '../help.ts'
 import { openTexts, openViews } from '../open-log.ts'
 import { withProgressBar } from '../progress-bar.ts'
 import { askToRebuild } from '../running-server.ts'
+import { tokenOption, urlOption } from '../server-options.ts'
 import { type ServerArguments, serverOrHere } from '../server-or-here.ts'
 import { printable, styled } from '../terminal.ts'
 
@@ -101,13 +102,8 @@ export function addRebuild(program: Command): void {
     .command('rebuild')
     .description('rebuild read models from the log; meanwhile a running server answers from the old ones')
     .option('--model <name>', 'only this read model; can be repeated', collect, [])
-    .option('--url <url>', 'the running server (default: PUBLIC_URL, or http://HOST:PORT)')
-    .addOption(
-      new Option(
-        '--token <token>',
-        "a site admin's token for the running server (default: admin with ADMIN_PASSWORD)",
-      ).env('MERGELOG_TOKEN'),
-    )
+    .addOption(urlOption())
+    .addOption(tokenOption("a site admin's token"))
     .option('--json', 'print what was rebuilt as JSON')
     .addHelpText('after', usage(examples, environment))
     .action(rebuildCommand)

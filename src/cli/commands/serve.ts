@@ -1,8 +1,9 @@
 /** `mergelog serve`: runs the server until SIGTERM, SIGINT or SIGHUP. `npm start` runs this. */
 import { once } from 'node:events'
 import type { Command } from 'commander'
-import { loadConfig, settings } from '../../config.ts'
+import { loadConfig } from '../../config.ts'
 import { collectAlone } from '../../garbage-collection.ts'
+import { settings } from '../../setting-table.ts'
 import { refuseDebuggers } from '../debuggers.ts'
 import { usage } from '../help.ts'
 import { openServerLog } from '../server-log.ts'

@@ -14,7 +14,7 @@ import { BranchWire, branchWire } from '../../wire/branches.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { requireServed, servedCommitOf } from '../../wire/reached-objects.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
-import { changeRef } from '../git/record-refs.ts'
+import { changeRef } from '../git/change-refs.ts'
 import { type Writer, writerNow } from '../git/writer-now.ts'
 import { commandContext, settled } from '../request-context.ts'
 

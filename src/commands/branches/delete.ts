@@ -7,7 +7,7 @@ import { protectionOf } from '../../rights/protection-rules.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { BranchParams } from '../../wire/branches.ts'
-import { removeBranch } from '../git/record-refs.ts'
+import { removeBranch } from '../git/change-refs.ts'
 import { writerNow } from '../git/writer-now.ts'
 import { commandContext, settled } from '../request-context.ts'
 

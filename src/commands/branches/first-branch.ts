@@ -12,8 +12,8 @@ import { decideEdit } from '../repositories/repository.ts'
 const PREFERRED = ['main', 'master']
 
 /**
- * Names with a slash are those of topics (`fix/1`), and of copies: git-annex pushes `synced/main` before `main`, and between
- * them the branch of its own notes.
+ * Names with a slash are those of topics (`fix/1`), and of copies: git-annex pushes `synced/main` before `main`, and
+ * between them the branch of its own notes.
  */
 const isMain = (branch: string) => !branch.includes('/') && branch !== 'git-annex'
 

@@ -1,5 +1,6 @@
 /** The lock of one path: a path has one lock at a time, whoever asks first. Pure. */
-import type { LfsAccount, LfsEvent, LfsLock } from '../../events/lfs-events.ts'
+import type { AccountRef } from '../../events/domain-events.ts'
+import type { LfsEvent, LfsLock } from '../../events/lfs-events.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 
@@ -34,7 +35,7 @@ export function decideLock(state: LockState, repoId: number, lock: LfsLock): Loc
 export function decideUnlock(
   state: LockState,
   repoId: number,
-  { lockId, by, force }: { lockId: number; by: LfsAccount; force: boolean },
+  { lockId, by, force }: { lockId: number; by: AccountRef; force: boolean },
 ): LockEvent[] | Refusal {
   const lock = state.held
   if (lock === null || lock.id !== lockId) return refuse.notFound('there is no such lock')

@@ -2,7 +2,6 @@
 import { posix } from 'node:path'
 import { Type } from 'typebox'
 import { idsStream } from '../../events/streams.ts'
-import { parseJsonBodies } from '../../http/json-bodies.ts'
 import { OptionalText } from '../../http/optional-text.ts'
 import { pathNumber } from '../../http/path-number.ts'
 import type { LfsLockDocument } from '../../projections/lfs-locks.ts'
@@ -27,6 +26,7 @@ import { lfsLocks } from '../aggregates.ts'
 import { gitRepository } from '../git/git-repository.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
+import { LFS_TAGS, lfsSchema, parseLfsBodies } from './json-routes.ts'
 import { ALREADY_LOCKED, decideLock, decideUnlock } from './lock.ts'
 
 const LocksQuery = Type.Object({
@@ -54,7 +54,6 @@ function requirePath(given: string): string {
 
 export const lfsLockRoutes: Routes = (services) => {
   const { views, events } = services
-  const tags = ['lfs']
 
   /** A page of locks by their ids, and where the next one begins. */
   async function pageOf(
@@ -78,14 +77,13 @@ export const lfsLockRoutes: Routes = (services) => {
   }
 
   return async (app) => {
-    app.removeAllContentTypeParsers()
-    for (const type of ['application/json', LFS_JSON]) parseJsonBodies(app, type)
+    parseLfsBodies(app)
 
     app.get(
       '/:owner/:repo/info/lfs/locks',
       {
         schema: {
-          tags,
+          tags: LFS_TAGS,
           produces: [LFS_JSON],
           params: LfsParams,
           querystring: LocksQuery,
@@ -111,14 +109,10 @@ export const lfsLockRoutes: Routes = (services) => {
     app.post(
       '/:owner/:repo/info/lfs/locks',
       {
-        schema: {
-          tags,
-          consumes: [LFS_JSON],
-          produces: [LFS_JSON],
-          params: LfsParams,
+        schema: lfsSchema({
           body: LfsLockBody,
           response: { 201: LfsLockWire, 409: LfsLockTakenWire },
-        },
+        }),
       },
       async (request, reply) => {
         const { repository } = await gitRepository(services, request, request.params, 'write')
@@ -151,14 +145,10 @@ export const lfsLockRoutes: Routes = (services) => {
       '/:owner/:repo/info/lfs/locks/verify',
       {
         config: { scopeLevel: 'read' },
-        schema: {
-          tags,
-          consumes: [LFS_JSON],
-          produces: [LFS_JSON],
-          params: LfsParams,
+        schema: lfsSchema({
           body: LfsVerifyLocksBody,
           response: { 200: LfsVerifiedLocksWire },
-        },
+        }),
       },
       async (request, reply) => {
         const { repository } = await gitRepository(services, request, request.params, 'write')
@@ -177,14 +167,11 @@ export const lfsLockRoutes: Routes = (services) => {
     app.post(
       '/:owner/:repo/info/lfs/locks/:id/unlock',
       {
-        schema: {
-          tags,
-          consumes: [LFS_JSON],
-          produces: [LFS_JSON],
+        schema: lfsSchema({
           params: UnlockParams,
           body: LfsUnlockBody,
           response: { 200: LfsLockWire },
-        },
+        }),
       },
       async (request, reply) => {
         const { repository } = await gitRepository(services, request, request.params, 'write')

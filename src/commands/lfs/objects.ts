@@ -12,7 +12,6 @@ import type { LfsObject } from '../../events/lfs-events.ts'
 import { hasLfsFile, isOid, lfsPath, receiveLfsFile } from '../../git/lfs-files.ts'
 import { paceBody } from '../../git/request-body.ts'
 import { errorAnswer } from '../../http/error-answers.ts'
-import { parseJsonBodies } from '../../http/json-bodies.ts'
 import { limitReached } from '../../limits.ts'
 import { type LfsObjectDocument, lfsObjectId } from '../../projections/lfs-objects.ts'
 import { notFoundIn } from '../../projections/view.ts'
@@ -31,7 +30,6 @@ import {
   LfsBatchWire,
   LfsObjectBody,
   type LfsObjectWire,
-  LfsParams,
   lfsActions,
 } from '../../wire/lfs.ts'
 import { type FoundObject, lfsObjectsFor } from '../../wire/lfs-objects.ts'
@@ -40,6 +38,7 @@ import { gitRepository, requireNotArchived } from '../git/git-repository.ts'
 import { mayPushAnyBranch } from '../pull-requests/maintainer-edits.ts'
 import { requestContext, settled } from '../request-context.ts'
 import { takeRoom } from '../room.ts'
+import { LFS_TAGS, lfsSchema, parseLfsBodies } from './json-routes.ts'
 import { recordLfsObjects } from './record.ts'
 
 const ObjectParams = Type.Object({ owner: Type.String(), repo: Type.String(), oid: Type.String() })
@@ -61,7 +60,6 @@ function objectIn({ oid, size }: Static<typeof UploadParams>): LfsObject {
 
 export const lfsObjectRoutes: Routes = (services) => {
   const { config, views, gitLimits } = services
-  const tags = ['lfs']
 
   const known = async (repoId: number, oids: readonly string[]): Promise<Map<string, LfsObjectDocument>> => {
     const found = await views.lfsObjects.getMany(oids.map((oid) => lfsObjectId(repoId, oid)))
@@ -222,7 +220,7 @@ export const lfsObjectRoutes: Routes = (services) => {
       {
         config: { streamsBody: true },
         schema: {
-          tags,
+          tags: LFS_TAGS,
           consumes: ['application/octet-stream'],
           params: UploadParams,
           response: { 200: emptyAnswer('The repository has the object') },
@@ -236,22 +234,17 @@ export const lfsObjectRoutes: Routes = (services) => {
   }
 
   return async (app) => {
-    app.removeAllContentTypeParsers()
-    for (const type of ['application/json', LFS_JSON]) parseJsonBodies(app, type)
+    parseLfsBodies(app)
     await app.register(uploadRoute)
 
     app.post(
       '/:owner/:repo/info/lfs/objects/batch',
       {
         config: { scopeLevel: 'read' },
-        schema: {
-          tags,
-          consumes: [LFS_JSON],
-          produces: [LFS_JSON],
-          params: LfsParams,
+        schema: lfsSchema({
           body: LfsBatchBody,
           response: { 200: LfsBatchWire },
-        },
+        }),
       },
       async (request, reply) => {
         const { operation, objects, transfers, hash_algo: algorithm } = request.body
@@ -280,14 +273,10 @@ export const lfsObjectRoutes: Routes = (services) => {
       '/:owner/:repo/info/lfs/verify',
       {
         config: { scopeLevel: 'read' },
-        schema: {
-          tags,
-          consumes: [LFS_JSON],
-          produces: [LFS_JSON],
-          params: LfsParams,
+        schema: lfsSchema({
           body: LfsObjectBody,
           response: { 200: emptyAnswer('The repository has the object') },
-        },
+        }),
       },
       async (request, reply) => {
         const { repository } = await gitRepository(services, request, request.params, 'read')
@@ -303,7 +292,7 @@ export const lfsObjectRoutes: Routes = (services) => {
       '/:owner/:repo/info/lfs/objects/:oid',
       {
         schema: {
-          tags,
+          tags: LFS_TAGS,
           params: ObjectParams,
           response: {
             200: { description: 'The object', content: CONTENT },

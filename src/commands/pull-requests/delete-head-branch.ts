@@ -10,7 +10,7 @@ import { protectionOf } from '../../rights/protection-rules.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { pulls } from '../aggregates.ts'
 import type { CommandContext } from '../execute.ts'
-import { removeBranch } from '../git/record-refs.ts'
+import { removeBranch } from '../git/change-refs.ts'
 import { takeNumber } from '../sequences.ts'
 import { type ActivePull, decideHeadBranchDeleted } from './pull-request.ts'
 

@@ -179,7 +179,8 @@ async function targetOf(services: Services, { head, base }: ActivePull, branch: 
 
 /**
  * Carries out an edit. A new base branch is claimed before it, and the claim that is not needed any more is released
- * after it. One edit of a pull request at a time, on all nodes: another one could release the claim that this one relies on.
+ * after it. One edit of a pull request at a time, on all nodes: another one could release the claim that this one
+ * relies on.
  */
 async function editPull(
   services: Services,

@@ -2,7 +2,7 @@
  * The second half of a merge: moves the base branch, then records the outcome. Runs right after the intent is
  * recorded, and again at a start when a crash left an intent without an outcome. Each step may be repeated.
  */
-import type { MergeIntent } from '../../events/domain-events.ts'
+import type { MergeIntent, RefUpdate } from '../../events/domain-events.ts'
 import type { ExpectedRevision } from '../../events/event-store.ts'
 import { claimKeys, pullStream } from '../../events/streams.ts'
 import { RepositoryMissing } from '../../git/errors.ts'
@@ -14,7 +14,7 @@ import { pulls } from '../aggregates.ts'
 import { releaseClaim, releaseOf } from '../claims.ts'
 import { appendAtOnce, type CommandContext, eventsOf, load } from '../execute.ts'
 import { inGitTurn } from '../git/git-turn.ts'
-import { type MovedRef, moveOfMerge, recordMerge } from '../git/record-refs.ts'
+import { moveOfMerge, recordMerge } from '../git/record-refs.ts'
 import {
   type ActivePull,
   decideMerged,
@@ -97,7 +97,7 @@ async function recordAtOnce(
   services: Services,
   context: CommandContext,
   { repoId, index, head, base }: ActivePull,
-  moved: MovedRef & { to: string },
+  moved: RefUpdate & { to: string },
   since: ExpectedRevision,
 ): Promise<boolean> {
   const { events } = services

@@ -1,6 +1,6 @@
 /** Brings open pull requests up to date after a branch has moved: their heads, and the merge bases with their bases. */
 
-import type { IssueRef } from '../../events/domain-events.ts'
+import type { IssueRef, RefUpdate } from '../../events/domain-events.ts'
 import type { ExpectedRevision } from '../../events/event-store.ts'
 import { hasContentChanged } from '../../git/content-change.ts'
 import { RepositoryMissing } from '../../git/errors.ts'
@@ -18,7 +18,7 @@ import { pulls } from '../aggregates.ts'
 import { adoptFirstBranch } from '../branches/first-branch.ts'
 import { eachOne } from '../each-one.ts'
 import type { CommandContext } from '../execute.ts'
-import { type MovedRef, recordRefs } from '../git/record-refs.ts'
+import { recordRefs } from '../git/record-refs.ts'
 import type { MovedContent } from '../reviews/outdated.ts'
 import { branchNames, recordedTip } from './branch-tips.ts'
 import { checkMergeability } from './check-mergeability.ts'
@@ -37,7 +37,7 @@ export async function recordAndMoveHeads(
   context: CommandContext,
   repoId: number,
   cause: 'push' | 'update',
-  moved: readonly MovedRef[],
+  moved: readonly RefUpdate[],
   since: ExpectedRevision,
   options: readonly string[] = [],
 ): Promise<void> {
@@ -132,7 +132,10 @@ async function mayStillShow({ views }: Services, { repoId, head, poster }: Activ
   return repository !== undefined && atLeast(accessTo(repository, account ?? null), 'read')
 }
 
-/** What a move means for reviews. Where git cannot tell, the content counts as changed. Without reviews nothing is asked. */
+/**
+ * What a move means for reviews. Where git cannot tell, the content counts as changed. Without reviews nothing is
+ * asked.
+ */
 async function movedContent(
   services: Services,
   pull: PullState,
@@ -189,7 +192,7 @@ export async function moveMergeBases(
   services: Services,
   context: CommandContext,
   repoId: number,
-  { ref, from, to }: MovedRef,
+  { ref, from, to }: RefUpdate,
 ): Promise<void> {
   const [branch] = branchNames([ref])
   if (branch === undefined || from === null || to === null) return

@@ -32,8 +32,8 @@ const requestTo = (reviews: readonly ReviewFacts[], { id }: TeamRef) =>
   reviews.find(({ kind, reviewer }) => kind === 'team-request' && reviewer.id === id)
 
 /**
- * Requests reviews of users and teams; no event for one who is asked already. Who has reviewed is asked again: then the earlier
- * verdict counts no more, until the request is answered or removed.
+ * Requests reviews of users and teams; no event for one who is asked already. Who has reviewed is asked again: then the
+ * earlier verdict counts no more, until the request is answered or removed.
  */
 export function decideRequestReviews(
   state: PullState,

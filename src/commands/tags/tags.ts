@@ -12,7 +12,7 @@ import { gitDirOf, type Services } from '../../services.ts'
 import { type Asking, requireServed } from '../../wire/reached-objects.ts'
 import { signatureOf } from '../accounts/signature.ts'
 import type { CommandContext } from '../execute.ts'
-import { changeRef } from '../git/record-refs.ts'
+import { changeRef } from '../git/change-refs.ts'
 import { writerNow } from '../git/writer-now.ts'
 import { takeRoom } from '../room.ts'
 
@@ -62,7 +62,8 @@ async function requireTagRightNow(
 /**
  * Makes a tag of a commit: with an object of its own when there is a message. Resolves to what its ref points at.
  *
- * @throws Refused: unprocessable for a bad name or a protected tag, conflict when there is such a tag (or one whose path it would be in)
+ * @throws Refused: unprocessable for a bad name or a protected tag, conflict when there is such a tag (or one whose
+ * path it would be in)
  */
 export async function createTag(
   services: Services,

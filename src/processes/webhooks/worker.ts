@@ -5,6 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Outside } from '../../http/outside-request.ts'
 import { limitReached } from '../../limits.ts'
+import { createPauses } from '../../pauses.ts'
 import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
 import type { Services } from '../../services.ts'
 import { attempt, type Outcome } from './attempt.ts'
@@ -36,7 +37,7 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
   /** Webhooks that were deleted while they sent something. */
   const gone = new Set<number>()
   let working: Promise<void> = Promise.resolve()
-  let wake: () => void = () => {}
+  const { pause, wake } = createPauses(signal)
 
   /** Notes what is to be sent. Of a webhook that has too much waiting, it is recorded as failed. */
   async function add(wanted: readonly WebhookDelivery[]): Promise<void> {
@@ -143,23 +144,6 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
     return next
   }
 
-  /** Waits until something is to be done, at most this long. */
-  function pause(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const timer = setTimeout(end, Math.max(0, Math.min(ms, LOOK_MS)))
-      timer.unref()
-      function end(): void {
-        clearTimeout(timer)
-        signal.removeEventListener('abort', end)
-        wake = () => {}
-        resolve()
-      }
-      wake = end
-      signal.addEventListener('abort', end, { once: true })
-      if (signal.aborted) end()
-    })
-  }
-
   async function load(): Promise<void> {
     for (const { hookId, ownerId, notBefore } of await deliveries.heads()) {
       if (!heads.has(hookId)) heads.set(hookId, { ownerId, notBefore })
@@ -179,7 +163,7 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
         }
         if (!isLoaded) await load()
         isLoaded = true
-        await pause(beginAll() - Date.now())
+        await pause(Math.min(beginAll() - Date.now(), LOOK_MS))
       } catch (error) {
         if (signal.aborted) break
         log.warn({ err: error }, 'the deliveries of webhooks could not be read; it will be tried again')

@@ -1,0 +1,11 @@
+/** The options of commands that ask a running server: where it is, and who asks. */
+import { Option } from 'commander'
+
+export const urlOption = () =>
+  new Option('--url <url>', 'the running server (default: PUBLIC_URL, or http://HOST:PORT)')
+
+/** `whose` token it is, for the help: `a site admin's token`. */
+export const tokenOption = (whose: string) =>
+  new Option('--token <token>', `${whose} for the running server (default: admin with ADMIN_PASSWORD)`).env(
+    'MERGELOG_TOKEN',
+  )

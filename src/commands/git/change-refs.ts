@@ -1,0 +1,72 @@
+/** Moves refs for a command, and records the moves: in the turn of the repository, with a marker for a crash between. */
+import type { BranchPoint, GitEvent } from '../../events/domain-events.ts'
+import type { ExpectedRevision } from '../../events/event-store.ts'
+import { type RefChange, type RefOutcome, updateRef } from '../../git/refs.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import type { CommandContext } from '../execute.ts'
+import { inGitTurn } from './git-turn.ts'
+import { recordRefs } from './record-refs.ts'
+import { isRecorded } from './recorded-change.ts'
+
+/** The refs move in this process, so a recovery has no other process to wait for. */
+const NO_PROCESS = 0
+
+/**
+ * Runs `work`, which moves refs of a repository and records the moves. It waits for its turn with pushes, so that the log
+ * has the moves of a branch in git's order; `since` is for `recordRefs`. A crash or a failure between the two leaves a
+ * marker: the next recovery then records the refs that git has. `requireAllowed` decides again when the turn has come, and
+ * throws when the refs must not move any more.
+ */
+export function moveRefs<T>(
+  services: Services,
+  repoId: number,
+  work: (since: ExpectedRevision) => Promise<T>,
+  requireAllowed: () => Promise<unknown> = async () => {},
+): Promise<T> {
+  return inGitTurn(services, repoId, async (since) => {
+    await requireAllowed()
+    const marker = await services.pushJournal.begin(`${repoId}`, NO_PROCESS)
+    try {
+      const result = await work(since)
+      await services.pushJournal.finish(marker)
+      return result
+    } catch (error) {
+      services.pushJournal.abandon(marker)
+      throw error
+    }
+  })
+}
+
+/**
+ * Makes, moves or deletes one ref if it is where the change expects it, and records that. A retried request whose first
+ * attempt did it finds it done. `stale` and `name-conflict` as in `updateRefs`: nothing moved then. Rights may end and
+ * rules may change while the request waits for its turn: `requireAllowed` as in `moveRefs`.
+ */
+export function changeRef(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  cause: GitEvent['data']['cause'],
+  change: RefChange,
+  requireAllowed: () => Promise<unknown>,
+): Promise<RefOutcome> {
+  async function work(since: ExpectedRevision): Promise<RefOutcome> {
+    const { ref, from, to } = change
+    const outcome = await updateRef(gitDirOf(services, repoId), ref, { from, to })
+    if (outcome === 'stale' && (await isRecorded(services, context, repoId, cause, change))) return 'moved'
+    await recordRefs(services, context, repoId, cause, outcome === 'moved' ? [change] : [], since)
+    return outcome
+  }
+  return moveRefs(services, repoId, work, requireAllowed)
+}
+
+/** Deletes a branch if its tip is `sha`, and records that. Resolves to `stale` when the tip is another commit. */
+export function removeBranch(
+  services: Services,
+  context: CommandContext,
+  { repoId, branch, sha }: BranchPoint,
+  requireAllowed: () => Promise<unknown>,
+): Promise<RefOutcome> {
+  const change = { ref: `refs/heads/${branch}`, from: sha, to: null }
+  return changeRef(services, context, repoId, 'branch-deletion', change, requireAllowed)
+}

@@ -1,0 +1,25 @@
+/** Sees each call over gRPC: it is counted, traced and logged. */
+import { status } from '@grpc/grpc-js'
+import type { FastifyBaseLogger } from 'fastify'
+import type { ObserveCall } from '../upgrade/grpc-queries.ts'
+import type { Metrics } from './metrics.ts'
+import { hasInfo, rounded } from './request-log.ts'
+import type { Tracing } from './tracing.ts'
+
+export function observeCalls(
+  log: FastifyBaseLogger,
+  metrics: Metrics,
+  tracing: Tracing | undefined,
+): ObserveCall {
+  return (method, call) => {
+    const begun = performance.now()
+    const endSpan = tracing?.call(method, call.metadata.get('traceparent')[0]?.toString())
+    return (code) => {
+      const ms = performance.now() - begun
+      metrics.call(method, status[code], ms)
+      endSpan?.(status[code])
+      if (hasInfo(log))
+        log.info({ method, code: status[code], ms: rounded(ms), peer: call.getPeer() }, 'gRPC call')
+    }
+  }
+}

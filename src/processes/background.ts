@@ -1,0 +1,67 @@
+/** All that a server does without being asked: the processes, and the workers of two of them. */
+import type { Services } from '../services.ts'
+import { attachmentRemoval } from './attachment-removal.ts'
+import { deletedUsers } from './deleted-users.ts'
+import { headBranches } from './head-branches.ts'
+import { lfsObjects } from './lfs-objects.ts'
+import { lostAccess } from './lost-access.ts'
+import { createMaintenance } from './maintenance.ts'
+import { mentions } from './mentions.ts'
+import { ownerVisibility } from './owner-visibility.ts'
+import { createProcessRunner, type ProcessManager } from './process-manager.ts'
+import { pullHeads } from './pull-heads.ts'
+import { releasedTags } from './released-tags.ts'
+import { scheduledMerges } from './scheduled-merges.ts'
+import { transfers } from './transfers.ts'
+import { createWebhooks } from './webhooks/webhooks.ts'
+
+export type Background = ReturnType<typeof createBackground>
+
+/** Makes it; nothing runs before `start`. `observed` wraps each process. `signal` ends the workers. */
+export function createBackground(
+  services: Services,
+  signal: AbortSignal,
+  observed: (manager: ProcessManager) => ProcessManager,
+) {
+  const { log, events, readStore, projector, nodes } = services
+  const maintenance = createMaintenance(services, signal)
+  const webhooks = createWebhooks(services, signal)
+  const runnerOf = (manager: ProcessManager) =>
+    createProcessRunner(log, events, readStore, projector, observed(manager), nodes)
+  const webhookRunner = runnerOf(webhooks.manager)
+  const processes = [
+    ...[
+      pullHeads(services),
+      scheduledMerges(services),
+      headBranches(services),
+      attachmentRemoval(services),
+      ownerVisibility(services),
+      deletedUsers(services),
+      releasedTags(services),
+      lostAccess(services),
+      transfers(services),
+      mentions(services),
+      maintenance.manager,
+      lfsObjects(services),
+    ].map(runnerOf),
+    webhookRunner,
+  ]
+
+  return {
+    processes,
+    /** To be called when the recovery is done. */
+    async start(): Promise<void> {
+      for (const runner of processes) await runner.start()
+      maintenance.start()
+      webhooks.start(webhookRunner.isHeld)
+    },
+    /** Ends the processes; resolves when the workers have ended, too. To be called when the signal is aborted. */
+    async stop(): Promise<void> {
+      await Promise.all([
+        maintenance.stopped(),
+        webhooks.stopped(),
+        ...processes.map((runner) => runner.stop()),
+      ])
+    },
+  }
+}

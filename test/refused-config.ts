@@ -1,0 +1,12 @@
+import { ConfigError, loadConfig } from '../src/config.ts'
+
+/** The error with which a start in this environment would end. */
+export function refusal(env: NodeJS.ProcessEnv): ConfigError {
+  try {
+    loadConfig(env)
+  } catch (error) {
+    if (error instanceof ConfigError) return error
+    throw error
+  }
+  throw new Error(`accepted: ${JSON.stringify(env)}`)
+}
