@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
+import { entriesOf, hasId } from '../../src/commands/id-map.ts'
 import type { DomainEvent, Recorded } from '../../src/events/domain-events.ts'
 import { accountFold } from '../../src/projections/accounts.ts'
 import { commentFold } from '../../src/projections/comments.ts'
@@ -319,22 +320,28 @@ always('documents of accounts and tokens say what their deciders know', ({ log, 
     const own = tokens
       .filter(({ userId }) => userId === id)
       .map(({ id: tokenId, name }): [number, string] => [tokenId, name])
-    assert.deepEqual(new Map(own), new Map([...state.tokens].map(([key, { name }]) => [key, name])))
+    assert.deepEqual(
+      new Map(own),
+      new Map([...entriesOf(state.tokens)].map(([key, { name }]) => [key, name])),
+    )
   }
   const organization = organizations.now(9)
   if (organization.status === 'missing') return
   const members = accounts.get('9')?.members ?? []
-  assert.deepEqual(new Map(members.map(({ id, permission }) => [id, permission])), organization.members)
-  for (const [id, permission] of organization.members) {
+  assert.deepEqual(
+    new Map(members.map(({ id, permission }) => [id, permission])),
+    new Map(entriesOf(organization.members)),
+  )
+  for (const [id, permission] of entriesOf(organization.members)) {
     assert.equal(accounts.get(`${id}`)?.memberships['9'], permission)
   }
-  for (const [id, { settings, members: inTeam }] of organization.teams) {
+  for (const [id, { settings, members: inTeam }] of entriesOf(organization.teams)) {
     const { permission, allRepositories, canCreateRepositories } = settings
     const grant = { organizationId: 9, permission, allRepositories, canCreateRepositories }
     for (const userId of [1, 2, 3]) {
       const account = accounts.get(`${userId}`)
-      assert.deepEqual(account?.teams[`${id}`], inTeam.has(userId) ? grant : undefined)
-      assert.equal(account?.teamIds.includes(id) ?? false, inTeam.has(userId))
+      assert.deepEqual(account?.teams[`${id}`], hasId(inTeam, userId) ? grant : undefined)
+      assert.equal(account?.teamIds.includes(id) ?? false, hasId(inTeam, userId))
     }
   }
 })

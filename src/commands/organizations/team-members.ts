@@ -14,6 +14,7 @@ import {
 import { teamFor } from '../../wire/teams.ts'
 import { userNamed } from '../../wire/users.ts'
 import { organizations } from '../aggregates.ts'
+import { valueAt } from '../id-map.ts'
 import { requestContext, settled } from '../request-context.ts'
 import { requireMemberStays } from './ghosts.ts'
 import { decideRemoveMember, decideSetMember } from './organization.ts'
@@ -35,7 +36,7 @@ export const teamMemberRoutes: Routes = (services) => {
         return decide(state, requester, team.team.id, user)
       }
       if (isIn) return decideSetMember(state, requester, user, 'admin')
-      const isOwner = state.status === 'active' && state.members.get(id) === 'admin'
+      const isOwner = state.status === 'active' && valueAt(state.members, id) === 'admin'
       return isOwner ? decideRemoveMember(state, requester, user) : refuse.notFound(`${login} is no owner`)
     })
     if (isIn) await requireMemberStays(services, context, organization.id, user)
