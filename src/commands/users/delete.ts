@@ -35,8 +35,8 @@ async function deleteUser(services: Services, context: CommandContext, id: numbe
   if (isRefusal(refusal)) throw new Refused(refusal)
   if (before.status !== 'existing') return
   const { user, settings, tokens, passwordIds } = before
-  await eachOne(await views.repositories.find({ readers: id }), async (repository) => {
-    await repositories.change(services, context, repository.id, 'remove collaborator', (state) =>
+  await eachOne(await views.repositories.ids({ readers: id }), async (repoId) => {
+    await repositories.change(services, context, Number(repoId), 'remove collaborator', (state) =>
       decideForgetUser(state, user),
     )
   })
