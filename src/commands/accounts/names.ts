@@ -83,10 +83,12 @@ export function emailProblem(email: string): string | undefined {
   return isAddress ? undefined : 'is not an e-mail address'
 }
 
-/** What is wrong with a free text: it must be one line without control characters, which a terminal would obey. */
+/**
+ * What is wrong with a free text: it must be one line without control characters, which a terminal would obey: those of
+ * one byte, and those of Latin-1, as U+009B, which begins commands too.
+ */
 export function textProblem(text: string): string | undefined {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: this looks for control characters
-  return /[\u0000-\u001f\u007f]/.test(text) ? 'must not have control characters' : undefined
+  return /[\p{Cc}\u2028\u2029]/u.test(text) ? 'must not have control characters' : undefined
 }
 
 /** What is wrong with a website. Clients show it as a link. */
