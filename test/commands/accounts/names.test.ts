@@ -74,9 +74,10 @@ t.test('an e-mail address has a mailbox and a domain', async (t) => {
     'a@b..c',
     'a@b\n',
     '<a@b>',
+    `a@b${'.'.repeat(4_000_000)}`,
     long,
   ]) {
-    t.type(emailProblem(email), 'string', JSON.stringify(email))
+    t.type(emailProblem(email), 'string', JSON.stringify(email.slice(0, 300)))
   }
 })
 
