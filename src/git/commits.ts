@@ -231,9 +231,12 @@ function decoder(label: string | undefined): (bytes: Buffer) => string {
   }
 }
 
-/** Reads who wrote a commit or a tag, and when: the value of such a header. */
+/**
+ * Reads who wrote a commit or a tag, and when: the value of such a header. The address begins at the first `<`: to try
+ * others takes minutes for a megabyte of them, which a push may have.
+ */
 export function parseSignature(line: string): Signature {
-  const match = /^(.*?) ?<([^>]*)>(?: (-?\d+))?(?: ([+-]\d{4}))?/.exec(line)
+  const match = /^([^<]*?) ?<([^>]*)>(?: (-?\d+))?(?: ([+-]\d{4}))?/.exec(line)
   const [, name = line, email = '', seconds = '0', zone = '+0000'] = match ?? []
   return {
     name: beginningOf(name, MAX_NAME_CHARACTERS),

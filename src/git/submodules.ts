@@ -15,14 +15,23 @@ export async function submoduleUrls(dir: string, tree: string): Promise<Readonly
   return urlsIn(content?.toString('utf8') ?? '')
 }
 
-/** The `path` and `url` of each section. */
+/**
+ * The `path` and `url` of each section. Line by line: a search for what spaces are around takes seconds in a file of
+ * nothing but spaces.
+ */
 export function urlsIn(text: string): Map<string, string> {
   const urls = new Map<string, string>()
-  for (const section of text.split(/^\s*\[/m)) {
-    const value = (key: string) =>
-      new RegExp(`^\\s*${key}\\s*=\\s*"?(.*?)"?\\s*$`, 'm').exec(section)?.[1] ?? ''
-    const [path, url] = [value('path'), value('url')]
-    if (path !== '' && url !== '') urls.set(path, url)
+  let section: { path?: string; url?: string } = {}
+  for (const line of text.split('\n').map((one) => one.trim())) {
+    if (line.startsWith('[')) section = {}
+    const equals = line.indexOf('=')
+    const key = line.slice(0, Math.max(equals, 0)).trimEnd()
+    if (key === 'path' || key === 'url') section[key] ??= unquoted(line.slice(equals + 1).trim())
+    const { path, url } = section
+    if (path && url) urls.set(path, url)
   }
   return urls
 }
+
+const unquoted = (value: string) =>
+  value.slice(value.startsWith('"') ? 1 : 0, value.endsWith('"') ? -1 : undefined)

@@ -68,7 +68,7 @@ export function deletedUsers(services: Services): ProcessManager {
         await endRequest(context, pull, user)
       }
       for (const repository of await documents.find({ ownerId: user.id })) await takeBack(context, repository)
-      for (const { id } of await documents.find({ readers: user.id })) await endAccess(context, id, user)
+      for (const id of await documents.ids({ readers: user.id })) await endAccess(context, Number(id), user)
       const { memberships = {}, teams = {} } = (await accounts.get(`${user.id}`)) ?? {}
       for (const id of organizationsIn(teams)) await leaveTeams(services, context, id, user)
       for (const id of Object.keys(memberships)) await removeGhost(services, context, Number(id), user)

@@ -11,7 +11,9 @@ import { removeDeployKey, removeSshKey } from '../commands/keys/change.ts'
 import { removeGpgKey } from '../commands/keys/change-gpg.ts'
 import { endSubscription } from '../commands/notifications/end-subscription.ts'
 import { endReaction } from '../commands/reactions/change.ts'
+import type { AccountRef } from '../events/domain-events.ts'
 import { followId } from '../projections/follows.ts'
+import { repoIdIn } from '../projections/issue-selection.ts'
 import { accessTo } from '../rights/access.ts'
 import type { Services } from '../services.ts'
 import { type ProcessManager, processManager } from './process-manager.ts'
@@ -20,7 +22,7 @@ import { type ProcessManager, processManager } from './process-manager.ts'
 const CHUNK = 200
 
 export function lostAccess(services: Services): ProcessManager {
-  const { accounts, deployKeys, follows, gpgKeys, participations, reactions, repositories, sshKeys } =
+  const { accounts, deployKeys, follows, gpgKeys, participations, reactions, repositories, sshKeys, teams } =
     services.views
 
   /** Those whose user may not read the repository, or whose repository is gone. */
@@ -48,19 +50,30 @@ export function lostAccess(services: Services): ProcessManager {
     }
   }
 
-  /** Of a user, or of a repository. */
+  /** Of a user, or of a repository; `within`: only of these repositories. */
   async function among(
     context: CommandContext,
     filter: { repoId: number } | { userId: number },
+    within?: ReadonlySet<string>,
   ): Promise<void> {
-    await reconsider(context, await follows.ids(filter))
-    const ids = await participations.ids({ ...filter, subscribed: true })
+    const isWithin = (id: string) => within === undefined || within.has(`${repoIdIn(id)}`)
+    await reconsider(context, (await follows.ids(filter)).filter(isWithin))
+    const ids = (await participations.ids({ ...filter, subscribed: true })).filter(isWithin)
     for (let i = 0; i < ids.length; i += CHUNK) {
       const found = await participations.getMany(ids.slice(i, i + CHUNK))
       await eachOne(await withoutAccess(found), (subscription) =>
         endSubscription(services, { ...context, actor: null }, subscription),
       )
     }
+  }
+
+  /** Of those who were in a team, in the repositories of its organization. */
+  async function amongMembers(
+    context: CommandContext,
+    { organization, members }: { organization: AccountRef; members: readonly number[] },
+  ): Promise<void> {
+    const within = new Set(await repositories.ids({ ownerId: organization.id }))
+    await eachOne(members, (userId) => among(context, { userId }, within))
   }
 
   return processManager('lost_access', {
@@ -87,6 +100,21 @@ export function lostAccess(services: Services): ProcessManager {
     },
     async MemberRemoved(context, { data: { user } }) {
       await among(context, { userId: user.id })
+    },
+    async TeamMemberRemoved(context, { data: { organization, team, user } }) {
+      // Who leaves an organization leaves all its teams, each with an event of its own.
+      const hasAll = (await teams.get(`${team.id}`))?.allRepositories === true
+      const of = hasAll ? { ownerId: organization.id } : { teams: team.id }
+      await among(context, { userId: user.id }, new Set(await repositories.ids(of)))
+    },
+    async TeamRepositoryRemoved(context, { data: { repoId } }) {
+      await among(context, { repoId })
+    },
+    async TeamDeleted(context, { data }) {
+      await amongMembers(context, data)
+    },
+    async TeamEdited(context, { data }) {
+      if (!data.settings.allRepositories) await amongMembers(context, data)
     },
     async UserEdited(context, { data: { user, changes } }) {
       if (changes.siteAdmin === false) await among(context, { userId: user.id })

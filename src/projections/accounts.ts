@@ -3,6 +3,7 @@ import type { AccountKind, AccountRef, Permission, Visibility } from '../events/
 import type { TeamGrant } from '../events/team-events.ts'
 import { partsOf } from './name-parts.ts'
 import { type Fold, foldOf } from './read-model.ts'
+import { allRepositoriesOf } from './repositories.ts'
 
 export interface AccountDocument {
   id: number
@@ -40,8 +41,15 @@ export interface AccountDocument {
   teamIds: number[]
   /** The organizations that the user is in, as a member or by a team. */
   organizationIds: number[]
-  /** For an organization: its members, sorted by login. */
-  members: (AccountRef & { permission: Permission })[]
+  /**
+   * What stands for the user among those who have rights in a repository (`granted` of its document): the user, the
+   * organizations, and the teams. Lists of the people of a repository filter by it.
+   */
+  grantIds: number[]
+  /** Those of them that give the right to write. */
+  writeGrantIds: number[]
+  /** The organizations that the user administers. */
+  ownedIds: number[]
 }
 
 /** What a team gives one of its members. */
@@ -52,13 +60,13 @@ export interface TeamMembership extends TeamGrant {
 export const accountFold: Fold<AccountDocument> = foldOf({
   name: 'accounts',
   indexes: [{ loginKey: 1 }, { email: 1 }, { siteAdmin: 1 }, { kind: 1, deleted: 1, loginKey: 1 }],
-  arrays: ['nameParts', 'teamIds', 'organizationIds'],
-  version: 5,
+  arrays: ['nameParts', 'teamIds', 'organizationIds', 'grantIds', 'writeGrantIds', 'ownedIds'],
+  version: 6,
   ids({ data }) {
-    if ('team' in data) return 'user' in data ? [`${data.user.id}`] : data.members.map(String)
-    return 'organization' in data
-      ? [data.organization, ...('user' in data ? [data.user] : [])].map(({ id }) => `${id}`)
-      : [`${'user' in data ? data.user.id : data.id}`]
+    // The document of an organization knows no members: it is read with each of its repositories, and they are many.
+    if ('user' in data) return [`${data.user.id}`]
+    if ('team' in data) return data.members.map(String)
+    return [`${'organization' in data ? data.organization.id : data.id}`]
   },
   becomes: {
     UserCreated: (_, { data, metadata }) => ({
@@ -100,7 +108,7 @@ export const accountFold: Fold<AccountDocument> = foldOf({
     TeamEdited: (account, { data }) => withTeam(account, data, data.settings),
     TeamDeleted: (account, { data }) => withTeam(account, data),
   },
-  derived: ({ deleted, login, fullName, memberships, teams }) => ({
+  derived: ({ id, deleted, login, fullName, memberships, teams }) => ({
     nameParts: deleted ? [] : partsOf(login, fullName),
     organizationIds: [
       ...new Set([
@@ -108,6 +116,7 @@ export const accountFold: Fold<AccountDocument> = foldOf({
         ...Object.values(teams).map(({ organizationId }) => organizationId),
       ]),
     ],
+    ...grantsOf(id, memberships, teams),
   }),
 })
 
@@ -155,21 +164,37 @@ function newAccount(
     teams: {},
     teamIds: [],
     organizationIds: [],
-    members: [],
+    ...grantsOf(created.id, {}, {}),
   }
 }
 
-/** Changes the members of the organization's document, or the memberships of the user's document. */
+function grantsOf(
+  id: number,
+  memberships: Record<string, Permission>,
+  teams: Record<string, TeamMembership>,
+): Pick<AccountDocument, 'grantIds' | 'writeGrantIds' | 'ownedIds'> {
+  const given = [
+    ...Object.entries(memberships).map(([key, permission]) => ({ id: Number(key), permission })),
+    ...Object.entries(teams).map(([key, team]) => ({
+      id: team.allRepositories ? allRepositoriesOf(team.organizationId) : Number(key),
+      permission: team.permission,
+    })),
+  ]
+  const writing = given.filter(({ permission }) => permission !== 'read')
+  const owned = Object.keys(memberships).filter((key) => memberships[key] === 'admin')
+  return {
+    grantIds: [id, ...new Set(given.map((one) => one.id))],
+    writeGrantIds: [id, ...new Set(writing.map((one) => one.id))],
+    ownedIds: owned.map(Number),
+  }
+}
+
+/** Sets the permission of a member, or ends the membership (without one). */
 function withPermission(
   account: AccountDocument,
-  { organization, user }: { organization: AccountRef; user: AccountRef },
+  { organization }: { organization: AccountRef },
   permission?: Permission,
 ): Partial<AccountDocument> {
-  if (account.id === organization.id) {
-    const members = account.members.filter(({ id }) => id !== user.id)
-    if (permission !== undefined) members.push({ ...user, permission })
-    return { members: members.sort((a, b) => (a.login < b.login ? -1 : 1)) }
-  }
   const { [`${organization.id}`]: _left, ...memberships } = account.memberships
   if (permission !== undefined) memberships[`${organization.id}`] = permission
   return { memberships }

@@ -1,6 +1,6 @@
 /**
- * What last happened to an issue or pull request of which people are told: an opening, a comment, a close, a push, a
- * merge.
+ * What last happened to an issue or pull request of which people are told (an opening, a comment, a close, a push, a
+ * merge), and who hears of it. `participations.ts` says what each of these people has seen.
  */
 import type { Envelope, IssueRef } from '../events/domain-events.ts'
 import { isPullStream } from '../events/streams.ts'
@@ -16,14 +16,41 @@ export interface ActivityDocument extends IssueRef {
   by: number
   /** The newest comment; 0 when there is none. */
   commentId: number
+  /** The ids of those who hear of it, sorted. */
+  participants: number[]
+  /** The ids of those who do not want to hear of it: they are no participants, whatever happens. */
+  left: number[]
+  /** When it last happened, or somebody was last named: lists begin with the latest. */
+  touchedAt: string
 }
 
-const now = ({ metadata: { at, actor } }: Envelope) => ({ at, by: actor?.id ?? 0 })
+type People = Pick<ActivityDocument, 'participants' | 'left'>
+
+const now = ({ metadata: { at, actor } }: Envelope) => ({ at, by: actor?.id ?? 0, touchedAt: at })
+
+/** They hear of it from now on, apart from those who have left. */
+function withPeople({ participants, left }: People, ids: readonly number[]): Pick<People, 'participants'> {
+  const more = ids.filter((id) => !participants.includes(id) && !left.includes(id))
+  return { participants: more.length === 0 ? participants : withOthers(participants, more) }
+}
+
+/** Each once, sorted. */
+const withOthers = (ids: readonly number[], others: readonly number[]) =>
+  [...new Set([...ids, ...others])].sort((a, b) => a - b)
+
+/** Somebody named them. */
+const named = (before: ActivityDocument, { metadata }: Envelope, ids: readonly number[]) => ({
+  ...withPeople(before, ids),
+  touchedAt: metadata.at,
+})
+
+const idsOf = (people: readonly { id: number }[]) => people.map(({ id }) => id)
 
 export const activityFold: Fold<ActivityDocument> = foldOf({
   name: 'activities',
-  indexes: [{ id: 1 }, { repoId: 1, at: -1 }],
-  version: 1,
+  indexes: [{ id: 1 }, { repoId: 1, touchedAt: -1 }, { touchedAt: -1 }],
+  arrays: ['participants'],
+  version: 2,
   ids: ({ data }) => [issueId(data.repoId, data.index)],
   becomes: {
     IssueOpened: (_, event) => opened(event),
@@ -31,15 +58,37 @@ export const activityFold: Fold<ActivityDocument> = foldOf({
   },
   begins: ['IssueOpened', 'PullRequestOpened'],
   changes: {
-    CommentAdded: (_, event) => ({ ...now(event), commentId: event.data.commentId }),
+    CommentAdded: (before, event) => ({
+      ...withPeople(before, [event.data.author.id]),
+      ...now(event),
+      commentId: event.data.commentId,
+    }),
     CommentDeleted: ({ commentId }, { data }) => (commentId === data.commentId ? { commentId: 0 } : {}),
     StatusChanged: (_, event) => now(event),
     PullRequestHeadMoved: (_, event) => now(event),
     PullRequestMerged: (_, event) => now(event),
+    AssigneesChanged: (before, event) => named(before, event, idsOf(event.data.added)),
+    ReviewRequested: (before, event) => named(before, event, [event.data.reviewer.id]),
+    TeamReviewRequested: (before, event) => named(before, event, event.data.members),
+    UsersMentioned: (before, event) => named(before, event, idsOf(event.data.users)),
+    IssueSubscribed: ({ participants, left }, { data: { user } }) => ({
+      participants: withOthers(participants, [user.id]),
+      left: left.filter((id) => id !== user.id),
+    }),
+    IssueUnsubscribed: ({ participants, left }, { data: { user } }) => ({
+      participants: participants.filter((id) => id !== user.id),
+      left: withOthers(left, [user.id]),
+    }),
   },
 })
 
-function opened(event: Envelope & { data: IssueRef & { id: number } }): ActivityDocument {
-  const { repoId, index, id } = event.data
-  return { repoId, index, id, isPull: isPullStream(event.stream), commentId: 0, ...now(event) }
+function opened(
+  event: Envelope & {
+    data: IssueRef & { id: number; poster: { id: number }; assignees: readonly { id: number }[] }
+  },
+): ActivityDocument {
+  const { repoId, index, id, poster, assignees } = event.data
+  const participants = withOthers([poster.id], idsOf(assignees))
+  const isPull = isPullStream(event.stream)
+  return { repoId, index, id, isPull, commentId: 0, participants, left: [], ...now(event) }
 }

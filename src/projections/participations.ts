@@ -12,7 +12,7 @@ export interface ParticipationDocument extends IssueRef {
   active: boolean
   /** What the user said about it; null: nothing. */
   subscribed: boolean | null
-  /** When it last concerned the user: lists begin with the latest. */
+  /** When it last concerned the user: the pinned ones begin with the latest. */
   since: string
   /** When the user was last assigned, mentioned or asked; empty when never. */
   namedAt: string
@@ -57,7 +57,7 @@ const isOf = (id: string, { id: userId }: AccountRef) => id.endsWith(`.${userId}
 export const participationFold: Fold<ParticipationDocument> = foldOf({
   name: 'participations',
   indexes: [
-    { userId: 1, active: 1, since: -1 },
+    { userId: 1, pinned: 1, since: -1 },
     { repoId: 1, index: 1, subscribed: 1, userId: 1 },
   ],
   version: 2,

@@ -8,6 +8,7 @@ import type { DiffKind } from '../git/diff.ts'
 import type { Question } from '../git/limits.ts'
 import { refNameProblem } from '../git/names.ts'
 import { rememberingFailure } from '../git/remembered-failures.ts'
+import { withoutSlashes } from '../git/tree-path.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { OptionalText } from '../http/optional-text.ts'
 import { pageOf, sendCommitPaging } from '../http/paging.ts'
@@ -40,7 +41,7 @@ const MAX_PATH = 4096
 
 /** A path as git has it, without slashes at its ends. @throws Refused (unprocessable) when it leads elsewhere */
 function pathIn(text: string | undefined): string | undefined {
-  const path = (text ?? '').replace(/^\/+|\/+$/g, '')
+  const path = withoutSlashes(text ?? '')
   if (path === '') return undefined
   const isOutside = path.split('/').some((part) => part === '' || part === '.' || part === '..')
   if (isOutside || path.includes('\0') || path.length > MAX_PATH) {

@@ -145,18 +145,12 @@ export function teamQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
       { config, schema: { tags, params: TeamParams, ...listSchema(UserWire) } },
       async (request, reply) => {
         const { team, organization, requester } = await teamFor(services, request, request.params.id)
-        const wire = (user: AccountDocument) => userWire(user, services.publicUrl(), requester)
-        if (team.kind === 'owners') {
-          const owners = organization.members.filter(({ permission }) => permission === 'admin')
-          const shown = pagedRows(services, request, reply, owners)
-          return (await accounts.getMany(shown.map(({ id }) => `${id}`))).map(wire)
-        }
         const found = await pagedList(services, request, reply, {
           view: accounts,
-          filter: { teamIds: team.team.id },
+          filter: team.kind === 'owners' ? { ownedIds: organization.id } : { teamIds: team.team.id },
           sort: [['loginKey', 1]],
         })
-        return found.map(wire)
+        return found.map((user) => userWire(user, services.publicUrl(), requester))
       },
     )
 

@@ -28,9 +28,7 @@ export function belongsTo(organizationId: number, { memberships, teams }: Accoun
 }
 
 /** What stands for a user in the `readers` of repositories, apart from everybody: the user, organizations and teams. */
-export function readerIdsOf(user: AccountDocument): number[] {
-  return [user.id, ...Object.keys(user.memberships).map(Number), ...teamReaderIdsOf(user)]
-}
+export const readerIdsOf = ({ grantIds }: AccountDocument): readonly number[] => grantIds
 
 /** The same for the teams of the user alone. */
 export function teamReaderIdsOf({ teams }: AccountDocument): number[] {

@@ -11,7 +11,6 @@ import type { ActivityDocument } from '../projections/activities.ts'
 import { followId } from '../projections/follows.ts'
 import { issueId } from '../projections/issue-selection.ts'
 import { type ParticipationDocument, participationId } from '../projections/participations.ts'
-import type { RepositoryDocument } from '../projections/repositories.ts'
 import { accessTo } from '../rights/access.ts'
 import type { Services } from '../services.ts'
 import { wholeSeconds } from '../times.ts'
@@ -38,6 +37,8 @@ export const NotificationWire = Type.Object({
 export const STATUSES = ['unread', 'read', 'pinned'] as const
 export type Status = (typeof STATUSES)[number]
 
+type Views = Services['views']
+
 /** An issue or pull request that a user is told of. */
 export interface Thread {
   activity: ActivityDocument
@@ -45,8 +46,11 @@ export interface Thread {
   at: string
 }
 
-/** The latest issues of a user; the repositories that were watched last, and the latest issues of each. */
+/** The latest issues of a user, and the pinned ones; the repositories that were watched last, and the latest of each. */
 const MAX_PARTICIPATIONS = 300
+const MAX_PINNED = 300
+/** How often the latest issues are read to find as many that the user may read. */
+const MAX_READS = 10
 const MAX_WATCHED = 50
 const MAX_OF_WATCHED = 20
 
@@ -77,6 +81,37 @@ function threadOf(
   return { activity, at, status: pinned ? 'pinned' : at > seenAt ? 'unread' : 'read' }
 }
 
+/** Those in repositories that the user may read now. */
+async function readable(
+  { repositories }: Views,
+  user: AccountDocument,
+  activities: readonly ActivityDocument[],
+): Promise<ActivityDocument[]> {
+  const found = await repositories.getMany([...new Set(activities.map(({ repoId }) => `${repoId}`))])
+  const ids = new Set(found.filter((one) => accessTo(one, user) !== 'none').map(({ id }) => id))
+  return activities.filter(({ repoId }) => ids.has(repoId))
+}
+
+/**
+ * The latest of what the user takes part in, by what happened last: also what the user has not touched for long has news.
+ * What the user may not read takes no place in it: a deleted repository may have had more than all others.
+ */
+async function ownActivities(
+  views: Views,
+  user: AccountDocument,
+  only: { repoId?: number },
+): Promise<ActivityDocument[]> {
+  const own: ActivityDocument[] = []
+  for (let i = 0; i < MAX_READS && own.length < MAX_PARTICIPATIONS; i++) {
+    const part = { skip: i * MAX_PARTICIPATIONS, limit: MAX_PARTICIPATIONS }
+    const filter = { participants: user.id, ...only }
+    const found = await views.activities.find(filter, { sort: [['touchedAt', -1]], ...part })
+    own.push(...(await readable(views, user, found)))
+    if (found.length < MAX_PARTICIPATIONS) break
+  }
+  return own.slice(0, MAX_PARTICIPATIONS)
+}
+
 /** The threads of a user that match, the latest first. */
 export async function threadsOf(
   { views }: Pick<Services, 'views'>,
@@ -85,10 +120,11 @@ export async function threadsOf(
 ): Promise<Thread[]> {
   const { repoId } = filter
   const only = repoId === null ? {} : { repoId }
-  const [own, watched] = await Promise.all([
+  const [own, pinned, watched] = await Promise.all([
+    ownActivities(views, user, only),
     views.participations.find(
-      { userId: user.id, active: true, ...only },
-      { sort: [['since', -1]], limit: MAX_PARTICIPATIONS },
+      { userId: user.id, pinned: true, ...only },
+      { sort: [['since', -1]], limit: MAX_PINNED },
     ),
     views.follows.find(
       { userId: user.id, watched: true, ...only },
@@ -96,27 +132,23 @@ export async function threadsOf(
     ),
   ])
   const since = new Map(watched.map((follow) => [follow.repoId, follow.watchedAt]))
-  const activities = new Map<number, ActivityDocument>()
-  const ids = own.map(({ repoId, index }) => issueId(repoId, index))
+  const activities = new Map(own.map((activity) => [activity.id, activity]))
+  const ids = pinned.map(({ repoId, index }) => issueId(repoId, index))
   for (const activity of await views.activities.getMany(ids)) activities.set(activity.id, activity)
   for (const id of since.keys()) {
-    const latest = { sort: [['at', -1]], limit: MAX_OF_WATCHED } as const
+    const latest = { sort: [['touchedAt', -1]], limit: MAX_OF_WATCHED } as const
     for (const activity of await views.activities.find({ repoId: id }, latest)) {
       activities.set(activity.id, activity)
     }
   }
   const found = [...activities.values()]
-  const [participations, repositories] = await Promise.all([
+  const [participations, shown] = await Promise.all([
     views.participations.getMany(found.map((activity) => participationId(activity, user.id))),
-    views.repositories.getMany([...new Set(found.map((activity) => `${activity.repoId}`))]),
+    readable(views, user, found),
   ])
   const byId = new Map(participations.map((one) => [participationId(one, user.id), one]))
-  const readable = new Set(
-    repositories.filter((one) => accessTo(one, user) !== 'none').map((one: RepositoryDocument) => one.id),
-  )
-  return found
+  return shown
     .flatMap((activity) => {
-      if (!readable.has(activity.repoId)) return []
       if (filter.isPull !== null && activity.isPull !== filter.isPull) return []
       const participation = byId.get(participationId(activity, user.id))
       return threadOf(user, activity, participation, since.get(activity.repoId)) ?? []

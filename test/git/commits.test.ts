@@ -1,6 +1,6 @@
 import t, { type Test } from 'tap'
 import { exists } from '../../src/disk.ts'
-import { commitFacts, commitsWithin, fromCommits } from '../../src/git/commits.ts'
+import { commitFacts, commitsWithin, fromCommits, parseSignature } from '../../src/git/commits.ts'
 import { diffStat, isAncestor, mergeBase } from '../../src/git/history.ts'
 import { storeObject } from '../../src/git/loose-objects.ts'
 import { mergeTrees } from '../../src/git/merge.ts'
@@ -160,6 +160,28 @@ t.test('unusual commits are read without errors', async (t) => {
   t.match(facts.get(odd.unknownEncoding), { message: 'ü' })
   const length = facts.get(odd.huge)?.message.length ?? 0
   t.ok(length > 250_000 && length <= 256 * 1024, 'a huge message is cut')
+})
+
+t.test('a name may have any separator of lines but a newline', async (t) => {
+  const dir = await setUp(t)
+  const sha = await commitTree(dir, {
+    ...{ tree: EMPTY_TREE, parents: [], message: 'x', committer: bob },
+    author: { ...ann, name: 'Ann\u2028of\u2029lines' },
+  })
+  t.match((await commitFacts(dir, [sha])).get(sha), { author: { ...ann, name: 'Ann\u2028of\u2029lines' } })
+  t.match(parseSignature('Ann\rof <a@x> 1 +0000'), { name: 'Ann\rof', email: 'a@x' })
+})
+
+// With a search from each of them it takes ten minutes, and nothing else runs meanwhile.
+t.test('a commit by a megabyte of `<` does not hold the loop', async (t) => {
+  const dir = await setUp(t)
+  const by = '<'.repeat(1_000_000)
+  const sha = await rawCommit(dir, `tree ${EMPTY_TREE}\nauthor ${by}\ncommitter A <a@x> 1 +0000\n\nmessage`)
+  t.match((await commitFacts(dir, [sha])).get(sha), {
+    author: { email: '', date: '1970-01-01T00:00:00+00:00' },
+    committer: { name: 'A', email: 'a@x' },
+    message: 'message',
+  })
 })
 
 t.test('of sixty commits with huge signatures only the beginnings are held', async (t) => {

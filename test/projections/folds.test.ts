@@ -223,7 +223,7 @@ t.test('events of an issue do not touch a pull request with the same number', as
   t.match(documentOf(pullFold, '5.3', [opened, title], 'pull-5.3'), { title: 'U' })
 })
 
-t.test('a membership is in the documents of both accounts, and is removed from both', async (t) => {
+t.test('the document of an organization does not grow with its members', async (t) => {
   const story: DomainEvent[] = [
     { type: 'UserCreated', data: { id: 1, login: 'Alice', email: 'a@x', fullName: '', siteAdmin: false } },
     {
@@ -239,20 +239,22 @@ t.test('a membership is in the documents of both accounts, and is removed from b
         visibility: 'public',
       },
     },
-    { type: 'MemberSet', data: { organization: { id: 9, login: 'Team' }, user: alice, permission: 'write' } },
   ]
+  const alone = documentOf(accountFold, '9', story)
+  const membership = { organization: { id: 9, login: 'Team' }, user: alice }
+  story.push({ type: 'MemberSet', data: { ...membership, permission: 'write' } })
   t.match(documentOf(accountFold, '1', story), {
     kind: 'user',
     loginKey: 'alice',
     memberships: { 9: 'write' },
+    ...{ grantIds: [1, 9], writeGrantIds: [1, 9], ownedIds: [] },
   })
-  t.match(documentOf(accountFold, '9', story), {
-    kind: 'organization',
-    members: [{ id: 1, permission: 'write' }],
-  })
-  story.push({ type: 'MemberRemoved', data: { organization: { id: 9, login: 'Team' }, user: alice } })
-  t.same(documentOf(accountFold, '1', story)?.memberships, {})
-  t.same(documentOf(accountFold, '9', story)?.members, [])
+  t.same(documentOf(accountFold, '9', story), alone)
+  story.push({ type: 'MemberSet', data: { ...membership, permission: 'admin' } })
+  t.match(documentOf(accountFold, '1', story), { memberships: { 9: 'admin' }, ownedIds: [9] })
+  story.push({ type: 'MemberRemoved', data: membership })
+  t.match(documentOf(accountFold, '1', story), { memberships: {}, grantIds: [1], ownedIds: [] })
+  t.same(documentOf(accountFold, '9', story), alone)
 })
 
 t.test('a token document exists from its creation to its deletion', async (t) => {

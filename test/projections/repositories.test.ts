@@ -88,6 +88,9 @@ t.test('the readers of a repository are exactly the accounts that accessTo lets 
     teams: {},
     teamIds: [],
     organizationIds: [],
+    grantIds: [],
+    writeGrantIds: [],
+    ownedIds: [],
     stars: 0,
     fullName: '',
     email: '',
@@ -104,7 +107,6 @@ t.test('the readers of a repository are exactly the accounts that accessTo lets 
     deleted: false,
     createdAt: AT,
     memberships: organization === undefined ? {} : { [`${organization}`]: 'read' },
-    members: [],
   })
   for (const story of stories) {
     const repository = documentOf('1', [created(1), ...story])

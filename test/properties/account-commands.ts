@@ -1,5 +1,6 @@
 /** Random commands to users and organizations, and to the chain that the server serves. */
 import fc from 'fast-check'
+import { hasId, valueAt } from '../../src/commands/id-map.ts'
 import {
   decideCreateOrganization,
   decideEditOrganization,
@@ -68,7 +69,7 @@ function belongings(world: World, who: AccountRef) {
     (state) => state.status === 'active' && state.owner.id === who.id,
   )
   const organization = world.organizations.now(ACME.id)
-  const isMember = organization.status === 'active' && organization.members.has(who.id)
+  const isMember = organization.status === 'active' && hasId(organization.members, who.id)
   return {
     repositories: owned.length,
     organizations: Number(isMember),
@@ -168,7 +169,7 @@ export const accountCommands = [
       world.organizations.change(ACME.id, by, (state) => {
         const rights = { permission: may, allRepositories: team === 101, canCreateRepositories: false }
         const settings = { name: `team${team}`, description: '', units: [], ...rights }
-        const isThere = state.status === 'active' && state.teams.has(team)
+        const isThere = state.status === 'active' && hasId(state.teams, team)
         return isThere ? [] : decideCreateTeam(state, actor, team, settings)
       })
       // What is taken away was given before.
@@ -195,7 +196,7 @@ export const accountCommands = [
           case 'gain':
           case 'lose': {
             // The process of transfers has no actor; here the others have to be admins.
-            if (state.status === 'missing' || state.members.get(by.id) !== 'admin') return []
+            if (state.status === 'missing' || valueAt(state.members, by.id) !== 'admin') return []
             const isGain = what === 'gain'
             return isGain
               ? decideGainRepository(state, repository, [team])

@@ -2,8 +2,10 @@
 import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import t from 'tap'
+import { entriesOf, hasId, valueAt } from '../../src/commands/id-map.ts'
 import type { DomainEvent, Recorded } from '../../src/events/domain-events.ts'
 import { accountFold } from '../../src/projections/accounts.ts'
+import { activityFold } from '../../src/projections/activities.ts'
 import { commentFold } from '../../src/projections/comments.ts'
 import { commitChecksFold } from '../../src/projections/commit-statuses.ts'
 import { followFold } from '../../src/projections/follows.ts'
@@ -12,6 +14,7 @@ import { issueFold } from '../../src/projections/issues.ts'
 import { labelFold } from '../../src/projections/labels.ts'
 import { milestoneFold } from '../../src/projections/milestones.ts'
 import { moduleVersionsFold } from '../../src/projections/module-versions.ts'
+import { participationFold, participationId } from '../../src/projections/participations.ts'
 import { pullFold } from '../../src/projections/pulls.ts'
 import { reactionFold } from '../../src/projections/reactions.ts'
 import type { Fold, ReadModel } from '../../src/projections/read-model.ts'
@@ -146,12 +149,15 @@ eachModel('when a document was updated never goes back, also when the clock does
 
 /** What others are in or about. In a server it exists before they do. */
 const FIRST = /^(user|org|repo|milestone)-/
+/** What users say of an issue, which exists before they do. */
+const LAST = /^subscription-/
 
 eachModel('the order of streams that do not know each other makes no difference', async (model, log) => {
   // An entry of the history is a place in the log.
   if (model.name === 'history') return
   const rest = log.filter(({ stream }) => !FIRST.test(stream))
-  const streams = [...new Set(rest.map(({ stream }) => stream))].reverse()
+  const names = [...new Set(rest.map(({ stream }) => stream))].reverse()
+  const streams = [...names.filter((name) => !LAST.test(name)), ...names.filter((name) => LAST.test(name))]
   const other = [
     ...log.filter(({ stream }) => FIRST.test(stream)),
     ...streams.flatMap((name) => rest.filter(({ stream }) => stream === name)),
@@ -319,24 +325,37 @@ always('documents of accounts and tokens say what their deciders know', ({ log, 
     const own = tokens
       .filter(({ userId }) => userId === id)
       .map(({ id: tokenId, name }): [number, string] => [tokenId, name])
-    assert.deepEqual(new Map(own), new Map([...state.tokens].map(([key, { name }]) => [key, name])))
+    assert.deepEqual(
+      new Map(own),
+      new Map([...entriesOf(state.tokens)].map(([key, { name }]) => [key, name])),
+    )
   }
   const organization = organizations.now(9)
   if (organization.status === 'missing') return
-  const members = accounts.get('9')?.members ?? []
-  assert.deepEqual(new Map(members.map(({ id, permission }) => [id, permission])), organization.members)
-  for (const [id, permission] of organization.members) {
+  for (const { id, ownedIds, memberships } of accounts.values()) {
+    assert.equal(memberships['9'], valueAt(organization.members, id))
+    assert.equal(ownedIds.includes(9), valueAt(organization.members, id) === 'admin')
+  }
+  for (const [id, permission] of entriesOf(organization.members)) {
     assert.equal(accounts.get(`${id}`)?.memberships['9'], permission)
   }
-  for (const [id, { settings, members: inTeam }] of organization.teams) {
+  for (const [id, { settings, members: inTeam }] of entriesOf(organization.teams)) {
     const { permission, allRepositories, canCreateRepositories } = settings
     const grant = { organizationId: 9, permission, allRepositories, canCreateRepositories }
     for (const userId of [1, 2, 3]) {
       const account = accounts.get(`${userId}`)
-      assert.deepEqual(account?.teams[`${id}`], inTeam.has(userId) ? grant : undefined)
-      assert.equal(account?.teamIds.includes(id) ?? false, inTeam.has(userId))
+      assert.deepEqual(account?.teams[`${id}`], hasId(inTeam, userId) ? grant : undefined)
+      assert.equal(account?.teamIds.includes(id) ?? false, hasId(inTeam, userId))
     }
   }
+})
+
+always('who hears of an issue is the same in the documents of issues and of people', ({ log }) => {
+  const hears = [...documentsOf(participationFold, log)].flatMap(([id, { active }]) => (active ? [id] : []))
+  const told = [...documentsOf(activityFold, log).values()].flatMap((activity) =>
+    activity.participants.map((userId) => participationId(activity, userId)),
+  )
+  assert.deepEqual(new Set(told), new Set(hears))
 })
 
 always('documents of reactions, stars and watching say what their deciders know', ({ log, ...world }) => {

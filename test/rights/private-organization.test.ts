@@ -2,9 +2,11 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
+import { hideForksOf, showOwnerIn } from '../../src/commands/repositories/hidden-owners.ts'
 import { organizationStream, repositoryStream } from '../../src/events/streams.ts'
 import { hostedWork } from '../hosted-work.ts'
 import { startTestServer } from '../start-server.ts'
+import { aContext } from '../stores.ts'
 import { until } from '../until.ts'
 
 const server = await startTestServer(t)
@@ -286,3 +288,24 @@ t.test('the public forks of a repository that becomes private become private too
     t.equal((await call(owner, 'PATCH', `/repos/${owner}/${name}`, { private: false })).status, 403)
   }
 })
+
+t.test(
+  'how many repositories an organization has holds nobody: none of their documents is read',
+  async (t) => {
+    const { repoId } = await organization('many', 'public')
+    await must('bob', 'POST', `/repos/many/open/forks`, { name: 'forked' })
+    const { repositories } = services.views
+    const find = () => Promise.reject(new Error('documents of all repositories are read'))
+    const views = { ...services.views, repositories: { ...repositories, find } }
+    const { id } = (await services.views.accounts.findOne({ loginKey: 'many' })) ?? { id: 0 }
+    await showOwnerIn({ ...services, views }, aContext(), id)
+    await hideForksOf({ ...services, views }, aContext(), repoId)
+    t.equal((await call(null, 'GET', '/repos/bob/forked')).status, 200, 'nothing to hide')
+    await must('alice', 'PATCH', '/orgs/many', { visibility: 'private' })
+    await hideForksOf({ ...services, views }, aContext(), repoId)
+    await until(
+      'the fork is hidden',
+      async () => (await call(null, 'GET', '/repos/bob/forked')).status === 404,
+    )
+  },
+)

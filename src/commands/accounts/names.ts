@@ -74,19 +74,21 @@ const DOMAIN_LABEL = /^[0-9A-Za-z]([-0-9A-Za-z]{0,61}[0-9A-Za-z])?$/
 /** What is wrong with an e-mail address; undefined when it is valid. `admin@localhost` is valid. */
 export function emailProblem(email: string): string | undefined {
   if (email === '') return 'must not be empty'
+  // Before it is split: megabytes of points would become as many texts.
+  if (email.length > MAX_EMAIL) return 'is not an e-mail address'
   const at = email.lastIndexOf('@')
   const domain = email.slice(at + 1).split('.')
   const isAddress =
-    email.length <= MAX_EMAIL &&
-    LOCAL_PART.test(email.slice(0, Math.max(at, 0))) &&
-    domain.every((label) => DOMAIN_LABEL.test(label))
+    LOCAL_PART.test(email.slice(0, Math.max(at, 0))) && domain.every((label) => DOMAIN_LABEL.test(label))
   return isAddress ? undefined : 'is not an e-mail address'
 }
 
-/** What is wrong with a free text: it must be one line without control characters, which a terminal would obey. */
+/**
+ * What is wrong with a free text: it must be one line without control characters, which a terminal would obey: those of
+ * one byte, and those of Latin-1, as U+009B, which begins commands too.
+ */
 export function textProblem(text: string): string | undefined {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: this looks for control characters
-  return /[\u0000-\u001f\u007f]/.test(text) ? 'must not have control characters' : undefined
+  return /[\p{Cc}\u2028\u2029]/u.test(text) ? 'must not have control characters' : undefined
 }
 
 /** What is wrong with a website. Clients show it as a link. */

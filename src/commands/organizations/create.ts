@@ -1,9 +1,8 @@
 /** Creates an organization: `POST /orgs`, or `POST /admin/users/{username}/orgs` for another user. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { AccountRef } from '../../events/domain-events.ts'
 import { idsStream, organizationStream } from '../../events/streams.ts'
-import { accountFold } from '../../projections/accounts.ts'
+import { type AccountDocument, accountFold } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { signedIn, siteAdmin } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
@@ -21,6 +20,7 @@ import {
   organizationDecider,
   organizationProblem,
 } from './organization.ts'
+import { requireRoomForOrganization } from './places.ts'
 
 const CreateOrgOption = Type.Object({
   username: Type.String(),
@@ -39,7 +39,7 @@ export const createOrganizationRoutes: Routes = (services) => {
   async function create(
     request: FastifyRequest & { body: Static<typeof CreateOrgOption> },
     reply: FastifyReply,
-    creator: AccountRef,
+    creator: AccountDocument,
   ) {
     const { body } = request
     const details: OrganizationDetails = {
@@ -58,8 +58,10 @@ export const createOrganizationRoutes: Routes = (services) => {
     const stream = organizationStream(id)
     // A retried request finds its organization and must not claim the name again.
     const { revision } = await load(events, stream, organizationDecider)
-    if (revision === null && !(await takeName(events, context, 'login', details.login, stream))) {
-      throw new Refused(refuse.unprocessable(`username: "${details.login}" is taken`))
+    if (revision === null) {
+      requireRoomForOrganization(creator, id)
+      if (!(await takeName(events, context, 'login', details.login, stream)))
+        throw new Refused(refuse.unprocessable(`username: "${details.login}" is taken`))
     }
     await organizations.change(services, context, id, 'create', (state) =>
       decideCreateOrganization(state, id, details, { id: creator.id, login: creator.login }),

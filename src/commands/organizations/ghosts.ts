@@ -5,7 +5,8 @@ import type { Services } from '../../services.ts'
 import { isBeingDeleted } from '../accounts/deletion.ts'
 import { organizations } from '../aggregates.ts'
 import type { CommandContext } from '../execute.ts'
-import { decideRemoveMember } from './organization.ts'
+import { hasId } from '../id-map.ts'
+import { decideRemoveMember, isLastAdmin } from './organization.ts'
 import { decideLeaveTeams } from './team.ts'
 
 /** Ends a membership, if there is one. The last admin stays: an organization needs one, even one who is gone. */
@@ -21,9 +22,10 @@ export async function removeGhost(
     organizationId,
     'remove ghost',
     (state) => {
-      if (state.status === 'missing' || !state.members.has(user.id)) return []
-      const isOnly = state.members.get(user.id) === 'admin' && adminsIn(state.members) === 1
-      return isOnly ? [] : decideRemoveMember(state, { id: user.id, siteAdmin: false }, user)
+      if (state.status === 'missing' || !hasId(state.members, user.id)) return []
+      return isLastAdmin(state.members, user.id)
+        ? []
+        : decideRemoveMember(state, { id: user.id, siteAdmin: false }, user)
     },
   )
 }
@@ -43,9 +45,6 @@ export async function leaveTeams(
 /** The organizations of these teams, each once. */
 export const organizationsIn = (teams: Readonly<Record<string, { organizationId: number }>>) =>
   new Set(Object.values(teams).map(({ organizationId }) => organizationId))
-
-const adminsIn = (members: ReadonlyMap<number, string>) =>
-  [...members.values()].filter((permission) => permission === 'admin').length
 
 /** Takes a member back who was just added and is being deleted. @throws Refused (conflict) then */
 export async function requireMemberStays(

@@ -8,11 +8,13 @@ import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { Nullable } from '../../wire/nullable.ts'
 import { MemberParams, organizationFor } from '../../wire/organizations.ts'
+import { isOwner } from '../../wire/teams.ts'
 import { userNamed } from '../../wire/users.ts'
 import { organizations } from '../aggregates.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { requireMemberStays } from './ghosts.ts'
 import { decideRemoveMember, decideSetMember } from './organization.ts'
+import { requireRoomForOrganization } from './places.ts'
 
 const SetMemberOption = Type.Object({
   permission: Type.Optional(Type.Enum(['read', 'write', 'admin'])),
@@ -28,7 +30,11 @@ export const memberRoutes: Routes = (services) => {
   ) {
     const actor = signedIn(request)
     const organization = await organizationFor(services, request, path.org)
-    const { id, login } = await userNamed(services, path.username)
+    const account = await userNamed(services, path.username)
+    const { id, login } = account
+    // Only who may add members learns whether there is room.
+    if (step === 'set member' && isOwner(actor, organization.id))
+      requireRoomForOrganization(account, organization.id)
     const context = commandContext(request)
     await organizations.change(services, context, organization.id, step, (state) =>
       decide(state, actor, { id, login }),

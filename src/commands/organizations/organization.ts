@@ -12,6 +12,7 @@ import { emailProblem, loginProblem, textProblem, websiteProblem } from '../acco
 import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
+import { entriesOf, hasId, type IdMap, noIds, valueAt, withId, withoutId } from '../id-map.ts'
 import { snapshots } from '../snapshots.ts'
 import { leftTeams, type Teams, teamChanges } from './team-state.ts'
 
@@ -26,7 +27,7 @@ export type OrganizationState =
       status: 'active'
       organization: AccountRef
       settings: OrganizationSettings
-      members: ReadonlyMap<number, Permission>
+      members: IdMap<Permission>
       teams: Teams
     }
 
@@ -44,21 +45,15 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
       status: 'active',
       organization: { id, login },
       settings,
-      members: new Map(),
-      teams: new Map(),
+      members: noIds(),
+      teams: noIds(),
     }),
   },
   exists: (state: OrganizationState) => state.status === 'active',
   changes: {
     OrganizationEdited: ({ settings }, { data }) => ({ settings: { ...settings, ...data.changes } }),
-    MemberSet: (state, { data }) => ({
-      members: new Map(state.members).set(data.user.id, data.permission),
-    }),
-    MemberRemoved(state, { data }) {
-      const members = new Map(state.members)
-      members.delete(data.user.id)
-      return { members }
-    },
+    MemberSet: ({ members }, { data }) => ({ members: withId(members, data.user.id, data.permission) }),
+    MemberRemoved: ({ members }, { data }) => ({ members: withoutId(members, data.user.id) }),
     ...teamChanges,
   },
 })
@@ -116,7 +111,7 @@ export function decideSetMember(
 ): Decision<OrganizationEvent> {
   if (state.status === 'missing') return refuse.notFound('organization not found')
   if (!isAdmin(state.members, actor)) return NOT_ADMIN
-  if (state.members.get(user.id) === permission) return []
+  if (valueAt(state.members, user.id) === permission) return []
   if (permission !== 'admin' && isLastAdmin(state.members, user.id)) return LAST_ADMIN
   return [{ type: 'MemberSet', data: { organization: state.organization, user, permission } }]
 }
@@ -133,7 +128,7 @@ export function decideRemoveMember(
   if (state.status === 'missing') return refuse.notFound('organization not found')
   if (actor.id !== user.id && !isAdmin(state.members, actor)) return NOT_ADMIN
   const left = leftTeams(state, user)
-  if (!state.members.has(user.id)) {
+  if (!hasId(state.members, user.id)) {
     return left.length > 0 ? left : refuse.notFound(`${user.login} is not a member`)
   }
   if (isLastAdmin(state.members, user.id)) return LAST_ADMIN
@@ -144,11 +139,15 @@ const NOT_ADMIN = refuse.forbidden('only admins of the organization may change i
 const LAST_ADMIN = refuse.unprocessable('an organization needs an admin; add another admin first')
 
 /** Whether someone may change the organization: one of its admins, or a site admin. */
-export function isAdmin(members: ReadonlyMap<number, Permission>, { id, siteAdmin }: MemberActor): boolean {
-  return siteAdmin || members.get(id) === 'admin'
+export function isAdmin(members: IdMap<Permission>, { id, siteAdmin }: MemberActor): boolean {
+  return siteAdmin || valueAt(members, id) === 'admin'
 }
 
-function isLastAdmin(members: ReadonlyMap<number, Permission>, userId: number): boolean {
-  if (members.get(userId) !== 'admin') return false
-  return [...members].every(([id, permission]) => id === userId || permission !== 'admin')
+/** Whether this member is an admin, and nobody else is. */
+export function isLastAdmin(members: IdMap<Permission>, userId: number): boolean {
+  if (valueAt(members, userId) !== 'admin') return false
+  for (const [id, permission] of entriesOf(members)) {
+    if (id !== userId && permission === 'admin') return false
+  }
+  return true
 }

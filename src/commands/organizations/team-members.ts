@@ -11,12 +11,14 @@ import {
   TeamRepositoryParams,
   teamNamed,
 } from '../../wire/team-paths.ts'
-import { teamFor } from '../../wire/teams.ts'
+import { isOwner, teamFor } from '../../wire/teams.ts'
 import { userNamed } from '../../wire/users.ts'
 import { organizations } from '../aggregates.ts'
+import { valueAt } from '../id-map.ts'
 import { requestContext, settled } from '../request-context.ts'
 import { requireMemberStays } from './ghosts.ts'
 import { decideRemoveMember, decideSetMember } from './organization.ts'
+import { requireRoomForOrganization, requireRoomForTeam } from './places.ts'
 import { decideAddTeamMember, decideRemoveTeamMember, decideTeamRepository } from './team.ts'
 
 export const teamMemberRoutes: Routes = (services) => {
@@ -26,8 +28,14 @@ export const teamMemberRoutes: Routes = (services) => {
     isIn: boolean,
   ) {
     const { team, organization, requester } = await teamFor(services, request, request.params.id)
-    const { id, login } = await userNamed(services, request.params.username)
+    const account = await userNamed(services, request.params.username)
+    const { id, login } = account
     const user = { id, login }
+    // Only who may add members learns whether there is room.
+    if (isIn && isOwner(requester, organization.id)) {
+      if (team.kind === 'made') requireRoomForTeam(account, team.team.id)
+      else requireRoomForOrganization(account, organization.id)
+    }
     const context = requestContext(request)
     await organizations.change(services, context, organization.id, 'team member', (state) => {
       if (team.kind === 'made') {
@@ -35,7 +43,7 @@ export const teamMemberRoutes: Routes = (services) => {
         return decide(state, requester, team.team.id, user)
       }
       if (isIn) return decideSetMember(state, requester, user, 'admin')
-      const isOwner = state.status === 'active' && state.members.get(id) === 'admin'
+      const isOwner = state.status === 'active' && valueAt(state.members, id) === 'admin'
       return isOwner ? decideRemoveMember(state, requester, user) : refuse.notFound(`${login} is no owner`)
     })
     if (isIn) await requireMemberStays(services, context, organization.id, user)

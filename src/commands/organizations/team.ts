@@ -3,6 +3,7 @@ import type { AccountRef } from '../../events/domain-events.ts'
 import type { TeamEvent, TeamGrant, TeamSettings } from '../../events/team-events.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'
+import { entriesOf, hasId, idsOf, valueAt } from '../id-map.ts'
 import { isAdmin, type MemberActor, type OrganizationState } from './organization.ts'
 import { leftTeams, type TeamState } from './team-state.ts'
 
@@ -26,7 +27,9 @@ function nameProblem({ teams }: Active, name: string, ownId?: number): Refusal |
   if (!/^[-.\w]+$/.test(name)) return problem("may only have letters, digits, '-', '_' and '.'")
   const key = name.toLowerCase()
   if (key === OWNERS.toLowerCase() || key === 'new') return problem(`"${name}" is reserved`)
-  const isTaken = [...teams].some(([id, { settings }]) => id !== ownId && settings.name.toLowerCase() === key)
+  const isTaken = [...entriesOf(teams)].some(
+    ([id, { settings }]) => id !== ownId && settings.name.toLowerCase() === key,
+  )
   return isTaken ? problem(`"${name}" is taken`) : undefined
 }
 
@@ -38,7 +41,7 @@ function organizationOf(state: OrganizationState, actor: MemberActor): Active | 
 function teamOf(state: OrganizationState, actor: MemberActor, id: number): Teamed | Refusal {
   const organization = organizationOf(state, actor)
   if ('refused' in organization) return organization
-  const team = organization.teams.get(id)
+  const team = valueAt(organization.teams, id)
   return team === undefined ? gone : { organization, team }
 }
 
@@ -83,7 +86,7 @@ export function decideEditTeam(
   const problem = nameProblem(found.organization, settings.name, id)
   if (problem !== undefined) return problem
   if (JSON.stringify(settings) === JSON.stringify(before)) return []
-  const data = { ...refsOf(found, id), settings, members: [...members] }
+  const data = { ...refsOf(found, id), settings, members: idsOf(members) }
   return [{ type: 'TeamEdited', data: { ...data, team: { id, name: settings.name } } }]
 }
 
@@ -94,7 +97,7 @@ export function decideDeleteTeam(
 ): Decision<TeamEvent> {
   const found = teamOf(state, actor, id)
   if ('refused' in found) return found
-  return [{ type: 'TeamDeleted', data: { ...refsOf(found, id), members: [...found.team.members] } }]
+  return [{ type: 'TeamDeleted', data: { ...refsOf(found, id), members: idsOf(found.team.members) } }]
 }
 
 export function decideAddTeamMember(
@@ -106,7 +109,7 @@ export function decideAddTeamMember(
   const found = teamOf(state, actor, id)
   if ('refused' in found) return found
   const { members, settings } = found.team
-  if (members.has(user.id)) return []
+  if (hasId(members, user.id)) return []
   if (members.size >= MAX_TEAM_MEMBERS) {
     return refuse.unprocessable(`a team has at most ${MAX_TEAM_MEMBERS} members`)
   }
@@ -121,7 +124,7 @@ export function decideRemoveTeamMember(
 ): Decision<TeamEvent> {
   const found = teamOf(state, actor, id)
   if ('refused' in found) return found
-  if (!found.team.members.has(user.id)) return []
+  if (!hasId(found.team.members, user.id)) return []
   return [{ type: 'TeamMemberRemoved', data: { ...refsOf(found, id), user } }]
 }
 
@@ -140,7 +143,7 @@ export function decideTeamRepository(
 ): Decision<TeamEvent> {
   const found = teamOf(state, actor, id)
   if ('refused' in found) return found
-  if (found.team.repositories.has(repoId) === isIn) return []
+  if (hasId(found.team.repositories, repoId) === isIn) return []
   const data = { ...refsOf(found, id), repoId }
   return [isIn ? { type: 'TeamRepositoryAdded', data } : { type: 'TeamRepositoryRemoved', data }]
 }
@@ -149,8 +152,8 @@ export function decideTeamRepository(
 export function decideLoseRepository(state: OrganizationState, repoId: number): Decision<TeamEvent> {
   if (state.status === 'missing') return []
   const { organization, teams } = state
-  return [...teams].flatMap(([id, { settings, repositories }]): TeamEvent[] => {
-    if (!repositories.has(repoId)) return []
+  return [...entriesOf(teams)].flatMap(([id, { settings, repositories }]): TeamEvent[] => {
+    if (!hasId(repositories, repoId)) return []
     const team = { id, name: settings.name }
     return [{ type: 'TeamRepositoryRemoved', data: { organization, team, repoId } }]
   })
@@ -165,8 +168,8 @@ export function decideGainRepository(
   if (state.status === 'missing') return []
   const { organization, teams } = state
   return [...new Set(teamIds)].flatMap((id): TeamEvent[] => {
-    const team = teams.get(id)
-    if (team === undefined || team.repositories.has(repoId)) return []
+    const team = valueAt(teams, id)
+    if (team === undefined || hasId(team.repositories, repoId)) return []
     const data = { organization, team: { id, name: team.settings.name }, repoId }
     return [{ type: 'TeamRepositoryAdded', data }]
   })

@@ -15,8 +15,9 @@ export async function showOwnerIn(
   const organization = await organizations.load(services, organizationId)
   if (organization.status === 'missing') return
   const { visibility } = organization.settings
-  const owned = await services.views.repositories.find({ ownerId: organizationId })
-  await eachOne(owned, async ({ id }) => {
+  // The documents of thousands would be read in one turn.
+  const owned = await services.views.repositories.ids({ ownerId: organizationId })
+  await eachOne(owned.map(Number), async (id) => {
     await repositories.change(services, context, id, `owner visibility ${id}`, (state) =>
       decideOwnerVisibility(state, visibility),
     )
@@ -34,9 +35,8 @@ export async function hideForksOf(
 ): Promise<void> {
   const parent = await repositories.load(services, repoId)
   if (parent.status !== 'active' || isOpenTo(hiddenness(parent), null)) return
-  const forks = await services.views.repositories.find({ parentId: repoId })
-  const shown = forks.filter((fork) => !fork.private)
-  await eachOne(shown, async ({ id }) => {
+  const shown = await services.views.repositories.ids({ parentId: repoId, private: false })
+  await eachOne(shown.map(Number), async (id) => {
     await repositories.change(services, context, id, `hide fork of ${repoId}`, (state) =>
       state.status === 'active' ? decideEdit(state, { private: true }, false) : [],
     )

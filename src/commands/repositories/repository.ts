@@ -24,6 +24,9 @@ import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 import { topicsSeen } from './topics.ts'
 
+/** The document of a repository names them all, and is read for whatever is asked of it. */
+export const MAX_COLLABORATORS = 1000
+
 /** The events in the stream of a repository. */
 export type RepositoryEvent = SettingsEvent | ListingEvent | PinEvent | TransferEvent
 
@@ -271,7 +274,13 @@ export function decideSetCollaborator(
 ): Decision<RepositoryEvent> {
   if (state.status !== 'active') return gone
   if (user.id === state.owner.id) return refuse.unprocessable('the owner cannot be a collaborator')
-  if (state.collaborators[`${user.id}`] === permission) return []
+  const before = state.collaborators[`${user.id}`]
+  if (before === permission) return []
+  if (before === undefined && Object.keys(state.collaborators).length >= MAX_COLLABORATORS) {
+    return refuse.unprocessable(
+      `a repository has at most ${MAX_COLLABORATORS} collaborators; teams are for more people`,
+    )
+  }
   return [{ type: 'CollaboratorSet', data: { repoId: state.id, user, permission } }]
 }
 

@@ -61,16 +61,10 @@ export async function wantedTeams(
   reviewIds: readonly number[],
 ): Promise<WantedTeam[]> {
   const protection = protectionOf(repository.protections, baseBranch)
-  const owner = teams.some(({ id }) => id === repository.ownerId)
-    ? await views.accounts.get(`${repository.ownerId}`)
-    : undefined
-  const owners = (owner?.members ?? []).filter(({ permission }) => permission === 'admin')
   const wanted: WantedTeam[] = []
   for (const [i, { id, name, permission }] of teams.entries()) {
-    const members =
-      id === repository.ownerId
-        ? owners.map((member) => member.id)
-        : (await views.accounts.ids({ teamIds: id })).map(Number)
+    const among = id === repository.ownerId ? { ownedIds: id } : { teamIds: id }
+    const members = (await views.accounts.ids(among)).map(Number)
     const official = isOfficialTeam(protection, { id, permission })
     wanted.push({ team: { id, name }, reviewId: reviewIds[i] ?? 0, official, members })
   }

@@ -158,6 +158,9 @@ async function firstFree(
 
 /** One line without control characters, and not too long. */
 function plainName(name: string): string {
-  const line = name.replace(/\p{Cc}+/gu, ' ').trim()
+  const line = name
+    .toWellFormed()
+    .replace(/\p{Cc}+/gu, ' ')
+    .trim()
   return Array.from(line).slice(0, MAX_FULL_NAME).join('')
 }

@@ -6,6 +6,7 @@ import type { Services } from '../../services.ts'
 import type { GroupGrant } from '../../setting-kinds.ts'
 import { organizations } from '../aggregates.ts'
 import type { CommandContext, Decision } from '../execute.ts'
+import { hasId } from '../id-map.ts'
 import {
   decideRemoveMember,
   decideSetMember,
@@ -39,7 +40,7 @@ function decideMembership(
   permission: Permission | undefined,
 ): Decision<OrganizationEvent> {
   if (permission !== undefined) return decideSetMember(state, BY_SETTING, user, permission)
-  if (state.status !== 'active' || !state.members.has(user.id)) return []
+  if (state.status !== 'active' || !hasId(state.members, user.id)) return []
   return decideRemoveMember(state, BY_SETTING, user)
 }
 

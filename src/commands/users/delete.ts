@@ -15,6 +15,7 @@ import { repositories, users } from '../aggregates.ts'
 import { releaseClaim } from '../claims.ts'
 import { eachOne } from '../each-one.ts'
 import { type CommandContext, contended } from '../execute.ts'
+import { idsOf } from '../id-map.ts'
 import { leaveTeams, organizationsIn } from '../organizations/ghosts.ts'
 import { decideForgetUser } from '../repositories/ownership.ts'
 import { requestContext, settled } from '../request-context.ts'
@@ -34,8 +35,8 @@ async function deleteUser(services: Services, context: CommandContext, id: numbe
   if (isRefusal(refusal)) throw new Refused(refusal)
   if (before.status !== 'existing') return
   const { user, settings, tokens, passwordIds } = before
-  await eachOne(await views.repositories.find({ readers: id }), async (repository) => {
-    await repositories.change(services, context, repository.id, 'remove collaborator', (state) =>
+  await eachOne(await views.repositories.ids({ readers: id }), async (repoId) => {
+    await repositories.change(services, context, Number(repoId), 'remove collaborator', (state) =>
       decideForgetUser(state, user),
     )
   })
@@ -53,7 +54,7 @@ async function deleteUser(services: Services, context: CommandContext, id: numbe
   noteAccountChange(events, id, context.written)
   await releaseClaim(events, context, claimKeys.email(settings.email), userStream(id))
   await endSessions(secrets, id)
-  for (const tokenId of tokens.keys()) await forgetToken(secrets, tokenId)
+  for (const tokenId of idsOf(tokens)) await forgetToken(secrets, tokenId)
   for (const passwordId of passwordIds) await forgetPassword(secrets, id, passwordId)
 }
 

@@ -6,6 +6,7 @@ import { emailProblem, loginProblem, textProblem, websiteProblem } from '../acco
 import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
+import { entriesOf, type IdMap, noIds, valueAt, withId, withoutId } from '../id-map.ts'
 import { snapshots } from '../snapshots.ts'
 
 export type UserDetails = Omit<EventOf<'UserCreated'>['data'], 'id'>
@@ -21,7 +22,7 @@ export type UserState =
       settings: UserSettings
       /** The ids of the last passwords, the present one last; null is the first password. At most three. */
       passwordIds: readonly (string | null)[]
-      tokens: ReadonlyMap<number, Token>
+      tokens: IdMap<Token>
       /** Who signs in to it by OpenID Connect. */
       identities: readonly Identity[]
     }
@@ -51,7 +52,7 @@ export const userDecider: Decider<UserState, UserEvent> = deciderOf({
       user: { id, login },
       settings: { ...NEW_USER, email, fullName, siteAdmin },
       passwordIds: [null],
-      tokens: new Map(),
+      tokens: noIds(),
       identities: [],
     }),
     UserDeleted: (_, { data: { user } }) => ({ status: 'deleted', user }),
@@ -66,14 +67,10 @@ export const userDecider: Decider<UserState, UserEvent> = deciderOf({
     IdentityLinked: ({ identities }, { data: { issuer, subject } }) => ({
       identities: [...identities, { issuer, subject }],
     }),
-    TokenCreated: (state, { data: { tokenId: id, name, lastEight, scopes } }) => ({
-      tokens: new Map(state.tokens).set(id, { id, name, lastEight, scopes }),
+    TokenCreated: ({ tokens }, { data: { tokenId: id, name, lastEight, scopes } }) => ({
+      tokens: withId(tokens, id, { id, name, lastEight, scopes }),
     }),
-    TokenDeleted(state, { data }) {
-      const tokens = new Map(state.tokens)
-      tokens.delete(data.tokenId)
-      return { tokens }
-    },
+    TokenDeleted: ({ tokens }, { data }) => ({ tokens: withoutId(tokens, data.tokenId) }),
   },
 })
 
@@ -212,7 +209,7 @@ export function decideCreateLinkedUser(
 /** Creates a token. The tokens of a user have different names, since the user finds them by name. */
 export function decideCreateToken(state: UserState, token: Token): Decision<UserEvent> {
   if (state.status !== 'existing') return NO_USER
-  if ([...state.tokens.values()].some(({ name }) => name === token.name)) {
+  if (tokenNamed(state.tokens, token.name) !== undefined) {
     return refuse.invalid('access token name has been used already')
   }
   const { id: tokenId, ...details } = token
@@ -222,12 +219,17 @@ export function decideCreateToken(state: UserState, token: Token): Decision<User
 /** The token with that id or, if there is none, with that name. */
 export function tokenCalled(state: UserState, idOrName: string): Token | undefined {
   if (state.status !== 'existing') return undefined
-  const byId = /^[1-9]\d{0,15}$/.test(idOrName) ? state.tokens.get(Number(idOrName)) : undefined
-  return byId ?? [...state.tokens.values()].find(({ name }) => name === idOrName)
+  const byId = /^[1-9]\d{0,15}$/.test(idOrName) ? valueAt(state.tokens, Number(idOrName)) : undefined
+  return byId ?? tokenNamed(state.tokens, idOrName)
+}
+
+function tokenNamed(tokens: IdMap<Token>, wanted: string): Token | undefined {
+  for (const [, token] of entriesOf(tokens)) if (token.name === wanted) return token
+  return undefined
 }
 
 export function decideDeleteToken(state: UserState, tokenId: number): Decision<UserEvent> {
-  const token = state.status === 'existing' ? state.tokens.get(tokenId) : undefined
+  const token = state.status === 'existing' ? valueAt(state.tokens, tokenId) : undefined
   if (state.status !== 'existing' || token === undefined) return refuse.notFound('access token not found')
   return [{ type: 'TokenDeleted', data: { user: state.user, tokenId, name: token.name } }]
 }

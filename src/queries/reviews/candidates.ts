@@ -1,51 +1,78 @@
 /** Who can be asked: `/repos/{owner}/{repo}/reviewers`, and `/assignees`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
-import type { Permission } from '../../events/domain-events.ts'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { sendOnePage, wantedPage } from '../../http/paging.ts'
+import { sendStreamedList } from '../../http/streamed-list.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import type { Filter, Sort } from '../../projections/read-store.ts'
+import { allRepositoriesOf, type RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { accessTo, atLeast, isStranger } from '../../rights/access.ts'
+import { isStranger } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import type { Services } from '../../services.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { UserWire, userWire } from '../../wire/users.ts'
-import { listSchema, type PageRequest, rowsOrPage } from '../paged-list.ts'
+import { listSchema, type PageRequest, pagedList } from '../paged-list.ts'
+
+/** Users that are read and held at one time. */
+const CHUNK = 200
+
+const BY_LOGIN: Sort<AccountDocument> = [['loginKey', 1]]
+
+/**
+ * The people of a repository: its owner or the members of the organization, the members of its teams, and the
+ * collaborators; `writers`: those of them who may write. Everybody else who may read a public one is left out.
+ */
+function peopleOf(
+  { ownerId, ownerKind, teams, collaborators }: RepositoryDocument,
+  writers: boolean,
+): Filter<AccountDocument> {
+  const invited = Object.entries(collaborators).filter(
+    ([, { permission }]) => !writers || permission !== 'read',
+  )
+  const organization = ownerKind === 'organization' ? [allRepositoriesOf(ownerId), ...teams] : []
+  const among = { $in: [ownerId, ...organization, ...invited.map(([id]) => Number(id))] }
+  const present = { kind: 'user', deleted: false, active: true, prohibitLogin: false } as const
+  return writers ? { ...present, writeGrantIds: among } : { ...present, grantIds: among }
+}
 
 export function candidateRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { accounts } = services.views
 
-  /** The people of a repository with at least this access, by login: its owner, members and collaborators. */
-  async function peopleOf(repository: RepositoryDocument, needed: Permission) {
-    const owner = await accounts.get(`${repository.ownerId}`)
-    const ids = new Set([
-      `${repository.ownerId}`,
-      ...(owner?.members ?? []).map(({ id }) => `${id}`),
-      ...Object.keys(repository.collaborators),
-    ])
-    const people = await accounts.getMany([...ids])
-    return people
-      .filter(({ kind, deleted }) => kind === 'user' && !deleted)
-      .filter((account) => atLeast(accessTo(repository, account), needed))
-      .sort((a, b) => (a.loginKey < b.loginKey ? -1 : 1))
+  /** All of them by login, in parts. Each read begins after the last login of the read before. */
+  async function* inOrder(people: Filter<AccountDocument>) {
+    for (let last = ''; ; ) {
+      const filter = { ...people, loginKey: { $gt: last } }
+      const found = await accounts.find(filter, { sort: BY_LOGIN, limit: CHUNK })
+      yield found.map((account) => userWire(account, services.publicUrl()))
+      if (found.length < CHUNK) return
+      last = found.at(-1)?.loginKey ?? last
+    }
   }
 
+  /** As in Gitea the list comes whole; a request that names a page gets that page. */
   async function list(
     request: PageRequest & Parameters<typeof onRepository>[1],
     reply: FastifyReply,
-    needed: Permission,
+    writers: boolean,
   ) {
     const { repository } = await onRepository(services, request, 'read')
     if (isStranger(repository, signedIn(request))) {
       throw new Refused(refuse.forbidden('only people of the repository may see its people'))
     }
-    const rows = rowsOrPage(services, request, reply, await peopleOf(repository, needed))
-    return rows.map((account) => userWire(account, services.publicUrl()))
+    const filter = peopleOf(repository, writers)
+    if (wantedPage(request.query, services.config) !== undefined) {
+      const found = await pagedList(services, request, reply, { view: accounts, filter, sort: BY_LOGIN })
+      return found.map((account) => userWire(account, services.publicUrl()))
+    }
+    sendOnePage(request, reply, services.publicUrl(), await accounts.count(filter))
+    return sendStreamedList(reply, inOrder(filter))
   }
 
   return async (app) => {
     const schema = { tags: ['repository'], params: RepositoryParams, ...listSchema(UserWire) }
-    app.get('/repos/:owner/:repo/reviewers', { schema }, (request, reply) => list(request, reply, 'read'))
-    app.get('/repos/:owner/:repo/assignees', { schema }, (request, reply) => list(request, reply, 'write'))
+    app.get('/repos/:owner/:repo/reviewers', { schema }, (request, reply) => list(request, reply, false))
+    app.get('/repos/:owner/:repo/assignees', { schema }, (request, reply) => list(request, reply, true))
   }
 }

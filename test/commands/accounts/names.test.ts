@@ -1,5 +1,5 @@
 import t from 'tap'
-import { emailProblem, loginProblem } from '../../../src/commands/accounts/names.ts'
+import { emailProblem, loginProblem, textProblem } from '../../../src/commands/accounts/names.ts'
 
 t.test('letters, digits and single dots, dashes and underscores make a login', async (t) => {
   for (const login of ['a', 'alice', 'Al.ice-2_x', '0day', 'a'.repeat(40), 'adminer', 'git']) {
@@ -74,12 +74,20 @@ t.test('an e-mail address has a mailbox and a domain', async (t) => {
     'a@b..c',
     'a@b\n',
     '<a@b>',
+    `a@b${'.'.repeat(4_000_000)}`,
     long,
   ]) {
-    t.type(emailProblem(email), 'string', JSON.stringify(email))
+    t.type(emailProblem(email), 'string', JSON.stringify(email.slice(0, 300)))
   }
 })
 
 t.test('the paths of upgrade queries are no logins', async (t) => {
   for (const login of ['sdk', 'cosmos', 'Cosmos']) t.match(loginProblem(login), 'reserved')
+})
+
+t.test('a name is one line, without what a terminal obeys', async (t) => {
+  for (const text of ['Ann', 'Ann Ä', '安', '😀', 'a\u200fb', '']) t.equal(textProblem(text), undefined)
+  for (const code of [0, 0x0a, 0x0d, 0x1b, 0x7f, 0x85, 0x9b, 0x2028, 0x2029]) {
+    t.type(textProblem(`a${String.fromCodePoint(code)}b`), 'string', code.toString(16))
+  }
 })

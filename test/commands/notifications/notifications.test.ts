@@ -1,9 +1,12 @@
 import type { NotificationThread } from 'gitea-js'
 import t from 'tap'
 import type { Static } from 'typebox'
+import { eventsOf } from '../../../src/commands/execute.ts'
+import { issueStream } from '../../../src/events/streams.ts'
 import { mentionsIn } from '../../../src/processes/mentions.ts'
 import type { NotificationWire } from '../../../src/wire/notifications.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
+import { aContext } from '../../stores.ts'
 import { until } from '../../until.ts'
 
 /** Compiles only if Gitea's client knows the name of every field. */
@@ -95,6 +98,51 @@ t.test('marks: read, unread, pinned; filters, totals, pages', async (t) => {
   t.same(await mine('?status-types=unread'), [second.number])
   t.equal(await send('carol', 'PATCH', thread), 404, 'it is nothing to others')
   t.equal((await server.fetch(null, '/api/v1/notifications')).status, 401)
+})
+
+t.test('news of what is older than hundreds of others are heard, and what is pinned stays', async (t) => {
+  const { open, say, ofRepository } = await repository('busy')
+  const [old, pinned, quiet] = [
+    await open({ assignees: ['bob'] }),
+    await open({ assignees: ['bob'] }),
+    await open(),
+  ]
+  t.equal(await send('bob', 'PATCH', `notifications/threads/${pinned.id}?to-status=pinned`), 205)
+  const { events, views, projector } = server.services
+  const of = await views.repositories.findOne({ key: 'alice/busy' })
+  const [poster, assignee] = await Promise.all(
+    ['alice', 'bob'].map((loginKey) => views.accounts.findOne({ loginKey })),
+  )
+  if (of === undefined || poster === undefined || assignee === undefined) throw new Error('nobody is there')
+  const person = ({ id, login }: { id: number; login: string }) => ({ id, login })
+  const context = aContext({ actor: person(poster), at: new Date().toISOString() })
+  for (let index = 1000; index < 1310; index++) {
+    const data = {
+      ...{ repoId: of.id, index, id: 100_000 + index, title: 'Other', body: '', poster: person(poster) },
+      ...{ assignees: [person(assignee)], labels: [], milestone: null, deadline: null },
+    }
+    const stream = issueStream(of.id, index)
+    await events.append(
+      stream,
+      eventsOf(context, stream, 'open', [{ type: 'IssueOpened', data }]),
+      'no-stream',
+    )
+  }
+  await projector.waitFor(await events.lastPosition(), 60_000)
+  const first = async (query = '') =>
+    indexes(await threads('bob', `repos/alice/busy/notifications${query}`))[0]
+  t.equal(await first('?status-types=pinned'), pinned.number)
+  t.not(await first(), old.number)
+  await say(old.number, 'news')
+  t.equal(await first(), old.number)
+  await alice.repos.issueEditIssue('alice', 'busy', quiet.number ?? 0, { assignees: ['bob'] })
+  t.equal(await first(), quiet.number, 'who is assigned is told, however old the issue is')
+  t.equal(await send('bob', 'DELETE', `repos/alice/busy/issues/${old.number}/subscriptions/bob`), 201)
+  await say(old.number, 'more news for @bob')
+  t.notOk(indexes(await ofRepository('bob')).includes(old.number ?? 0), 'who has left hears no more')
+  await alice.repos.repoDelete('alice', 'busy')
+  const others = (await threads('bob')).map(({ repository }) => repository?.full_name)
+  t.ok(others.includes('alice/heard'), 'what is gone takes no place')
 })
 
 t.test(

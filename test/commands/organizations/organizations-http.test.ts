@@ -75,8 +75,10 @@ t.test('an admin adds, changes and removes members', async (t) => {
   const put = (login: string, as: string, body?: unknown) =>
     call('PUT', `/orgs/acme/members/${login}`, body === undefined ? { as } : { as, body })
   const permissionOf = async (login: string) => {
-    const acme = await services.views.accounts.findOne({ loginKey: 'acme' })
-    return acme?.members.find((member) => member.login === login)?.permission
+    const [acme, member] = await Promise.all(
+      ['acme', login].map((loginKey) => services.views.accounts.findOne({ loginKey })),
+    )
+    return member?.memberships[`${acme?.id}`]
   }
 
   t.equal((await call('GET', '/orgs/acme/members/bob')).status, 404)

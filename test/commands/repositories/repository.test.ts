@@ -6,6 +6,7 @@ import {
   decideOwnerVisibility,
   decideRemoveCollaborator,
   decideSetCollaborator,
+  MAX_COLLABORATORS,
   repositoryDecider,
 } from '../../../src/commands/repositories/repository.ts'
 import { repositoryNameProblem } from '../../../src/commands/repositories/repository-name.ts'
@@ -134,6 +135,25 @@ t.test('a deleted repository stays deleted', async (t) => {
   const { given } = specify(t, repositoryDecider)
   given(created).when(decideDelete).thenEvents(deleted)
   given(created, deleted).when(decideDelete).thenRefused('notFound')
+})
+
+t.test('a repository has at most a thousand collaborators, whose permissions still change', async (t) => {
+  const { given } = specify(t, repositoryDecider)
+  const made = Array.from({ length: MAX_COLLABORATORS }, (_, i): RepositoryEvent => {
+    const user = { id: 100 + i, login: `user${i}` }
+    return { type: 'CollaboratorSet', data: { repoId: 5, user, permission: 'read' } }
+  })
+  const last = { id: 5000, login: 'last' }
+  given(created, ...made)
+    .when((state) => decideSetCollaborator(state, last, 'read'))
+    .thenRefused('unprocessable', 'a repository has at most 1000 collaborators; teams are for more people')
+  const first = { id: 100, login: 'user0' }
+  given(created, ...made)
+    .when((state) => decideSetCollaborator(state, first, 'write'))
+    .thenEvents({ type: 'CollaboratorSet', data: { repoId: 5, user: first, permission: 'write' } })
+  given(created, ...made)
+    .when((state) => decideRemoveCollaborator(state, first))
+    .thenEvents({ type: 'CollaboratorRemoved', data: { repoId: 5, user: first } })
 })
 
 t.test('a collaborator is set, changed and removed; the owner cannot be one', async (t) => {

@@ -1,0 +1,44 @@
+/**
+ * A long text of one character in each field of each body. A search that begins anew at each character takes minutes for
+ * it, and nothing else runs meanwhile: then this test does not end.
+ */
+import t from 'tap'
+import { ROWS } from '../rights/route-rows.ts'
+import { routesOf, startWorld } from '../rights/route-world.ts'
+
+const CHARACTERS = ['/', ' ', '.', '-', '<', '@']
+const LENGTH = 400_000
+
+/** The values of JSON that differ from this one by a long text in the place of one of its texts. */
+function* withLongTexts(value: unknown, long: string): Generator<unknown> {
+  if (typeof value === 'string') yield long
+  else if (Array.isArray(value)) {
+    for (const [i, part] of value.entries()) {
+      for (const other of withLongTexts(part, long)) yield value.with(i, other)
+    }
+  } else if (typeof value === 'object' && value !== null) {
+    for (const [name, part] of Object.entries(value)) {
+      for (const other of withLongTexts(part, long)) yield { ...value, [name]: other }
+    }
+  }
+}
+
+t.test('a long text of one character holds nobody, whatever field it is in', async (t) => {
+  const world = await startWorld(t)
+  const here = await world.place('public')
+  let sent = 0
+  for (const { method, url, name } of routesOf(world.app)) {
+    const target = (await ROWS[name]?.call?.(here, world)) ?? {}
+    if (target.body === undefined) continue
+    const path = { owner: here.owner, repo: here.repo, ...target.path }
+    for (const character of CHARACTERS) {
+      for (const body of withLongTexts(target.body, `a${character.repeat(LENGTH)}a`)) {
+        if (typeof body !== 'object' || body === null) continue
+        const { status } = await world.send('admin', method, url, { ...target, path, body })
+        sent += 1
+        if (status >= 500) t.fail(`${name}: ${status}`)
+      }
+    }
+  }
+  t.ok(sent > 300)
+})
