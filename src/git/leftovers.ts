@@ -4,18 +4,22 @@ import { open, opendir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isAbandoned, namesIn, unlessMissing, writtenAt } from '../disk.ts'
 
+/** git holds the lock of one ref for a moment only. Longer ones are held in the turn of the repository's refs. */
+const LOCK_MS = 5_000
+
 /**
  * Removes the locks of refs and the half-received objects that were last written before `before` (milliseconds
- * since 1970). The processes that wrote them must have ended.
+ * since 1970). The processes that wrote them must have ended. To be called in the turn of the repository's refs.
  */
 export async function removeLeftovers(dir: string, before: number): Promise<void> {
   const isOld = (written: number) => written < before
-  await removeLocks(dir, isOld)
+  const now = Date.now()
+  await removeLocks(dir, (written) => isOld(written) || isOfLaterClock(written, now))
   await removeObjects(dir, isOld)
 }
 
-/** git holds the lock of one ref for a moment only. Longer ones are held in the turn of the repository's refs. */
-const LOCK_MS = 5_000
+/** Whether a lock is from before the clock was set back. Nobody could take it until that time comes again. */
+const isOfLaterClock = (written: number, now: number) => written > now + LOCK_MS
 
 /**
  * The same for a repository in which other servers work, too. To be called in the turn of its refs: then the locks of
@@ -25,7 +29,7 @@ export async function removeAbandoned(dir: string): Promise<void> {
   const now = await unlessMissing(timeOfFiles(join(dir, 'objects', 'pack')))
   // The repository was deleted.
   if (now === undefined) return
-  await removeLocks(dir, (written) => written < now - LOCK_MS)
+  await removeLocks(dir, (written) => written < now - LOCK_MS || isOfLaterClock(written, now))
   await removeObjects(dir, isAbandoned)
 }
 

@@ -21,7 +21,13 @@ export type Lag = ReturnType<typeof createLag>
  * is an event. Otherwise positions have gaps (EventStoreDB counts bytes), and events are estimated by the batches that
  * were delivered.
  */
-export function createLag({ isDense, now = Date.now }: { isDense: boolean; now?: () => number }) {
+export function createLag({
+  isDense,
+  now = () => performance.now(),
+}: {
+  isDense: boolean
+  now?: () => number
+}) {
   const marks: Mark[] = []
   let end = LOG_START
   let last: Position | undefined
