@@ -5,7 +5,7 @@
  */
 import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
-import type { Durability } from './sqlite.ts'
+import { type Durability, WAL_LIMIT } from './sqlite.ts'
 import { SCRUB } from './sqlite-scrub.ts'
 
 /** A value of a statement's parameter. */
@@ -43,7 +43,7 @@ export interface ThreadWriter {
 const LOCK_WAIT_MS = 5000
 
 /** The settings of each connection. */
-const SETTINGS = `PRAGMA busy_timeout = ${LOCK_WAIT_MS}; PRAGMA journal_mode = WAL; PRAGMA secure_delete = ON`
+const SETTINGS = `PRAGMA busy_timeout = ${LOCK_WAIT_MS}; PRAGMA journal_mode = WAL; PRAGMA secure_delete = ON; ${WAL_LIMIT}`
 
 /**
  * What each thread writes, and the settings that suit it. A rebuild of the read models writes to many indexes: with
