@@ -11,7 +11,10 @@ import { eachLooseObject, looseObjects, type PackFiles, packsOf } from './object
 import { objectReaders } from './object-readers.ts'
 import { gitOutput } from './run.ts'
 
-/** `light`: packs what is loose, and rolls up small packs. `full`: one pack of all that refs reach, with a bitmap. */
+/**
+ * What is done with the objects. `light`: packs what is loose, and rolls up small packs. `full`: one pack of all that refs
+ * reach, with a bitmap.
+ */
 export type MaintenanceKind = 'none' | 'light' | 'full'
 
 export const MAINTENANCE_STEPS = ['clean', 'refs', 'commit graph', 'loose objects', 'packs'] as const
@@ -53,7 +56,7 @@ const CONFIG: GitConfig = [
   ['repack.writeBitmaps', 'false'],
 ]
 
-/** What the files of a repository ask for. `packs`: the largest first. */
+/** What the objects of a repository ask for. `packs`: the largest first. */
 export function maintenanceDue(loose: number, packs: readonly PackFiles[], now: number): MaintenanceKind {
   const ordinary = packs.filter(({ isCruft }) => !isCruft)
   const main = ordinary.find(({ hasBitmap }) => hasBitmap)
@@ -68,7 +71,7 @@ export function maintenanceDue(loose: number, packs: readonly PackFiles[], now: 
 }
 
 /**
- * Does what is due, or a full maintenance. Resolves to what was done. Killed at any point, it leaves a repository that
+ * Packs many loose refs, and does with the objects what is due, or all. Resolves to what was done with them. Killed at any point, it leaves a repository that
  * has all of its objects, and files that the next maintenance removes.
  *
  * @throws RepositoryMissing, GitUnavailable, GitFailed, GitTooSlow, or the signal's reason
@@ -82,10 +85,6 @@ export async function maintainRepository(
 
   onStep('clean')
   await removeLeft(dir, leftBefore)
-  const due =
-    kind === 'full' ? 'full' : maintenanceDue(await looseObjects(dir), await packsOf(dir), Date.now())
-  if (due === 'none') return due
-
   onStep('refs')
   if ((await looseRefs(dir)) >= MANY_REFS) {
     await inRefsTurn(async () => {
@@ -93,6 +92,10 @@ export async function maintainRepository(
       await flush(dir)
     })
   }
+  const due =
+    kind === 'full' ? 'full' : maintenanceDue(await looseObjects(dir), await packsOf(dir), Date.now())
+  if (due === 'none') return due
+
   onStep('loose objects')
   // Walks from the refs, so git knows the paths of what it packs, and finds good deltas. To roll up loose objects
   // without paths makes packs that are many times as large.
