@@ -56,15 +56,22 @@ async function removeLocks(dir: string, isOld: IsOld): Promise<void> {
   }
 }
 
-async function removeObjects(dir: string, isOld: IsOld): Promise<void> {
-  for (const [directory, prefix] of [
-    [join(dir, 'objects'), 'tmp_objdir-'],
-    [join(dir, 'objects', 'pack'), 'tmp_'],
-  ] as const) {
-    const names = (await namesIn(directory)).filter((name) => name.startsWith(prefix))
-    for (const name of names) await removeOld(join(directory, name), isOld)
+/** Removes what was to become objects: what pushes received, staging areas, packs and single objects. */
+export async function removeObjects(dir: string, isOld: IsOld): Promise<void> {
+  const objects = join(dir, 'objects')
+  const names = await namesIn(objects)
+  const removeIn = async (directory: string, prefix: string) => {
+    for (const name of await namesIn(directory)) {
+      if (name.startsWith(prefix)) await removeOld(join(directory, name), isOld)
+    }
   }
+  await removeIn(objects, 'tmp_objdir-')
+  await removeIn(join(objects, 'pack'), 'tmp_')
+  for (const fan of names.filter((name) => FAN_OUT.test(name))) await removeIn(join(objects, fan), 'tmp_')
 }
+
+/** The directories of loose objects. */
+const FAN_OUT = /^[0-9a-f]{2}$/
 
 async function removeOld(path: string, isOld: IsOld): Promise<void> {
   const written = await writtenAt(path)

@@ -7,6 +7,7 @@ import { opendir, rm, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flush, isAbandoned, namesIn, unlessMissing, writtenAt } from '../disk.ts'
 import type { GitConfig } from './environment.ts'
+import { removeObjects } from './leftovers.ts'
 import { eachLooseObject, looseObjects, type PackFiles, packsOf } from './object-counts.ts'
 import { objectReaders } from './object-readers.ts'
 import { gitOutput } from './run.ts'
@@ -155,21 +156,18 @@ async function looseRefs(dir: string): Promise<number> {
  * fails without them, before it removes anything.
  */
 const REPACK_TEMPORARY = /^\.tmp-\d+-pack-/
-/** git's names for what is being written; pushes and forks use them, too. */
-const TEMPORARY = /^tmp_/
 /** A push keeps its pack from being rolled up until its refs have moved. */
 const KEPT = /^pack-[0-9a-f]{40}\.keep$/
 
-/** Removes what killed processes have left: packs that were being made, and locks of the commit graph. */
+/** Removes what killed processes have left: objects and packs that were being made, and locks of the commit graph. */
 async function removeLeft(dir: string, leftBefore = Number.NEGATIVE_INFINITY): Promise<void> {
+  const isLeft = (written: number) => written < leftBefore || isAbandoned(written)
+  await removeObjects(dir, isLeft)
   const packDirectory = join(dir, 'objects', 'pack')
   for (const name of await namesIn(packDirectory)) {
     const path = join(packDirectory, name)
     if (REPACK_TEMPORARY.test(name)) await rm(path, { force: true })
-    else if (TEMPORARY.test(name) || KEPT.test(name)) {
-      const written = (await writtenAt(path)) ?? Date.now()
-      if (written < leftBefore || isAbandoned(written)) await rm(path, { force: true })
-    }
+    else if (KEPT.test(name) && isLeft((await writtenAt(path)) ?? Date.now())) await rm(path, { force: true })
   }
   await rm(join(dir, 'objects', 'info', 'commit-graph.lock'), { force: true })
 }

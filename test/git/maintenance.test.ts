@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -218,9 +218,17 @@ t.test(
       ['pack/tmp_pack_new', before, true],
       [`pack/pack-${'a'.repeat(40)}.keep`, before, true],
       [`pack/pack-${'b'.repeat(40)}.keep`, abandoned, false],
+      ['00/tmp_obj_old', abandoned, false],
+      ['00/tmp_obj_new', before, true],
+      ['tmp_objdir-staging-old', abandoned, false],
+      ['tmp_objdir-incoming-new', before, true],
     ]
+    await mkdir(`${dir}/objects/00`, { recursive: true })
+    for (const name of ['tmp_objdir-staging-old', 'tmp_objdir-incoming-new']) {
+      await mkdir(`${dir}/objects/${name}/ab`, { recursive: true })
+    }
     for (const [name, at] of files) {
-      await writeFile(`${dir}/objects/${name}`, 'x')
+      if (!name.startsWith('tmp_objdir-')) await writeFile(`${dir}/objects/${name}`, 'x')
       await utimes(`${dir}/objects/${name}`, at, at)
     }
     const stopping = new AbortController()
@@ -245,6 +253,7 @@ t.test(
     }
     await maintain({ leftBefore: Date.now() })
     t.notOk((await readdir(pack)).includes('tmp_pack_new'), 'of a process before this one')
+    t.notOk((await readdir(`${dir}/objects`)).some((name) => name.startsWith('tmp_')))
     t.equal(await fsck(), '')
   },
 )
