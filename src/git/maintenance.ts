@@ -126,12 +126,15 @@ export async function maintainRepository(
  * before, elsewhere. git writes again what it finds in a cruft pack alone.
  */
 async function repackAll(dir: string, run: (...args: string[]) => Promise<Buffer>): Promise<void> {
-  const packs = await packsOf(dir)
   const now = new Date()
   const touch = async (path: string) => void (await unlessMissing(utimes(path, now, now)))
-  for (const { name, isCruft } of packs) {
-    if (!isCruft) await touch(join(dir, 'objects', 'pack', `${name}.pack`))
+  const pathOf = (name: string) => join(dir, 'objects', 'pack', name)
+  for (const { name, isCruft, writtenAt: at } of await packsOf(dir)) {
+    // It is from before the clock was set back. Without its times it is a pack like others.
+    if (isCruft && at > now.getTime() + IN_USE_MS) await rm(pathOf(`${name}.mtimes`), { force: true })
   }
+  const packs = await packsOf(dir)
+  for (const { name, isCruft } of packs) if (!isCruft) await touch(pathOf(`${name}.pack`))
   await eachLooseObject(dir, touch)
   const cruft = packs.filter(({ isCruft }) => isCruft)
   const mayExpire = cruft.length > 0 && cruft.every(({ writtenAt: at }) => at < now.getTime() - IN_USE_MS)

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -201,6 +201,27 @@ async function rewriteTimes(dir: string, ms: number): Promise<void> {
   }
   await userGit(dir, ['repack', '-d', '-q', '--cruft', '-b'])
 }
+
+t.test('what no ref reaches goes in time, also when it was seen while the clock was ahead', async (t) => {
+  const { dir, maintain, has, fsck } = await setUp(t)
+  const a = await commit(dir, 'a', { f: '1' }, [])
+  await userGit(dir, ['update-ref', MAIN, a])
+  const gone = await commit(dir, 'gone', { f: 'gone' }, [a])
+  await maintain({ kind: 'full' })
+  await rewriteTimes(dir, -365 * DAY)
+  await age(dir, -365 * DAY)
+  await maintain({ kind: 'full' })
+  const [cruft, ...others] = (await packsOf(dir)).filter(({ isCruft }) => isCruft)
+  t.same(others, [])
+  t.ok(cruft !== undefined && cruft.writtenAt <= Date.now() + HOUR)
+  // Its header has 12 bytes, its checksums 40; the rest are seconds since 1970.
+  const times = await readFile(`${dir}/objects/pack/${cruft?.name}.mtimes`)
+  for (let i = 12; i < times.length - 40; i += 4) {
+    t.ok(times.readUInt32BE(i) * 1000 <= Date.now() + HOUR)
+  }
+  t.ok(await has(gone), 'two weeks begin now')
+  t.equal(await fsck(), '')
+})
 
 t.test(
   'what a killed maintenance and killed pushes left is removed, what may be in use is not',
