@@ -35,7 +35,7 @@ export interface ThreadWriter {
   merge(index: string, pages: number): Promise<boolean>
   /** Moves the WAL into the file and empties it. Resolves to false when a reader keeps it from that. */
   truncate(): Promise<boolean>
-  /** Closes the connection. */
+  /** Moves the WAL into the file, as far as no reader keeps it from that, and closes the connection. */
   close(): Promise<void>
 }
 
@@ -138,6 +138,8 @@ const THREAD = `
     },
     close({ db }, { writer }) {
       connections.delete(writer)
+      // SQLite does it itself at the last close, but the driver keeps a connection open as long as it has statements.
+      try { db.exec('PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)') } catch {}
       db.close()
     },
   }
