@@ -10,6 +10,7 @@ import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
+import { removeLeftLaunchers } from './left-launchers.ts'
 
 export interface Launch {
   program: string
@@ -332,11 +333,14 @@ async function startLauncher(gone: () => void) {
   }
 }
 
+const PREFIX = 'mergelog-launcher-'
+
+/** Where the directories of sockets are. */
+const place = () => (join(tmpdir(), PREFIX).length < MAX_PATH - 20 ? tmpdir() : '/tmp')
+
 /** A name for a socket, in a directory that nobody else may enter. */
 async function socketPath(): Promise<string> {
-  const prefix = join(tmpdir(), 'mergelog-launcher-')
-  const directory = await mkdtemp(prefix.length < MAX_PATH - 20 ? prefix : '/tmp/mergelog-launcher-')
-  return join(directory, 'socket')
+  return join(await mkdtemp(join(place(), PREFIX)), 'socket')
 }
 
 /** Takes the head of a stream off, and leaves the rest to whoever reads it next. */
@@ -393,8 +397,9 @@ async function launchBy(launcher: ReturnType<typeof startLauncher>, wanted: Laun
   return await (await launcher).launch(wanted)
 }
 
-/** Starts the launcher now, while this process is small. */
+/** Starts the launcher now, while this process is small, and removes what killed servers have left of theirs. */
 export async function prepareLaunches(): Promise<void> {
   current ??= running()
   await current
+  await removeLeftLaunchers(place(), PREFIX)
 }
