@@ -41,6 +41,7 @@ import { createWebhookDeliveries } from './projections/webhook-deliveries.ts'
 import { createOpenRequests } from './rights/open-requests.ts'
 import { secretCollections } from './rights/secrets.ts'
 import type { Services } from './services.ts'
+import { since } from './since.ts'
 import { requirePushHook, requireReadableEnd, requireSigningKey } from './start-checks.ts'
 import { openEvents, openNodes, openReadStores, withOpenTexts } from './stores.ts'
 import { createUpgradeAnswers } from './upgrade/answers.ts'
@@ -87,7 +88,7 @@ const FREE_SPARES_EVERY_MS = 600_000
  * and the recovery from a crash is complete.
  */
 export async function startServer(config: Config, logger: FastifyBaseLogger) {
-  const startedAt = Date.now()
+  const startedAt = since()
   const log = logger.child({ node: config.nodeName })
   makePrivateFiles()
   limitGitMemory(config.gitMemoryBytes)

@@ -48,7 +48,7 @@ export interface Services {
   /** The room on the file system of the data directory. */
   freeSpace: FreeSpace
   /** When this process began to work on the data directory, in milliseconds since 1970. */
-  startedAt: number
+  startedAt: () => number
   /** The files attached to comments. */
   attachments: AttachmentFiles
   /** New events, for the clients that follow the log live. */

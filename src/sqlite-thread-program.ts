@@ -77,6 +77,8 @@ export const PROGRAM = `
     },
     close({ db }, { writer }) {
       connections.delete(writer)
+      // SQLite does it itself at the last close, but the driver keeps a connection open as long as it has statements.
+      try { db.exec('PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)') } catch {}
       db.close()
     },
   }

@@ -5,7 +5,7 @@
  */
 import { createRequire } from 'node:module'
 import { Worker } from 'node:worker_threads'
-import type { Durability } from './sqlite.ts'
+import { type Durability, WAL_LIMIT } from './sqlite.ts'
 import { PROGRAM } from './sqlite-thread-program.ts'
 
 /** A value of a statement's parameter. */
@@ -35,7 +35,7 @@ export interface ThreadWriter {
   merge(index: string, pages: number): Promise<boolean>
   /** Moves the WAL into the file and empties it. Resolves to false when a reader keeps it from that. */
   truncate(): Promise<boolean>
-  /** Closes the connection. */
+  /** Moves the WAL into the file, as far as no reader keeps it from that, and closes the connection. */
   close(): Promise<void>
 }
 
@@ -43,7 +43,7 @@ export interface ThreadWriter {
 const LOCK_WAIT_MS = 5000
 
 /** The settings of each connection. */
-const SETTINGS = `PRAGMA busy_timeout = ${LOCK_WAIT_MS}; PRAGMA journal_mode = WAL; PRAGMA secure_delete = ON`
+const SETTINGS = `PRAGMA busy_timeout = ${LOCK_WAIT_MS}; PRAGMA journal_mode = WAL; PRAGMA secure_delete = ON; ${WAL_LIMIT}`
 
 /**
  * What each thread writes, and the settings that suit it. A rebuild of the read models writes to many indexes: with

@@ -21,6 +21,12 @@ export class BrokenFile extends OperatorError {
 }
 
 /**
+ * How a connection keeps its WAL from staying large. It grows while a reader holds an older state (a backup, a check), also to
+ * gigabytes; SQLite would write it from its beginning again and leave it as long as it is. Without readers a WAL is smaller.
+ */
+export const WAL_LIMIT = `PRAGMA journal_size_limit = ${64 * 1024 * 1024}`
+
+/**
  * Opens (or makes) a database file in WAL mode, so that other processes can read it at the same time.
  *
  * @throws BrokenFile when it is not a database, or its beginning can't be read
@@ -29,7 +35,7 @@ export function openSqlite(file: string, synchronous: Durability): Sqlite {
   const db = new Database(file)
   return closeOnError(file, [db], () => {
     db.exec(`PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous};
-      PRAGMA secure_delete = ON`)
+      PRAGMA secure_delete = ON; ${WAL_LIMIT}`)
     return db
   })
 }

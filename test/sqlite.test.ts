@@ -1,6 +1,9 @@
+import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { openSqlite, select, selectColumn, selectTuples } from '../src/sqlite.ts'
+import { threadWriter } from '../src/sqlite-thread.ts'
+import { until } from './until.ts'
 
 t.test('a query works again after an error', async (t) => {
   const db = openSqlite(join(t.testdir(), 'file.db'), 'NORMAL')
@@ -21,5 +24,31 @@ t.test('a query works again after an error', async (t) => {
     t.strictSame([...tuples.iterate('{"a":2}')], [[2]])
     t.equal(column.get('{"a":3}'), 3)
     t.strictSame(column.all('{"a":3}'), [3])
+  }
+})
+
+t.test('a WAL that a reader has made large gives its space back when the reader is gone', async (t) => {
+  const file = join(t.testdir(), 'file.db')
+  const db = openSqlite(file, 'OFF')
+  t.teardown(() => db.close())
+  db.exec('CREATE TABLE texts (text)')
+  const write = (bytes: number) => db.prepare('INSERT INTO texts VALUES (zeroblob(?))').run(bytes)
+  const thread = threadWriter('log', file, 'OFF')
+  t.teardown(() => thread.close())
+  const writeInThread = (bytes: number) =>
+    thread.transaction(async (run) => run('INSERT INTO texts VALUES (zeroblob(?))', bytes))
+  const walBytes = async () => (await stat(`${file}-wal`)).size
+  const MIB = 1024 * 1024
+
+  for (const insert of [write, writeInThread]) {
+    const reader = openSqlite(file, 'OFF')
+    reader.exec('BEGIN; SELECT count(*) FROM texts')
+    for (let i = 0; i < 8; i++) await insert(10 * MIB)
+    t.ok((await walBytes()) > 80 * MIB)
+    reader.close()
+    await until('it is small', async () => {
+      await insert(1)
+      return (await walBytes()) <= 64 * MIB
+    })
   }
 })

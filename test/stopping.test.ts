@@ -1,6 +1,9 @@
+import { stat } from 'node:fs/promises'
 import { Agent, get, type IncomingMessage } from 'node:http'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
+import { unlessMissing } from '../src/disk.ts'
 import { listen } from './queries/history-client.ts'
 import { startTestServer, type TestServer } from './start-server.ts'
 import { until } from './until.ts'
@@ -61,4 +64,18 @@ t.test('livez is 200 while the stores are away', async (t) => {
   await server.services.events.close()
   t.equal((await statusAt(server, '/healthz')).code, 503)
   t.strictSame(await statusAt(server, '/livez'), { code: 200, status: 'ok' })
+})
+
+t.test('after an orderly stop each database file has everything: nothing is left in its WAL', async (t) => {
+  const DATA_DIR = t.testdir()
+  const server = await startTestServer(t, { DATA_DIR })
+  const alice = await server.as('alice')
+  await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
+  await alice.repos.issueCreateIssue('alice', 'app', { title: 'One' })
+  await alice.repos.issueListIssues('alice', 'app')
+  await server.stop()
+  for (const name of ['events', 'views', 'secrets']) {
+    const wal = await unlessMissing(stat(join(DATA_DIR, `${name}.db-wal`)))
+    t.equal(wal?.size ?? 0, 0, name)
+  }
 })

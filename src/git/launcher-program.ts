@@ -125,7 +125,7 @@ export const LAUNCHER = `
       tell({ id, pid: child.pid })
     } catch (error) {
       for (const stream of streams) stream.destroy()
-      tell({ id, failed: error.message })
+      tell({ id, failed: error.message, isCutOff: error.syscall === 'connect' && error.code === 'ENOENT' })
     }
   })
 `

@@ -11,6 +11,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { LAUNCHER } from './launcher-program.ts'
+import { removeLeftLaunchers } from './left-launchers.ts'
 
 export interface Launch {
   program: string
@@ -40,8 +41,11 @@ export interface Launched {
 /** What a stream begins with: the number of its process, and its own. */
 const HEAD_BYTES = 13
 
-/** The process runs, it could not be started, or it has ended. */
-type Message = { id: number } & ({ pid: number } | { failed: string } | { exit: Exit })
+/** The process runs, it could not be started, or it has ended. `isCutOff`: the launcher's socket has no name any more. */
+type Message = { id: number } & ({ pid: number } | { failed: string; isCutOff?: boolean } | { exit: Exit })
+
+/** Something has removed the launcher's socket: it can start nothing any more. What it has started goes on. */
+class LauncherCutOff extends Error {}
 
 function isMessage(value: unknown): value is Message {
   return typeof value === 'object' && value !== null && 'id' in value && typeof value.id === 'number'
@@ -65,10 +69,11 @@ const ORPHAN_MS = 5000
 /** What a path of a socket may have, on all systems. */
 const MAX_PATH = 100
 
-/** Starts the launcher. `gone` is called when it has ended. */
+/** Starts the launcher. `gone` is called when it can start nothing more. */
 async function startLauncher(gone: () => void) {
   const processes = new Map<number, Asked>()
   let lastId = 0
+  let isRetired = false
 
   const path = await socketPath()
   const server = createServer((stream) => {
@@ -111,21 +116,31 @@ async function startLauncher(gone: () => void) {
   function take(id: number): Asked | undefined {
     const asked = processes.get(id)
     processes.delete(id)
+    if (isRetired && processes.size === 0 && child.connected) child.disconnect()
     keepAlive()
     return asked
   }
 
-  function fail(id: number, message: string): void {
+  function fail(id: number, reason: Error): void {
     const asked = take(id)
     for (const stream of asked?.streams ?? []) stream?.destroy()
-    asked?.failed(new Error(message))
+    asked?.failed(reason)
+  }
+
+  /** Another launcher starts the next. This one ends with the last process that it has started. */
+  function retire(): void {
+    isRetired = true
+    gone()
   }
 
   child.on('message', (message) => {
     if (!isMessage(message)) return
     const asked = processes.get(message.id)
     if (asked === undefined) return
-    if ('failed' in message) fail(message.id, message.failed)
+    if ('failed' in message && message.isCutOff === true) {
+      retire()
+      fail(message.id, new LauncherCutOff(message.failed))
+    } else if ('failed' in message) fail(message.id, new Error(message.failed))
     else if ('exit' in message) asked.ended(message.exit)
     else {
       asked.pid = message.pid
@@ -144,7 +159,7 @@ async function startLauncher(gone: () => void) {
       const { pid, isStarted } = asked
       const orphansEnd = pid === undefined ? undefined : endOrphans(pid)
       if (isStarted) void orphansEnd?.then(() => asked.ended({ code: null, signal: 'SIGKILL' }))
-      else fail(id, reason)
+      else fail(id, new Error(reason))
     }
   }
   child.on('error', (error) => end(error.message))
@@ -183,18 +198,21 @@ async function startLauncher(gone: () => void) {
         processes.set(id, asked)
         keepAlive()
         child.send({ id, streams: wanted, ...launch }, (error) => {
-          if (error !== null) fail(id, error.message)
+          if (error !== null) fail(id, error)
         })
       })
     },
   }
 }
 
+const PREFIX = 'mergelog-launcher-'
+
+/** Where the directories of sockets are. */
+const place = () => (join(tmpdir(), PREFIX).length < MAX_PATH - 20 ? tmpdir() : '/tmp')
+
 /** A name for a socket, in a directory that nobody else may enter. */
 async function socketPath(): Promise<string> {
-  const prefix = join(tmpdir(), 'mergelog-launcher-')
-  const directory = await mkdtemp(prefix.length < MAX_PATH - 20 ? prefix : '/tmp/mergelog-launcher-')
-  return join(directory, 'socket')
+  return join(await mkdtemp(join(place(), PREFIX)), 'socket')
 }
 
 /** Takes the head of a stream off, and leaves the rest to whoever reads it next. */
@@ -234,15 +252,26 @@ function running() {
 
 /**
  * Starts a process that leads a group of its own. The launcher is started at the first call, and again when something
- * has ended it. @throws an error with the system's reason when the process can't be started
+ * has ended it, or has removed its socket: temporary files that nobody has touched for days are cleaned up on many
+ * machines. @throws an error with the system's reason when the process can't be started
  */
 export async function launch(wanted: Launch): Promise<Launched> {
-  current ??= running()
-  return await (await current).launch(wanted)
+  try {
+    return await launchBy(current ?? running(), wanted)
+  } catch (error) {
+    if (error instanceof LauncherCutOff) return await launchBy(current ?? running(), wanted)
+    throw error
+  }
 }
 
-/** Starts the launcher now, while this process is small. */
+async function launchBy(launcher: ReturnType<typeof startLauncher>, wanted: Launch): Promise<Launched> {
+  current = launcher
+  return await (await launcher).launch(wanted)
+}
+
+/** Starts the launcher now, while this process is small, and removes what killed servers have left of theirs. */
 export async function prepareLaunches(): Promise<void> {
   current ??= running()
   await current
+  await removeLeftLaunchers(place(), PREFIX)
 }

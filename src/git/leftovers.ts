@@ -4,18 +4,22 @@ import { open, opendir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isAbandoned, namesIn, unlessMissing, writtenAt } from '../disk.ts'
 
+/** git holds the lock of one ref for a moment only. Longer ones are held in the turn of the repository's refs. */
+const LOCK_MS = 5_000
+
 /**
  * Removes the locks of refs and the half-received objects that were last written before `before` (milliseconds
- * since 1970). The processes that wrote them must have ended.
+ * since 1970). The processes that wrote them must have ended. To be called in the turn of the repository's refs.
  */
 export async function removeLeftovers(dir: string, before: number): Promise<void> {
   const isOld = (written: number) => written < before
-  await removeLocks(dir, isOld)
+  const now = Date.now()
+  await removeLocks(dir, (written) => isOld(written) || isOfLaterClock(written, now))
   await removeObjects(dir, isOld)
 }
 
-/** git holds the lock of one ref for a moment only. Longer ones are held in the turn of the repository's refs. */
-const LOCK_MS = 5_000
+/** Whether a lock is from before the clock was set back. Nobody could take it until that time comes again. */
+const isOfLaterClock = (written: number, now: number) => written > now + LOCK_MS
 
 /**
  * The same for a repository in which other servers work, too. To be called in the turn of its refs: then the locks of
@@ -25,7 +29,7 @@ export async function removeAbandoned(dir: string): Promise<void> {
   const now = await unlessMissing(timeOfFiles(join(dir, 'objects', 'pack')))
   // The repository was deleted.
   if (now === undefined) return
-  await removeLocks(dir, (written) => written < now - LOCK_MS)
+  await removeLocks(dir, (written) => written < now - LOCK_MS || isOfLaterClock(written, now))
   await removeObjects(dir, isAbandoned)
 }
 
@@ -52,15 +56,22 @@ async function removeLocks(dir: string, isOld: IsOld): Promise<void> {
   }
 }
 
-async function removeObjects(dir: string, isOld: IsOld): Promise<void> {
-  for (const [directory, prefix] of [
-    [join(dir, 'objects'), 'tmp_objdir-'],
-    [join(dir, 'objects', 'pack'), 'tmp_'],
-  ] as const) {
-    const names = (await namesIn(directory)).filter((name) => name.startsWith(prefix))
-    for (const name of names) await removeOld(join(directory, name), isOld)
+/** Removes what was to become objects: what pushes received, staging areas, packs and single objects. */
+export async function removeObjects(dir: string, isOld: IsOld): Promise<void> {
+  const objects = join(dir, 'objects')
+  const names = await namesIn(objects)
+  const removeIn = async (directory: string, prefix: string) => {
+    for (const name of await namesIn(directory)) {
+      if (name.startsWith(prefix)) await removeOld(join(directory, name), isOld)
+    }
   }
+  await removeIn(objects, 'tmp_objdir-')
+  await removeIn(join(objects, 'pack'), 'tmp_')
+  for (const fan of names.filter((name) => FAN_OUT.test(name))) await removeIn(join(objects, fan), 'tmp_')
 }
+
+/** The directories of loose objects. */
+const FAN_OUT = /^[0-9a-f]{2}$/
 
 async function removeOld(path: string, isOld: IsOld): Promise<void> {
   const written = await writtenAt(path)

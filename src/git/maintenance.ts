@@ -7,11 +7,15 @@ import { opendir, rm, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flush, isAbandoned, namesIn, unlessMissing, writtenAt } from '../disk.ts'
 import type { GitConfig } from './environment.ts'
+import { removeObjects } from './leftovers.ts'
 import { eachLooseObject, looseObjects, type PackFiles, packsOf } from './object-counts.ts'
 import { objectReaders } from './object-readers.ts'
 import { gitOutput } from './run.ts'
 
-/** `light`: packs what is loose, and rolls up small packs. `full`: one pack of all that refs reach, with a bitmap. */
+/**
+ * What is done with the objects. `light`: packs what is loose, and rolls up small packs. `full`: one pack of all that refs
+ * reach, with a bitmap.
+ */
 export type MaintenanceKind = 'none' | 'light' | 'full'
 
 export const MAINTENANCE_STEPS = ['clean', 'refs', 'commit graph', 'loose objects', 'packs'] as const
@@ -53,7 +57,7 @@ const CONFIG: GitConfig = [
   ['repack.writeBitmaps', 'false'],
 ]
 
-/** What the files of a repository ask for. `packs`: the largest first. */
+/** What the objects of a repository ask for. `packs`: the largest first. */
 export function maintenanceDue(loose: number, packs: readonly PackFiles[], now: number): MaintenanceKind {
   const ordinary = packs.filter(({ isCruft }) => !isCruft)
   const main = ordinary.find(({ hasBitmap }) => hasBitmap)
@@ -68,7 +72,7 @@ export function maintenanceDue(loose: number, packs: readonly PackFiles[], now: 
 }
 
 /**
- * Does what is due, or a full maintenance. Resolves to what was done. Killed at any point, it leaves a repository that
+ * Packs many loose refs, and does with the objects what is due, or all. Resolves to what was done with them. Killed at any point, it leaves a repository that
  * has all of its objects, and files that the next maintenance removes.
  *
  * @throws RepositoryMissing, GitUnavailable, GitFailed, GitTooSlow, or the signal's reason
@@ -82,10 +86,6 @@ export async function maintainRepository(
 
   onStep('clean')
   await removeLeft(dir, leftBefore)
-  const due =
-    kind === 'full' ? 'full' : maintenanceDue(await looseObjects(dir), await packsOf(dir), Date.now())
-  if (due === 'none') return due
-
   onStep('refs')
   if ((await looseRefs(dir)) >= MANY_REFS) {
     await inRefsTurn(async () => {
@@ -93,6 +93,10 @@ export async function maintainRepository(
       await flush(dir)
     })
   }
+  const due =
+    kind === 'full' ? 'full' : maintenanceDue(await looseObjects(dir), await packsOf(dir), Date.now())
+  if (due === 'none') return due
+
   onStep('loose objects')
   // Walks from the refs, so git knows the paths of what it packs, and finds good deltas. To roll up loose objects
   // without paths makes packs that are many times as large.
@@ -122,12 +126,15 @@ export async function maintainRepository(
  * before, elsewhere. git writes again what it finds in a cruft pack alone.
  */
 async function repackAll(dir: string, run: (...args: string[]) => Promise<Buffer>): Promise<void> {
-  const packs = await packsOf(dir)
   const now = new Date()
   const touch = async (path: string) => void (await unlessMissing(utimes(path, now, now)))
-  for (const { name, isCruft } of packs) {
-    if (!isCruft) await touch(join(dir, 'objects', 'pack', `${name}.pack`))
+  const pathOf = (name: string) => join(dir, 'objects', 'pack', name)
+  for (const { name, isCruft, writtenAt: at } of await packsOf(dir)) {
+    // It is from before the clock was set back. Without its times it is a pack like others.
+    if (isCruft && at > now.getTime() + IN_USE_MS) await rm(pathOf(`${name}.mtimes`), { force: true })
   }
+  const packs = await packsOf(dir)
+  for (const { name, isCruft } of packs) if (!isCruft) await touch(pathOf(`${name}.pack`))
   await eachLooseObject(dir, touch)
   const cruft = packs.filter(({ isCruft }) => isCruft)
   const mayExpire = cruft.length > 0 && cruft.every(({ writtenAt: at }) => at < now.getTime() - IN_USE_MS)
@@ -152,21 +159,18 @@ async function looseRefs(dir: string): Promise<number> {
  * fails without them, before it removes anything.
  */
 const REPACK_TEMPORARY = /^\.tmp-\d+-pack-/
-/** git's names for what is being written; pushes and forks use them, too. */
-const TEMPORARY = /^tmp_/
 /** A push keeps its pack from being rolled up until its refs have moved. */
 const KEPT = /^pack-[0-9a-f]{40}\.keep$/
 
-/** Removes what killed processes have left: packs that were being made, and locks of the commit graph. */
+/** Removes what killed processes have left: objects and packs that were being made, and locks of the commit graph. */
 async function removeLeft(dir: string, leftBefore = Number.NEGATIVE_INFINITY): Promise<void> {
+  const isLeft = (written: number) => written < leftBefore || isAbandoned(written)
+  await removeObjects(dir, isLeft)
   const packDirectory = join(dir, 'objects', 'pack')
   for (const name of await namesIn(packDirectory)) {
     const path = join(packDirectory, name)
     if (REPACK_TEMPORARY.test(name)) await rm(path, { force: true })
-    else if (TEMPORARY.test(name) || KEPT.test(name)) {
-      const written = (await writtenAt(path)) ?? Date.now()
-      if (written < leftBefore || isAbandoned(written)) await rm(path, { force: true })
-    }
+    else if (KEPT.test(name) && isLeft((await writtenAt(path)) ?? Date.now())) await rm(path, { force: true })
   }
   await rm(join(dir, 'objects', 'info', 'commit-graph.lock'), { force: true })
 }

@@ -7,6 +7,7 @@ import { mkdir, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promi
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { flush, isAbandoned, unlessMissing, writtenAt } from '../disk.ts'
+import { since } from '../since.ts'
 import { signalGroup } from './child-process.ts'
 import { removeAbandoned, removeLeftovers } from './leftovers.ts'
 
@@ -66,7 +67,7 @@ export async function openPushJournal(
   await mkdir(directory, { recursive: true })
   const place = await placeOfProcesses()
   // Locks that are older than this belong to an earlier process.
-  const openedAt = Date.now()
+  const openedAt = since()
   const busy = new Set<string>()
   /** Why the last recovery could not record a push, by the file of its marker. */
   const failures = new Map<string, UnrecordedPush>()
@@ -86,7 +87,7 @@ export async function openPushJournal(
   }
 
   /** Removes what ended git processes left. With other servers, call it in the turn of the repository's refs. */
-  async function clean(dir: string, before = openedAt): Promise<void> {
+  async function clean(dir: string, before = openedAt()): Promise<void> {
     await (owners === undefined ? removeLeftovers(dir, before) : removeAbandoned(dir))
   }
 
@@ -176,7 +177,7 @@ export async function openPushJournal(
       const pid = isElsewhere ? undefined : led
       const isRunning = pid !== undefined && (await isReceivePack(pid, dir))
       if (isRunning) await endProcess(pid, dir, timeout)
-      await clean(dir, isRunning ? Date.now() : openedAt)
+      await clean(dir, isRunning ? Date.now() : openedAt())
     },
   }
 }
@@ -222,9 +223,9 @@ async function endProcess(pid: number, dir: string, timeout: number): Promise<vo
 }
 
 async function endsWithin(pid: number, dir: string, time: number): Promise<boolean> {
-  const end = Date.now() + time
+  const end = performance.now() + time
   while (await isReceivePack(pid, dir)) {
-    if (Date.now() >= end) return false
+    if (performance.now() >= end) return false
     await pause(20)
   }
   return true

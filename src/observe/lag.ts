@@ -19,7 +19,13 @@ const COUNTED = 100_000
  * is an event. Otherwise positions have gaps (EventStoreDB counts bytes), and events are estimated by the batches that
  * were delivered.
  */
-export function createLag({ isDense, now = Date.now }: { isDense: boolean; now?: () => number }) {
+export function createLag({
+  isDense,
+  now = () => performance.now(),
+}: {
+  isDense: boolean
+  now?: () => number
+}) {
   const marks: Mark[] = []
   let end = LOG_START
   let last: Position | undefined

@@ -23,6 +23,7 @@ const AFTER_FAILURE_MS = 5 * 60_000
 const BATCH = 200
 
 interface Wanted {
+  /** In milliseconds of `performance.now()`, as all times of the worker: the clock may be set. */
   notBefore: number
   countAttachments: boolean
 }
@@ -47,7 +48,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
 
   function want(repoId: number, countAttachments: boolean): void {
     const before = wanted.get(repoId)
-    const notBefore = before?.notBefore ?? Math.max(Date.now() + FIRST_MS, restUntil.get(repoId) ?? 0)
+    const notBefore = before?.notBefore ?? Math.max(performance.now() + FIRST_MS, restUntil.get(repoId) ?? 0)
     wanted.set(repoId, { notBefore, countAttachments: countAttachments || before?.countAttachments === true })
     wake()
   }
@@ -80,7 +81,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
   }
 
   async function workOn(repoId: number, { countAttachments }: Wanted): Promise<void> {
-    const began = Date.now()
+    const began = performance.now()
     try {
       await inTurn(`work ${repoId}`, async () => {
         const kind = config.maintenance ? 'due' : 'measure'
@@ -88,13 +89,17 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
         const done = await maintain(services, repoId, { kind, countAttachments, hasChanged, signal })
         if (done === undefined || done.kind === 'none') return
         const { gitBytes } = done.usage
-        log.info({ repoId, kind: done.kind, gitBytes, ms: Date.now() - began }, 'repacked a repository')
+        log.info(
+          { repoId, kind: done.kind, gitBytes, ms: Math.round(performance.now() - began) },
+          'repacked a repository',
+        )
       })
-      restUntil.set(repoId, Date.now() + Math.max(AGAIN_MS, AGAIN_TIMES * (Date.now() - began)))
+      const ended = performance.now()
+      restUntil.set(repoId, ended + Math.max(AGAIN_MS, AGAIN_TIMES * (ended - began)))
     } catch (error) {
       if (signal.aborted) return
       log.warn({ err: error, repoId }, 'a repository could not be maintained; it will be tried again')
-      wanted.set(repoId, { notBefore: Date.now() + AFTER_FAILURE_MS, countAttachments: true })
+      wanted.set(repoId, { notBefore: performance.now() + AFTER_FAILURE_MS, countAttachments: true })
     }
   }
 
@@ -120,9 +125,9 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
   }
 
   async function work(): Promise<void> {
-    let lookAt = 0
+    let lookAt = Number.NEGATIVE_INFINITY
     while (!signal.aborted) {
-      const now = Date.now()
+      const now = performance.now()
       if (now >= lookAt) {
         lookAt = now + LOOK_EVERY_MS
         for (const [repoId, until] of restUntil) if (until <= now) restUntil.delete(repoId)

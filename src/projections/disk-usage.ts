@@ -3,6 +3,7 @@
  * nobody did anything. So it is no event and no read model: it is kept beside them, and measured again when it is lost.
  */
 import { LRUCache } from 'lru-cache'
+import { since } from '../since.ts'
 import { type Collection, type FindOptions, type FoundPage, foundPage, type ReadStore } from './read-store.ts'
 
 export interface DiskUsageDocument {
@@ -39,7 +40,7 @@ interface Reserved {
   repoId: number
   bytes: number
   /** When they were written; undefined while they are being written. */
-  keptAt: number | undefined
+  writtenAt: (() => number) | undefined
 }
 
 /** Bytes that are held for an owner. `end` frees them; `written`: they are on disk, and count until they are measured. */
@@ -68,9 +69,10 @@ export function createDiskUsage(store: ReadStore) {
     let bytes = documents.reduce((sum, { totalBytes }) => sum + totalBytes, 0)
     const own = reserved.get(ownerId) ?? new Set()
     for (const one of own) {
-      const { keptAt, repoId } = one
-      const isMeasured = keptAt !== undefined && (measured.get(repoId) ?? 0) >= keptAt
-      if (isMeasured || (keptAt !== undefined && keptAt < Date.now() - UNMEASURED_MS)) own.delete(one)
+      const writtenAt = one.writtenAt?.()
+      const isMeasured = writtenAt !== undefined && (measured.get(one.repoId) ?? 0) >= writtenAt
+      const isOld = writtenAt !== undefined && writtenAt < Date.now() - UNMEASURED_MS
+      if (isMeasured || isOld) own.delete(one)
       else bytes += one.bytes
     }
     return bytes
@@ -124,7 +126,7 @@ export function createDiskUsage(store: ReadStore) {
     ): Promise<Reservation | undefined> {
       // Without a limit nobody asks how much there is.
       if (most === Number.POSITIVE_INFINITY) return { end() {} }
-      const one: Reserved = { repoId, bytes, keptAt: undefined }
+      const one: Reserved = { repoId, bytes, writtenAt: undefined }
       const own = reserved.get(ownerId) ?? new Set()
       reserved.set(ownerId, own)
       // Before the wait: of two at once, each counts the other.
@@ -139,7 +141,7 @@ export function createDiskUsage(store: ReadStore) {
       }
       return {
         end(outcome) {
-          if (outcome === 'written') one.keptAt = Date.now()
+          if (outcome === 'written') one.writtenAt = since()
           else own.delete(one)
         },
       }

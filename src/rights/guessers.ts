@@ -18,7 +18,7 @@ interface Guessers {
 /** `limits`: after how many failures a network is a guesser, and for how long. */
 export function createGuessers(
   { failures, windowMs }: ThrottleLimits,
-  now: () => number = Date.now,
+  now: () => number = () => performance.now(),
 ): Guessers {
   const sizes = [1, NETWORKS_OF_RANGE, NETWORKS_OF_RANGE ** 2]
   const throttles = sizes.map((size) => createThrottle({ failures: failures * size, windowMs }, now))

@@ -52,7 +52,7 @@ type Settings = Pick<
 export function createOpenIdProvider(
   settings: Settings,
   log: FastifyBaseLogger,
-  now: () => number = Date.now,
+  now: () => number = () => performance.now(),
 ): OpenIdProvider | undefined {
   const { oidcIssuer, oidcClientId, oidcClientSecret, oidcScopes } = settings
   if (oidcIssuer === undefined || oidcClientId === undefined || oidcClientSecret === undefined)

@@ -20,8 +20,16 @@ const KEY = /^[0-9a-f]{64}$/
 
 /** A person signs in once a day: whoever is gone at the provider is gone from the pages within it. */
 export const SESSION_MS = 24 * 3_600_000
+/** By how much the clocks of servers may differ. */
+const CLOCKS_DIFFER_MS = 3_600_000
 /** Of one user. A further one ends the oldest. */
 const MAX_SESSIONS = 20
+
+/** Whether a session counts at a moment. One that would last longer than any is of a clock that was ahead: it is over. */
+function isOpen({ endsAt }: Session, now: number): boolean {
+  const left = Date.parse(endsAt) - now
+  return left > 0 && left <= SESSION_MS + CLOCKS_DIFFER_MS
+}
 
 const deletion = ({ hash }: Session): Change => ({ op: 'delete', collection: sessions, id: hash })
 
@@ -35,7 +43,7 @@ export async function keepSession(secrets: ReadStore, userId: number, now = Date
   const key = randomBytes(32).toString('hex')
   const all = await secrets.find(sessions, { userId })
   const open = all
-    .filter(({ endsAt }) => Date.parse(endsAt) > now)
+    .filter((session) => isOpen(session, now))
     .toSorted((one, other) => (one.madeAt < other.madeAt ? 1 : -1))
     .slice(0, MAX_SESSIONS - 1)
   const kept = new Set(open.map(({ hash }) => hash))
@@ -52,9 +60,13 @@ export async function keepSession(secrets: ReadStore, userId: number, now = Date
 }
 
 /** The session with this key, if it counts. */
-export async function sessionOf(secrets: ReadStore, key: string): Promise<Session | undefined> {
+export async function sessionOf(
+  secrets: ReadStore,
+  key: string,
+  now = Date.now(),
+): Promise<Session | undefined> {
   const session = KEY.test(key) ? await secrets.get(sessions, hashOf(key)) : undefined
-  return session !== undefined && Date.parse(session.endsAt) > Date.now() ? session : undefined
+  return session !== undefined && isOpen(session, now) ? session : undefined
 }
 
 /** Whether a session has not been ended. */

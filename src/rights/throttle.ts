@@ -1,4 +1,7 @@
-/** Limits how often something may fail within a time window, and lets what is over the limit go on slowly. Bounded. */
+/**
+ * Limits how often something may fail within a time window, and lets what is over the limit go on slowly. Bounded. `now`
+ * counts spans only: the clock of the machine may be set.
+ */
 import { LRUCache } from 'lru-cache'
 import { createFairSlots, type FairLimits } from '../fair-slots.ts'
 import { restAfter } from '../rests.ts'
@@ -21,7 +24,7 @@ interface Throttle {
 
 interface Count {
   failures: number
-  /** When counting starts again, in milliseconds since 1970. */
+  /** When counting starts again, in milliseconds of `now`. */
   until: number
 }
 
@@ -29,7 +32,7 @@ const MAX_KEYS = 10_000
 
 export function createThrottle(
   { failures, windowMs }: ThrottleLimits,
-  now: () => number = Date.now,
+  now: () => number = () => performance.now(),
 ): Throttle {
   const counts = new LRUCache<string, Count>({ max: MAX_KEYS })
 

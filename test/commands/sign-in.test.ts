@@ -107,6 +107,8 @@ t.test('a user has at most twenty sessions, each for a day; a further one ends t
   const now = Date.now()
   const old = await keepSession(store, 1, now - 25 * 3_600_000)
   t.equal(await sessionOf(store, old), undefined, 'it is over')
+  const ofLaterClock = await keepSession(store, 1, now + 365 * 24 * 3_600_000)
+  t.equal(await sessionOf(store, ofLaterClock), undefined, 'it began while the clock was ahead')
   const keys: string[] = []
   for (let i = 0; i < 21; i++) keys.push(await keepSession(store, 1, now - 60_000 + i))
   await keepSession(store, 2)

@@ -1,5 +1,7 @@
 import { once } from 'node:events'
-import { getPriority } from 'node:os'
+import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { getPriority, tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { type Launched, launch, prepareLaunches } from '../../src/git/launcher.ts'
@@ -9,6 +11,14 @@ const env = { PATH: process.env.PATH }
 
 const shell = (script: string, { streams = 3, givesWay = false } = {}) =>
   launch({ program: 'sh', args: ['-c', script], env, streams, givesWay })
+
+function isRunning(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
 
 const outputOf = async ({ streams: [, stdout] }: Launched) => (stdout === undefined ? '' : await text(stdout))
 
@@ -69,6 +79,34 @@ t.test(
     }
   },
 )
+
+t.test('when its socket is cleaned up, another launcher starts the next; what runs goes on', async (t) => {
+  const before = process.env.TMPDIR
+  const directory = await mkdtemp(join(tmpdir(), 'cleaned-'))
+  t.teardown(async () => {
+    if (before === undefined) delete process.env.TMPDIR
+    else process.env.TMPDIR = before
+    await rm(directory, { recursive: true, force: true })
+  })
+  process.env.TMPDIR = directory
+  const orphan = await shell('exec sleep 1000')
+  process.kill(Number(await outputOf(await shell('echo $PPID'))), 'SIGKILL')
+  await orphan.exited
+  const old = Number(await outputOf(await shell('echo $PPID')))
+  const running = await shell('read -r line; echo "$line"')
+  const cleaned = await readdir(directory)
+  t.equal(cleaned.length, 1, 'the next one has its socket here')
+  for (const name of cleaned) await rm(join(directory, name), { recursive: true })
+
+  const next = await Promise.all([1, 2, 3].map(() => shell('echo $PPID')))
+  const launchers = new Set(await Promise.all(next.map(outputOf)))
+  t.equal(launchers.size, 1, 'one for all')
+  t.notOk(launchers.has(`${old}\n`))
+  running.streams[0]?.end('it goes on\n')
+  t.equal(await outputOf(running), 'it goes on\n')
+  t.strictSame(await running.exited, { code: 0, signal: null })
+  await until('the old launcher has ended', () => !isRunning(old))
+})
 
 t.test('when the launcher is killed, its processes end, and another one starts the next', async (t) => {
   const launcher = Number(await outputOf(await shell('echo $PPID')))

@@ -1,4 +1,4 @@
-import { mkdtemp, readdir, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -129,22 +129,25 @@ t.test('a reader that was started before a repack finds every object after it', 
   await maintain()
 })
 
-t.test('many loose refs become one file in the turn of the refs, and are read as before', async (t) => {
-  const { dir, maintain, turns } = await setUp(t)
-  const a = await commit(dir, 'a', { f: '1' }, [])
-  const refs = Array.from({ length: 1000 }, (_, i) => `refs/pull/${i + 1}/head`)
-  await userGit(dir, ['update-ref', '--stdin'], refs.map((ref) => `create ${ref} ${a}\n`).join(''))
-  await maintain({ kind: 'full' })
-  t.same(turns, ['turn'])
-  t.ok((await stat(`${dir}/packed-refs`)).size > 0)
-  t.same(
-    await readRefs(dir, ['refs/pull/1000/head', MAIN]),
-    new Map([
-      ['refs/pull/1000/head', a],
-      [MAIN, null],
-    ]),
-  )
-})
+t.test(
+  'many loose refs become one file in the turn of the refs, also beside few objects, and are read as before',
+  async (t) => {
+    const { dir, maintain, turns } = await setUp(t)
+    const a = await commit(dir, 'a', { f: '1' }, [])
+    const refs = Array.from({ length: 1000 }, (_, i) => `refs/pull/${i + 1}/head`)
+    await userGit(dir, ['update-ref', '--stdin'], refs.map((ref) => `create ${ref} ${a}\n`).join(''))
+    t.equal(await maintain(), 'none', 'nothing is due for the objects')
+    t.same(turns, ['turn'])
+    t.ok((await stat(`${dir}/packed-refs`)).size > 0)
+    t.same(
+      await readRefs(dir, ['refs/pull/1000/head', MAIN]),
+      new Map([
+        ['refs/pull/1000/head', a],
+        [MAIN, null],
+      ]),
+    )
+  },
+)
 
 t.test('what no ref reaches stays for two weeks from when that was first seen, and then goes', async (t) => {
   const { dir, root, maintain, has, fsck } = await setUp(t)
@@ -199,6 +202,27 @@ async function rewriteTimes(dir: string, ms: number): Promise<void> {
   await userGit(dir, ['repack', '-d', '-q', '--cruft', '-b'])
 }
 
+t.test('what no ref reaches goes in time, also when it was seen while the clock was ahead', async (t) => {
+  const { dir, maintain, has, fsck } = await setUp(t)
+  const a = await commit(dir, 'a', { f: '1' }, [])
+  await userGit(dir, ['update-ref', MAIN, a])
+  const gone = await commit(dir, 'gone', { f: 'gone' }, [a])
+  await maintain({ kind: 'full' })
+  await rewriteTimes(dir, -365 * DAY)
+  await age(dir, -365 * DAY)
+  await maintain({ kind: 'full' })
+  const [cruft, ...others] = (await packsOf(dir)).filter(({ isCruft }) => isCruft)
+  t.same(others, [])
+  t.ok(cruft !== undefined && cruft.writtenAt <= Date.now() + HOUR)
+  // Its header has 12 bytes, its checksums 40; the rest are seconds since 1970.
+  const times = await readFile(`${dir}/objects/pack/${cruft?.name}.mtimes`)
+  for (let i = 12; i < times.length - 40; i += 4) {
+    t.ok(times.readUInt32BE(i) * 1000 <= Date.now() + HOUR)
+  }
+  t.ok(await has(gone), 'two weeks begin now')
+  t.equal(await fsck(), '')
+})
+
 t.test(
   'what a killed maintenance and killed pushes left is removed, what may be in use is not',
   async (t) => {
@@ -215,9 +239,17 @@ t.test(
       ['pack/tmp_pack_new', before, true],
       [`pack/pack-${'a'.repeat(40)}.keep`, before, true],
       [`pack/pack-${'b'.repeat(40)}.keep`, abandoned, false],
+      ['00/tmp_obj_old', abandoned, false],
+      ['00/tmp_obj_new', before, true],
+      ['tmp_objdir-staging-old', abandoned, false],
+      ['tmp_objdir-incoming-new', before, true],
     ]
+    await mkdir(`${dir}/objects/00`, { recursive: true })
+    for (const name of ['tmp_objdir-staging-old', 'tmp_objdir-incoming-new']) {
+      await mkdir(`${dir}/objects/${name}/ab`, { recursive: true })
+    }
     for (const [name, at] of files) {
-      await writeFile(`${dir}/objects/${name}`, 'x')
+      if (!name.startsWith('tmp_objdir-')) await writeFile(`${dir}/objects/${name}`, 'x')
       await utimes(`${dir}/objects/${name}`, at, at)
     }
     const stopping = new AbortController()
@@ -242,6 +274,7 @@ t.test(
     }
     await maintain({ leftBefore: Date.now() })
     t.notOk((await readdir(pack)).includes('tmp_pack_new'), 'of a process before this one')
+    t.notOk((await readdir(`${dir}/objects`)).some((name) => name.startsWith('tmp_')))
     t.equal(await fsck(), '')
   },
 )

@@ -192,7 +192,7 @@ t.test('another process that got the id of an old git process is not ended', asy
 })
 
 t.test(
-  'locks and half-received objects of dead processes are removed; those of running processes stay',
+  'locks and half-received objects of dead processes are removed, also those of a clock that was ahead; others stay',
   async (t) => {
     const { dir, pending } = await setUp(t)
     const before = await openPushJournal(pending)
@@ -204,24 +204,30 @@ t.test(
       'refs/tags/v.lock',
       'objects/pack/tmp_pack_x',
     ]
+    const ofLaterClock = ['packed-refs.new', 'refs/heads/later.lock']
     const young = ['refs/heads/young.lock', 'objects/pack/tmp_pack_y']
     const others = ['refs/heads/a/keep', 'objects/pack/pack-1.pack']
     await mkdir(`${dir}/refs/heads/a`)
-    for (const name of [...old, ...young, ...others]) await writeFile(`${dir}/${name}`, '')
+    for (const name of [...old, ...ofLaterClock, ...others]) await writeFile(`${dir}/${name}`, '')
     await mkdir(`${dir}/objects/tmp_objdir-incoming-x/pack`, { recursive: true })
     const past = new Date(Date.now() - 60_000)
     for (const name of [...old, ...others, 'objects/tmp_objdir-incoming-x'])
       await utimes(`${dir}/${name}`, past, past)
     const future = new Date(Date.now() + 60_000)
-    for (const name of young) await utimes(`${dir}/${name}`, future, future)
+    for (const name of ofLaterClock) await utimes(`${dir}/${name}`, future, future)
 
     const journal = await openPushJournal(pending)
+    for (const name of young) {
+      await writeFile(`${dir}/${name}`, '')
+      const now = new Date(Date.now() + 1000)
+      await utimes(`${dir}/${name}`, now, now)
+    }
     for (const marker of await journal.unfinished()) {
       await journal.settle(marker, dir)
       await journal.settle(marker, `${dir}/deleted`)
     }
     const left = await readdir(dir, { recursive: true })
-    for (const name of old) t.notOk(left.includes(name), name)
+    for (const name of [...old, ...ofLaterClock]) t.notOk(left.includes(name), name)
     for (const name of [...young, ...others]) t.ok(left.includes(name), name)
     t.notOk(left.some((name) => name.includes('tmp_objdir')))
   },

@@ -84,19 +84,23 @@ t.test('only what no server can be using is removed from a repository', async (t
   const received = ['objects/pack/tmp_pack_x', 'objects/tmp_objdir-incoming-x']
   const abandoned = ['objects/pack/tmp_pack_y', 'objects/tmp_objdir-staging-y']
   const young = ['refs/heads/young.lock']
+  const ofLaterClock = ['refs/heads/later.lock']
   await mkdir(join(dir, 'refs/heads'), { recursive: true })
-  for (const name of [...locks, ...received, ...abandoned, ...young]) await writeFile(join(dir, name), '')
+  for (const name of [...locks, ...received, ...abandoned, ...young, ...ofLaterClock]) {
+    await writeFile(join(dir, name), '')
+  }
   const before = async (names: string[], ms: number) => {
     const time = new Date(Date.now() - ms)
     for (const name of names) await utimes(join(dir, name), time, time)
   }
   await before([...locks, ...received], 3_600_000)
   await before(abandoned, 26 * 3_600_000)
-  await before(young, -3_600_000)
+  await before(young, -4_000)
+  await before(ofLaterClock, -3_600_000)
   const journal = await world(join(root, 'pushes')).open('a')
   await journal.clean(dir)
   const left = await readdir(dir, { recursive: true })
-  for (const name of [...locks, ...abandoned]) t.notOk(left.includes(name), name)
+  for (const name of [...locks, ...abandoned, ...ofLaterClock]) t.notOk(left.includes(name), name)
   for (const name of [...received, ...young]) t.ok(left.includes(name), name)
   t.notOk(left.some((name) => name.includes('tmp_time')))
   await journal.clean(join(root, 'deleted.git'))

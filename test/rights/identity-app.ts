@@ -35,6 +35,7 @@ import { SIGN_IN_LIMITS, type SignInLimits } from '../../src/rights/password-che
 import { type Cost, hashPassword, makeHashesWith } from '../../src/rights/passwords.ts'
 import { secretCollections } from '../../src/rights/secrets.ts'
 import type { Services } from '../../src/services.ts'
+import { since } from '../../src/since.ts'
 import { withOpenTexts } from '../../src/stores.ts'
 import { createTurns } from '../../src/turns.ts'
 import { historyJson } from '../../src/wire/history.ts'
@@ -102,7 +103,7 @@ export async function identityApp(
     diskUsage: createDiskUsage(readStore),
     webhookDeliveries: createWebhookDeliveries(readStore),
     freeSpace: { require: async () => {} },
-    startedAt: Date.now(),
+    startedAt: since(),
     attachments: await openAttachmentFiles(join(dir, 'attachments')),
     pushJournal: await openPushJournal(join(dir, 'pushes')),
     live: createLiveEvents({ events, projector, toJson: historyJson, log: app.log }),

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { createPace, createRestingChecks, createThrottle } from '../../src/rights/throttle.ts'
+import { clockOf, YEAR_MS } from '../set-clock.ts'
 
 t.test('after too many failures only that key is blocked, until the window ends', async (t) => {
   let now = 1000
@@ -16,6 +17,15 @@ t.test('after too many failures only that key is blocked, until the window ends'
   t.equal(throttle.blockedFor('a'), undefined)
   throttle.attempt('a')
   t.equal(throttle.blockedFor('a'), undefined, 'counting starts again')
+})
+
+t.test('a lockout ends in time, also when the clock is set back meanwhile', async (t) => {
+  const setClock = clockOf(t)
+  setClock(YEAR_MS)
+  const throttle = createThrottle({ failures: 1, windowMs: 10_000 })
+  throttle.attempt('a')
+  setClock(0)
+  t.ok((throttle.blockedFor('a') ?? 0) <= 10)
 })
 
 t.test('an attempt counts as a failure until it succeeds', async (t) => {

@@ -7,6 +7,7 @@ import { prepareLaunches } from '../../git/launcher.ts'
 import { limitGitMemory } from '../../git/memory-limit.ts'
 import { createDiskUsage } from '../../projections/disk-usage.ts'
 import { createViews } from '../../projections/views.ts'
+import { since } from '../../since.ts'
 import { createTurns } from '../../turns.ts'
 import { CommandFailed } from '../explain.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
@@ -39,7 +40,7 @@ async function* maintainAnywhere(
 async function* maintainHere(config: Config, name: string | undefined): AsyncGenerator<MaintenanceProgress> {
   limitGitMemory(config.gitMemoryBytes)
   await prepareLaunches()
-  const startedAt = Date.now()
+  const startedAt = since()
   const events = await openLog(config)
   try {
     const { current } = await openViews(config)

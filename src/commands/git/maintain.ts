@@ -80,7 +80,7 @@ async function maintainNow(
       : await maintainRepository(dir, {
           kind: isDue ? 'full' : kind,
           inRefsTurn: (work) => inGitTurn(services, repoId, work),
-          ...(!isShared(config) && { leftBefore: startedAt }),
+          ...(!isShared(config) && { leftBefore: startedAt() }),
           signal,
           ...(onStep && { onStep }),
         })

@@ -1,0 +1,22 @@
+import t from 'tap'
+import { since } from '../src/since.ts'
+
+t.test('a moment is the earlier of two: by the clock as it was, and as it is now', async (t) => {
+  let clock = 5000
+  let passed = 0
+  const begun = since(
+    () => clock,
+    () => passed,
+  )
+  const pass = (ms: number) => {
+    clock += ms
+    passed += ms
+  }
+  pass(10)
+  t.equal(begun(), 5000)
+  clock += 1000
+  t.equal(begun(), 5000, 'the clock was set forward')
+  clock -= 4000
+  pass(10)
+  t.equal(begun(), 2000, 'the clock was set back')
+})
