@@ -57,6 +57,7 @@ export const activityFold: Fold<ActivityDocument> = foldOf({
     PullRequestOpened: (_, event) => opened(event),
   },
   begins: ['IssueOpened', 'PullRequestOpened'],
+  creates: ['IssueOpened', 'PullRequestOpened'],
   changes: {
     CommentAdded: (before, event) => ({
       ...withPeople(before, [event.data.author.id]),
