@@ -72,30 +72,33 @@ function slowly(views: ReadStore) {
   return { slow, end }
 }
 
-/** Folds that two batches need, and a promise that is kept when the second one has been folded. */
-function watched() {
+/**
+ * Starts a projector on a log of two batches. Resolves when the second one is folded, while the first one is being
+ * written; `end` ends that.
+ */
+async function foldedAhead(t: Test) {
+  const { events, views } = openStores(t)
+  const position = await takeMany(events)
+  const { slow, end } = slowly(views)
   const folded: number[] = []
+  const fold = counting(folded)
   let isDone = () => {}
   const done = new Promise<void>((resolve) => {
     isDone = resolve
   })
-  const fold = counting(folded)
   const evolve: typeof fold.evolve = (...event) => {
     const next = fold.evolve(...event)
     if (folded.length === EVENTS) isDone()
     return next
   }
-  return { fold: { ...fold, evolve }, folded, done }
+  const projector = project(t, events, slow, { ...fold, evolve })
+  await projector.start()
+  await done
+  return { views, position, projector, folded, end }
 }
 
 t.test('a batch is folded while the one before is written, on what that one makes', async (t) => {
-  const { events, views } = openStores(t)
-  const position = await takeMany(events)
-  const { slow, end } = slowly(views)
-  const { fold, folded, done } = watched()
-  const projector = project(t, events, slow, fold)
-  await projector.start()
-  await done
+  const { views, position, projector, folded, end } = await foldedAhead(t)
   t.equal(await views.get(tallies, 'a'), undefined, 'nothing of the first batch is written yet')
   t.ok(projector.position() < position)
   end()
@@ -105,13 +108,7 @@ t.test('a batch is folded while the one before is written, on what that one make
 })
 
 t.test('a batch that was folded ahead falls with the one before', async (t) => {
-  const { events, views } = openStores(t)
-  const position = await takeMany(events)
-  const { slow, end } = slowly(views)
-  const { fold, folded, done } = watched()
-  const projector = project(t, events, slow, fold)
-  await projector.start()
-  await done
+  const { views, position, projector, folded, end } = await foldedAhead(t)
   end(new StoreUnavailable('away'))
   t.equal(await projector.waitFor(position, 60_000), true)
   t.match(await views.get(tallies, 'a'), { count: EVENTS })
@@ -119,13 +116,7 @@ t.test('a batch that was folded ahead falls with the one before', async (t) => {
 })
 
 t.test('documents that are exchanged between two batches are what the next one is folded on', async (t) => {
-  const { events, views } = openStores(t)
-  const position = await takeMany(events)
-  const { slow, end } = slowly(views)
-  const { fold, done } = watched()
-  const projector = project(t, events, slow, fold)
-  await projector.start()
-  await done
+  const { views, position, projector, end } = await foldedAhead(t)
   let first = 0
   const exchanged = projector.exchange('tallies', async (upTo) => {
     first = (await views.get(tallies, 'a'))?.count ?? 0
