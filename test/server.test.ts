@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import { giteaApi } from 'gitea-js'
 import t from 'tap'
 import { decode } from '../src/events/codec.ts'
-import type { EventStore } from '../src/events/event-store.ts'
+import { type EventStore, StoreUnavailable } from '../src/events/event-store.ts'
 import { withGenerations } from '../src/projections/generations.ts'
 import { openSqliteReadStore } from '../src/projections/sqlite.ts'
 import { READ_MODELS } from '../src/projections/views.ts'
@@ -60,6 +60,21 @@ async function gitRefs(dataDir: string, repoId: number): Promise<string[]> {
     .filter((line) => line !== '')
     .sort()
 }
+
+t.test('GET /healthz names the store of the read models while it does not answer', async (t) => {
+  const server = await startTestServer(t)
+  const { readStore } = server.services
+  const { ping } = readStore
+  readStore.ping = () => Promise.reject(new StoreUnavailable('connect ECONNREFUSED 10.0.0.5:27017'))
+  t.teardown(() => {
+    readStore.ping = ping
+  })
+  const away = await healthOf(server)
+  t.match(away, { code: 503, status: 'unhealthy', readStore: 'unreachable' })
+  t.same(away.problems, ['the store of the read models does not answer: the output of the server tells why'])
+  readStore.ping = ping
+  t.match(await healthOf(server), { code: 200, readStore: 'ok' })
+})
 
 t.test('healthz is 200 without lag when the stores answer and all events are projected', async (t) => {
   const server = await startTestServer(t)

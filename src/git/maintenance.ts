@@ -72,8 +72,8 @@ export function maintenanceDue(loose: number, packs: readonly PackFiles[], now: 
 }
 
 /**
- * Packs many loose refs, and does with the objects what is due, or all. Resolves to what was done with them. Killed at any point, it leaves a repository that
- * has all of its objects, and files that the next maintenance removes.
+ * Packs many loose refs, and does with the objects what is due, or all. Resolves to what was done with them. Killed at
+ * any point, it leaves a repository that has all of its objects, and files that the next maintenance removes.
  *
  * @throws RepositoryMissing, GitUnavailable, GitFailed, GitTooSlow, or the signal's reason
  */
