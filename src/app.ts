@@ -11,6 +11,7 @@ import { API_ROUTES } from './api-routes.ts'
 import { gitHttpRoutes } from './commands/git/git-http.ts'
 import { lfsLockRoutes } from './commands/lfs/locks.ts'
 import { lfsObjectRoutes } from './commands/lfs/objects.ts'
+import { basePath } from './http/base-path.ts'
 import { limitChunks } from './http/body-chunks.ts'
 import { compressAnswers } from './http/compression.ts'
 import { limitConnections } from './http/connections.ts'
@@ -85,6 +86,8 @@ export async function buildApp(
   certificate?: Certificate,
 ): Promise<{ app: FastifyInstance; scrape: Scrape }> {
   const { config } = services
+  /** Known before the server listens only when it is configured; without that there is no path. */
+  const base = config.publicUrl === undefined ? '' : basePath(config.publicUrl)
   const docsUrl = () => `${services.publicUrl()}/api/docs`
   const isProxy = config.trustProxy && addressesIn(config.trustProxy)
   const app = Fastify({
@@ -190,6 +193,7 @@ export async function buildApp(
   await app.register(swagger, {
     openapi: {
       info: { title: 'Mergelog', version: '1', description: 'Gitea-compatible API of Mergelog' },
+      servers: [{ url: base === '' ? '/' : base }],
       components: {
         schemas: ERROR_COMPONENTS,
         securitySchemes: {
@@ -207,7 +211,7 @@ export async function buildApp(
     // Swagger UI has its icons as data: URLs.
     const headers = pageHeaders(contentPolicy({ 'img-src': "'self' data:" }))
     docs.addHook('onSend', async (_request, reply) => void reply.headers(headers))
-    await docs.register(swaggerUi, { routePrefix: '/api/docs' })
+    await docs.register(swaggerUi, { routePrefix: '/api/docs', indexPrefix: base })
   })
   app.get('/api/openapi.json', { schema: { hide: true } }, async () => app.swagger())
 
