@@ -1,8 +1,9 @@
 /** The clock of the machine is set while a server runs: forward by a year, and back. */
 import t from 'tap'
+import type { EventStore } from '../src/events/event-store.ts'
 import { workTree } from './git-client.ts'
 import { clockOf, YEAR_MS } from './set-clock.ts'
-import { startTestServer } from './start-server.ts'
+import { startTestServer, statusOf } from './start-server.ts'
 import { until } from './until.ts'
 
 t.test('after the clock was set back, nobody waits for what was to be by the old one', async (t) => {
@@ -33,3 +34,35 @@ t.test('after the clock was set back, nobody waits for what was to be by the old
   await until('it is measured by the clock as it is now', async () => (await measuredAt()) <= Date.now())
   t.equal((await attach()).status, 201, 'a file that was measured counts once')
 })
+
+t.test(
+  "a name that is being given to a repository is nobody else's, whatever another clock says",
+  async (t) => {
+    const setClock = clockOf(t)
+    const server = await startTestServer(t)
+    const alice = await server.as('alice')
+    await alice.user.createCurrentUserRepo({ name: 'old' })
+    const { events } = server.services
+    const { append } = events
+    let goOn = () => {}
+    const gate = new Promise<void>((resolve) => {
+      goOn = resolve
+    })
+    let isStill = false
+    const slow: EventStore['append'] = async (stream, made, expected) => {
+      if (made.some(({ type }) => type === 'RepositoryEdited')) {
+        isStill = true
+        await gate
+      }
+      return append.call(events, stream, made, expected)
+    }
+    events.append = slow
+    const renamed = statusOf(alice.repos.repoEdit('alice', 'old', { name: 'new' }))
+    await until('the name is claimed, and its event is not written', () => isStill)
+    setClock(YEAR_MS)
+    t.equal(await statusOf(alice.user.createCurrentUserRepo({ name: 'new' })), 409)
+    setClock(0)
+    goOn()
+    t.equal(await renamed, 200)
+  },
+)

@@ -88,7 +88,7 @@ export async function requireOwnerStays(
   owner: AccountDocument,
   made: { id: number; name: string; parentId: number | null },
 ): Promise<void> {
-  if (owner.kind !== 'user' || !(await isBeingDeleted(services, context, owner.id))) return
+  if (owner.kind !== 'user' || !(await isBeingDeleted(services, owner.id))) return
   await deleteWithClaims(services, context, { ...made, ownerId: owner.id })
   throw new Refused(refuse.conflict(`the account ${owner.login} is being deleted`))
 }
