@@ -1,9 +1,18 @@
 /** The clock of the machine is set while a server runs: forward by a year, and back. */
+import { execFile } from 'node:child_process'
+import { readdir } from 'node:fs/promises'
+import { request } from 'node:http'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import t from 'tap'
+import { maintain } from '../src/commands/git/maintain.ts'
 import type { EventStore } from '../src/events/event-store.ts'
+import { gitDirOf } from '../src/services.ts'
+import { objectOf } from './commands/lfs/lfs-client.ts'
 import { workTree } from './git-client.ts'
+import { NODE_ARGS, program } from './program.ts'
 import { clockOf, YEAR_MS } from './set-clock.ts'
-import { startTestServer, statusOf } from './start-server.ts'
+import { passwordOf, startTestServer, statusOf } from './start-server.ts'
 import { until } from './until.ts'
 
 t.test('after the clock was set back, nobody waits for what was to be by the old one', async (t) => {
@@ -66,3 +75,41 @@ t.test(
     t.equal(await renamed, 200)
   },
 )
+
+t.test('a large file that is being received stays when the clock is set forward by a year', async (t) => {
+  const setClock = clockOf(t)
+  const server = await startTestServer(t)
+  const alice = await server.as('alice')
+  const { data: repository } = await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
+  const repoId = repository.id ?? 0
+  const { oid, size } = objectOf('the first half and the second half')
+  const sent = request(`${server.url}/alice/app.git/info/lfs/objects/${oid}/${size}`, {
+    method: 'PUT',
+    auth: `alice:${passwordOf('alice')}`,
+    headers: { 'content-type': 'application/octet-stream', 'content-length': size },
+  })
+  const answered = new Promise<number | undefined>((resolve, reject) => {
+    sent.on('response', (answer) => resolve(answer.resume().statusCode))
+    sent.on('error', reject)
+  })
+  sent.write('the first half')
+  const incoming = join(gitDirOf(server.services, repoId), 'lfs', 'incoming')
+  await until('it is being written', async () => (await readdir(incoming).catch(() => [])).length === 1)
+  setClock(YEAR_MS)
+  await maintain(server.services, repoId, { kind: 'full' })
+  sent.end(' and the second half')
+  t.equal(await answered, 200)
+})
+
+t.test('a server whose clock is ahead of the file system takes no fresh file for abandoned', async (t) => {
+  const script = `
+    const now = Date.now()
+    Date.now = () => now + ${YEAR_MS}
+    const { compareClocks, isAbandoned } = await import(process.argv[1])
+    const before = isAbandoned(now)
+    await compareClocks(process.argv[2])
+    console.log(before, isAbandoned(now), isAbandoned(now - 26 * 3600000))`
+  const args = [...NODE_ARGS, '--input-type=module', '-e', script, program('src/disk'), t.testdir()]
+  const { stdout } = await promisify(execFile)(process.execPath, args)
+  t.equal(stdout, 'true false true\n')
+})
