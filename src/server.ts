@@ -9,6 +9,7 @@ import { buildApp } from './app.ts'
 import { openAttachmentFiles } from './attachments/files.ts'
 import { refuseHalfRestored } from './backup/half-restored.ts'
 import { beginsAfter } from './commands/claims.ts'
+import { knowsEarlierAttempts } from './commands/earlier-attempts.ts'
 import { ensureSiteAdmin } from './commands/users/site-admin.ts'
 import { type Config, isShared } from './config.ts'
 import { takeUpDataDir } from './data-format.ts'
@@ -163,6 +164,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   generations.onExchanged(forget)
   const openRequests = createOpenRequests({ events, views, projector, secrets })
   const beginning = await events.lastPosition()
+  knowsEarlierAttempts(events, { projector, readStore })
   beginsAfter(events, { node: config.nodeName, position: beginning })
   const upgrade = createUpgradeAnswers(readStore, projector, beginning, nodes.isMember)
 
