@@ -193,6 +193,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     webhookDeliveries: createWebhookDeliveries(readStore),
     freeSpace: watchFreeSpace(config.dataDir, config.minFreeBytes),
     startedAt,
+    startedAfter: beginning,
     live: createLiveEvents({ events, projector, toJson: historyJson, log }),
     publicUrl: () => publicUrl,
   }

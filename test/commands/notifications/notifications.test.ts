@@ -1,7 +1,7 @@
 import type { NotificationThread } from 'gitea-js'
 import t from 'tap'
 import type { Static } from 'typebox'
-import { eventsOf } from '../../../src/commands/execute.ts'
+import { append, eventsOf } from '../../../src/commands/execute.ts'
 import { issueStream } from '../../../src/events/streams.ts'
 import { mentionsIn } from '../../../src/processes/mentions.ts'
 import type { NotificationWire } from '../../../src/wire/notifications.ts'
@@ -220,4 +220,17 @@ t.test('what comes after is news, also of a server whose clock is behind', async
   t.same(await unread('alice'), [number], 'after an own comment')
   t.equal(await send('alice', 'PUT', 'notifications'), 205)
   t.same(await unread('alice'), [])
+})
+
+t.test('who is mentioned on a server whose clock is days behind hears of it', async (t) => {
+  const { open, ofRepository } = await repository('late')
+  const { number = 0 } = await open()
+  const { data: late } = await alice.repos.repoGet('alice', 'late')
+  const repoId = late.id ?? 0
+  const context = aContext({ at: new Date(Date.now() - 2 * 24 * 3_600_000).toISOString() })
+  const data = { repoId, index: number, commentId: 4711, author: { id: 1, login: 'admin' }, body: '@bob!' }
+  const comment = { type: 'CommentAdded', data } as const
+  await append(server.services.events, context, issueStream(repoId, number), 'comment', [comment], 'any')
+  await until('bob hears of it', async () => (await ofRepository('bob')).length === 1)
+  t.match(await ofRepository('bob'), [{ unread: true }])
 })
