@@ -1,5 +1,8 @@
 /** Helpers for files and directories: whether they exist, and how they survive a power cut. */
-import { access, open, opendir, stat } from 'node:fs/promises'
+import { randomUUID } from 'node:crypto'
+import { access, open, opendir, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { earliestNow } from './since.ts'
 
 /** Flushes a file, or the names in a directory, to disk. Does nothing when it no longer exists. */
 export async function flush(path: string): Promise<void> {
@@ -41,13 +44,44 @@ export async function exists(path: string): Promise<boolean> {
   return (await unlessMissing(access(path).then(() => true))) ?? false
 }
 
-/** No setting lets one piece of work take more than a day. One hour more is more than clocks may differ. */
-const ABANDONED_MS = 25 * 60 * 60_000
-
 /** When a file or directory was last written, in milliseconds since 1970; undefined when it does not exist. */
 export async function writtenAt(path: string): Promise<number | undefined> {
   return (await unlessMissing(stat(path)))?.mtimeMs
 }
 
+/** The time now by the clock of a directory's file system, which may be on another machine. */
+export async function timeOfFilesIn(directory: string): Promise<number> {
+  const path = join(directory, `tmp_time_${randomUUID()}`)
+  const handle = await open(path, 'wx')
+  try {
+    return (await handle.stat()).mtimeMs
+  } finally {
+    await handle.close()
+    await rm(path, { force: true })
+  }
+}
+
+/** No setting lets one piece of work take more than a day. One hour more is more than a clock may be off meanwhile. */
+const ABANDONED_MS = 25 * 60 * 60_000
+
+const clock = earliestNow()
+/** By how much the clock of the file system is behind ours, in milliseconds. */
+let behind = 0
+
+/**
+ * Compares our clock with that of the file system, from which files get their times. Call it at start. When the directory
+ * cannot be written (the disk is full), the clocks are taken for the same.
+ */
+export async function compareClocks(directory: string): Promise<void> {
+  const there = await timeOfFilesIn(directory).catch(() => clock())
+  behind = Math.max(0, clock() - there)
+}
+
+/**
+ * The time now with which the times of files are compared to tell what is old, in milliseconds since 1970. It is rather too
+ * early than too late: nothing that is fresh looks old because our clock is ahead of the file system's, or was set forward.
+ */
+export const timeOfFiles = () => clock() - behind
+
 /** Whether a time (milliseconds since 1970) is so long ago that no server works any more on what was written then. */
-export const isAbandoned = (written: number) => written < Date.now() - ABANDONED_MS
+export const isAbandoned = (written: number) => written < timeOfFiles() - ABANDONED_MS

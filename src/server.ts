@@ -9,14 +9,17 @@ import { buildApp } from './app.ts'
 import { openAttachmentFiles } from './attachments/files.ts'
 import { refuseHalfRestored } from './backup/half-restored.ts'
 import { beginsAfter } from './commands/claims.ts'
+import { knowsEarlierAttempts } from './commands/earlier-attempts.ts'
 import { ensureSiteAdmin } from './commands/users/site-admin.ts'
 import { type Config, isShared } from './config.ts'
 import { takeUpDataDir } from './data-format.ts'
+import { compareClocks } from './disk.ts'
 import { watchFreeSpace } from './free-space.ts'
 import { prepareLaunches } from './git/launcher.ts'
 import { createGitLimits } from './git/limits.ts'
 import { limitGitMemory } from './git/memory-limit.ts'
 import { objectReaders } from './git/object-readers.ts'
+import { HOOKS } from './git/push-hook.ts'
 import { openPushJournal } from './git/push-journal.ts'
 import { gitOutput } from './git/run.ts'
 import { requireCertificate } from './http/https.ts'
@@ -103,6 +106,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   log.info(await startFacts(config), `Mergelog ${VERSION} starts`)
   if (news !== undefined) log.info(news)
   await requirePushHook(gitDir)
+  await compareClocks(join(gitDir, HOOKS))
   const readableByOthers = await narrowDataDir(config.dataDir)
   if (readableByOthers.length > 0) {
     log.warn(
@@ -160,6 +164,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
   generations.onExchanged(forget)
   const openRequests = createOpenRequests({ events, views, projector, secrets })
   const beginning = await events.lastPosition()
+  knowsEarlierAttempts(events, { projector, readStore })
   beginsAfter(events, { node: config.nodeName, position: beginning })
   const upgrade = createUpgradeAnswers(readStore, projector, beginning, nodes.isMember)
 
@@ -188,6 +193,7 @@ export async function startServer(config: Config, logger: FastifyBaseLogger) {
     webhookDeliveries: createWebhookDeliveries(readStore),
     freeSpace: watchFreeSpace(config.dataDir, config.minFreeBytes),
     startedAt,
+    startedAfter: beginning,
     live: createLiveEvents({ events, projector, toJson: historyJson, log }),
     publicUrl: () => publicUrl,
   }

@@ -2,7 +2,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { AttachmentFiles } from './attachments/files.ts'
 import type { Config } from './config.ts'
-import type { EventStore } from './events/event-store.ts'
+import type { EventStore, Position } from './events/event-store.ts'
 import type { SealedStore } from './events/sealed-store.ts'
 import type { FreeSpace } from './free-space.ts'
 import type { GitLimits } from './git/limits.ts'
@@ -49,6 +49,8 @@ export interface Services {
   freeSpace: FreeSpace
   /** When this process began to work on the data directory, in milliseconds since 1970. */
   startedAt: () => number
+  /** Where the log ended when this server started: what comes after it is new, whatever the clock of another server says. */
+  startedAfter: Position
   /** The files attached to comments. */
   attachments: AttachmentFiles
   /** New events, for the clients that follow the log live. */

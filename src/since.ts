@@ -13,3 +13,16 @@ export function since(
   const began = elapsed()
   return () => Math.min(at, now() - (elapsed() - began))
 }
+
+/**
+ * A clock that is never ahead: what it shows goes on from when this was called, or is the time now, whichever is earlier.
+ * So what was written just now does not look old when the clock is set forward.
+ */
+export function earliestNow(
+  now: () => number = () => Date.now(),
+  elapsed: () => number = () => performance.now(),
+): () => number {
+  const began = elapsed()
+  const begun = since(now, elapsed)
+  return () => begun() + elapsed() - began
+}

@@ -1,8 +1,18 @@
 /** The clock of the machine is set while a server runs: forward by a year, and back. */
+import { execFile } from 'node:child_process'
+import { readdir } from 'node:fs/promises'
+import { request } from 'node:http'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
 import t from 'tap'
+import { maintain } from '../src/commands/git/maintain.ts'
+import type { EventStore } from '../src/events/event-store.ts'
+import { gitDirOf } from '../src/services.ts'
+import { objectOf } from './commands/lfs/lfs-client.ts'
 import { workTree } from './git-client.ts'
+import { NODE_ARGS, program } from './program.ts'
 import { clockOf, YEAR_MS } from './set-clock.ts'
-import { startTestServer } from './start-server.ts'
+import { passwordOf, startTestServer, statusOf } from './start-server.ts'
 import { until } from './until.ts'
 
 t.test('after the clock was set back, nobody waits for what was to be by the old one', async (t) => {
@@ -32,4 +42,74 @@ t.test('after the clock was set back, nobody waits for what was to be by the old
   await work.git('push', '-q', 'origin', 'main')
   await until('it is measured by the clock as it is now', async () => (await measuredAt()) <= Date.now())
   t.equal((await attach()).status, 201, 'a file that was measured counts once')
+})
+
+t.test(
+  "a name that is being given to a repository is nobody else's, whatever another clock says",
+  async (t) => {
+    const setClock = clockOf(t)
+    const server = await startTestServer(t)
+    const alice = await server.as('alice')
+    await alice.user.createCurrentUserRepo({ name: 'old' })
+    const { events } = server.services
+    const { append } = events
+    let goOn = () => {}
+    const gate = new Promise<void>((resolve) => {
+      goOn = resolve
+    })
+    let isStill = false
+    const slow: EventStore['append'] = async (stream, made, expected) => {
+      if (made.some(({ type }) => type === 'RepositoryEdited')) {
+        isStill = true
+        await gate
+      }
+      return append.call(events, stream, made, expected)
+    }
+    events.append = slow
+    const renamed = statusOf(alice.repos.repoEdit('alice', 'old', { name: 'new' }))
+    await until('the name is claimed, and its event is not written', () => isStill)
+    setClock(YEAR_MS)
+    t.equal(await statusOf(alice.user.createCurrentUserRepo({ name: 'new' })), 409)
+    setClock(0)
+    goOn()
+    t.equal(await renamed, 200)
+  },
+)
+
+t.test('a large file that is being received stays when the clock is set forward by a year', async (t) => {
+  const setClock = clockOf(t)
+  const server = await startTestServer(t)
+  const alice = await server.as('alice')
+  const { data: repository } = await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
+  const repoId = repository.id ?? 0
+  const { oid, size } = objectOf('the first half and the second half')
+  const sent = request(`${server.url}/alice/app.git/info/lfs/objects/${oid}/${size}`, {
+    method: 'PUT',
+    auth: `alice:${passwordOf('alice')}`,
+    headers: { 'content-type': 'application/octet-stream', 'content-length': size },
+  })
+  const answered = new Promise<number | undefined>((resolve, reject) => {
+    sent.on('response', (answer) => resolve(answer.resume().statusCode))
+    sent.on('error', reject)
+  })
+  sent.write('the first half')
+  const incoming = join(gitDirOf(server.services, repoId), 'lfs', 'incoming')
+  await until('it is being written', async () => (await readdir(incoming).catch(() => [])).length === 1)
+  setClock(YEAR_MS)
+  await maintain(server.services, repoId, { kind: 'full' })
+  sent.end(' and the second half')
+  t.equal(await answered, 200)
+})
+
+t.test('a server whose clock is ahead of the file system takes no fresh file for abandoned', async (t) => {
+  const script = `
+    const now = Date.now()
+    Date.now = () => now + ${YEAR_MS}
+    const { compareClocks, isAbandoned } = await import(process.argv[1])
+    const before = isAbandoned(now)
+    await compareClocks(process.argv[2])
+    console.log(before, isAbandoned(now), isAbandoned(now - 26 * 3600000))`
+  const args = [...NODE_ARGS, '--input-type=module', '-e', script, program('src/disk'), t.testdir()]
+  const { stdout } = await promisify(execFile)(process.execPath, args)
+  t.equal(stdout, 'true false true\n')
 })

@@ -3,17 +3,19 @@
  * lookup in a read model never decides who has a name.
  *
  * A claim is taken before its holder is created, and released when the holder gives up the key. A process that dies
- * in between leaves a claim whose holder does not have the key. After a grace period the next request for the key
- * takes the claim over; at once, when it was taken by an earlier process of this node, which works on nothing more. If
- * the stream of the old holder was never written, it is closed first: otherwise a very slow first writer could come
- * back and become a second holder.
+ * in between leaves a claim whose holder does not have the key. When a server has known such a claim for a grace
+ * period, the next request for the key takes the claim over; at once, when it was taken by an earlier process of this
+ * node, which works on nothing more. If the stream of the old holder was never written, it is closed first: otherwise a
+ * very slow first writer could come back and become a second holder.
  */
+import { LRUCache } from 'lru-cache'
 import { decode } from '../events/codec.ts'
 import {
   type Append,
   type EventStore,
   LOG_START,
   type Position,
+  type RecordedEvent,
   WrongExpectedRevision,
 } from '../events/event-store.ts'
 import { claimStream } from '../events/streams.ts'
@@ -22,16 +24,33 @@ import { append, appendMade, type CommandContext, eventsOf } from './execute.ts'
 
 /** Longer than any request takes: the holder of a younger claim may still be being created. */
 const GRACE_MS = 60_000
+/** A claim that is forgotten is one that this process sees for the first time. */
+const MAX_SEEN = 10_000
 
-/** Where the log ended when this process began, and the name under which it appends. */
-const beginnings = perStore<object, { of?: { node: string; position: Position } }>(() => ({}))
+/** What this process knows of the age of claims. `now` counts spans, in milliseconds: the clocks of servers differ. */
+interface Ages {
+  now(): number
+  /** Where the log ended when this process began, when that was, and the name under which it appends. */
+  of?: { node: string; position: Position; at: number }
+  /** When this process first saw a claim that was taken since, by its stream and revision. */
+  seen: LRUCache<string, number>
+}
+
+const agesOf = perStore<object, Ages>(() => ({
+  now: () => performance.now(),
+  seen: new LRUCache({ max: MAX_SEEN }),
+}))
 
 /**
  * Says that all that `node` has appended up to `position` was appended by processes that have ended. Call it before the
- * first command.
+ * first command. `now` counts the spans by which claims grow old, in milliseconds.
  */
-export function beginsAfter(store: EventStore, of: { node: string; position: Position }): void {
-  beginnings(store).of = of
+export function beginsAfter(
+  store: EventStore,
+  { node, position }: { node: string; position: Position },
+  now: () => number = () => performance.now(),
+): void {
+  Object.assign(agesOf(store), { now, of: { node, position, at: now() } })
 }
 
 /** The result of an attempt to claim: the holder has the key now, or another stream has it. */
@@ -58,7 +77,7 @@ export async function takeClaim(
     const { holder: current, revision } = last
     if (current === holder) return { taken: true }
     if (current !== undefined) {
-      const given = await isGivenUp(store, context, claim, last)
+      const given = await isGivenUp(store, claim, last)
       if (!given || !(await closeUnwritten(store, context, claim, current)))
         return { taken: false, holder: current }
     }
@@ -78,17 +97,17 @@ export async function takeClaim(
 /** The holder of a key now. Serves to refuse a request before it takes a number; only `takeClaim` decides. */
 export async function claimHolder(
   store: EventStore,
-  context: CommandContext,
   claim: Pick<Claim, 'key' | 'stillHolds'>,
 ): Promise<string | undefined> {
   const last = await lastClaim(store, claimStream(claim.key))
-  return last.holder === undefined || (await isGivenUp(store, context, claim, last)) ? undefined : last.holder
+  return last.holder === undefined || (await isGivenUp(store, claim, last)) ? undefined : last.holder
 }
 
 /** The last event of a claim; `holder`: who has the key since then, if anybody. */
 interface LastClaim {
   holder: string | undefined
-  at: string
+  /** For how long this process has known it. */
+  ageMs: number
   revision: number | 'no-stream'
   position: Position
   node: string | undefined
@@ -96,15 +115,26 @@ interface LastClaim {
 
 async function isGivenUp(
   store: EventStore,
-  context: CommandContext,
   claim: Pick<Claim, 'stillHolds'>,
-  { holder, at, position, node }: LastClaim,
+  { holder, ageMs, position, node }: LastClaim,
 ): Promise<boolean> {
   if (holder === undefined) return true
-  const { of } = beginnings(store)
+  const { of } = agesOf(store)
   const isOfEarlier = of !== undefined && node === of.node && position <= of.position
-  const isOld = Date.parse(context.at) - Date.parse(at) >= GRACE_MS
-  return (isOld || isOfEarlier) && !(await claim.stillHolds(holder))
+  return (ageMs >= GRACE_MS || isOfEarlier) && !(await claim.stillHolds(holder))
+}
+
+/**
+ * For how long this process has known a claim, in milliseconds. It is older, or as old: the time in its event is that of
+ * another server's clock.
+ */
+function ageOf(store: EventStore, { stream, revision, position }: RecordedEvent): number {
+  const { now, of, seen } = agesOf(store)
+  if (of !== undefined && position <= of.position) return now() - of.at
+  const key = `${stream} ${revision}`
+  const since = seen.get(key) ?? now()
+  seen.set(key, since)
+  return now() - since
 }
 
 /** Releases a key. Does nothing when the holder does not have it. */
@@ -146,10 +176,16 @@ async function lastClaim(store: EventStore, stream: string): Promise<LastClaim> 
   for await (const recorded of store.readStream(stream, { direction: 'backwards', maxCount: 1 })) {
     const event = decode(recorded)
     const holder = event.type === 'ClaimTaken' ? event.data.holder : undefined
-    const { at, node } = event.metadata
-    return { holder, at, revision: event.revision, position: event.position, node }
+    const { revision, position, metadata } = recorded
+    return {
+      holder,
+      ageMs: holder === undefined ? 0 : ageOf(store, recorded),
+      revision,
+      position,
+      node: metadata.node,
+    }
   }
-  return { holder: undefined, at: '', revision: 'no-stream', position: LOG_START, node: undefined }
+  return { holder: undefined, ageMs: 0, revision: 'no-stream', position: LOG_START, node: undefined }
 }
 
 /** True when the holder exists and has given up the key, or when its stream can never be written now. */

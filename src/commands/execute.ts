@@ -18,6 +18,7 @@ import {
 } from '../events/event-store.ts'
 import { isRefusal, type Refusal, Refused, refuse } from '../refusal.ts'
 import type { Decider } from './decider.ts'
+import { earlierAttempt } from './earlier-attempts.ts'
 import type { Snapshot } from './snapshots.ts'
 
 /** What a command needs from its request. One per request. */
@@ -119,9 +120,21 @@ export async function appendMade(
   { stream, events, expected }: Append,
 ): Promise<Appended> {
   requireAppendable(events)
-  const appended = await store.append(stream, events, expected)
+  const before = expected === 'any' ? await placeBefore(store, context, stream, events.at(-1)?.id) : null
+  const appended = before ?? (await store.append(stream, events, expected))
   context.written = Math.max(context.written, appended.position)
   return appended
+}
+
+/** The place of an event that an earlier attempt of the request has appended, as `earlierAttempt`. */
+async function placeBefore(
+  store: EventStore,
+  { retry }: CommandContext,
+  stream: string,
+  id: string | undefined,
+): Promise<Appended | null | undefined> {
+  if (retry === undefined || id === undefined) return null
+  return earlierAttempt(store, stream, { id, digest: retry.digest })
 }
 
 /**
@@ -151,33 +164,45 @@ export async function appendAtOnce(
 export interface Loaded<State> extends Omit<Snapshot<State>, 'revision'> {
   /** The last revision; null when the stream does not exist. */
   revision: number | null
-  /** The event with the id `findId`, if the stream has it. */
+  /** The event that was looked for, if the stream has it. */
   found: RecordedEvent | undefined
 }
 
-/** Reads and folds a stream. `findId`: the id of an event to find in it. */
+/** Reads and folds a stream. `find`: an event to find in it, and the digest of its request. */
 export async function load<State, Event extends DomainEvent>(
   store: EventStore,
   stream: string,
   decider: Decider<State, Event>,
-  findId?: string,
+  find?: { id: string; digest: string },
 ): Promise<Loaded<State>> {
   const snapshots = decider.snapshots?.(store)
-  // The event to find may be anywhere, so the whole stream is read then.
-  const before = findId === undefined ? snapshots?.get(stream) : undefined
+  // It is older than the end of the stream that is asked about: what comes after it is read.
+  const snapshot = snapshots?.get(stream)
+  const place = find && snapshot && (await earlierAttempt(store, stream, find))
+  // When nobody knows, the event may be anywhere: then the whole stream is read.
+  const before = find === undefined || place !== undefined ? snapshot : undefined
   let state = before?.state ?? decider.initialState
   let revision: number | null = before?.revision ?? null
   let abandoned = before?.abandoned ?? false
-  let found: RecordedEvent | undefined
+  let found = place && (await eventAt(store, stream, place.revision))
   for await (const recorded of store.readStream(stream, { from: revision === null ? 0 : revision + 1 })) {
     const event = decode(recorded)
     if (decider.handles(event)) state = decider.evolve(state, event)
     else if (event.type === 'CreationAbandoned') abandoned = true
-    if (recorded.id === findId) found = recorded
+    if (recorded.id === find?.id) found = recorded
     revision = recorded.revision
   }
   if (revision !== null) snapshots?.set(stream, { state, revision, abandoned })
-  return { state, revision, found, abandoned }
+  return { state, revision, found: found ?? undefined, abandoned }
+}
+
+async function eventAt(
+  store: EventStore,
+  stream: string,
+  revision: number,
+): Promise<RecordedEvent | undefined> {
+  for await (const recorded of store.readStream(stream, { from: revision, maxCount: 1 })) return recorded
+  return undefined
 }
 
 export type Decision<Event> = readonly Event[] | Refusal
@@ -210,11 +235,12 @@ export async function execute<State, Event extends DomainEvent>(
   command: Command<State, Event>,
 ): Promise<State> {
   const { stream, step, decider } = command
-  const firstId = context.retry === undefined ? undefined : eventId(context, stream, step, 0)
+  const { retry } = context
+  const first = retry && { id: eventId(context, stream, step, 0), digest: retry.digest }
   let decided: { state: State; events: readonly Event[] } | undefined
   let decisions = 0
   for (let attempt = 1; attempt <= MAX_APPENDS; attempt++) {
-    const { state, revision, found, abandoned } = await load(store, stream, decider, firstId)
+    const { state, revision, found, abandoned } = await load(store, stream, decider, first)
     if (abandoned) throw new Refused(refuse.conflict('this took too long and was given up; try again'))
     if (found !== undefined) {
       requireSameBody(found, context)
@@ -275,7 +301,9 @@ export async function doneBefore(
 ): Promise<DomainEvent | undefined> {
   if (context.retry === undefined) return undefined
   const id = eventId(context, stream, step, 0)
-  for await (const recorded of store.readStream(stream)) {
+  const place = await placeBefore(store, context, stream, id)
+  if (place === null) return undefined
+  for await (const recorded of store.readStream(stream, { from: place?.revision ?? 0 })) {
     if (recorded.id !== id) continue
     requireSameBody(recorded, context)
     context.written = Math.max(context.written, recorded.position)

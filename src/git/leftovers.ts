@@ -1,8 +1,7 @@
 /** Removes what git processes leave behind when they are killed during a write. */
-import { randomUUID } from 'node:crypto'
-import { open, opendir, rm } from 'node:fs/promises'
+import { opendir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isAbandoned, namesIn, unlessMissing, writtenAt } from '../disk.ts'
+import { isAbandoned, namesIn, timeOfFilesIn, unlessMissing, writtenAt } from '../disk.ts'
 
 /** git holds the lock of one ref for a moment only. Longer ones are held in the turn of the repository's refs. */
 const LOCK_MS = 5_000
@@ -26,23 +25,11 @@ const isOfLaterClock = (written: number, now: number) => written > now + LOCK_MS
  * branches and tags are nobody's. Objects stay until they are so old that no server can be receiving them.
  */
 export async function removeAbandoned(dir: string): Promise<void> {
-  const now = await unlessMissing(timeOfFiles(join(dir, 'objects', 'pack')))
+  const now = await unlessMissing(timeOfFilesIn(join(dir, 'objects', 'pack')))
   // The repository was deleted.
   if (now === undefined) return
   await removeLocks(dir, (written) => written < now - LOCK_MS || isOfLaterClock(written, now))
   await removeObjects(dir, isAbandoned)
-}
-
-/** The time now by the clock of the file system, which may be on another machine. */
-async function timeOfFiles(directory: string): Promise<number> {
-  const path = join(directory, `tmp_time_${randomUUID()}`)
-  const handle = await open(path, 'wx')
-  try {
-    return (await handle.stat()).mtimeMs
-  } finally {
-    await handle.close()
-    await rm(path, { force: true })
-  }
 }
 
 /** Decides by the time when something was last written, in milliseconds since 1970. */

@@ -5,7 +5,7 @@
  */
 import { opendir, rm, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
-import { flush, isAbandoned, namesIn, unlessMissing, writtenAt } from '../disk.ts'
+import { flush, isAbandoned, namesIn, timeOfFiles, unlessMissing, writtenAt } from '../disk.ts'
 import type { GitConfig } from './environment.ts'
 import { removeObjects } from './leftovers.ts'
 import { eachLooseObject, looseObjects, type PackFiles, packsOf } from './object-counts.ts'
@@ -94,7 +94,7 @@ export async function maintainRepository(
     })
   }
   const due =
-    kind === 'full' ? 'full' : maintenanceDue(await looseObjects(dir), await packsOf(dir), Date.now())
+    kind === 'full' ? 'full' : maintenanceDue(await looseObjects(dir), await packsOf(dir), timeOfFiles())
   if (due === 'none') return due
 
   onStep('loose objects')
@@ -126,19 +126,21 @@ export async function maintainRepository(
  * before, elsewhere. git writes again what it finds in a cruft pack alone.
  */
 async function repackAll(dir: string, run: (...args: string[]) => Promise<Buffer>): Promise<void> {
-  const now = new Date()
-  const touch = async (path: string) => void (await unlessMissing(utimes(path, now, now)))
+  const now = timeOfFiles()
+  const touch = async (path: string) => void (await unlessMissing(utimes(path, new Date(now), new Date(now))))
   const pathOf = (name: string) => join(dir, 'objects', 'pack', name)
   for (const { name, isCruft, writtenAt: at } of await packsOf(dir)) {
     // It is from before the clock was set back. Without its times it is a pack like others.
-    if (isCruft && at > now.getTime() + IN_USE_MS) await rm(pathOf(`${name}.mtimes`), { force: true })
+    if (isCruft && at > now + IN_USE_MS) await rm(pathOf(`${name}.mtimes`), { force: true })
   }
   const packs = await packsOf(dir)
   for (const { name, isCruft } of packs) if (!isCruft) await touch(pathOf(`${name}.pack`))
   await eachLooseObject(dir, touch)
   const cruft = packs.filter(({ isCruft }) => isCruft)
-  const mayExpire = cruft.length > 0 && cruft.every(({ writtenAt: at }) => at < now.getTime() - IN_USE_MS)
-  const expiration = mayExpire ? [`--cruft-expiration=${UNREACHABLE_DAYS}.days.ago`] : []
+  const mayExpire = cruft.length > 0 && cruft.every(({ writtenAt: at }) => at < now - IN_USE_MS)
+  // A number of days would be counted by git's own clock, which may have been set forward meanwhile.
+  const expiresAt = Math.floor((now - UNREACHABLE_DAYS * DAY) / 1000)
+  const expiration = mayExpire ? [`--cruft-expiration=@${expiresAt} +0000`] : []
   await run('repack', '-d', '-q', '--cruft', ...expiration, '--write-bitmap-index')
 }
 

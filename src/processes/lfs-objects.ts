@@ -22,11 +22,11 @@ export function lfsObjects(services: Services): ProcessManager {
   }
 
   return processManager('lfs_objects', {
-    async RepositoryCreated(context, { data, metadata }) {
+    async RepositoryCreated(context, { data }) {
       const { repoId, parent } = data
       if (parent === undefined) return
       await between([repoId, parent.repoId], () =>
-        inheritLfsObjects(services, context, { from: parent.repoId, to: repoId, before: metadata.at }),
+        inheritLfsObjects(services, context, { from: parent.repoId, to: repoId }),
       )
     },
     async PullRequestMerged(context, { data }) {

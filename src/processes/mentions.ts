@@ -9,7 +9,7 @@ import { type ProcessManager, processManager } from './process-manager.ts'
 
 /** The most people whom one text can call. */
 const MAX_MENTIONS = 20
-/** Nobody is called in what is older: after an import, or by a newer version that reads an old log. */
+/** Nobody is called in what was older at the start: after an import, or by a newer version that reads an old log. */
 const MAX_AGE_MS = 24 * 60 * 60 * 1000
 const MENTION = /(?<![\w/@.`-])@(\w[\w.-]{0,60})/g
 
@@ -28,18 +28,21 @@ export function mentions(services: Services): ProcessManager {
 
   async function record(
     context: CommandContext,
-    { stream, data: { repoId, index, body }, metadata }: Envelope & { data: IssueRef & { body: string } },
+    event: Envelope & { data: IssueRef & { body: string } },
     commentId: number | null,
   ): Promise<void> {
-    const logins = mentionsIn(body)
-    if (logins.length === 0 || Date.parse(context.at) - Date.parse(metadata.at) > MAX_AGE_MS) return
+    const { stream, position, data, metadata } = event
+    const { repoId, index } = data
+    const logins = mentionsIn(data.body)
+    const isOld = Date.parse(context.at) - Date.parse(metadata.at) > MAX_AGE_MS
+    if (logins.length === 0 || (isOld && position <= services.startedAfter)) return
     const found = await accounts.find({ loginKey: { $in: logins }, kind: 'user' })
     const users = found
       .filter(({ id, deleted }) => !deleted && id !== context.actor?.id)
       .map(({ id, login }) => ({ id, login }))
     if (users.length === 0) return
-    const data = { repoId, index, commentId, users }
-    await append(services.events, context, stream, 'mention', [{ type: 'UsersMentioned', data }], 'any')
+    const mentioned = { type: 'UsersMentioned', data: { repoId, index, commentId, users } } as const
+    await append(services.events, context, stream, 'mention', [mentioned], 'any')
   }
 
   return {

@@ -3,6 +3,7 @@
  * merge), and who hears of it. `participations.ts` says what each of these people has seen.
  */
 import type { Envelope, IssueRef } from '../events/domain-events.ts'
+import type { Position } from '../events/event-store.ts'
 import { isPullStream } from '../events/streams.ts'
 import { issueId } from './issue-selection.ts'
 import { type Fold, foldOf } from './read-model.ts'
@@ -12,6 +13,8 @@ export interface ActivityDocument extends IssueRef {
   id: number
   isPull: boolean
   at: string
+  /** Where that is in the log. */
+  position: Position
   /** Who did it; 0 for the server itself. */
   by: number
   /** The newest comment; 0 when there is none. */
@@ -26,7 +29,9 @@ export interface ActivityDocument extends IssueRef {
 
 type People = Pick<ActivityDocument, 'participants' | 'left'>
 
-const now = ({ metadata: { at, actor } }: Envelope) => ({ at, by: actor?.id ?? 0, touchedAt: at })
+const now = ({ position, metadata: { at, actor } }: Envelope) => ({
+  ...{ at, position, by: actor?.id ?? 0, touchedAt: at },
+})
 
 /** They hear of it from now on, apart from those who have left. */
 function withPeople({ participants, left }: People, ids: readonly number[]): Pick<People, 'participants'> {
@@ -50,7 +55,7 @@ export const activityFold: Fold<ActivityDocument> = foldOf({
   name: 'activities',
   indexes: [{ id: 1 }, { repoId: 1, touchedAt: -1 }, { touchedAt: -1 }],
   arrays: ['participants'],
-  version: 2,
+  version: 3,
   ids: ({ data }) => [issueId(data.repoId, data.index)],
   becomes: {
     IssueOpened: (_, event) => opened(event),

@@ -32,6 +32,8 @@ const collection: Collection<DiskUsageDocument> = {
 const position = 0
 /** How long another node's measuring may be unknown here, in milliseconds. */
 const FRESH_MS = 5000
+/** Maintenance is due within this time. What seems later is from before the clock was set back, perhaps by years. */
+const LATEST_MS = 30 * 24 * 3_600_000
 /** How long bytes count that nobody has measured yet. It is longer than a measuring takes. */
 const UNMEASURED_MS = 10 * 60_000
 
@@ -115,7 +117,8 @@ export function createDiskUsage(store: ReadStore) {
     async waiting(now: number, limit: number): Promise<DiskUsageDocument[]> {
       const changed = await store.find(collection, { pending: true }, { limit })
       const due = await store.find(collection, { dueAt: { $gt: 0, $lte: now } }, { limit })
-      return [...changed, ...due.filter(({ pending }) => !pending)]
+      const ofLaterClock = await store.find(collection, { dueAt: { $gt: now + LATEST_MS } }, { limit })
+      return [...changed, ...[...due, ...ofLaterClock].filter(({ pending }) => !pending)]
     },
 
     /** Holds bytes for an owner, unless it would then have more than `most`. */

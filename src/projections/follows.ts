@@ -1,4 +1,5 @@
 /** Who stars and who watches which repository: one document for a user and a repository. */
+import { LOG_START, type Position } from '../events/event-store.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export interface FollowDocument {
@@ -10,6 +11,8 @@ export interface FollowDocument {
   /** Since when; empty when the user does not. */
   starredAt: string
   watchedAt: string
+  /** Where in the log the watching began; 0 when the user does not watch. */
+  watchedFrom: Position
 }
 
 export const followId = (repoId: number, userId: number) => `${repoId}.${userId}`
@@ -24,6 +27,7 @@ const nothing = ({ repoId, user }: Named): FollowDocument => ({
   watched: false,
   starredAt: '',
   watchedAt: '',
+  watchedFrom: LOG_START,
 })
 
 /** A document says something; who neither stars nor watches has none. */
@@ -37,7 +41,7 @@ export const followFold: Fold<FollowDocument> = foldOf({
     { userId: 1, starred: 1 },
     { userId: 1, watched: 1 },
   ],
-  version: 1,
+  version: 2,
   ids: ({ data }) => [followId(data.repoId, data.user.id)],
   becomes: {
     RepositoryStarred: (before, { data, metadata: { at } }) => ({
@@ -47,12 +51,13 @@ export const followFold: Fold<FollowDocument> = foldOf({
     }),
     RepositoryUnstarred: (before, { data }) =>
       kept({ ...(before ?? nothing(data)), starred: false, starredAt: '' }),
-    RepositoryWatched: (before, { data, metadata: { at } }) => ({
+    RepositoryWatched: (before, { data, position, metadata: { at } }) => ({
       ...(before ?? nothing(data)),
       watched: true,
       watchedAt: at,
+      watchedFrom: position,
     }),
     RepositoryUnwatched: (before, { data }) =>
-      kept({ ...(before ?? nothing(data)), watched: false, watchedAt: '' }),
+      kept({ ...(before ?? nothing(data)), watched: false, watchedAt: '', watchedFrom: LOG_START }),
   },
 })

@@ -3,6 +3,7 @@
  * the user opens it, comments, is assigned, mentioned or asked for a review, subscribes, or marks it as read.
  */
 import type { AccountRef, Envelope, IssueRef } from '../events/domain-events.ts'
+import { LOG_START, type Position } from '../events/event-store.ts'
 import { issueId } from './issue-selection.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
@@ -14,10 +15,13 @@ export interface ParticipationDocument extends IssueRef {
   subscribed: boolean | null
   /** When it last concerned the user: the pinned ones begin with the latest. */
   since: string
-  /** When the user was last assigned, mentioned or asked; empty when never. */
+  /** When the user was last assigned, mentioned or asked, and where in the log; empty and 0 when never. */
   namedAt: string
-  /** What happened up to this time is read; empty: nothing is. */
-  seenAt: string
+  namedTo: Position
+  /** What happened up to this place in the log is read: the clocks of servers differ. 0: nothing is. */
+  seenTo: Position
+  /** What was marked as read: what happened up to a time, and before this place. Null: nothing. */
+  marked: { upTo: string; before: Position } | null
   pinned: boolean
 }
 
@@ -29,25 +33,34 @@ type Before = ParticipationDocument | undefined
 function begun(before: Before, id: string): ParticipationDocument {
   if (before !== undefined) return before
   const [repoId = 0, index = 0, userId = 0] = id.split('.').map(Number)
-  const nothing = { since: '', namedAt: '', seenAt: '', pinned: false }
+  const nothing = {
+    since: '',
+    namedAt: '',
+    namedTo: LOG_START,
+    seenTo: LOG_START,
+    marked: null,
+    pinned: false,
+  }
   return { repoId, index, userId, active: false, subscribed: null, ...nothing }
 }
 
 /** The user did something: what was there before, the user has seen. */
-function acted(before: Before, id: string, at: string): ParticipationDocument {
+function acted(before: Before, id: string, { position, metadata: { at } }: Envelope): ParticipationDocument {
   const document = begun(before, id)
-  return { ...document, active: document.subscribed !== false, since: at, seenAt: at }
+  return { ...document, active: document.subscribed !== false, since: at, seenTo: position }
 }
 
 /** Somebody named the user. */
-function named(before: Before, id: string, at: string): ParticipationDocument {
+function named(before: Before, id: string, { position, metadata: { at } }: Envelope): ParticipationDocument {
   const document = begun(before, id)
-  return { ...document, active: document.subscribed !== false, since: at, namedAt: at }
+  return { ...document, active: document.subscribed !== false, since: at, namedAt: at, namedTo: position }
 }
 
 /** Somebody asked the user, or a team of the user, for a review. Nobody asks themselves. */
-const asked = (before: Before, { metadata: { actor, at } }: Envelope, id: string) =>
-  (actor !== null && isOf(id, actor) ? acted : named)(before, id, at)
+const asked = (before: Before, event: Envelope, id: string) => {
+  const { actor } = event.metadata
+  return (actor !== null && isOf(id, actor) ? acted : named)(before, id, event)
+}
 
 const idsOf = (issue: IssueRef, people: readonly Pick<AccountRef, 'id'>[]) => [
   ...new Set(people.map(({ id }) => participationId(issue, id))),
@@ -60,7 +73,7 @@ export const participationFold: Fold<ParticipationDocument> = foldOf({
     { userId: 1, pinned: 1, since: -1 },
     { repoId: 1, index: 1, subscribed: 1, userId: 1 },
   ],
-  version: 2,
+  version: 3,
   ids({ data }) {
     if ('poster' in data) return idsOf(data, [data.poster, ...data.assignees])
     if ('author' in data) return idsOf(data, [data.author])
@@ -75,26 +88,26 @@ export const participationFold: Fold<ParticipationDocument> = foldOf({
     return idsOf(data, [data.user])
   },
   becomes: {
-    IssueOpened: (before, { data, metadata }, id) =>
-      (isOf(id, data.poster) ? acted : named)(before, id, metadata.at),
-    PullRequestOpened: (before, { data, metadata }, id) =>
-      (isOf(id, data.poster) ? acted : named)(before, id, metadata.at),
-    CommentAdded: (before, { metadata }, id) => acted(before, id, metadata.at),
-    AssigneesChanged: (before, { metadata: { actor, at } }, id) =>
-      (actor !== null && isOf(id, actor) ? acted : named)(before, id, at),
+    IssueOpened: (before, event, id) => (isOf(id, event.data.poster) ? acted : named)(before, id, event),
+    PullRequestOpened: (before, event, id) =>
+      (isOf(id, event.data.poster) ? acted : named)(before, id, event),
+    CommentAdded: (before, event, id) => acted(before, id, event),
+    AssigneesChanged: asked,
     ReviewRequested: asked,
     TeamReviewRequested: asked,
-    UsersMentioned: (before, { metadata: { at } }, id) => named(before, id, at),
-    IssueSubscribed: (before, { metadata: { at } }, id) => ({
-      ...begun(before, id),
-      ...{ active: true, subscribed: true, since: at, seenAt: before?.seenAt || at },
-    }),
+    UsersMentioned: (before, event, id) => named(before, id, event),
+    IssueSubscribed(before, { position, metadata: { at } }, id) {
+      const document = begun(before, id)
+      const hasSeen = document.seenTo > LOG_START || document.marked !== null
+      const seenTo = hasSeen ? document.seenTo : position
+      return { ...document, active: true, subscribed: true, since: at, seenTo }
+    },
     IssueUnsubscribed: (before, _, id) => ({ ...begun(before, id), active: false, subscribed: false }),
-    IssueRead: (before, { metadata: { at } }, id) => ({ ...begun(before, id), seenAt: at }),
-    NotificationMarked: (before, { data: { status, upTo } }, id) => ({
-      ...begun(before, id),
-      seenAt: status === 'unread' ? '' : upTo,
-      pinned: status === 'pinned',
-    }),
+    IssueRead: (before, { position }, id) => ({ ...begun(before, id), seenTo: position }),
+    NotificationMarked(before, { position, data: { status, upTo } }, id) {
+      const document = begun(before, id)
+      if (status === 'unread') return { ...document, seenTo: LOG_START, marked: null, pinned: false }
+      return { ...document, marked: { upTo, before: position }, pinned: status === 'pinned' }
+    },
   },
 })

@@ -13,6 +13,7 @@ import { issueFileFold } from './issue-files.ts'
 import { issueId } from './issue-selection.ts'
 import { issueTextFold } from './issue-texts.ts'
 import { issueFold } from './issues.ts'
+import { keyedEventFold } from './keyed-events.ts'
 import { deployKeyFold, sshKeyFold } from './keys.ts'
 import { labelFold } from './labels.ts'
 import { lfsLockFold } from './lfs-locks.ts'
@@ -97,12 +98,13 @@ export function createViews(store: ReadStore, hasStopped = (_model: string) => f
 }
 
 /**
- * All read models. The last four have no view: the words are read with the issues, and the others by the upgrade
- * module's gRPC Query service.
+ * All read models. The last five have no view: the words are read with the issues, the events with keys by commands, and
+ * the others by the upgrade module's gRPC Query service.
  */
 export const READ_MODELS: readonly ReadModel[] = [
   ...Object.values(VIEWED).map(({ model }) => model),
   readModel(issueTextFold),
+  readModel(keyedEventFold),
   readModel(upgradePlanFold),
   readModel(moduleVersionsFold),
   readModel(chainFactFold),

@@ -25,7 +25,7 @@ export interface WebhookDelivery {
   position: Position
   part: number
   event: HookEvent
-  /** When the event was, in milliseconds since 1970. */
+  /** When the event was, or was first seen here, in milliseconds since 1970. */
   at: number
   state: 'waiting' | 'delivered' | 'failed'
   attempts: number

@@ -4,6 +4,7 @@
  * All of it is bounded: the latest issues of a user, and the latest of the repositories that were watched last.
  */
 import { type Static, Type } from 'typebox'
+import { LOG_START, type Position } from '../events/event-store.ts'
 import type { TimeRange } from '../http/time-range.ts'
 import { isInTimeRange } from '../http/time-range.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
@@ -67,18 +68,28 @@ function threadOf(
   user: AccountDocument,
   activity: ActivityDocument,
   participation: ParticipationDocument | undefined,
-  watchedSince: string | undefined,
+  watchedFrom: Position | undefined,
 ): Thread | undefined {
   if (participation?.subscribed === false) return undefined
-  if (participation?.active !== true && (watchedSince === undefined || activity.at < watchedSince)) {
+  if (participation?.active !== true && (watchedFrom === undefined || activity.position < watchedFrom)) {
     return undefined
   }
-  const { namedAt = '', seenAt = '', pinned = false } = participation ?? {}
-  const byOthers = activity.by === user.id ? '' : activity.at
-  const at = byOthers > namedAt ? byOthers : namedAt
+  const { namedAt = '', namedTo = LOG_START, pinned = false } = participation ?? {}
+  const isByOthers = activity.by !== user.id && activity.position > namedTo
+  const { at, position } = isByOthers ? activity : { at: namedAt, position: namedTo }
   // Nobody else did anything yet.
   if (at === '') return undefined
-  return { activity, at, status: pinned ? 'pinned' : at > seenAt ? 'unread' : 'read' }
+  const isRead = participation !== undefined && hasSeen(participation, { at, position })
+  return { activity, at, status: pinned ? 'pinned' : isRead ? 'read' : 'unread' }
+}
+
+/** Places in the log decide: the clock of one server may be behind that of another. */
+function hasSeen(
+  { seenTo, marked }: ParticipationDocument,
+  last: { at: string; position: Position },
+): boolean {
+  if (last.position <= seenTo) return true
+  return marked !== null && last.position <= marked.before && last.at <= marked.upTo
 }
 
 /** Those in repositories that the user may read now. */
@@ -131,7 +142,7 @@ export async function threadsOf(
       { sort: [['watchedAt', -1]], limit: MAX_WATCHED },
     ),
   ])
-  const since = new Map(watched.map((follow) => [follow.repoId, follow.watchedAt]))
+  const since = new Map(watched.map((follow) => [follow.repoId, follow.watchedFrom]))
   const activities = new Map(own.map((activity) => [activity.id, activity]))
   const ids = pinned.map(({ repoId, index }) => issueId(repoId, index))
   for (const activity of await views.activities.getMany(ids)) activities.set(activity.id, activity)
@@ -171,7 +182,7 @@ export async function threadWithId(
     views.repositories.get(`${activity.repoId}`),
   ])
   if (repository === undefined || accessTo(repository, user) === 'none') return undefined
-  return threadOf(user, activity, participation, follow?.watched ? follow.watchedAt : undefined)
+  return threadOf(user, activity, participation, follow?.watched ? follow.watchedFrom : undefined)
 }
 
 /** Threads as Gitea's `NotificationThread`, in the given order. */

@@ -1,10 +1,17 @@
 import t from 'tap'
-import { claimHolder, releaseClaim, takeClaim } from '../../src/commands/claims.ts'
+import { beginsAfter, claimHolder, releaseClaim, takeClaim } from '../../src/commands/claims.ts'
 import { append } from '../../src/commands/execute.ts'
-import type { EventStore } from '../../src/events/event-store.ts'
+import { type EventStore, LOG_START } from '../../src/events/event-store.ts'
 import { aContext, openStores } from '../stores.ts'
 
-const later = () => aContext({ at: new Date(Date.now() + 61_000).toISOString() })
+/** Lets time pass for a server that began with an empty log. */
+function timeOf(events: EventStore): (ms: number) => void {
+  let now = 0
+  beginsAfter(events, { node: 'here', position: LOG_START }, () => now)
+  return (ms) => {
+    now += ms
+  }
+}
 const held = async () => true
 const givenUp = async () => false
 
@@ -37,11 +44,11 @@ t.test('taking a key again succeeds, and a released key is free immediately', as
     taken: false,
     holder: 'repo-1',
   })
-  t.equal(await claimHolder(events, aContext(), claim), 'repo-1')
+  t.equal(await claimHolder(events, claim), 'repo-1')
   await releaseClaim(events, aContext(), 'k', 'repo-2')
-  t.equal(await claimHolder(events, aContext(), claim), 'repo-1', 'only the holder can release')
+  t.equal(await claimHolder(events, claim), 'repo-1', 'only the holder can release')
   await releaseClaim(events, aContext(), 'k', 'repo-1')
-  t.equal(await claimHolder(events, aContext(), claim), undefined)
+  t.equal(await claimHolder(events, claim), undefined)
   t.same(await takeClaim(events, aContext(), { ...claim, holder: 'repo-2' }), { taken: true })
 })
 
@@ -49,6 +56,7 @@ t.test(
   'a claim without a holder is taken over after its grace period, and the holder cannot come back',
   async (t) => {
     const { events } = openStores(t)
+    const pass = timeOf(events)
     await takeClaim(events, aContext(), { key: 'k', holder: 'repo-1', stillHolds: givenUp })
     const second = { key: 'k', holder: 'repo-2', stillHolds: givenUp }
     t.same(
@@ -56,20 +64,57 @@ t.test(
       { taken: false, holder: 'repo-1' },
       'it may be on its way',
     )
-    t.same(await takeClaim(events, later(), second), { taken: true })
+    pass(60_000)
+    t.same(await takeClaim(events, aContext(), second), { taken: true })
     await t.rejects(make(events, 'repo-1'), { name: 'WrongExpectedRevision' })
   },
 )
 
 t.test('an old claim is kept while its holder has the key', async (t) => {
   const { events } = openStores(t)
+  const pass = timeOf(events)
   await takeClaim(events, aContext(), { key: 'k', holder: 'repo-1', stillHolds: held })
   await make(events, 'repo-1')
   const second = { key: 'k', holder: 'repo-2', stillHolds: held }
-  t.same(await takeClaim(events, later(), second), { taken: false, holder: 'repo-1' })
+  t.same(await takeClaim(events, aContext(), second), { taken: false, holder: 'repo-1' })
+  pass(60_000)
+  t.same(await takeClaim(events, aContext(), second), { taken: false, holder: 'repo-1' })
   t.same(
-    await takeClaim(events, later(), { ...second, stillHolds: givenUp }),
+    await takeClaim(events, aContext(), { ...second, stillHolds: givenUp }),
     { taken: true },
     'given up in a crash',
   )
+})
+
+const DAY_MS = 24 * 3_600_000
+const atOff = (ms: number) => aContext({ at: new Date(Date.now() + ms).toISOString() })
+
+t.test('a claim of a live server is kept while the clock of another one is ahead', async (t) => {
+  const { events } = openStores(t)
+  await takeClaim(events, aContext(), { key: 'k', holder: 'repo-1', stillHolds: givenUp })
+  const second = { key: 'k', holder: 'repo-2', stillHolds: givenUp }
+  t.same(await takeClaim(events, atOff(DAY_MS), second), { taken: false, holder: 'repo-1' })
+  await t.resolves(make(events, 'repo-1'))
+})
+
+t.test('a claim without a holder is free after its grace period, also if its clock was ahead', async (t) => {
+  const { events } = openStores(t)
+  const pass = timeOf(events)
+  await takeClaim(events, atOff(365 * DAY_MS), { key: 'k', holder: 'repo-1', stillHolds: givenUp })
+  const second = { key: 'k', holder: 'repo-2', stillHolds: givenUp }
+  t.same(await takeClaim(events, aContext(), second), { taken: false, holder: 'repo-1' })
+  pass(60_000)
+  t.same(await takeClaim(events, aContext(), second), { taken: true })
+})
+
+t.test('what was claimed before a server began is as old as the server', async (t) => {
+  const { events } = openStores(t)
+  await takeClaim(events, aContext(), { key: 'k', holder: 'repo-1', stillHolds: givenUp })
+  let now = 0
+  beginsAfter(events, { node: 'here', position: await events.lastPosition() }, () => now)
+  const second = { key: 'k', holder: 'repo-2', stillHolds: givenUp }
+  now = 59_999
+  t.same(await takeClaim(events, aContext(), second), { taken: false, holder: 'repo-1' })
+  now = 60_000
+  t.same(await takeClaim(events, aContext(), second), { taken: true })
 })

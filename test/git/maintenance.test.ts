@@ -11,6 +11,7 @@ import { objectReaders } from '../../src/git/object-readers.ts'
 import { readRefs } from '../../src/git/refs.ts'
 import { createRepository } from '../../src/git/repository.ts'
 import { withStaging } from '../../src/git/staging.ts'
+import { clockOf, YEAR_MS } from '../set-clock.ts'
 import { commit, initWork, tryGit, userGit } from './client.ts'
 import { startGitServer } from './git-server.ts'
 
@@ -220,6 +221,23 @@ t.test('what no ref reaches goes in time, also when it was seen while the clock 
     t.ok(times.readUInt32BE(i) * 1000 <= Date.now() + HOUR)
   }
   t.ok(await has(gone), 'two weeks begin now')
+  t.equal(await fsck(), '')
+})
+
+t.test('nothing that is fresh looks old because the clock was set forward', async (t) => {
+  const setClock = clockOf(t)
+  const { dir, maintain, has, fsck } = await setUp(t)
+  const a = await commit(dir, 'a', { f: '1' }, [])
+  await userGit(dir, ['update-ref', MAIN, a])
+  const gone = await commit(dir, 'gone', { f: 'gone' }, [a])
+  await maintain({ kind: 'full' })
+  const received = `${dir}/objects/tmp_objdir-incoming-abc`
+  await mkdir(received)
+  setClock(YEAR_MS)
+  t.equal(await maintain(), 'none')
+  await maintain({ kind: 'full' })
+  t.ok(await has(gone))
+  t.ok((await stat(received)).isDirectory(), 'a push goes on')
   t.equal(await fsck(), '')
 })
 

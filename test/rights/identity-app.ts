@@ -104,6 +104,7 @@ export async function identityApp(
     webhookDeliveries: createWebhookDeliveries(readStore),
     freeSpace: { require: async () => {} },
     startedAt: since(),
+    startedAfter: LOG_START,
     attachments: await openAttachmentFiles(join(dir, 'attachments')),
     pushJournal: await openPushJournal(join(dir, 'pushes')),
     live: createLiveEvents({ events, projector, toJson: historyJson, log: app.log }),

@@ -19,11 +19,10 @@ export async function takeName(
 /** The stream of the account that has a login or an e-mail address; undefined when it is free. */
 export function holderOfName(
   store: EventStore,
-  context: CommandContext,
   kind: 'login' | 'email',
   name: string,
 ): Promise<string | undefined> {
-  return claimHolder(store, context, claimOf(store, kind, name))
+  return claimHolder(store, claimOf(store, kind, name))
 }
 
 function claimOf(store: EventStore, kind: 'login' | 'email', name: string): Omit<Claim, 'holder'> {

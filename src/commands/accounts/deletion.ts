@@ -20,12 +20,8 @@ const deletionOf = (stores: Stores, accountId: number) => ({
 })
 
 /** Whether the account is being deleted, or is deleted. */
-export async function isBeingDeleted(
-  stores: Stores,
-  context: CommandContext,
-  accountId: number,
-): Promise<boolean> {
-  return (await claimHolder(stores.events, context, deletionOf(stores, accountId))) !== undefined
+export async function isBeingDeleted(stores: Stores, accountId: number): Promise<boolean> {
+  return (await claimHolder(stores.events, deletionOf(stores, accountId))) !== undefined
 }
 
 /**
@@ -42,10 +38,10 @@ export async function whileDeleting(
   const claim = { ...deletionOf(stores, accountId), holder: userStream(accountId) }
   // An attempt that was cut off has left a claim of another time.
   await releaseClaim(events, context, claim.key, claim.holder)
-  const began = Date.now()
-  await takeClaim(events, { ...context, at: new Date(began).toISOString() }, claim)
+  const began = performance.now()
+  await takeClaim(events, context, claim)
   try {
-    await work(() => Date.now() - began > MAX_DELETION_MS)
+    await work(() => performance.now() - began > MAX_DELETION_MS)
   } catch (error) {
     if (!(await claim.stillHolds())) await releaseClaim(events, context, claim.key, claim.holder)
     throw error

@@ -54,8 +54,7 @@ export async function changeComment(
   const stream = discussionStream(comment)
   await requireStream(services, stream)
   return inTurn(turnOf(stream), async () => {
-    // A retry looks for its own event, which may be anywhere in the stream.
-    const known = context.retry === undefined ? await knownState(services, stream, comment.id) : undefined
+    const known = await knownState(services, stream, comment.id)
     const decider = commentDecider(comment.id, known)
     const isStillValid = (decidedOn: CommentState, now: CommentState) => isDeepStrictEqual(decidedOn, now)
     return await execute(services.events, context, { stream, step, decider, decide, isStillValid })

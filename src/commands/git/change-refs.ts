@@ -1,12 +1,12 @@
 /** Moves refs for a command, and records the moves: in the turn of the repository, with a marker for a crash between. */
 import type { BranchPoint, GitEvent } from '../../events/domain-events.ts'
 import type { ExpectedRevision } from '../../events/event-store.ts'
+import { gitStream } from '../../events/streams.ts'
 import { type RefChange, type RefOutcome, updateRef } from '../../git/refs.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import type { CommandContext } from '../execute.ts'
+import { type CommandContext, doneBefore } from '../execute.ts'
 import { inGitTurn } from './git-turn.ts'
 import { recordRefs } from './record-refs.ts'
-import { isRecorded } from './recorded-change.ts'
 
 /** The refs move in this process, so a recovery has no other process to wait for. */
 const NO_PROCESS = 0
@@ -39,8 +39,9 @@ export function moveRefs<T>(
 
 /**
  * Makes, moves or deletes one ref if it is where the change expects it, and records that. A retried request whose first
- * attempt did it finds it done. `stale` and `name-conflict` as in `updateRefs`: nothing moved then. Rights may end and
- * rules may change while the request waits for its turn: `requireAllowed` as in `moveRefs`.
+ * attempt did it finds it done, and does nothing, whatever happened to the ref since. `stale` and `name-conflict` as in
+ * `updateRefs`: nothing moved then. Rights may end and rules may change while the request waits for its turn:
+ * `requireAllowed` as in `moveRefs`.
  */
 export function changeRef(
   services: Services,
@@ -52,8 +53,9 @@ export function changeRef(
 ): Promise<RefOutcome> {
   async function work(since: ExpectedRevision): Promise<RefOutcome> {
     const { ref, from, to } = change
+    // Before git moves anything: the log takes the event of a request only once.
+    if (await doneBefore(services.events, context, gitStream(repoId), cause)) return 'moved'
     const outcome = await updateRef(gitDirOf(services, repoId), ref, { from, to })
-    if (outcome === 'stale' && (await isRecorded(services, context, repoId, cause, change))) return 'moved'
     await recordRefs(services, context, repoId, cause, outcome === 'moved' ? [change] : [], since)
     return outcome
   }

@@ -1,5 +1,8 @@
 /** Large files that a repository gets from another one: a fork those of its parent. */
+
+import { LOG_START, type Position } from '../../events/event-store.ts'
 import type { LfsObject } from '../../events/lfs-events.ts'
+import { repositoryStream } from '../../events/streams.ts'
 import { shareLfsFiles } from '../../git/lfs-files.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import type { CommandContext } from '../execute.ts'
@@ -9,13 +12,13 @@ import { recordedLfsAdditions, recordedLfsObjects, recordLfsObjects } from './re
 const BATCH = 500
 
 /**
- * Gives a fork the objects that its parent had until `before` (ISO 8601), as the log has them: the read models may lag.
- * May be repeated: what the fork has is left out. Both must be there.
+ * Gives a fork the objects that its parent had when the fork was made, as the log has them: the read models may lag, and
+ * the clocks of servers differ. May be repeated: what the fork has is left out. Both must be there.
  */
 export async function inheritLfsObjects(
   services: Services,
   context: CommandContext,
-  { from, to, before }: { from: number; to: number; before: string },
+  { from, to }: { from: number; to: number },
 ): Promise<void> {
   async function share(objects: readonly LfsObject[]): Promise<void> {
     const shared = await shareLfsFiles(gitDirOf(services, from), gitDirOf(services, to), objects)
@@ -23,9 +26,10 @@ export async function inheritLfsObjects(
   }
 
   const has = new Set(await recordedLfsObjects(services, to))
+  const made = await beginningOf(services, to)
   let wanted: LfsObject[] = []
-  for await (const { objects, at } of recordedLfsAdditions(services, from)) {
-    if (at > before) continue
+  for await (const { objects, position } of recordedLfsAdditions(services, from)) {
+    if (position > made) break
     for (const object of objects) {
       if (!has.has(object.oid)) wanted.push(object)
       has.add(object.oid)
@@ -35,4 +39,11 @@ export async function inheritLfsObjects(
     wanted = []
   }
   await share(wanted)
+}
+
+/** The place in the log of the event that made a repository. */
+async function beginningOf({ events }: Services, repoId: number): Promise<Position> {
+  for await (const { position } of events.readStream(repositoryStream(repoId), { maxCount: 1 }))
+    return position
+  return LOG_START
 }

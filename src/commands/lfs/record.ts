@@ -1,6 +1,7 @@
 /** Records which large files a repository has. The files are on disk then. */
 
 import { decode } from '../../events/codec.ts'
+import type { Position } from '../../events/event-store.ts'
 import type { LfsEvent, LfsObject } from '../../events/lfs-events.ts'
 import { lfsStream } from '../../events/streams.ts'
 import type { Services } from '../../services.ts'
@@ -26,14 +27,14 @@ export async function recordLfsObjects(
   }
 }
 
-/** The objects of a repository, as the log has them: those of one event at a time, with the time of the event. */
+/** The objects of a repository, as the log has them: those of one event at a time, with its place in the log. */
 export async function* recordedLfsAdditions(
   { events }: Pick<Services, 'events'>,
   repoId: number,
-): AsyncGenerator<{ objects: readonly LfsObject[]; at: string }> {
+): AsyncGenerator<{ objects: readonly LfsObject[]; position: Position }> {
   for await (const recorded of events.readStream(lfsStream(repoId))) {
     const event = decode(recorded)
-    if (event.type === 'LfsObjectsAdded') yield { objects: event.data.objects, at: event.metadata.at }
+    if (event.type === 'LfsObjectsAdded') yield { objects: event.data.objects, position: event.position }
   }
 }
 

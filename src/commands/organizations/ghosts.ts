@@ -53,7 +53,7 @@ export async function requireMemberStays(
   organizationId: number,
   user: AccountRef,
 ): Promise<void> {
-  if (!(await isBeingDeleted(services, context, user.id))) return
+  if (!(await isBeingDeleted(services, user.id))) return
   await removeGhost(services, context, organizationId, user)
   await leaveTeams(services, context, organizationId, user)
   throw new Refused(refuse.conflict(`the account ${user.login} is being deleted`))

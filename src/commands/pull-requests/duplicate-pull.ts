@@ -19,12 +19,8 @@ function headBaseClaim({ events }: Services, key: string): Pick<Claim, 'key' | '
 }
 
 /** Refuses a duplicate before it takes a number; only `takeClaim` decides. @throws Refused (conflict) */
-export async function refuseDuplicate(
-  services: Services,
-  context: CommandContext,
-  key: string,
-): Promise<void> {
-  const twin = await claimHolder(services.events, context, headBaseClaim(services, key))
+export async function refuseDuplicate(services: Services, key: string): Promise<void> {
+  const twin = await claimHolder(services.events, headBaseClaim(services, key))
   if (twin !== undefined) throw duplicateOf(twin)
 }
 

@@ -105,7 +105,7 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   const head = { repoId: headRepository.id, branch: headBranch, sha: headSha }
   const base = { repoId, branch: baseBranch, sha: baseSha }
   const key = claimKeys.pull(head, base)
-  if (context.retry === undefined) await refuseDuplicate(services, context, key)
+  if (context.retry === undefined) await refuseDuplicate(services, key)
   if (headRepository.id !== repoId) {
     await fetchObjects(dir, gitDirOf(services, headRepository.id), headSha)
   }

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { AccountRef, RepositorySettings } from '../../events/domain-events.ts'
-import { claimKeys, idsStream, repositoryStream } from '../../events/streams.ts'
+import { claimKeys, gitStream, idsStream, repositoryStream } from '../../events/streams.ts'
 import { newBranchNameProblem } from '../../git/names.ts'
 import { createFirstCommit } from '../../git/new-commit.ts'
 import { createRepository } from '../../git/repository.ts'
@@ -21,7 +21,7 @@ import { signatureOf } from '../accounts/signature.ts'
 import { repositories } from '../aggregates.ts'
 import { takeClaim } from '../claims.ts'
 import { documentNow } from '../document-now.ts'
-import { type CommandContext, load } from '../execute.ts'
+import { type CommandContext, doneBefore, load } from '../execute.ts'
 import { moveRefs } from '../git/change-refs.ts'
 import { recordRefs } from '../git/record-refs.ts'
 import { commandContext, settled } from '../request-context.ts'
@@ -88,7 +88,7 @@ export async function requireOwnerStays(
   owner: AccountDocument,
   made: { id: number; name: string; parentId: number | null },
 ): Promise<void> {
-  if (owner.kind !== 'user' || !(await isBeingDeleted(services, context, owner.id))) return
+  if (owner.kind !== 'user' || !(await isBeingDeleted(services, owner.id))) return
   await deleteWithClaims(services, context, { ...made, ownerId: owner.id })
   throw new Refused(refuse.conflict(`the account ${owner.login} is being deleted`))
 }
@@ -103,6 +103,8 @@ async function initialize(
 ): Promise<void> {
   const signature = signatureOf(services, creator, context.at)
   await moveRefs(services, repoId, async (since) => {
+    // The branch of the first attempt may be gone since.
+    if (await doneBefore(services.events, context, gitStream(repoId), 'auto-init')) return
     const { sha, outcome } = await createFirstCommit(gitDirOf(services, repoId), {
       branch: defaultBranch,
       files: new Map([['README.md', `# ${name}\n${description === '' ? '' : `\n${description}\n`}`]]),

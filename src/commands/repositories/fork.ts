@@ -154,7 +154,7 @@ async function recordFork(
     await recordRefs(services, context, repoId, 'fork', refs, since)
   })
   // After a crash before it, the process `lfs_objects` does it.
-  await inheritLfsObjects(services, context, { from: id, to: repoId, before: context.at })
+  await inheritLfsObjects(services, context, { from: id, to: repoId })
 }
 
 /**

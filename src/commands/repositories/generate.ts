@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { v5 as uuidV5 } from 'uuid'
-import { claimKeys, idsStream, repositoryStream } from '../../events/streams.ts'
+import { claimKeys, gitStream, idsStream, repositoryStream } from '../../events/streams.ts'
 import { newBranchNameProblem } from '../../git/names.ts'
 import { createRepository } from '../../git/repository.ts'
 import { copyAsFirstCommit } from '../../git/template.ts'
@@ -22,7 +22,7 @@ import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/rep
 import { accountNamed } from '../../wire/users.ts'
 import { signatureOf } from '../accounts/signature.ts'
 import { labels, repositories } from '../aggregates.ts'
-import type { CommandContext } from '../execute.ts'
+import { type CommandContext, doneBefore } from '../execute.ts'
 import { moveRefs } from '../git/change-refs.ts'
 import { recordRefs } from '../git/record-refs.ts'
 import { decideCreateLabel } from '../labels/label.ts'
@@ -155,6 +155,8 @@ async function copyContent(
 ): Promise<void> {
   const signature = signatureOf(services, creator, context.at)
   await moveRefs(services, repoId, async (since) => {
+    // The branch of the first attempt may be gone since.
+    if (await doneBefore(services.events, context, gitStream(repoId), 'auto-init')) return
     const made = await copyAsFirstCommit(gitDirOf(services, template.id), gitDirOf(services, repoId), {
       from: template.defaultBranch,
       branch: defaultBranch,

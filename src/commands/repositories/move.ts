@@ -72,6 +72,7 @@ export function moveRepository(
     const had = keysOf(before)
     const wanted = keysOf(foreseen)
     const claimed: string[] = []
+    const began = performance.now()
     try {
       for (const { key, fork } of claimsOf(foreseen)) {
         if (had.includes(key)) continue
@@ -81,7 +82,7 @@ export function moveRepository(
       }
       const moved = await repositories.change(services, context, repoId, step, (state) => {
         const decision = decide(state)
-        const isLate = Date.now() - Date.parse(context.at) > MAX_MOVE_MS
+        const isLate = performance.now() - began > MAX_MOVE_MS
         if (claimed.length > 0 && isLate) return contended
         return keysOf(after(state, decision)).join() === wanted.join() ? decision : contended
       })

@@ -150,7 +150,7 @@ async function offer(
     decideStartTransfer(state, ownerId, transfer),
   )
   // Who deletes a user looks for what is the user's after the first step, and this looks after it was recorded.
-  if (recipient.kind !== 'user' || !(await isBeingDeleted(services, context, recipient.id))) return
+  if (recipient.kind !== 'user' || !(await isBeingDeleted(services, recipient.id))) return
   await repositories.change(services, context, id, 'forget user', (state) =>
     decideForgetUser(state, refOf(recipient)),
   )

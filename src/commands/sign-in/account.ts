@@ -57,7 +57,7 @@ export async function accountFor(
 ): Promise<ExistingUser> {
   const { events } = stores
   const claim = claimOf(stores, person)
-  const holder = await claimHolder(events, context, claim)
+  const holder = await claimHolder(events, claim)
   if (holder === undefined) return firstSignIn(stores, context, person, claim)
   const { state } = await load(events, holder, userDecider)
   if (state.status === 'deleted') throw new Refused(ENDED)
@@ -84,7 +84,7 @@ async function firstSignIn(
   const { events, config } = stores
   // Anybody can say that an address is theirs. Only one that the provider has checked counts.
   const email = person.emailVerified && emailProblem(person.email) === undefined ? person.email : undefined
-  const owner = email && (await holderOfName(events, context, 'email', email))
+  const owner = email && (await holderOfName(events, 'email', email))
   if (owner === undefined || owner === '') return create(stores, context, person, email || undefined, claim)
   const { state } = await load(events, owner, userDecider)
   const isOwn = state.status === 'existing' && !state.settings.siteAdmin && config.oidcLinkByEmail

@@ -97,7 +97,8 @@ export async function createTag(
       )
     }
     written = true
-    return to
+    // Another attempt of the same request may have made it, with an object of another time.
+    return context.retry === undefined ? to : ((await resolveRef(dir, refOf(name))) ?? to)
   } finally {
     room.end(written ? 'written' : 'dropped')
   }

@@ -46,6 +46,8 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
   const { views, secrets, config } = services
   const outside = createOutside(config.webhookAllowedHosts ?? NO_HOSTS)
   const worker = createWorker(services, outside, signal)
+  /** The last event of which this process has noted something. */
+  let newest = services.startedAfter
 
   const hooksOf = async (scope: WebhookScope) =>
     views.webhooks.getMany([...(await views.webhooks.ids({ scopeKey: webhookScopeKey(scope) }))])
@@ -64,7 +66,9 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
 
   /** Notes what is to be sent of an event. */
   async function note(event: Recorded<DomainEvent>): Promise<void> {
-    const at = Date.parse(event.metadata.at)
+    // What comes for the first time is new. The clock of the server where it happened may be a day off.
+    const at = event.position > newest ? Date.now() : Date.parse(event.metadata.at)
+    newest = Math.max(newest, event.position)
     // After the store was lost, all events come again: what is old was sent, or given up.
     if (Date.now() - at > GIVEN_UP_AFTER_MS) return
     const pieces = piecesOf('webhooks')
@@ -77,7 +81,7 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
       const { ownerId, hooks } = await found
       for (const hook of hooks) {
         if (event.position <= hook.madeAt || !wants(hook, notice)) continue
-        wanted.push(newDelivery(event, part, notice, hook, ownerId))
+        wanted.push(newDelivery(event, at, part, notice, hook, ownerId))
         if (pieces.isOver()) await pieces.next()
         if (wanted.length < NOTED_AT_ONCE) continue
         await worker.add(wanted)
@@ -157,7 +161,8 @@ function wants(hook: WebhookDocument, { hookId, event, branch }: Notice): boolea
 }
 
 function newDelivery(
-  { id: eventId, position, metadata }: Recorded<DomainEvent>,
+  { id: eventId, position }: Recorded<DomainEvent>,
+  at: number,
   part: number,
   { event }: Notice,
   { id: hookId }: WebhookDocument,
@@ -171,7 +176,7 @@ function newDelivery(
     position,
     part,
     event,
-    at: Date.parse(metadata.at),
+    at,
     state: 'waiting',
     attempts: 0,
     notBefore: 0,

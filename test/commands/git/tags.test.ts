@@ -1,11 +1,16 @@
 import type { Tag } from 'gitea-js'
 import t from 'tap'
 import type { Static } from 'typebox'
+import { inGitTurn } from '../../../src/commands/git/git-turn.ts'
 import { recordedRefs } from '../../../src/commands/git/recorded-refs.ts'
+import { looseObjects } from '../../../src/git/object-counts.ts'
 import { reconcileRefs } from '../../../src/processes/recovery.ts'
+import { gitDirOf } from '../../../src/services.ts'
 import type { TagWire } from '../../../src/wire/tags.ts'
 import { GIT_ENVIRONMENT } from '../../git-client.ts'
+import { clockOf } from '../../set-clock.ts'
 import { statusOf } from '../../start-server.ts'
+import { until } from '../../until.ts'
 import { startPulls } from '../pull-requests/pull-repository.ts'
 
 /** Compiles only if Gitea's client knows the name of every field. */
@@ -63,6 +68,16 @@ t.test(
     t.equal((await post('branches/branches', { new_branch_name: 'once' }, key)).status, 201)
     t.equal((await post('branches/branches', { new_branch_name: 'once' }, key)).status, 201, 'retried')
     t.equal((await post('branches/branches', { new_branch_name: 'once' })).status, 409)
+    t.equal((await post('branches/branches', { new_branch_name: 'other' }, key)).status, 422, 'another body')
+    t.equal(await tip('other'), undefined)
+    await alice.repos.repoDeleteBranch('alice', 'branches', 'once')
+    t.equal(
+      (await post('branches/branches', { new_branch_name: 'once' }, key)).status,
+      201,
+      'the first answer',
+    )
+    t.equal(await tip('once'), undefined, 'what was deleted since is not made again')
+    t.equal(await reconcileRefs(server.services, repoId), 0, 'git and the log agree')
 
     await alice.repos.repoCreateBranchProtection('alice', 'branches', { rule_name: 'release/*' })
     t.equal((await post('branches/branches', { new_branch_name: 'release/1' })).status, 403)
@@ -126,6 +141,7 @@ t.test('tags are made with and without a message, listed newest first, and delet
   const key = { 'idempotency-key': 'one' }
   const first = await post('tags/tags', { tag_name: 'once', message: 'm' }, key)
   t.strictSame((await post('tags/tags', { tag_name: 'once', message: 'm' }, key)).body, first.body, 'retried')
+  t.equal((await post('tags/tags', { tag_name: 'other', message: 'm' }, key)).status, 422, 'another body')
 
   t.equal(await statusOf(alice.repos.repoDeleteTag('alice', 'tags', 'rel/v1')), 204)
   t.equal(await statusOf(alice.repos.repoGetTag('alice', 'tags', 'rel/v1')), 404)
@@ -133,6 +149,28 @@ t.test('tags are made with and without a message, listed newest first, and delet
   const { refs } = await recordedRefs(server.services, repoId)
   t.equal(refs.has('refs/tags/rel/v1'), false)
   t.equal(await reconcileRefs(server.services, repoId), 0, 'git and the log agree')
+})
+
+t.test('two attempts at the same time make one tag, and both answer with it', async (t) => {
+  const setClock = clockOf(t)
+  const { repoId } = await repository(t, 'twins')
+  const { services } = server
+  const dir = gitDirOf(services, repoId)
+  let letGo = () => {}
+  const held = inGitTurn(services, repoId, () => new Promise<void>((resolve) => (letGo = resolve)))
+  const attempt = async (ms: number) => {
+    const objects = await looseObjects(dir)
+    setClock(ms)
+    const answer = post('twins/tags', { tag_name: 'v1', message: 'm' }, { 'idempotency-key': 'v1' })
+    await until('its object is written', async () => (await looseObjects(dir)) > objects)
+    return { answer }
+  }
+  const attempts = [await attempt(0), await attempt(5000)]
+  letGo()
+  await held
+  const [one, other] = await Promise.all(attempts.map(({ answer }) => answer))
+  t.equal(one?.status, 201)
+  t.strictSame(one, other)
 })
 
 t.test(

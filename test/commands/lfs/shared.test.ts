@@ -12,6 +12,7 @@ import { verifyServer } from '../../../src/verify/verify.ts'
 import { temporaryDirectory } from '../../backup/restored.ts'
 import { workTree } from '../../git-client.ts'
 import { killedAfter } from '../../killed-server.ts'
+import { clockOf } from '../../set-clock.ts'
 import { sharedStores } from '../../shared-stores.ts'
 import { passwordOf, startTestServer, type TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
@@ -69,6 +70,19 @@ t.test('a fork has the objects of its parent, also when the read models lag', as
   await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
   await server.services.projector.stop()
   t.equal((await lfsOf(server, 'alice/app').put('alice', 'of the parent')).status, 200)
+  const { data: fork } = await bob.repos.createFork('alice', 'app', {})
+  const recorded = await recordedLfsObjects(server.services, fork.id ?? 0)
+  t.same([...recorded], [objectOf('of the parent').oid])
+})
+
+t.test('a fork has the objects of its parent, also when the clock of its server is behind', async (t) => {
+  const setClock = clockOf(t)
+  const server = await startTestServer(t)
+  const [alice, bob] = [await server.as('alice'), await server.as('bob')]
+  await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
+  setClock(5 * 60_000)
+  t.equal((await lfsOf(server, 'alice/app').put('alice', 'of the parent')).status, 200)
+  setClock(0)
   const { data: fork } = await bob.repos.createFork('alice', 'app', {})
   const recorded = await recordedLfsObjects(server.services, fork.id ?? 0)
   t.same([...recorded], [objectOf('of the parent').oid])

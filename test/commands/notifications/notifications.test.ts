@@ -1,10 +1,11 @@
 import type { NotificationThread } from 'gitea-js'
 import t from 'tap'
 import type { Static } from 'typebox'
-import { eventsOf } from '../../../src/commands/execute.ts'
+import { append, eventsOf } from '../../../src/commands/execute.ts'
 import { issueStream } from '../../../src/events/streams.ts'
 import { mentionsIn } from '../../../src/processes/mentions.ts'
 import type { NotificationWire } from '../../../src/wire/notifications.ts'
+import { clockOf } from '../../set-clock.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
 import { aContext } from '../../stores.ts'
 import { until } from '../../until.ts'
@@ -196,4 +197,40 @@ t.test('the rights of now count: who may not read hears nothing, and is not list
     async () =>
       (await alice.repos.issueSubscriptions('alice', 'closing', second.number ?? 0)).data.length === 0,
   )
+})
+
+t.test('what comes after is news, also of a server whose clock is behind', async (t) => {
+  const setClock = clockOf(t)
+  const { open, say, ofRepository } = await repository('clocks')
+  const unread = async (login: string) => indexes(await ofRepository(login))
+  const { number, id } = await open()
+  await say(number, 'First', bob)
+  setClock(5 * 60_000)
+  t.equal(await send('alice', 'PATCH', `notifications/threads/${id}`), 205)
+  t.equal(await send('carol', 'PUT', 'repos/alice/clocks/subscription'), 200)
+  setClock(0)
+  await say(number, 'Second', bob)
+  t.same(await unread('alice'), [number], 'after a mark')
+  t.same(await unread('carol'), [number], 'after the watching began')
+  setClock(5 * 60_000)
+  await say(number, 'An answer')
+  t.same(await unread('alice'), [])
+  setClock(0)
+  await say(number, 'Third', bob)
+  t.same(await unread('alice'), [number], 'after an own comment')
+  t.equal(await send('alice', 'PUT', 'notifications'), 205)
+  t.same(await unread('alice'), [])
+})
+
+t.test('who is mentioned on a server whose clock is days behind hears of it', async (t) => {
+  const { open, ofRepository } = await repository('late')
+  const { number = 0 } = await open()
+  const { data: late } = await alice.repos.repoGet('alice', 'late')
+  const repoId = late.id ?? 0
+  const context = aContext({ at: new Date(Date.now() - 2 * 24 * 3_600_000).toISOString() })
+  const data = { repoId, index: number, commentId: 4711, author: { id: 1, login: 'admin' }, body: '@bob!' }
+  const comment = { type: 'CommentAdded', data } as const
+  await append(server.services.events, context, issueStream(repoId, number), 'comment', [comment], 'any')
+  await until('bob hears of it', async () => (await ofRepository('bob')).length === 1)
+  t.match(await ofRepository('bob'), [{ unread: true }])
 })

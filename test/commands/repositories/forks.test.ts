@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { takeClaim } from '../../../src/commands/claims.ts'
+import { beginsAfter, takeClaim } from '../../../src/commands/claims.ts'
 import { type EventStore, StoreUnavailable } from '../../../src/events/event-store.ts'
 import { claimKeys } from '../../../src/events/streams.ts'
 import { forkOf } from '../../../src/wire/repositories.ts'
@@ -339,13 +339,13 @@ t.test('claims of a fork that a crash cut off are taken over after their grace',
   const { id } = await base('orphaned')
   const { id: bobId } = (await bob.user.userGetCurrent()).data
   const keys = [claimKeys.fork(id, bobId ?? 0), claimKeys.repository(bobId ?? 0, 'orphaned')]
-  const claimAt = async (at: number) => {
-    for (const key of keys) {
-      const claim = { key, holder: 'repo-987654', stillHolds: async () => true }
-      await takeClaim(server.services.events, aContext({ at: new Date(at).toISOString() }), claim)
-    }
+  const { events } = server.services
+  for (const key of keys) {
+    await takeClaim(events, aContext(), { key, holder: 'repo-987654', stillHolds: async () => true })
   }
-  await claimAt(Date.now() - 61_000)
+  let now = 0
+  beginsAfter(events, { node: 'another', position: await events.lastPosition() }, () => now)
+  now = 60_000
   t.equal((await bob.repos.createFork('alice', 'orphaned', {})).status, 202)
 
   const young = await base('young')
@@ -354,7 +354,7 @@ t.test('claims of a fork that a crash cut off are taken over after their grace',
     holder: 'repo-987655',
     stillHolds: async () => true,
   }
-  await takeClaim(server.services.events, aContext({ at: new Date().toISOString() }), claim)
+  await takeClaim(events, aContext(), claim)
   t.equal(await statusOf(bob.repos.createFork('alice', 'young', {})), 409, 'it may be on its way')
 })
 

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { reconcileRefs } from '../../../src/processes/recovery.ts'
 import { workTree } from '../../git-client.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
 
@@ -70,6 +71,32 @@ t.test('names that Gitea refuses, and default branches that git refuses, give 42
 
 t.test('anonymous creation gives 401', async (t) => {
   t.equal(await statusOf(server.anonymous.user.createCurrentUserRepo({ name: 'nobody' })), 401)
+})
+
+t.test('a retried creation does not make its first branch again, which was deleted since', async (t) => {
+  const post = async (path: string, body: object) => {
+    const init = {
+      method: 'POST',
+      headers: { 'idempotency-key': 'first branch' },
+      body: JSON.stringify(body),
+    }
+    return (await server.fetch('alice', `/api/v1${path}`, init)).status
+  }
+  const generated = { owner: 'alice', name: 'from-template', git_content: true }
+  const made = [
+    ['with-readme', '/user/repos', { name: 'with-readme', auto_init: true, template: true }],
+    ['from-template', '/repos/alice/with-readme/generate', generated],
+  ] as const
+  for (const [, path, body] of made) t.equal(await post(path, body), 201)
+  for (const [name, path, body] of [...made].reverse()) {
+    const { id = 0 } = (await alice.repos.repoGet('alice', name)).data
+    await alice.repos.repoCreateBranch('alice', name, { new_branch_name: 'trunk' })
+    await alice.repos.repoEdit('alice', name, { default_branch: 'trunk' })
+    await alice.repos.repoDeleteBranch('alice', name, 'main')
+    t.equal(await post(path, body), 201)
+    t.equal(await statusOf(alice.repos.repoGetBranch('alice', name, 'main')), 404)
+    t.equal(await reconcileRefs(server.services, id), 0, 'git and the log agree')
+  }
 })
 
 t.test('creating with the same Idempotency-Key again gives the same repository', async (t) => {

@@ -2,6 +2,7 @@ import { join } from 'node:path'
 import { pino } from 'pino'
 import t from 'tap'
 import { takeName } from '../../../src/commands/accounts/claims.ts'
+import { beginsAfter } from '../../../src/commands/claims.ts'
 import type { CommandContext } from '../../../src/commands/execute.ts'
 import { ensureSiteAdmin } from '../../../src/commands/users/site-admin.ts'
 import { loadConfig } from '../../../src/config.ts'
@@ -150,9 +151,9 @@ t.test('when the projections lag, the answer still shows the new user', async (t
   t.equal(headers['mergelog-projection'], 'lagging')
 })
 
-const at = (msAgo: number): CommandContext => ({
+const crashed = (): CommandContext => ({
   actor: null,
-  at: new Date(Date.now() - msAgo).toISOString(),
+  at: new Date().toISOString(),
   correlationId: 'crashed',
   causationId: 'crashed',
   written: LOG_START,
@@ -162,12 +163,16 @@ t.test(
   'a claim that a crash left is free after the grace period, and its first request is too late',
   async (t) => {
     const { call, admin, services } = await identityApp(t)
-    await takeName(services.events, at(0), 'login', 'bob', userStream(77))
+    await takeName(services.events, crashed(), 'login', 'bob', userStream(77))
     t.equal((await call('POST', '/admin/users', { as: admin, body: bob })).status, 422)
-    await takeName(services.events, at(120_000), 'login', 'carol', userStream(78))
+    await takeName(services.events, crashed(), 'login', 'carol', userStream(78))
+    let now = 0
+    const position = await services.events.lastPosition()
+    beginsAfter(services.events, { node: 'another', position }, () => now)
+    now = 60_000
     const carol = { ...bob, username: 'carol' }
     t.equal((await call('POST', '/admin/users', { as: admin, body: carol })).status, 201)
-    t.equal(await takeName(services.events, at(0), 'login', 'carol', userStream(78)), false)
+    t.equal(await takeName(services.events, crashed(), 'login', 'carol', userStream(78)), false)
     const late: string[] = []
     for await (const { type } of services.events.readStream(userStream(78))) late.push(type)
     t.same(late, ['CreationAbandoned'])
@@ -176,7 +181,10 @@ t.test(
 
 t.test('a login whose holder exists is never taken over, even if its claim is old', async (t) => {
   const { services } = await identityApp(t)
-  t.equal(await takeName(services.events, at(-120_000), 'login', 'Admin', userStream(77)), false)
+  let now = 0
+  beginsAfter(services.events, { node: 'another', position: await services.events.lastPosition() }, () => now)
+  now = 120_000
+  t.equal(await takeName(services.events, crashed(), 'login', 'Admin', userStream(77)), false)
 })
 
 t.test('after a first start dies at any write, the next start creates one admin', async (t) => {

@@ -2,7 +2,10 @@
 import { createHmac } from 'node:crypto'
 import type { Hook } from 'gitea-js'
 import t from 'tap'
+import { append } from '../../../src/commands/execute.ts'
+import { issueStream } from '../../../src/events/streams.ts'
 import { startPulls } from '../../commands/pull-requests/pull-repository.ts'
+import { aContext } from '../../stores.ts'
 import { until } from '../../until.ts'
 import { startReceiver } from './receiver.ts'
 
@@ -350,4 +353,19 @@ t.test('a text that was erased is not sent later', async (t) => {
   const got = await receiver.count('/erased', came + 1)
   t.notMatch(got.at(-1)?.body, /[Ss]ecret (title|body)/)
   t.match(got.at(-1)?.json, { action: 'opened', issue: { title: /^erased by alice/ } })
+})
+
+t.test('what happens on a server whose clock is days behind is delivered, and tried again', async (t) => {
+  const { repoId } = await repository(t, 'behind')
+  await hook('behind', '/behind', ['issue_comment'])
+  await alice.repos.issueCreateIssue('alice', 'behind', { title: 'One' })
+  let tries = 0
+  receiver.answer('/behind', (response) => response.writeHead(++tries === 1 ? 503 : 200).end())
+  const context = aContext({ at: new Date(Date.now() - 2 * 24 * 3_600_000).toISOString() })
+  const author = { id: 1, login: 'admin' }
+  const data = { repoId, index: 1, commentId: 4711, author, body: 'Hello' }
+  const comment = { type: 'CommentAdded', data } as const
+  await append(server.services.events, context, issueStream(repoId, 1), 'comment', [comment], 'any')
+  const [, again] = await receiver.count('/behind', 2)
+  t.match(again?.json, { action: 'created', comment: { id: 4711 } })
 })
