@@ -9,12 +9,13 @@ import { createPauses } from '../../pauses.ts'
 import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
 import type { Services } from '../../services.ts'
 import { attempt, type Outcome } from './attempt.ts'
+import { alone, deliveryAfter } from './parts.ts'
 import { dueAt, waitAfter } from './retries.ts'
 
 /** The most deliveries at the same time, and the most of them for one account. */
 const AT_ONCE = 16
 const AT_ONCE_OF_OWNER = 4
-/** The most that wait for one webhook. */
+/** The most events that wait for one webhook. */
 export const MAX_WAITING = 10_000
 /** How often a node that does not run the process looks whether it does. */
 const LOOK_MS = 500
@@ -53,7 +54,7 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
       }
       waiting.set(hookId, isFull ? count : count + 1)
       const problem = 'too many deliveries wait for this webhook'
-      noted.push(isFull ? { ...delivery, state: 'failed', problem } : delivery)
+      noted.push(isFull ? { ...alone(delivery), state: 'failed', problem } : delivery)
     }
     for (const { hookId, ownerId, state } of await deliveries.add(noted)) {
       if (state === 'waiting' && !heads.has(hookId)) heads.set(hookId, { ownerId, notBefore: 0 })
@@ -80,9 +81,11 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
       await deliveries.put({ ...tried, notBefore })
       return notBefore
     }
-    await deliveries.put({ ...tried, state: result })
+    const done: WebhookDelivery = { ...alone(tried), state: result }
+    const next = deliveryAfter(delivery)
+    await deliveries.put(done, ...(next === undefined ? [] : [next]))
     const count = waiting.get(delivery.hookId)
-    if (count !== undefined) waiting.set(delivery.hookId, count - 1)
+    if (count !== undefined && next === undefined) waiting.set(delivery.hookId, count - 1)
     await deliveries.prune(delivery.hookId)
     return 0
   }
