@@ -10,6 +10,7 @@ import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
 import type { Services } from '../../services.ts'
 import { attempt, type Outcome } from './attempt.ts'
 import { alone, deliveryAfter } from './parts.ts'
+import { createPayloads } from './payloads.ts'
 import { dueAt, waitAfter } from './retries.ts'
 
 /** The most deliveries at the same time, and the most of them for one account. */
@@ -30,6 +31,7 @@ interface Head {
 
 export function createWorker(services: Services, outside: Outside, signal: AbortSignal) {
   const { webhookDeliveries: deliveries, projector, log } = services
+  const payloads = createPayloads(services)
   const heads = new Map<number, Head>()
   const busy = new Map<number, Promise<void>>()
   const ofOwner = new Map<number, number>()
@@ -103,7 +105,7 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
       if (!(await projector.waitFor(delivery.position, AFTER_FAILURE_MS))) notBefore = Date.now()
       else {
         const begun = Date.now()
-        const outcome = await attempt(services, outside, delivery, signal)
+        const outcome = await attempt(services, { outside, payloads }, delivery, signal)
         if (outcome === undefined || gone.has(hookId)) return await deliveries.removeAll(hookId)
         notBefore = await record(delivery, begun, outcome)
       }
