@@ -1,10 +1,12 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import type { RecordedEvent } from '../../src/events/event-store.ts'
+import { BackupProblem } from '../../src/backup/manifest.ts'
+import { type RecordedEvent, StoreUnavailable } from '../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'
 import { importLog } from '../../src/transfer/log-import.ts'
 import { batchesOf, LARGEST_APPEND, type SizedEvent } from '../../src/transfer/runs.ts'
+import { asCutOff } from '../../src/transfer/target.ts'
 import { aContext } from '../stores.ts'
 
 const metadata = { ...aContext(), schema: 1 }
@@ -123,4 +125,15 @@ t.test('a line that is no event is named', async (t) => {
   const importing = importLog({ ...target, continues: false, processes: [] })
   await t.rejects(importing, { name: 'BackupProblem', message: /log\.ndjson, line 1: .*stream/ })
   t.same(await stored(), [])
+})
+
+t.test('an import whose store has gone ends with one sentence of why, and one of what to do', (t) => {
+  const gone = asCutOff(new StoreUnavailable('EventStoreDB does not answer: a:2113: start it'))
+  t.ok(gone instanceof BackupProblem)
+  const sentences =
+    'the import is cut off: EventStoreDB does not answer: a:2113: start it. Then run the same import again: it continues after what is there'
+  t.match(gone, { message: sentences })
+  const bug = new Error('a bug')
+  t.equal(asCutOff(bug), bug)
+  t.end()
 })
