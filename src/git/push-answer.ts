@@ -33,7 +33,7 @@ const REASONS = [
 ] as const
 
 /** The answer to a push that needed too much memory or room shows only that a program of git ended. This one says why. */
-export function withReason(answer: Buffer, { capabilities }: PushRequest): Buffer {
+export function withReason(answer: Buffer, { capabilities }: Pick<PushRequest, 'capabilities'>): Buffer {
   if (!capabilities.has('side-band-64k')) return answer
   const beginning = beginningOf(answer)
   const found = REASONS.find(({ says }) => says(beginning))

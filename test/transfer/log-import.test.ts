@@ -2,7 +2,7 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { BackupProblem } from '../../src/backup/manifest.ts'
-import { type RecordedEvent, StoreUnavailable } from '../../src/events/event-store.ts'
+import { type RecordedEvent, StoreUnavailable, WrongExpectedRevision } from '../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'
 import { importLog } from '../../src/transfer/log-import.ts'
 import { batchesOf, LARGEST_APPEND, type SizedEvent } from '../../src/transfer/runs.ts'
@@ -117,6 +117,21 @@ t.test('an event that the export lacks is named', async (t) => {
   const { stored: _, ...target } = await aTarget(t, [event(1, 'a', 0), event(3, 'a', 2)])
   const importing = importLog({ ...target, continues: false, processes: [] })
   await t.rejects(importing, { name: 'BackupProblem', message: /lacks an event of a before revision 2/ })
+})
+
+t.test('of appends that fail together, the first one says why: the others fail because it did', async (t) => {
+  const { stored: _, ...target } = await aTarget(t, eventsOf('a', 'b', 'a'))
+  let appends = 0
+  const append = async (stream: string) => {
+    appends += 1
+    if (appends > 1) throw new WrongExpectedRevision(stream, 0, -1)
+    await new Promise(setImmediate)
+    throw new StoreUnavailable('database or disk is full')
+  }
+  const log = { ...target.log, append }
+  const importing = importLog({ ...target, log, inTurn: false, continues: false, processes: [] })
+  await t.rejects(importing, { name: 'StoreUnavailable', message: 'database or disk is full' })
+  t.equal(appends, 3, 'nothing is tried again')
 })
 
 t.test('a line that is no event is named', async (t) => {
