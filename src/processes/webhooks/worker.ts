@@ -7,11 +7,13 @@ import type { Outside } from '../../http/outside-request.ts'
 import { limitReached } from '../../limits.ts'
 import { createPauses } from '../../pauses.ts'
 import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
+import { createRecentUse } from '../../recent-use.ts'
 import type { Services } from '../../services.ts'
 import { attempt, type Outcome } from './attempt.ts'
 import { alone, deliveryAfter } from './parts.ts'
 import { createPayloads } from './payloads.ts'
 import { dueAt, waitAfter } from './retries.ts'
+import { type Ready, whoseTurn } from './whose-turn.ts'
 
 /** The most deliveries at the same time, and the most of them for one account. */
 const AT_ONCE = 16
@@ -22,6 +24,9 @@ export const MAX_WAITING = 10_000
 const LOOK_MS = 500
 /** After a failure of our own (a store, git) it is tried again after this time. */
 const AFTER_FAILURE_MS = 2000
+
+/** After this time, in milliseconds, what the deliveries of an account have taken counts half. */
+const HALF_LIFE_MS = 60_000
 
 /** A webhook that has something to send. */
 interface Head {
@@ -35,6 +40,8 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
   const heads = new Map<number, Head>()
   const busy = new Map<number, Promise<void>>()
   const ofOwner = new Map<number, number>()
+  /** How long the deliveries of each account have taken lately. */
+  const used = createRecentUse(HALF_LIFE_MS, () => performance.now())
   /** How many wait for a webhook; unknown until one is added. */
   const waiting = new Map<number, number>()
   /** Webhooks that were deleted while they sent something. */
@@ -113,7 +120,8 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
     heads.set(hookId, { ownerId, notBefore })
   }
 
-  function begin(hookId: number, { ownerId }: Head): void {
+  function begin(hookId: number, ownerId: number): void {
+    const begun = performance.now()
     ofOwner.set(ownerId, (ofOwner.get(ownerId) ?? 0) + 1)
     const one = sendNext(hookId)
       .catch((error: unknown) => {
@@ -124,6 +132,7 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
       .finally(() => {
         busy.delete(hookId)
         gone.delete(hookId)
+        used.add(`${ownerId}`, performance.now() - begun)
         const left = (ofOwner.get(ownerId) ?? 1) - 1
         if (left === 0) ofOwner.delete(ownerId)
         else ofOwner.set(ownerId, left)
@@ -134,17 +143,20 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
 
   /** Begins what may begin. Resolves to when the next one may, in milliseconds since 1970. */
   function beginAll(): number {
-    const now = Date.now()
     let next = Number.POSITIVE_INFINITY
-    const free = [...heads].filter(([hookId]) => !busy.has(hookId))
-    const ready = free.map(([hookId, head]) => ({ hookId, head, at: dueAt(head.notBefore, now) }))
-    for (const { hookId, head, at } of ready.sort((one, other) => one.at - other.at)) {
-      if (at > now) {
-        next = Math.min(next, at)
-        break
-      }
-      if (busy.size >= AT_ONCE) break
-      if ((ofOwner.get(head.ownerId) ?? 0) < AT_ONCE_OF_OWNER) begin(hookId, head)
+    // Whoever ends wakes us.
+    if (busy.size >= AT_ONCE) return next
+    const now = Date.now()
+    const ready: Ready[] = []
+    for (const [hookId, { ownerId, notBefore }] of heads) {
+      if (busy.has(hookId)) continue
+      const at = dueAt(notBefore, now)
+      if (at > now) next = Math.min(next, at)
+      else ready.push({ hookId, ownerId, at })
+    }
+    const freeFor = (ownerId: number) => AT_ONCE_OF_OWNER - (ofOwner.get(ownerId) ?? 0)
+    for (const one of whoseTurn(ready, { free: AT_ONCE - busy.size, freeFor, used })) {
+      begin(one.hookId, one.ownerId)
     }
     return next
   }
