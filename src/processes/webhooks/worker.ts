@@ -13,10 +13,11 @@ import { attempt, type Outcome } from './attempt.ts'
 import { alone, deliveryAfter } from './parts.ts'
 import { createPayloads } from './payloads.ts'
 import { dueAt, waitAfter } from './retries.ts'
-import { type Ready, whoseTurn } from './whose-turn.ts'
+import { isSlow, type Ready, whoseTurn } from './whose-turn.ts'
 
-/** The most deliveries at the same time, and the most of them for one account. */
+/** The most deliveries at the same time; the most of them for all slow accounts together, and for one account. */
 const AT_ONCE = 16
+const AT_ONCE_OF_SLOW = 12
 const AT_ONCE_OF_OWNER = 4
 /** The most events that wait for one webhook. */
 export const MAX_WAITING = 10_000
@@ -154,8 +155,11 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
       if (at > now) next = Math.min(next, at)
       else ready.push({ hookId, ownerId, at })
     }
+    let slow = 0
+    for (const [ownerId, count] of ofOwner) if (isSlow(ownerId, used)) slow += count
+    const freeForSlow = AT_ONCE_OF_SLOW - slow
     const freeFor = (ownerId: number) => AT_ONCE_OF_OWNER - (ofOwner.get(ownerId) ?? 0)
-    for (const one of whoseTurn(ready, { free: AT_ONCE - busy.size, freeFor, used })) {
+    for (const one of whoseTurn(ready, { free: AT_ONCE - busy.size, freeForSlow, freeFor, used })) {
       begin(one.hookId, one.ownerId)
     }
     return next
