@@ -116,14 +116,14 @@ t.test('a clean merge that was tried is known, as long as the repository has its
 /** Commits of files that one side edits, and the other moves to other names with a change of its own. */
 async function moved(dir: string, count: number) {
   const lines = (i: number) => Array.from({ length: 12 }, (_, line) => `${i} ${line * 7919 * (i + 1)}\n`)
-  const sides = {
-    base: (i: number) => [`a/${i}`, lines(i)],
-    ours: (i: number) => [`a/${i}`, ['edited\n', ...lines(i)]],
-    theirs: (i: number) => [`b/of-${i}`, [...lines(i), 'moved\n']],
-  } as const
+  const sides: Record<string, (i: number) => { name: string; content: string[] }> = {
+    base: (i) => ({ name: `a/${i}`, content: lines(i) }),
+    ours: (i) => ({ name: `a/${i}`, content: ['edited\n', ...lines(i)] }),
+    theirs: (i) => ({ name: `b/of-${i}`, content: [...lines(i), 'moved\n'] }),
+  }
   const stream = Object.entries(sides).map(([side, file]) => {
     const files = Array.from({ length: count }, (_, i) => {
-      const [name, content] = file(i)
+      const { name, content } = file(i)
       const text = content.join('')
       return `M 100644 inline ${name}\ndata ${text.length}\n${text}\n`
     })
