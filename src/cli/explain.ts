@@ -1,6 +1,7 @@
 /** Turns an error into the text that is printed before the process ends. */
 import { inspect } from 'node:util'
 import Database from 'libsql'
+import { isDiskFull } from '../disk-full.ts'
 import { UnreadableEvent } from '../events/codec.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
 import { OperatorError } from '../operator-error.ts'
@@ -56,6 +57,9 @@ export function openFile<T>(file: string, open: (file: string) => T): T {
 
 /** One line for a problem that the operator can fix. Any other error is a bug: its stack. */
 export function explain(error: unknown): string {
+  if (error instanceof Error && isDiskFull(error)) {
+    return `mergelog: ${printable(`a disk is full: make room, and run it again (${error.message})`)}`
+  }
   const problem = fileProblem(error)
   if (problem !== undefined) return `mergelog: ${printable(problem)}`
   const isOperatorError =

@@ -56,3 +56,23 @@ export async function* serverOrHere<T>(
     unlock()
   }
 }
+
+/** The same for work that tells no steps. */
+export async function doneByServerOrHere(
+  config: Config,
+  server: ServerArguments,
+  ask: (server: string, authorization: string) => Promise<void>,
+  here: () => Promise<void>,
+): Promise<void> {
+  const steps = serverOrHere(
+    config,
+    server,
+    async function* (url, authorization) {
+      yield await ask(url, authorization)
+    },
+    async function* () {
+      yield await here()
+    },
+  )
+  for await (const _ of steps);
+}

@@ -8,6 +8,7 @@ import {
   TimeoutError,
   UnavailableError,
 } from '@eventstore/db-client'
+import { connectionAdvice } from '../connection-advice.ts'
 import { StoreDenied, StoreUnavailable, StreamUnusable } from './event-store.ts'
 
 export function logIsClosed(): StoreUnavailable {
@@ -76,5 +77,14 @@ export function toPortError(error: unknown, what = 'this'): unknown {
     CONNECTION_BROKEN.test(error.message)
   if (!isTemporary) return error
   const Temporary = DROPPED.test(error.message) ? SubscriptionDropped : StoreUnavailable
-  return new Temporary(`EventStoreDB: ${error.message}`, { cause: error })
+  return new Temporary(inPlainWords(error.message), { cause: error })
+}
+
+/** What operators read of an error: where no connection can be made, what to do; otherwise gRPC's words without its codes. */
+function inPlainWords(message: string): string {
+  const [, code, host] = /\bconnect (E[A-Z]+) (\S+:\d+)/.exec(message) ?? []
+  if (code !== undefined && host !== undefined) {
+    return `EventStoreDB does not answer: ${connectionAdvice(host, code)}`
+  }
+  return `EventStoreDB: ${message.replace(/^\d+ [A-Z_]+: /, '').replace(/\s*Resolution note:.*$/s, '')}`
 }

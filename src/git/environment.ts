@@ -19,6 +19,8 @@ const CONFIG: GitConfig = [
   ['core.packedRefsTimeout', '10000'],
   // git streams larger blobs instead of holding and comparing them.
   ['core.bigFileThreshold', '32m'],
+  // To find files that were moved and changed, a merge compares each with each: 7,000, the default, take minutes.
+  ['merge.renameLimit', '1000'],
 ]
 
 /** The whole environment of a git process. `config` and `more` win over what every process gets. */

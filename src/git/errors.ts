@@ -39,6 +39,9 @@ export class GitUnavailable extends ErrorWithRefusal {
   readonly refusal = storeUnavailable
 }
 
+/** A command of ours took longer than it may. The same command would take as long again. */
+export class GitTookTooLong extends GitUnavailable {}
+
 /** A commit can't be signed: the key is missing or unreadable, has a passphrase, or is not a private SSH key. */
 export class SigningFailed extends ErrorWithRefusal {
   readonly refusal = refuse.unavailable("the server's signing key cannot be used now; try again")

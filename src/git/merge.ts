@@ -23,7 +23,7 @@ interface Pair {
   theirs: string
 }
 
-type MergeOptions = Pick<GitOptions, 'config' | 'env'>
+type MergeOptions = Pick<GitOptions, 'config' | 'env' | 'timeout'>
 
 /**
  * Merges the commit `theirs` into the commit `ours`, as `git merge` does, and gives the merged tree. Makes no
@@ -56,10 +56,14 @@ async function fastForward(dir: string, { ours, theirs }: Pair): Promise<string 
  *
  * @throws what `mergeTrees` throws
  */
-export async function mergeTreesAll(dir: string, pairs: readonly Pair[]): Promise<MergeResult[]> {
+export async function mergeTreesAll(
+  dir: string,
+  pairs: readonly Pair[],
+  options: Pick<MergeOptions, 'timeout'> = {},
+): Promise<MergeResult[]> {
   const all: MergeResult[] = []
   while (all.length < pairs.length) {
-    for (const result of await runMerges(dir, pairs.slice(all.length), {})) {
+    for (const result of await runMerges(dir, pairs.slice(all.length), options)) {
       if (!(result instanceof GitFailed)) all.push(result)
       else if (result.stderr.includes('not something we can merge')) all.push({ kind: 'unrelated' })
       else throw result
@@ -100,7 +104,7 @@ async function runMerges(
     if (tree !== undefined) return [{ kind: 'clean', tree }]
   }
   const input = pairs.map(({ ours, theirs }) => `${checkedId(ours)} ${checkedId(theirs)}\n`).join('')
-  const timeout = 120_000 + MILLISECONDS_PER_MERGE * pairs.length
+  const { timeout = 120_000 + MILLISECONDS_PER_MERGE * pairs.length } = options
   const results: (MergeResult | GitFailed)[] = []
   const onOutput = readMerges((result) => results.push(result))
   const { code, stderr } = await git(MERGE_ARGS, { ...options, dir, input, timeout, onOutput })

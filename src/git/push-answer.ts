@@ -1,4 +1,5 @@
 /** What git's own answer to a push says of this server. */
+import { diskFull, isDiskFull } from '../disk-full.ts'
 import { limitReached } from '../limits.ts'
 import { NO_MEMORY } from './child-process.ts'
 import { bandPackets } from './pkt-line.ts'
@@ -17,12 +18,28 @@ export function saysUnplaced(answer: Buffer): boolean {
   return UNPLACED.test(beginningOf(answer))
 }
 
-/** The answer to a push that needed too much memory shows only that a program of git ended. This one says why. */
-export function withReason(answer: Buffer, { capabilities }: PushRequest): Buffer {
-  if (!capabilities.has('side-band-64k') || !NO_MEMORY.test(beginningOf(answer))) return answer
-  limitReached('git_memory')
-  const reason = 'the push needs more memory than this server gives to a git process\n'
-  return Buffer.concat([bandPackets(2, Buffer.from(reason)), answer])
+/** What git says of a program of its own that could not go on, and what its user should read of it. */
+const REASONS = [
+  {
+    says: (beginning: string) => NO_MEMORY.test(beginning),
+    limit: 'git_memory',
+    reason: 'the push needs more memory than this server gives to a git process',
+  },
+  {
+    says: (beginning: string) => isDiskFull(new Error(beginning)),
+    limit: 'disk_full',
+    reason: diskFull.message,
+  },
+] as const
+
+/** The answer to a push that needed too much memory or room shows only that a program of git ended. This one says why. */
+export function withReason(answer: Buffer, { capabilities }: Pick<PushRequest, 'capabilities'>): Buffer {
+  if (!capabilities.has('side-band-64k')) return answer
+  const beginning = beginningOf(answer)
+  const found = REASONS.find(({ says }) => says(beginning))
+  if (found === undefined) return answer
+  limitReached(found.limit)
+  return Buffer.concat([bandPackets(2, Buffer.from(`${found.reason}\n`)), answer])
 }
 
 const beginningOf = (answer: Buffer) => answer.toString('latin1', 0, MAX_REASON)

@@ -213,7 +213,15 @@ const hasSideBand = (capabilities: ReadonlySet<string>) =>
   capabilities.has('side-band-64k') || capabilities.has('side-band')
 
 /** The answer with which the client ends, and which it shows. */
-const fatalAnswer = (text: string) => Buffer.concat([bandPackets(3, Buffer.from(text)), Buffer.from(FLUSH)])
+function fatalAnswer(text: string): Buffer {
+  return Buffer.concat([bandPackets(3, Buffer.from(text)), Buffer.from(FLUSH)])
+}
+
+/** Whether the client of a push shows its user what such an answer says. */
+export const canShowWords = ({ capabilities }: PushRequest) => hasSideBand(capabilities)
+
+/** The answer to a push of which no more can be said than this: its client shows the text, and fails. */
+export const wordsOnly = fatalAnswer
 
 /**
  * The answer to a push that names too many refs: in words, so that its user reads them. Undefined for a client that cannot

@@ -1,21 +1,24 @@
 /** Receives a push: refuses it before git sees it, or lets git do it, records it, and only then answers. */
 import type { Readable } from 'node:stream'
+import { diskFull, isDiskFull } from '../disk-full.ts'
 import { limitReached } from '../limits.ts'
 import { inPieces } from '../pieces.ts'
 import { acceptedPart, withRefused } from './accepted-part.ts'
 import type { GitConfig } from './environment.ts'
-import { GitRequestTooLarge, MalformedGitRequest, TooManyRefs } from './errors.ts'
+import { GitRequestTooLarge, MalformedGitRequest, PushUnrecorded, TooManyRefs } from './errors.ts'
 import { holdBody } from './held-body.ts'
 import { standardShare } from './limits.ts'
 import { newRefProblem, refNameProblem } from './names.ts'
 import { type PushRules, preparePushHook } from './push-hook.ts'
 import { pushInTurn, type TurnOptions } from './push-in-turn.ts'
 import {
+  canShowWords,
   type PushRequest,
   readPushRequest,
   reasonsOfMissing,
   refusalReport,
   tooManyRefsAnswer,
+  wordsOnly,
 } from './push-request.ts'
 import { withQuarantine } from './quarantines.ts'
 import { INDEX_ALWAYS, RECEIVE_CONFIG } from './receive-config.ts'
@@ -60,6 +63,8 @@ export interface ReceiveOptions extends TurnOptions, Omit<PushRules, 'isAtomic'>
  * When the body breaks off, git never starts. When git has started, the push is done and recorded even if the client
  * is gone. A push that takes too much time or memory is refused in git's own answer.
  *
+ * A push that finds the disk full is refused in git's own answer, too.
+ *
  * A push of too many refs is refused in words, or with GitRequestTooLarge when its client cannot show any.
  *
  * @throws MalformedGitRequest, GitRequestTooLarge, GitClientGone, RepositoryMissing, GitUnavailable, SlotsFull,
@@ -98,8 +103,28 @@ function inWords(error: unknown): { refusal: Buffer } {
   return { refusal }
 }
 
-/** Does a push of which nothing was refused. `body` is what follows after `push.front`. */
+/** Does a push of which nothing was refused. `body` is what follows after `push.front`. A full disk is said in words. */
 async function pushAccepted(
+  dir: string,
+  push: PushRequest,
+  body: Readable,
+  options: ReceiveOptions,
+): Promise<Buffer> {
+  try {
+    return await pushHeld(dir, push, body, options)
+  } catch (error) {
+    // Clients of git do not show what an HTTP error says.
+    if (!isDiskFull(error) || !canShowWords(push)) throw error
+    limitReached('disk_full')
+    await drainBody(body, options.signal)
+    if (error instanceof PushUnrecorded)
+      return wordsOnly(`the push is not recorded yet: ${diskFull.message}\n`)
+    const reasons = new Map(push.commands.map(({ ref }) => [ref, diskFull.message]))
+    return await refusalReport(push, reasons, options.share?.client)
+  }
+}
+
+async function pushHeld(
   dir: string,
   push: PushRequest,
   body: Readable,

@@ -7,7 +7,7 @@ import { createFairSlots, type FairSlots } from '../fair-slots.ts'
 import { limitReached } from '../limits.ts'
 import { type Ending, killNow, startProcess, unusable } from './child-process.ts'
 import { type GitConfig, gitEnvironment } from './environment.ts'
-import { GitFailed, GitOutputTooLarge, GitTooSlow, GitUnavailable } from './errors.ts'
+import { GitFailed, GitOutputTooLarge, GitTookTooLong, GitTooSlow, GitUnavailable } from './errors.ts'
 
 const MEGABYTE = 1024 * 1024
 const DEFAULT_MAX_OUTPUT = 64 * MEGABYTE
@@ -147,7 +147,7 @@ async function runNow(program: string, args: readonly string[], options: GitOpti
   const timer = setTimeout(() => {
     limitReached('git_time')
     const message = `${program} ${args[0]} took more than ${timeout} ms`
-    stop(queue === 'command' ? new GitUnavailable(message) : new GitTooSlow(message))
+    stop(queue === 'command' ? new GitTookTooLong(message) : new GitTooSlow(message))
   }, timeout)
 
   child.stdout.on('data', (chunk: Buffer) => {

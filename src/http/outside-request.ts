@@ -32,8 +32,10 @@ class NoAnswer extends Error {
 const MAX_REDIRECTS = 3
 /** They keep the method and the body, or must be followed with them: a POST without its body is no delivery. */
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 307, 308])
-/** The most of an answer's body that is read. Nothing of it is kept. */
+/** The most bytes of an answer that are read. Nothing of them is kept. */
 const MAX_ANSWER_BYTES = 64 * 1024
+/** So many answers may come before the real one (as `103 Early Hints`): they are not counted as bytes. */
+const MAX_ANNOUNCED = 10
 const DNS_TIMEOUT_MS = 3000
 
 /** Addresses of a host name. @throws when it has none */
@@ -128,6 +130,11 @@ export function createOutside(allowed: AllowedHosts, resolve?: Resolve): Outside
       const request = start(url, { method: 'POST', headers, lookup, signal, agent: false })
       request.on('error', (error) => reject(signal.aborted ? signal.reason : error))
       request.on('response', answered)
+      let announced = 0
+      request.on('information', () => {
+        announced += 1
+        if (announced > MAX_ANNOUNCED) request.destroy(new NoAnswer('the answer was only announced'))
+      })
       // An answer that changes to another protocol is neither a response nor an error: Node only closes the connection.
       request.on('close', () => reject(new NoAnswer('the connection ended without an answer')))
       request.end(body)
@@ -180,10 +187,9 @@ function redirected(from: URL, location: string): URL {
 /** Reads an answer to its end, or as much of it as anybody needs. The status is known already: nothing fails any more. */
 function readToEnd(answer: IncomingMessage): Promise<void> {
   return new Promise((resolve) => {
-    let bytes = 0
-    answer.on('data', (chunk: Buffer) => {
-      bytes += chunk.length
-      if (bytes > MAX_ANSWER_BYTES) answer.destroy()
+    answer.on('data', () => {
+      // As they came: an answer in very small chunks is mostly what is between them.
+      if (answer.socket.bytesRead > MAX_ANSWER_BYTES) answer.destroy()
     })
     answer.on('error', () => {})
     answer.on('close', () => resolve())

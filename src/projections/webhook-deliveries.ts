@@ -25,6 +25,8 @@ export interface WebhookDelivery {
   position: Position
   part: number
   event: HookEvent
+  /** Later deliveries of the same event: each becomes one of its own when the one before it is done. */
+  rest?: readonly LaterParts[]
   /** When the event was, or was first seen here, in milliseconds since 1970. */
   at: number
   state: 'waiting' | 'delivered' | 'failed'
@@ -36,6 +38,12 @@ export interface WebhookDelivery {
   durationMs: number
   statusCode: number
   problem: string
+}
+
+/** Places in an event, in ascending order. */
+export interface LaterParts {
+  event: HookEvent
+  parts: readonly number[]
 }
 
 const collection: Collection<WebhookDelivery> = {
@@ -83,7 +91,8 @@ export function createWebhookDeliveries(store: ReadStore) {
       return added
     },
 
-    put: (delivery: WebhookDelivery): Promise<void> => store.apply([putting(delivery)], new Map()),
+    /** Puts them together: all or none. */
+    put: (...those: readonly WebhookDelivery[]): Promise<void> => store.apply(those.map(putting), new Map()),
 
     /** The one that a webhook sends next. */
     async next(hookId: number): Promise<WebhookDelivery | undefined> {

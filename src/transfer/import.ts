@@ -72,7 +72,7 @@ export async function importExport({
     try {
       const earlier = await earlierPart(config, log, state)
       await finish({ from, config, manifest, log, earlier, onProgress }).catch((error: unknown) => {
-        throw asCutOff(error)
+        throw usesServer(config) ? asCutOff(error) : error
       })
     } finally {
       await log.close()
@@ -134,10 +134,14 @@ async function finish(filling: Filling): Promise<void> {
   await log.unmark()
 }
 
+/** Whether an import may be cut off by a store that is elsewhere. Otherwise a failure leaves nothing. */
+const usesServer = ({ eventStoreUrl, mongodbUrl }: Config) =>
+  eventStoreUrl !== undefined || mongodbUrl !== undefined
+
 /** Fills the stores and `DATA_DIR/restoring`. A failure before anything was written to a server leaves nothing. */
 async function fill({ from, config, manifest, log, earlier, onProgress }: Filling): Promise<void> {
   const { dataDir } = config
-  const hasServer = config.eventStoreUrl !== undefined || config.mongodbUrl !== undefined
+  const hasServer = usesServer(config)
   const { state, log: continues } = earlier
   const draft = join(dataDir, RESTORING)
   await mkdir(draft, { recursive: true })

@@ -17,6 +17,8 @@ import { batchesOf, LARGEST_APPEND, type Run, type SizedEvent } from './runs.ts'
 
 /** How often an append is tried again while EventStoreDB does not answer: half a minute in all. */
 const RETRIES = { retries: 8, minTimeout: 200, maxTimeout: 5000 }
+/** An embedded log that cannot be written is no better a moment later, and what comes after it in the order has failed. */
+const NO_RETRIES = { retries: 0 }
 
 export interface LogImport {
   /** The file of the exported log. */
@@ -61,8 +63,8 @@ export async function importLog(options: LogImport): Promise<ProcessLine[]> {
   const ends = new Set(processes.map(({ position }) => position))
   for await (const batch of batchesOf(left, ends)) {
     const appended: Position[] = []
-    if (inTurn) for (const run of batch) appended.push(await appendRun(log, run))
-    else appended.push(...(await Promise.all(batch.map((run) => appendRun(log, run)))))
+    if (inTurn) for (const run of batch) appended.push(await appendRun(log, run, RETRIES))
+    else appended.push(...(await inOrder(batch.map((run) => appendRun(log, run, NO_RETRIES)))))
     for (const [i, run] of batch.entries()) {
       placed(run.position, appended[i] ?? LOG_START)
       done += run.events.length
@@ -71,6 +73,14 @@ export async function importLog(options: LogImport): Promise<ProcessLine[]> {
   }
   if (done !== total) throw new BackupProblem(`${path} has ${done} events instead of ${total}`)
   return [...places].map(([process, position]) => ({ process, position }))
+}
+
+/** What all of them give. @throws what the first one of those that fail throws: the others may fail because it did */
+async function inOrder<T>(all: readonly Promise<T>[]): Promise<T[]> {
+  await Promise.allSettled(all)
+  const given: T[] = []
+  for (const one of all) given.push(await one)
+  return given
 }
 
 async function* eventsIn(path: string): AsyncGenerator<SizedEvent> {
@@ -105,11 +115,15 @@ async function* lackingIn(
 }
 
 /** Appends a run. A repeated append changes nothing. Resolves to the position of its last event. */
-async function appendRun(log: LogImport['log'], run: Run): Promise<Position> {
+async function appendRun(
+  log: LogImport['log'],
+  run: Run,
+  retries: typeof RETRIES | typeof NO_RETRIES,
+): Promise<Position> {
   const { stream, expected, revision, events } = run
   try {
     const appended = await pRetry(() => log.append(stream, events, expected), {
-      ...RETRIES,
+      ...retries,
       shouldRetry: ({ error }) => error instanceof StoreUnavailable,
     })
     if (appended.revision === revision) return appended.position

@@ -152,5 +152,8 @@ const notEmpty = (what: string) =>
 /** The error of an import that a store has cut off. Other errors stay as they are. */
 export const asCutOff = (error: unknown) =>
   error instanceof StoreUnavailable
-    ? new BackupProblem(`the import is cut off, run it again to continue: ${error.message}`, { cause: error })
+    ? new BackupProblem(
+        `the import is cut off: ${error.message}. Then run the same import again: it continues after what is there`,
+        { cause: error },
+      )
     : error

@@ -243,10 +243,19 @@ t.test('an overloaded server gives StoreUnavailable, a broken server another err
   const store = opened(t, await serving(t, (call) => call.emit('error', { code, details: 'so it is' })))
   for (code of [status.RESOURCE_EXHAUSTED, status.UNAVAILABLE, status.DEADLINE_EXCEEDED, status.ABORTED]) {
     await t.rejects(store.lastPosition(), StoreUnavailable, status[code])
+    await t.rejects(store.lastPosition(), { message: 'EventStoreDB: so it is' }, 'without codes of gRPC')
   }
   for (code of [status.UNKNOWN, status.INTERNAL]) {
     await t.rejects(store.lastPosition(), { code, message: /so it is/ }, status[code])
   }
+})
+
+t.test('where no server listens, the error says in plain words where, and what to do', async (t) => {
+  const store = openEventStoreDb('esdb://127.0.0.1:1?tls=false')
+  t.teardown(() => store.close())
+  const problem =
+    'EventStoreDB does not answer: 127.0.0.1:1: no server listens there: start it, or correct the port (ECONNREFUSED)'
+  await t.rejects(store.lastPosition(), { message: problem })
 })
 
 /** The client's own timeout. The store must fail well before it. */

@@ -112,3 +112,41 @@ t.test('a clean merge that was tried is known, as long as the repository has its
   if (tried?.kind === 'clean') await rm(fileOf(tried.tree))
   await t.rejects(mergeTrees(dir, ours, edited), { name: 'GitFailed' }, 'the tree is gone')
 })
+
+/** Commits of files that one side edits, and the other moves to other names with a change of its own. */
+async function moved(dir: string, count: number) {
+  const lines = (i: number) => Array.from({ length: 12 }, (_, line) => `${i} ${line * 7919 * (i + 1)}\n`)
+  const sides: Record<string, (i: number) => { name: string; content: string[] }> = {
+    base: (i) => ({ name: `a/${i}`, content: lines(i) }),
+    ours: (i) => ({ name: `a/${i}`, content: ['edited\n', ...lines(i)] }),
+    theirs: (i) => ({ name: `b/of-${i}`, content: [...lines(i), 'moved\n'] }),
+  }
+  const stream = Object.entries(sides).map(([side, file]) => {
+    const files = Array.from({ length: count }, (_, i) => {
+      const { name, content } = file(i)
+      const text = content.join('')
+      return `M 100644 inline ${name}\ndata ${text.length}\n${text}\n`
+    })
+    const from = side === 'base' ? '' : `from refs/heads/base-${count}\n`
+    const head = `commit refs/heads/${side}-${count}\ncommitter T <t@x> 1 +0000\ndata 1\nx\n`
+    return `${head}${from}deleteall\n${files.join('')}\n`
+  })
+  await userGit(dir, ['fast-import', '--quiet'], stream.join(''))
+  const [ours = '', theirs = ''] = await Promise.all(
+    ['ours', 'theirs'].map((side) => userGit(dir, ['rev-parse', `${side}-${count}`])),
+  )
+  return { ours: ours.trim(), theirs: theirs.trim() }
+}
+
+t.test(
+  'files that were moved and changed are found again, but thousands are not compared each with each',
+  async (t) => {
+    const dir = `${t.testdir()}/1.git`
+    await createRepository(dir, { defaultBranch: 'main' })
+    const few = await moved(dir, 3)
+    t.match(await mergeTrees(dir, few.ours, few.theirs), { kind: 'clean' })
+    const many = await moved(dir, 1001)
+    const result = await mergeTrees(dir, many.ours, many.theirs)
+    t.equal(result.kind === 'conflicts' && result.files.length, 1001)
+  },
+)

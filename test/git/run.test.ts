@@ -56,7 +56,7 @@ t.test(
     t.equal(seen, 3e6, 'streamed output has no limit')
     // git starts a helper process here, which must end too.
     const endless = ['-c', 'alias.wait=!sleep 30', 'wait']
-    await t.rejects(git(endless, { timeout: 100 }), { name: 'GitUnavailable', message: /more than 100 ms/ })
+    await t.rejects(git(endless, { timeout: 100 }), { name: 'GitTookTooLong', message: /more than 100 ms/ })
     const abort = new AbortController()
     const aborted = t.rejects(git(endless, { signal: abort.signal }), { message: 'shutting down' })
     abort.abort(new Error('shutting down'))

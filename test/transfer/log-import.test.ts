@@ -1,10 +1,12 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import type { RecordedEvent } from '../../src/events/event-store.ts'
+import { BackupProblem } from '../../src/backup/manifest.ts'
+import { type RecordedEvent, StoreUnavailable, WrongExpectedRevision } from '../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'
 import { importLog } from '../../src/transfer/log-import.ts'
 import { batchesOf, LARGEST_APPEND, type SizedEvent } from '../../src/transfer/runs.ts'
+import { asCutOff } from '../../src/transfer/target.ts'
 import { aContext } from '../stores.ts'
 
 const metadata = { ...aContext(), schema: 1 }
@@ -117,10 +119,36 @@ t.test('an event that the export lacks is named', async (t) => {
   await t.rejects(importing, { name: 'BackupProblem', message: /lacks an event of a before revision 2/ })
 })
 
+t.test('of appends that fail together, the first one says why: the others fail because it did', async (t) => {
+  const { stored: _, ...target } = await aTarget(t, eventsOf('a', 'b', 'a'))
+  let appends = 0
+  const append = async (stream: string) => {
+    appends += 1
+    if (appends > 1) throw new WrongExpectedRevision(stream, 0, -1)
+    await new Promise(setImmediate)
+    throw new StoreUnavailable('database or disk is full')
+  }
+  const log = { ...target.log, append }
+  const importing = importLog({ ...target, log, inTurn: false, continues: false, processes: [] })
+  await t.rejects(importing, { name: 'StoreUnavailable', message: 'database or disk is full' })
+  t.equal(appends, 3, 'nothing is tried again')
+})
+
 t.test('a line that is no event is named', async (t) => {
   const { stored, ...target } = await aTarget(t, eventsOf('a', 'b'))
   await writeFile(target.path, '{"position": 1}\n')
   const importing = importLog({ ...target, continues: false, processes: [] })
   await t.rejects(importing, { name: 'BackupProblem', message: /log\.ndjson, line 1: .*stream/ })
   t.same(await stored(), [])
+})
+
+t.test('an import whose store has gone ends with one sentence of why, and one of what to do', (t) => {
+  const gone = asCutOff(new StoreUnavailable('EventStoreDB does not answer: a:2113: start it'))
+  t.ok(gone instanceof BackupProblem)
+  const sentences =
+    'the import is cut off: EventStoreDB does not answer: a:2113: start it. Then run the same import again: it continues after what is there'
+  t.match(gone, { message: sentences })
+  const bug = new Error('a bug')
+  t.equal(asCutOff(bug), bug)
+  t.end()
 })

@@ -6,7 +6,6 @@ import { openAttachmentFiles } from '../../attachments/files.ts'
 import { eraseTexts } from '../../commands/erasures/erase.ts'
 import { newContext } from '../../commands/execute.ts'
 import { type Config, isShared, loadConfig } from '../../config.ts'
-import { DataDirInUse, lockDataDir } from '../../data-lock.ts'
 import { pathNumber } from '../../http/path-number.ts'
 import { createProjector } from '../../projections/projector.ts'
 import { createRebuild } from '../../projections/rebuild.ts'
@@ -16,45 +15,29 @@ import { openNodes, openReadStores, withOpenTexts } from '../../stores.ts'
 import { CommandFailed } from '../explain.ts'
 import { DISCUSSION, type DiscussionName, discussionName, findDiscussion } from '../find-discussion.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
-import { openLog, requireLog } from '../open-log.ts'
-import { askToErase, authorizationOf, serverUrl } from '../running-server.ts'
+import { openLog } from '../open-log.ts'
+import { askToErase } from '../running-server.ts'
 import { tokenOption, urlOption } from '../server-options.ts'
+import { doneByServerOrHere, type ServerArguments } from '../server-or-here.ts'
 import { printable, styled } from '../terminal.ts'
 
-interface EraseArguments {
+interface EraseArguments extends ServerArguments {
   comment?: number
-  url?: string
-  token?: string
 }
 
 /** How long the read models may take to come to the end of the log, in milliseconds. */
 const CATCH_UP_MS = 600_000
 
 /** A running server does it itself: only it may write its read models. */
-async function erase(name: DiscussionName, { comment, url, token }: EraseArguments): Promise<void> {
+async function erase(name: DiscussionName, { comment, ...server }: EraseArguments): Promise<void> {
   const config = loadConfig(process.env)
   const commentId = comment ?? null
-  const authorization = authorizationOf(token, config.adminPassword)
-  const ask = async (server: string, reason: string) => {
-    if (authorization === undefined) {
-      throw new CommandFailed(`${reason}MERGELOG_TOKEN or ADMIN_PASSWORD is needed; see --help`)
-    }
-    await askToErase(server, authorization, name, commentId)
-  }
-  if (url !== undefined) return ask(url.replace(/\/+$/, ''), '')
-  await requireLog(config)
-  let unlock: () => void
-  try {
-    unlock = lockDataDir(config.dataDir)
-  } catch (error) {
-    if (!(error instanceof DataDirInUse)) throw error
-    return ask(serverUrl(config), `${error.message}; if it is a server, `)
-  }
-  try {
-    await eraseHere(config, name, commentId)
-  } finally {
-    unlock()
-  }
+  await doneByServerOrHere(
+    config,
+    server,
+    (url, authorization) => askToErase(url, authorization, name, commentId),
+    () => eraseHere(config, name, commentId),
+  )
 }
 
 /** Erases in this process, which must have locked the data directory. */

@@ -2,7 +2,7 @@
 
 import type { IssueRef } from '../../events/domain-events.ts'
 import { StoreUnavailable } from '../../events/event-store.ts'
-import { RepositoryMissing } from '../../git/errors.ts'
+import { GitTookTooLong, RepositoryMissing } from '../../git/errors.ts'
 import { type MergeResult, mergeTreesAll } from '../../git/merge.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { pulls } from '../aggregates.ts'
@@ -13,10 +13,14 @@ import { type ActivePull, decideMergeability } from './pull-request.ts'
 
 /** One git process tries this many merges. They are recorded before the next ones are tried. */
 const BATCH = 100
+/** How long one merge may be tried, and how much longer for each of those that are tried together, in milliseconds. */
+const TRY_MS = 60_000
+const EACH_MS = 1000
 
 /**
  * Tries the merges of open pull requests into one repository at their present tips, and records the outcome. When one
- * fails, the others are still tried and recorded.
+ * fails, the others are still tried and recorded. One that takes too long counts as one that cannot be merged: to try it
+ * again would only keep others waiting. A merge itself may take longer.
  *
  * @throws the first failure, after all others are done
  */
@@ -25,17 +29,18 @@ export async function checkMergeability(
   context: CommandContext,
   repoId: number,
   open: readonly IssueRef[],
+  tryMs = TRY_MS,
 ): Promise<void> {
   const batches: (readonly IssueRef[])[] = []
   for (let i = 0; i < open.length; i += BATCH) batches.push(open.slice(i, i + BATCH))
   await eachOne(batches, async (batch) => {
     try {
-      await checkBatch(services, context, repoId, batch)
+      await checkBatch(services, context, repoId, batch, tryMs)
     } catch (error) {
       const isForAll = error instanceof RepositoryMissing || error instanceof StoreUnavailable
       if (batch.length === 1 || isForAll) throw error
       // One of them fails them all. By itself each one fails only for itself.
-      await eachOne(batch, (pull) => checkBatch(services, context, repoId, [pull]))
+      await eachOne(batch, (pull) => checkBatch(services, context, repoId, [pull], tryMs))
     }
   })
 }
@@ -45,18 +50,38 @@ async function checkBatch(
   context: CommandContext,
   repoId: number,
   open: readonly IssueRef[],
+  tryMs: number,
 ): Promise<void> {
   const checks = await Promise.all(open.map((pull) => checkOf(services, pull)))
   const due = checks.filter((check) => check !== undefined)
-  const results = await mergeTreesAll(
-    gitDirOf(services, repoId),
+  const results = await tryMerges(
+    services,
+    repoId,
     due.flatMap(({ pair }) => pair ?? []),
+    tryMs,
   )
   const tried = due.map((check) => ({ ...check, merge: check.pair && results.shift() }))
   await eachOne(tried, ({ pull, pair, merge }) => recordMergeability(services, context, pull, pair, merge))
 }
 
 type Pair = { ours: string; theirs: string }
+
+/** The outcomes; none of a single merge that takes too long. */
+async function tryMerges(
+  services: Services,
+  repoId: number,
+  pairs: readonly Pair[],
+  tryMs: number,
+): Promise<MergeResult[]> {
+  const timeout = tryMs + EACH_MS * (pairs.length - 1)
+  try {
+    return await mergeTreesAll(gitDirOf(services, repoId), pairs, { timeout })
+  } catch (error) {
+    if (pairs.length > 1 || !(error instanceof GitTookTooLong)) throw error
+    services.log.warn({ repoId, ...pairs[0] }, 'whether a pull request can be merged takes too long to try')
+    return []
+  }
+}
 
 /** The merge to try, without a pair when a branch is gone. Undefined when the same merge is known to be clean. */
 async function checkOf(

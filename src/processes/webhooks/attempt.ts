@@ -1,13 +1,10 @@
-/** One attempt to deliver: reads the event, makes the payload, and sends it. */
-import { decode } from '../../events/codec.ts'
-import type { WebhookScope } from '../../events/webhook-events.ts'
+/** One attempt to deliver: makes the payload, and sends it. */
 import { BadRedirect, NotOutside, type Outside } from '../../http/outside-request.ts'
 import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
-import { Refused } from '../../refusal.ts'
 import { webhookConfigsOf } from '../../rights/webhook-configs.ts'
 import type { Services } from '../../services.ts'
 import { deliveryRequest } from './delivery-request.ts'
-import { notices } from './notices.ts'
+import type { Payloads } from './payloads.ts'
 import { GIVEN_UP_AFTER_MS, isDelivered, mayChange } from './retries.ts'
 
 /** How long all of one attempt may take on the network, in milliseconds. */
@@ -22,34 +19,6 @@ export interface Outcome {
 }
 
 const failed = (problem: string): Outcome => ({ result: 'failed', statusCode: 0, problem })
-
-/** The payload as it is now; a text when there is none. @throws what stores and git throw */
-async function payloadOf(
-  services: Services,
-  delivery: WebhookDelivery,
-  scope: WebhookScope,
-): Promise<object | string> {
-  const { position, eventId, part } = delivery
-  for await (const recorded of services.events.readPositions([position])) {
-    if (recorded.id !== eventId) continue
-    const notice = notices.of(decode(recorded))[part]
-    if (await isOfAnother(services, scope, notice?.repoId)) return 'the repository has another owner now'
-    try {
-      return (await notice?.payload(services)) ?? 'what it is about is gone'
-    } catch (error) {
-      if (error instanceof Refused && error.refusal.refused === 'notFound') return 'what it is about is gone'
-      throw error
-    }
-  }
-  return 'the log does not have its event any more'
-}
-
-/** Whether a webhook of an owner would be told of a repository that this owner has given away. */
-async function isOfAnother({ views }: Services, scope: WebhookScope, repoId: number | undefined) {
-  if (scope.kind !== 'owner' || repoId === undefined) return false
-  const repository = await views.repositories.get(`${repoId}`)
-  return repository !== undefined && repository.ownerId !== scope.ownerId
-}
 
 /** A failure of the network in words. An address that was looked up is not in them: not everybody may know it. */
 function problemOf(error: unknown): string {
@@ -73,21 +42,20 @@ function againOrGivenUp({ at }: WebhookDelivery, statusCode: number, problem: st
  * @throws what stores and git throw, and when the server stops
  */
 export async function attempt(
-  services: Services,
-  outside: Outside,
+  { views, secrets }: Pick<Services, 'views' | 'secrets'>,
+  { outside, payloads }: { outside: Outside; payloads: Payloads },
   delivery: WebhookDelivery,
   stopping: AbortSignal,
 ): Promise<Outcome | undefined> {
-  const { views, secrets } = services
   const hook = await views.webhooks.get(`${delivery.hookId}`)
   if (hook === undefined) return undefined
   if (!hook.active) return failed('the webhook was switched off')
   const config = (await webhookConfigsOf(secrets, [hook.configId])).get(hook.configId)
   if (config === undefined) return failed('its configuration is lost: set its URL and its secret again')
-  const payload = await payloadOf(services, delivery, hook.scope)
-  if (typeof payload === 'string') return failed(payload)
+  const payload = await payloads(delivery, hook.scope)
+  if ('problem' in payload) return failed(payload.problem)
   const timeout = AbortSignal.timeout(TIMEOUT_MS)
-  const request = deliveryRequest(delivery, hook.contentType, config, payload)
+  const request = deliveryRequest(delivery, hook.contentType, config, payload.json)
   try {
     const statusCode = await outside.post({ ...request, signal: AbortSignal.any([timeout, stopping]) })
     if (isDelivered(statusCode)) return { result: 'delivered', statusCode, problem: '' }

@@ -15,9 +15,8 @@ export function deliveryRequest(
   { id, event }: Pick<WebhookDelivery, 'id' | 'event'>,
   contentType: HookContentType,
   { url, secret, authorization }: WebhookConfig,
-  payload: object,
+  json: string,
 ): Omit<OutsidePost, 'signal'> {
-  const json = JSON.stringify(payload)
   const body = contentType === 'json' ? json : new URLSearchParams({ payload: json }).toString()
   const name = eventHeaderOf(event)
   const sha256 = signed('sha256', secret, json)

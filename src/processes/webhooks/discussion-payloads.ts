@@ -4,12 +4,11 @@
  */
 import type { Envelope, IssueRef } from '../../events/domain-events.ts'
 import { isPullStream } from '../../events/streams.ts'
-import { commentFold } from '../../projections/comments.ts'
-import { replayStream } from '../../queries/replay/replay-stream.ts'
 import { issueReplayer, pullReplayer } from '../../queries/replay/replayers.ts'
 import type { Services } from '../../services.ts'
 import { commentWire } from '../../wire/comments.ts'
 import { usersById } from '../../wire/users.ts'
+import { commentChange } from './comment-history.ts'
 import { type Scene, sceneOf } from './people.ts'
 
 /** What a payload says of a change: the value before it. */
@@ -77,11 +76,6 @@ export async function discussionPayload(
   return { ...common, pull_request, requested_reviewer, review: review ?? null }
 }
 
-/** The comment as it was after a revision. */
-async function commentAt({ events }: Services, stream: string, commentId: number, revision: number) {
-  return (await replayStream(events, stream, commentFold, `${commentId}`, { revision })).document
-}
-
 /** A comment was made, changed or deleted (`issue_comment`; of a pull request it is `pull_request_comment`). */
 export async function commentPayload(
   services: Services,
@@ -92,9 +86,8 @@ export async function commentPayload(
   const scene = await sceneOf(services, event, repoId)
   if (scene === undefined) return undefined
   const { stream, revision } = event
-  const isDeleted = action === 'deleted'
-  const before = action === 'created' ? undefined : await commentAt(services, stream, commentId, revision - 1)
-  const comment = isDeleted ? before : await commentAt(services, stream, commentId, revision)
+  const { before, after } = await commentChange(services.events, stream, revision, commentId)
+  const comment = action === 'deleted' ? before : after
   if (comment === undefined) return undefined
   const isPull = isPullStream(stream)
   return {

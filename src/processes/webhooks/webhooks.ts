@@ -4,7 +4,6 @@
  * is told in the order of the log, one delivery after the other; a slow one holds no other.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import { v5 as uuidV5 } from 'uuid'
 import { webhooks } from '../../commands/aggregates.ts'
 import { eachOne } from '../../commands/each-one.ts'
 import type { CommandContext } from '../../commands/execute.ts'
@@ -15,21 +14,15 @@ import type { WebhookScope } from '../../events/webhook-events.ts'
 import { createOutside } from '../../http/outside-request.ts'
 import { NO_HOSTS } from '../../outside-addresses.ts'
 import { piecesOf } from '../../pieces.ts'
-import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
 import { type WebhookDocument, webhookScopeKey } from '../../projections/webhooks.ts'
 import { globMatches } from '../../rights/glob.ts'
 import { forgetWebhookConfig } from '../../rights/webhook-configs.ts'
 import type { Services } from '../../services.ts'
 import { type ProcessManager, processManager } from '../process-manager.ts'
 import { type Notice, notices } from './notices.ts'
+import { deliveriesOf, type Told } from './parts.ts'
 import { GIVEN_UP_AFTER_MS } from './retries.ts'
 import { createWorker } from './worker.ts'
-
-/** The namespace of the ids of deliveries. */
-const DELIVERIES = '8c0f4c3e-52a5-4d0e-9d5c-1c1c9b1f7f52'
-
-/** The most that are noted together: 400 notices of one event may be for 150 webhooks each. */
-const NOTED_AT_ONCE = 200
 
 /** While a store is away. */
 const RETRY_MS = 1000
@@ -72,7 +65,7 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
     // After the store was lost, all events come again: what is old was sent, or given up.
     if (Date.now() - at > GIVEN_UP_AFTER_MS) return
     const pieces = piecesOf('webhooks')
-    let wanted: WebhookDelivery[] = []
+    const wanted = new Map<number, { ownerId: number; told: Told[] }>()
     // A push of many refs is about one repository.
     const around = new Map<number, ReturnType<typeof hooksAround>>()
     for (const [part, notice] of notices.of(event).entries()) {
@@ -81,14 +74,16 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
       const { ownerId, hooks } = await found
       for (const hook of hooks) {
         if (event.position <= hook.madeAt || !wants(hook, notice)) continue
-        wanted.push(newDelivery(event, at, part, notice, hook, ownerId))
+        const one = wanted.get(hook.id) ?? { ownerId, told: [] }
+        wanted.set(hook.id, one)
+        one.told.push({ part, event: notice.event })
         if (pieces.isOver()) await pieces.next()
-        if (wanted.length < NOTED_AT_ONCE) continue
-        await worker.add(wanted)
-        wanted = []
       }
     }
-    if (wanted.length > 0) await worker.add(wanted)
+    if (wanted.size === 0) return
+    await worker.add(
+      [...wanted].map(([hookId, { ownerId, told }]) => deliveriesOf(event, { hookId, ownerId, at }, told)),
+    )
   }
 
   /** Does it when the stores answer again. */
@@ -158,31 +153,4 @@ function wants(hook: WebhookDocument, { hookId, event, branch }: Notice): boolea
   const { active, events, branchFilter } = hook
   const isLetPass = branch === undefined || branchFilter === '' || globMatches(branchFilter, branch)
   return active && events.includes(event) && isLetPass
-}
-
-function newDelivery(
-  { id: eventId, position }: Recorded<DomainEvent>,
-  at: number,
-  part: number,
-  { event }: Notice,
-  { id: hookId }: WebhookDocument,
-  ownerId: number,
-): WebhookDelivery {
-  return {
-    id: uuidV5(`${eventId} ${part} ${hookId}`, DELIVERIES),
-    hookId,
-    ownerId,
-    eventId,
-    position,
-    part,
-    event,
-    at,
-    state: 'waiting',
-    attempts: 0,
-    notBefore: 0,
-    triedAt: null,
-    durationMs: 0,
-    statusCode: 0,
-    problem: '',
-  }
 }

@@ -7,19 +7,27 @@ import type { Outside } from '../../http/outside-request.ts'
 import { limitReached } from '../../limits.ts'
 import { createPauses } from '../../pauses.ts'
 import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
+import { createRecentUse } from '../../recent-use.ts'
 import type { Services } from '../../services.ts'
 import { attempt, type Outcome } from './attempt.ts'
+import { alone, deliveryAfter } from './parts.ts'
+import { createPayloads } from './payloads.ts'
 import { dueAt, waitAfter } from './retries.ts'
+import { isSlow, type Ready, whoseTurn } from './whose-turn.ts'
 
-/** The most deliveries at the same time, and the most of them for one account. */
+/** The most deliveries at the same time; the most of them for all slow accounts together, and for one account. */
 const AT_ONCE = 16
+const AT_ONCE_OF_SLOW = 12
 const AT_ONCE_OF_OWNER = 4
-/** The most that wait for one webhook. */
+/** The most events that wait for one webhook. */
 export const MAX_WAITING = 10_000
 /** How often a node that does not run the process looks whether it does. */
 const LOOK_MS = 500
 /** After a failure of our own (a store, git) it is tried again after this time. */
 const AFTER_FAILURE_MS = 2000
+
+/** After this time, in milliseconds, what the deliveries of an account have taken counts half. */
+const HALF_LIFE_MS = 60_000
 
 /** A webhook that has something to send. */
 interface Head {
@@ -29,9 +37,12 @@ interface Head {
 
 export function createWorker(services: Services, outside: Outside, signal: AbortSignal) {
   const { webhookDeliveries: deliveries, projector, log } = services
+  const payloads = createPayloads(services)
   const heads = new Map<number, Head>()
   const busy = new Map<number, Promise<void>>()
   const ofOwner = new Map<number, number>()
+  /** How long the deliveries of each account have taken lately. */
+  const used = createRecentUse(HALF_LIFE_MS, () => performance.now())
   /** How many wait for a webhook; unknown until one is added. */
   const waiting = new Map<number, number>()
   /** Webhooks that were deleted while they sent something. */
@@ -53,7 +64,7 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
       }
       waiting.set(hookId, isFull ? count : count + 1)
       const problem = 'too many deliveries wait for this webhook'
-      noted.push(isFull ? { ...delivery, state: 'failed', problem } : delivery)
+      noted.push(isFull ? { ...alone(delivery), state: 'failed', problem } : delivery)
     }
     for (const { hookId, ownerId, state } of await deliveries.add(noted)) {
       if (state === 'waiting' && !heads.has(hookId)) heads.set(hookId, { ownerId, notBefore: 0 })
@@ -80,9 +91,11 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
       await deliveries.put({ ...tried, notBefore })
       return notBefore
     }
-    await deliveries.put({ ...tried, state: result })
+    const done: WebhookDelivery = { ...alone(tried), state: result }
+    const next = deliveryAfter(delivery)
+    await deliveries.put(done, ...(next === undefined ? [] : [next]))
     const count = waiting.get(delivery.hookId)
-    if (count !== undefined) waiting.set(delivery.hookId, count - 1)
+    if (count !== undefined && next === undefined) waiting.set(delivery.hookId, count - 1)
     await deliveries.prune(delivery.hookId)
     return 0
   }
@@ -100,7 +113,7 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
       if (!(await projector.waitFor(delivery.position, AFTER_FAILURE_MS))) notBefore = Date.now()
       else {
         const begun = Date.now()
-        const outcome = await attempt(services, outside, delivery, signal)
+        const outcome = await attempt(services, { outside, payloads }, delivery, signal)
         if (outcome === undefined || gone.has(hookId)) return await deliveries.removeAll(hookId)
         notBefore = await record(delivery, begun, outcome)
       }
@@ -108,7 +121,8 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
     heads.set(hookId, { ownerId, notBefore })
   }
 
-  function begin(hookId: number, { ownerId }: Head): void {
+  function begin(hookId: number, ownerId: number): void {
+    const begun = performance.now()
     ofOwner.set(ownerId, (ofOwner.get(ownerId) ?? 0) + 1)
     const one = sendNext(hookId)
       .catch((error: unknown) => {
@@ -119,6 +133,7 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
       .finally(() => {
         busy.delete(hookId)
         gone.delete(hookId)
+        used.add(`${ownerId}`, performance.now() - begun)
         const left = (ofOwner.get(ownerId) ?? 1) - 1
         if (left === 0) ofOwner.delete(ownerId)
         else ofOwner.set(ownerId, left)
@@ -129,17 +144,23 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
 
   /** Begins what may begin. Resolves to when the next one may, in milliseconds since 1970. */
   function beginAll(): number {
-    const now = Date.now()
     let next = Number.POSITIVE_INFINITY
-    const free = [...heads].filter(([hookId]) => !busy.has(hookId))
-    const ready = free.map(([hookId, head]) => ({ hookId, head, at: dueAt(head.notBefore, now) }))
-    for (const { hookId, head, at } of ready.sort((one, other) => one.at - other.at)) {
-      if (at > now) {
-        next = Math.min(next, at)
-        break
-      }
-      if (busy.size >= AT_ONCE) break
-      if ((ofOwner.get(head.ownerId) ?? 0) < AT_ONCE_OF_OWNER) begin(hookId, head)
+    // Whoever ends wakes us.
+    if (busy.size >= AT_ONCE) return next
+    const now = Date.now()
+    const ready: Ready[] = []
+    for (const [hookId, { ownerId, notBefore }] of heads) {
+      if (busy.has(hookId)) continue
+      const at = dueAt(notBefore, now)
+      if (at > now) next = Math.min(next, at)
+      else ready.push({ hookId, ownerId, at })
+    }
+    let slow = 0
+    for (const [ownerId, count] of ofOwner) if (isSlow(ownerId, used)) slow += count
+    const freeForSlow = AT_ONCE_OF_SLOW - slow
+    const freeFor = (ownerId: number) => AT_ONCE_OF_OWNER - (ofOwner.get(ownerId) ?? 0)
+    for (const one of whoseTurn(ready, { free: AT_ONCE - busy.size, freeForSlow, freeFor, used })) {
+      begin(one.hookId, one.ownerId)
     }
     return next
   }

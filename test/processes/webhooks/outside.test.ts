@@ -191,23 +191,40 @@ t.test(
   },
 )
 
+/** A receiver that answers each request with these bytes, and then with nothing more. Resolves to its URL. */
+async function sayingOnly(test: Pick<typeof t, 'teardown'>, bytes: string): Promise<string> {
+  const receiver = createServerOfSockets((socket) => {
+    socket.on('error', () => {})
+    socket.once('data', () => socket.write(bytes))
+  })
+  test.teardown(() => receiver.close())
+  await new Promise<void>((listening) => receiver.listen(0, '127.0.0.1', () => listening()))
+  const address = receiver.address()
+  return `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}/`
+}
+
 t.test(
   'a receiver that answers with another protocol ends the request, as one that says nothing',
   async (t) => {
-    const receiver = createServerOfSockets((socket) => {
-      socket.on('error', () => {})
-      socket.once('data', () => {
-        socket.write('HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n')
-      })
-    })
-    t.teardown(() => receiver.close())
-    const port = await new Promise<number>((resolve) => {
-      receiver.listen(0, '127.0.0.1', () => {
-        const address = receiver.address()
-        resolve(typeof address === 'object' && address !== null ? address.port : 0)
-      })
-    })
+    const switching = 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n'
     const outside = createOutside(allowing(['loopback']))
-    await t.rejects(outside.post(post(`http://127.0.0.1:${port}/`)), { name: 'NoAnswer' })
+    await t.rejects(outside.post(post(await sayingOnly(t, switching))), { name: 'NoAnswer' })
   },
 )
+
+t.test(
+  'a receiver that only ever announces its answer does not hold the loop: the request ends',
+  async (t) => {
+    const hints = 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'
+    const outside = createOutside(allowing(['loopback']))
+    await t.rejects(outside.post(post(await sayingOnly(t, hints.repeat(1000)))), { name: 'NoAnswer' })
+    const answer = `${hints.repeat(3)}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n`
+    t.equal(await outside.post(post(await sayingOnly(t, answer))), 200, 'some are fine')
+  },
+)
+
+t.test('of an answer in chunks of one byte, no more is read than of any other', async (t) => {
+  const chunks = `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\na\r\n'.repeat(20_000)}`
+  const outside = createOutside(allowing(['loopback']))
+  t.equal(await outside.post(post(await sayingOnly(t, chunks))), 200)
+})

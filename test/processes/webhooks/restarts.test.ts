@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { createWebhookDeliveries, type WebhookDelivery } from '../../../src/projections/webhook-deliveries.ts'
 import { openReadStores } from '../../../src/stores.ts'
+import { workTree } from '../../git-client.ts'
 import { startServerProcess } from '../../server-process.ts'
 import { sharedStores } from '../../shared-stores.ts'
 import { ADMIN_PASSWORD, startTestServer } from '../../start-server.ts'
@@ -62,6 +63,34 @@ t.test('after kill -9 all that was not delivered is delivered, in order, with th
     const { DATA_DIR, ...stores } = await sharedStores(t)
     await deliveredAfterKill(t, stores, DATA_DIR)
   })
+})
+
+t.test('after kill -9 in the middle of a push of many tags, each tag is told, in order', async (t) => {
+  const environment = { WEBHOOK_ALLOWED_HOSTS: 'loopback' }
+  const dataDir = t.testdir()
+  const receiver = await startReceiver(t)
+  const first = await startServerProcess(t, dataDir, environment)
+  await send(first.url, '/user/repos', { name: 'app', auto_init: true })
+  await send(first.url, '/repos/admin/app/hooks', { ...hook(receiver.url('/tags')), events: ['create'] })
+  receiver.answer('/tags', (response, { json }) => {
+    if (json.ref !== 'v2') response.writeHead(200).end()
+  })
+  const remote = new URL(`${first.url}/admin/app.git`)
+  Object.assign(remote, { username: 'admin', password: ADMIN_PASSWORD })
+  const work = await workTree(t, remote.href)
+  await work.git('fetch', '-q', 'origin')
+  const tags = ['v0', 'v1', 'v2', 'v3', 'v4']
+  await work.git('push', '-q', 'origin', ...tags.map((tag) => `origin/main:refs/tags/${tag}`))
+  await receiver.count('/tags', 3)
+  first.child.kill('SIGKILL')
+  await new Promise((ended) => first.child.once('exit', ended))
+  receiver.answer('/tags', (response) => response.writeHead(200).end())
+  await startServerProcess(t, dataDir, environment)
+  const got = await receiver.count('/tags', 6)
+  t.same(
+    got.map(({ json }) => json.ref),
+    ['v0', 'v1', 'v2', 'v2', 'v3', 'v4'],
+  )
 })
 
 /** A delivery that was tried once waits while no server runs, and the clock changes what is known of its times. */

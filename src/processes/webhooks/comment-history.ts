@@ -1,0 +1,43 @@
+/** A comment before and after an event of it. Its own events are looked for from there back, so a new one is found at once. */
+import { decode } from '../../events/codec.ts'
+import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
+import type { EventStore } from '../../events/event-store.ts'
+import { type CommentDocument, commentFold } from '../../projections/comments.ts'
+import { SERVER } from '../../queries/replay/asker.ts'
+import { PART, turnOf } from '../../queries/replay/parts.ts'
+
+/** `before`: undefined when the event has made the comment. `after`: undefined when it has deleted it. */
+export interface CommentChange {
+  before: CommentDocument | undefined
+  after: CommentDocument | undefined
+}
+
+/** @throws StoreUnavailable, UnreadableEvent */
+export async function commentChange(
+  store: EventStore,
+  stream: string,
+  revision: number,
+  commentId: number,
+): Promise<CommentChange> {
+  let change: CommentChange = { before: undefined, after: undefined }
+  for (const event of (await eventsOf(store, stream, revision, commentId)).reverse()) {
+    change = { before: change.after, after: commentFold.evolve(change.after, event, `${commentId}`) }
+  }
+  return change
+}
+
+/** The events of a comment, from a revision back to the one that has made it. */
+async function eventsOf(store: EventStore, stream: string, revision: number, commentId: number) {
+  const found: Recorded<DomainEvent>[] = []
+  let maxCount = 1
+  for (let from = revision; from >= 0; from -= maxCount, maxCount = PART) {
+    await turnOf(SERVER)
+    for await (const recorded of store.readStream(stream, { direction: 'backwards', from, maxCount })) {
+      const event = decode(recorded)
+      if (!commentFold.touches(event).includes(`${commentId}`)) continue
+      found.push(event)
+      if (event.type === 'CommentAdded') return found
+    }
+  }
+  return found
+}

@@ -1,0 +1,70 @@
+/**
+ * The payloads of deliveries: the event is read from the log, and told as it was. Webhooks that are told of the same event
+ * share what was made for one of them a moment ago: to make it may take a replay of a long history.
+ */
+import { LRUCache } from 'lru-cache'
+import { decode } from '../../events/codec.ts'
+import type { WebhookScope } from '../../events/webhook-events.ts'
+import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
+import { Refused } from '../../refusal.ts'
+import type { Services } from '../../services.ts'
+import { notices } from './notices.ts'
+
+/** How long a payload is shared, in milliseconds, and how many are: a little more than are sent at the same time. */
+const SHARED_MS = 5000
+const MOST = 20
+
+const GONE = 'what it is about is gone'
+
+type Made = { json: string; repoId: number } | { problem: string }
+
+/** The JSON of a payload for a webhook of that scope; a problem when there is none. @throws what stores and git throw */
+export type Payloads = (
+  delivery: Pick<WebhookDelivery, 'eventId' | 'position' | 'part'>,
+  scope: WebhookScope,
+) => Promise<{ json: string } | { problem: string }>
+
+export function createPayloads(services: Services): Payloads {
+  const { events, views } = services
+  const shared = new LRUCache<string, Promise<Made>>({ max: MOST, ttl: SHARED_MS })
+
+  async function make({ eventId, position, part }: Parameters<Payloads>[0]): Promise<Made> {
+    for await (const recorded of events.readPositions([position])) {
+      if (recorded.id !== eventId) continue
+      const notice = notices.of(decode(recorded))[part]
+      try {
+        const payload = await notice?.payload(services)
+        if (notice === undefined || payload === undefined) return { problem: GONE }
+        return { json: JSON.stringify(payload), repoId: notice.repoId }
+      } catch (error) {
+        if (error instanceof Refused && error.refusal.refused === 'notFound') return { problem: GONE }
+        throw error
+      }
+    }
+    return { problem: 'the log does not have its event any more' }
+  }
+
+  /** Whether a webhook of an owner would be told of a repository that this owner has given away. */
+  async function isOfAnother(scope: WebhookScope, repoId: number): Promise<boolean> {
+    if (scope.kind !== 'owner') return false
+    const repository = await views.repositories.get(`${repoId}`)
+    return repository !== undefined && repository.ownerId !== scope.ownerId
+  }
+
+  return async (delivery, scope) => {
+    // What was made before an erasure has texts that are not sent any more.
+    const key = `${delivery.eventId} ${delivery.part} ${events.erasures?.() ?? 0}`
+    const known = shared.get(key)
+    const making = known ?? make(delivery)
+    if (known === undefined) shared.set(key, making)
+    try {
+      const made = await making
+      if ('problem' in made) return made
+      if (await isOfAnother(scope, made.repoId)) return { problem: 'the repository has another owner now' }
+      return { json: made.json }
+    } catch (error) {
+      if (shared.peek(key) === making) shared.delete(key)
+      throw error
+    }
+  }
+}
