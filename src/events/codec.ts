@@ -21,6 +21,7 @@ export const schemaOf = {
   OrganizationEdited: 1,
   MemberSet: 1,
   MemberRemoved: 1,
+  OrganizationDeleted: 1,
   TeamCreated: 1,
   TeamEdited: 1,
   TeamDeleted: 1,

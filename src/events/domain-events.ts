@@ -83,6 +83,8 @@ export type OrganizationEvent = Events<{
   OrganizationEdited: { organization: AccountRef; changes: Partial<OrganizationSettings> }
   MemberSet: { organization: AccountRef; user: AccountRef; permission: Permission }
   MemberRemoved: { organization: AccountRef; user: AccountRef }
+  /** It is gone with its teams. `members`: the ids of all who were in it or in one of its teams, whose rights end. */
+  OrganizationDeleted: { organization: AccountRef; members: number[]; teams: number[] }
 }>
 
 /** The ways to merge a head branch into its base branch. The names are Gitea's. */

@@ -178,6 +178,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   },
   MemberSet: { organization: account, user: account, permission },
   MemberRemoved: { organization: account, user: account },
+  OrganizationDeleted: { organization: account, members: list(whole), teams: list(whole) },
   ...teamShapes,
   RepositoryCreated: {
     ...settings,

@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { hasId, valueAt } from '../../src/commands/id-map.ts'
 import {
   decideCreateOrganization,
+  decideDeleteOrganization,
   decideEditOrganization,
   decideRemoveMember,
   decideSetMember,
@@ -63,15 +64,18 @@ const hasOtherAdmin = (world: World, who: AccountRef) =>
     return id !== who.id && state.status === 'existing' && user.isActiveAdmin(state.settings)
   })
 
+/** How many of the world's repositories an account owns. */
+const owned = (world: World, who: AccountRef) =>
+  REPOSITORIES.map((id) => world.repositories.now(id)).filter(
+    (state) => state.status === 'active' && state.owner.id === who.id,
+  ).length
+
 /** How many of the world's repositories and organizations a user owns or is in. */
 function belongings(world: World, who: AccountRef) {
-  const owned = REPOSITORIES.map((id) => world.repositories.now(id)).filter(
-    (state) => state.status === 'active' && state.owner.id === who.id,
-  )
   const organization = world.organizations.now(ACME.id)
   const isMember = organization.status === 'active' && hasId(organization.members, who.id)
   return {
-    repositories: owned.length,
+    repositories: owned(world, who),
     organizations: Number(isMember),
     hasOtherAdmin: hasOtherAdmin(world, who),
   }
@@ -145,6 +149,12 @@ export const accountCommands = [
       world.organizations.change(ACME.id, by, (state) => decideEditOrganization(state, actor, changes))
     },
   ),
+  command('delete organization', by, (world, by) => {
+    const actor = { id: by.id, siteAdmin: false }
+    world.organizations.change(ACME.id, by, (state) =>
+      decideDeleteOrganization(state, actor, owned(world, ACME)),
+    )
+  }),
   command('member', record({ by, who: account, may: fc.option(permission, { freq: 2 }) }), (world, given) => {
     const { by, who, may } = given
     if (world.users.now(who.id).status !== 'existing') return
@@ -196,7 +206,7 @@ export const accountCommands = [
           case 'gain':
           case 'lose': {
             // The process of transfers has no actor; here the others have to be admins.
-            if (state.status === 'missing' || valueAt(state.members, by.id) !== 'admin') return []
+            if (state.status !== 'active' || valueAt(state.members, by.id) !== 'admin') return []
             const isGain = what === 'gain'
             return isGain
               ? decideGainRepository(state, repository, [team])

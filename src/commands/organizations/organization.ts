@@ -12,7 +12,7 @@ import { emailProblem, loginProblem, textProblem, websiteProblem } from '../acco
 import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
-import { entriesOf, hasId, type IdMap, noIds, valueAt, withId, withoutId } from '../id-map.ts'
+import { entriesOf, hasId, type IdMap, idsOf, noIds, valueAt, withId, withoutId } from '../id-map.ts'
 import { snapshots } from '../snapshots.ts'
 import { leftTeams, type Teams, teamChanges } from './team-state.ts'
 
@@ -23,6 +23,7 @@ export type OrganizationDetails = Omit<EventOf<'OrganizationCreated'>['data'], '
 
 export type OrganizationState =
   | { status: 'missing' }
+  | { status: 'deleted' }
   | {
       status: 'active'
       organization: AccountRef
@@ -48,6 +49,7 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
       members: noIds(),
       teams: noIds(),
     }),
+    OrganizationDeleted: () => ({ status: 'deleted' }),
   },
   exists: (state: OrganizationState) => state.status === 'active',
   changes: {
@@ -94,7 +96,7 @@ export function decideEditOrganization(
   actor: MemberActor,
   wanted: Partial<OrganizationSettings>,
 ): Decision<OrganizationEvent> {
-  if (state.status === 'missing') return refuse.notFound('organization not found')
+  if (state.status !== 'active') return refuse.notFound('organization not found')
   if (!isAdmin(state.members, actor)) return refuse.forbidden('only admins of the organization may change it')
   const problem = organizationProblem(wanted)
   if (problem !== undefined) return problem
@@ -109,7 +111,7 @@ export function decideSetMember(
   user: AccountRef,
   permission: Permission,
 ): Decision<OrganizationEvent> {
-  if (state.status === 'missing') return refuse.notFound('organization not found')
+  if (state.status !== 'active') return refuse.notFound('organization not found')
   if (!isAdmin(state.members, actor)) return NOT_ADMIN
   if (valueAt(state.members, user.id) === permission) return []
   if (permission !== 'admin' && isLastAdmin(state.members, user.id)) return LAST_ADMIN
@@ -125,7 +127,7 @@ export function decideRemoveMember(
   actor: MemberActor,
   user: AccountRef,
 ): Decision<OrganizationEvent> {
-  if (state.status === 'missing') return refuse.notFound('organization not found')
+  if (state.status !== 'active') return refuse.notFound('organization not found')
   if (actor.id !== user.id && !isAdmin(state.members, actor)) return NOT_ADMIN
   const left = leftTeams(state, user)
   if (!hasId(state.members, user.id)) {
@@ -133,6 +135,25 @@ export function decideRemoveMember(
   }
   if (isLastAdmin(state.members, user.id)) return LAST_ADMIN
   return [{ type: 'MemberRemoved', data: { organization: state.organization, user } }, ...left]
+}
+
+/** Deletes an organization that owns nothing, as in Gitea, with its teams. Only its admins may do that. */
+export function decideDeleteOrganization(
+  state: OrganizationState,
+  actor: MemberActor,
+  repositories: number,
+): Decision<OrganizationEvent> {
+  if (state.status !== 'active') return refuse.notFound('organization not found')
+  const { organization, members, teams } = state
+  if (!isAdmin(members, actor)) return refuse.forbidden('only admins of the organization may delete it')
+  if (repositories > 0) {
+    return refuse.unprocessable(
+      `${organization.login} still owns repositories (${repositories}): delete or transfer them first`,
+    )
+  }
+  const people = new Set(idsOf(members))
+  for (const [, team] of entriesOf(teams)) for (const id of idsOf(team.members)) people.add(id)
+  return [{ type: 'OrganizationDeleted', data: { organization, members: [...people], teams: idsOf(teams) } }]
 }
 
 const NOT_ADMIN = refuse.forbidden('only admins of the organization may change its members')

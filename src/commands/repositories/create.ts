@@ -80,7 +80,7 @@ export function onlyCreator(creator: AccountDocument, owner: AccountDocument): A
 }
 
 /**
- * Takes a repository back that was just made for a user who is being deleted. @throws Refused (conflict) then
+ * Takes a repository back that was just made for an account that is being deleted. @throws Refused (conflict) then
  */
 export async function requireOwnerStays(
   services: Services,
@@ -88,7 +88,7 @@ export async function requireOwnerStays(
   owner: AccountDocument,
   made: { id: number; name: string; parentId: number | null },
 ): Promise<void> {
-  if (owner.kind !== 'user' || !(await isBeingDeleted(services, context, owner.id))) return
+  if (!(await isBeingDeleted(services, context, owner))) return
   await deleteWithClaims(services, context, { ...made, ownerId: owner.id })
   throw new Refused(refuse.conflict(`the account ${owner.login} is being deleted`))
 }

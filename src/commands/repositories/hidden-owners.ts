@@ -13,7 +13,7 @@ export async function showOwnerIn(
   organizationId: number,
 ): Promise<void> {
   const organization = await organizations.load(services, organizationId)
-  if (organization.status === 'missing') return
+  if (organization.status !== 'active') return
   const { visibility } = organization.settings
   // The documents of thousands would be read in one turn.
   const owned = await services.views.repositories.ids({ ownerId: organizationId })

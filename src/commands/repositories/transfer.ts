@@ -16,9 +16,10 @@ import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
 import { accountNamed } from '../../wire/users.ts'
 import { isBeingDeleted } from '../accounts/deletion.ts'
-import { repositories, users } from '../aggregates.ts'
+import { organizations, repositories, users } from '../aggregates.ts'
 import type { CommandContext, Decision } from '../execute.ts'
 import { MAX_TEAMS } from '../organizations/team.ts'
+import { inTurnOfOrganization } from '../organizations/turn.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeQuota } from '../room.ts'
 import { inTurnOfAdmins } from '../users/change.ts'
@@ -100,8 +101,8 @@ async function requireFreeName(
 }
 
 /**
- * Makes the repository the new owner's: room in the quota, claims, event, teams. A user does not become an owner while the
- * account is being deleted: the two take turns.
+ * Makes the repository the new owner's: room in the quota, claims, event, teams. An account does not become an owner while
+ * it is being deleted: the two take turns.
  */
 async function transferNow(
   services: Services,
@@ -120,14 +121,18 @@ async function transferNow(
     }
     return decision
   }
+  const isThere = async () =>
+    owner.kind === 'user'
+      ? (await users.load(services, owner.id)).status === 'existing'
+      : (await organizations.load(services, owner.id)).status === 'active'
   const move = async () => {
-    if (owner.kind === 'user' && (await users.load(services, owner.id)).status !== 'existing') {
-      throw new Refused(beingDeleted(owner))
-    }
+    if (!(await isThere())) throw new Refused(beingDeleted(owner))
     return moveRepository(services, context, id, 'transfer', decideAndKeep)
   }
   try {
-    await (owner.kind === 'user' ? inTurnOfAdmins(services, move) : move())
+    await (owner.kind === 'user'
+      ? inTurnOfAdmins(services, move)
+      : inTurnOfOrganization(services, owner.id, move))
   } finally {
     // From the event on, the repository itself counts for its owner.
     room.end('dropped')
@@ -149,8 +154,8 @@ async function offer(
   await repositories.change(services, context, id, 'start transfer', (state) =>
     decideStartTransfer(state, ownerId, transfer),
   )
-  // Who deletes a user looks for what is the user's after the first step, and this looks after it was recorded.
-  if (recipient.kind !== 'user' || !(await isBeingDeleted(services, context, recipient.id))) return
+  // Who deletes an account looks for what is its own after the first step, and this looks after it was recorded.
+  if (!(await isBeingDeleted(services, context, recipient))) return
   await repositories.change(services, context, id, 'forget user', (state) =>
     decideForgetUser(state, refOf(recipient)),
   )

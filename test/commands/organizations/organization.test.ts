@@ -1,6 +1,7 @@
 import t from 'tap'
 import {
   decideCreateOrganization,
+  decideDeleteOrganization,
   decideRemoveMember,
   decideSetMember,
   type OrganizationDetails,
@@ -115,6 +116,35 @@ t.test(
       .thenRefused('forbidden')
     given(...members, removed(bob))
       .when((state) => decideRemoveMember(state, asAlice, bob))
+      .thenRefused('notFound')
+  },
+)
+
+t.test(
+  'an organization without repositories is deleted by its admins, and then nothing happens in it',
+  async (t) => {
+    const { given } = specify(t, organizationDecider)
+    const deleted: OrganizationEvent = {
+      type: 'OrganizationDeleted',
+      data: { organization, members: [1, 2], teams: [] },
+    }
+    const whole = [created, set(alice, 'admin'), set(bob, 'write')] as const
+    for (const actor of [asAlice, asSiteAdmin]) {
+      given(...whole)
+        .when((state) => decideDeleteOrganization(state, actor, 0))
+        .thenEvents(deleted)
+      given(...whole)
+        .when((state) => decideDeleteOrganization(state, actor, 1))
+        .thenRefused('unprocessable')
+    }
+    given(...whole)
+      .when((state) => decideDeleteOrganization(state, asBob, 0))
+      .thenRefused('forbidden')
+    given(...whole, deleted)
+      .when((state) => decideDeleteOrganization(state, asSiteAdmin, 0))
+      .thenRefused('notFound')
+    given(...whole, deleted)
+      .when((state) => decideSetMember(state, asSiteAdmin, bob, 'read'))
       .thenRefused('notFound')
   },
 )
