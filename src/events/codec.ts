@@ -18,6 +18,7 @@ export const schemaOf = {
   TokenCreated: 1,
   TokenDeleted: 1,
   OrganizationCreated: 1,
+  HidingStarted: 1,
   OrganizationEdited: 1,
   MemberSet: 1,
   MemberRemoved: 1,

@@ -80,6 +80,10 @@ export interface OrganizationSettings {
 /** `org-<id>` */
 export type OrganizationEvent = Events<{
   OrganizationCreated: { id: number; login: string } & OrganizationSettings
+  /**
+   * It will be shown to fewer as soon as all its repositories are. That ends with an `OrganizationEdited` of the visibility.
+   */
+  HidingStarted: { organization: AccountRef; visibility: Visibility }
   OrganizationEdited: { organization: AccountRef; changes: Partial<OrganizationSettings> }
   MemberSet: { organization: AccountRef; user: AccountRef; permission: Permission }
   MemberRemoved: { organization: AccountRef; user: AccountRef }

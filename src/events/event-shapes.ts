@@ -172,6 +172,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   TokenCreated: { user: account, tokenId: whole, name: text, lastEight: text, scopes: list(text) },
   TokenDeleted: { user: account, tokenId: whole, name: text },
   OrganizationCreated: { id: whole, login: text, ...organizationSettings },
+  HidingStarted: { organization: account, visibility },
   OrganizationEdited: {
     organization: account,
     changes: partial<OrganizationSettings>(organizationSettings),

@@ -19,6 +19,7 @@ import {
   decideRemoveTeamMember,
   decideTeamRepository,
 } from '../../src/commands/organizations/team.ts'
+import { decideEndHiding, decideStartHiding } from '../../src/commands/organizations/visibility.ts'
 import * as chain from '../../src/commands/upgrade/chain.ts'
 import * as user from '../../src/commands/users/user.ts'
 import type { AccountRef, Visibility } from '../../src/events/domain-events.ts'
@@ -147,6 +148,18 @@ export const accountCommands = [
     (world, { by, changes }) => {
       const actor = { id: by.id, siteAdmin: false }
       world.organizations.change(ACME.id, by, (state) => decideEditOrganization(state, actor, changes))
+    },
+  ),
+  command(
+    'hide organization',
+    record({ by, visibility, ends: mostly }),
+    (world, { by, visibility, ends }) => {
+      const actor = { id: by.id, siteAdmin: false }
+      world.organizations.change(ACME.id, by, (state) => decideStartHiding(state, actor, visibility))
+      const state = world.organizations.now(ACME.id)
+      const isAdmin = state.status === 'active' && valueAt(state.members, by.id) === 'admin'
+      // A process may end it, too; here the others have to be admins.
+      if (ends && isAdmin) world.organizations.change(ACME.id, by, decideEndHiding)
     },
   ),
   command('delete organization', by, (world, by) => {

@@ -4,6 +4,7 @@ import type {
   OrganizationSettings,
   Permission,
   OrganizationEvent as SettingsEvent,
+  Visibility,
 } from '../../events/domain-events.ts'
 import type { EventOf } from '../../events/handlers.ts'
 import type { TeamEvent } from '../../events/team-events.ts'
@@ -28,6 +29,8 @@ export type OrganizationState =
       status: 'active'
       organization: AccountRef
       settings: OrganizationSettings
+      /** To whom it will be shown when its repositories are hidden from the others; null: nothing is under way. */
+      hidesTo: Visibility | null
       members: IdMap<Permission>
       teams: Teams
     }
@@ -46,6 +49,7 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
       status: 'active',
       organization: { id, login },
       settings,
+      hidesTo: null,
       members: noIds(),
       teams: noIds(),
     }),
@@ -53,7 +57,11 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
   },
   exists: (state: OrganizationState) => state.status === 'active',
   changes: {
-    OrganizationEdited: ({ settings }, { data }) => ({ settings: { ...settings, ...data.changes } }),
+    HidingStarted: (_, { data }) => ({ hidesTo: data.visibility }),
+    OrganizationEdited: ({ settings, hidesTo }, { data: { changes } }) => ({
+      settings: { ...settings, ...changes },
+      hidesTo: changes.visibility === undefined ? hidesTo : null,
+    }),
     MemberSet: ({ members }, { data }) => ({ members: withId(members, data.user.id, data.permission) }),
     MemberRemoved: ({ members }, { data }) => ({ members: withoutId(members, data.user.id) }),
     ...teamChanges,

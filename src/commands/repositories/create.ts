@@ -24,6 +24,7 @@ import { documentNow } from '../document-now.ts'
 import { type CommandContext, load } from '../execute.ts'
 import { moveRefs } from '../git/change-refs.ts'
 import { recordRefs } from '../git/record-refs.ts'
+import { visibilityNow } from '../organizations/visibility-now.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeRoom } from '../room.ts'
 import { takeNumber } from '../sequences.ts'
@@ -152,11 +153,11 @@ export const createRepositoryRoutes: Routes = (services) => {
       room.end('dropped')
       await claimRepositoryName(services, context, claimKeys.repository(id, name), repositoryStream(repoId))
       await createRepository(gitDirOf(services, repoId), { defaultBranch })
-      await repositories.change(services, context, repoId, 'create', (state) =>
+      await repositories.change(services, context, repoId, 'create', async (state) =>
         decideCreate(state, {
           repoId,
           owner: { id, login, kind },
-          ownerVisibility: owner.visibility,
+          ownerVisibility: await visibilityNow(services, owner),
           settings,
           template: body.template ?? false,
           creator: onlyCreator(creator, owner),

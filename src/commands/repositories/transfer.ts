@@ -1,6 +1,7 @@
 /** Gives a repository to another owner: `POST /repos/{owner}/{repo}/transfer`, `/transfer/accept`, `/transfer/reject`. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import type { Visibility } from '../../events/domain-events.ts'
 import type { PendingTransfer } from '../../events/transfer-events.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { type RepositoryDocument, repositoryKey } from '../../projections/repositories.ts'
@@ -20,6 +21,7 @@ import { organizations, repositories, users } from '../aggregates.ts'
 import type { CommandContext, Decision } from '../execute.ts'
 import { MAX_TEAMS } from '../organizations/team.ts'
 import { inTurnOfOrganization } from '../organizations/turn.ts'
+import { visibilityNow } from '../organizations/visibility-now.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeQuota } from '../room.ts'
 import { inTurnOfAdmins } from '../users/change.ts'
@@ -109,13 +111,13 @@ async function transferNow(
   context: CommandContext,
   { id }: RepositoryDocument,
   owner: AccountDocument,
-  decide: (state: RepositoryState) => Decision<RepositoryEvent>,
+  decide: (state: RepositoryState, ownerVisibility: Visibility) => Decision<RepositoryEvent>,
 ): Promise<void> {
   const bytes = (await services.diskUsage.get(id))?.totalBytes ?? 0
   const room = await takeQuota(services, { owner, repoId: id, bytes })
   let transferred: Transferred | undefined
-  const decideAndKeep = (state: RepositoryState) => {
-    const decision = decide(state)
+  const decideAndKeep = (state: RepositoryState, ownerVisibility: Visibility) => {
+    const decision = decide(state, ownerVisibility)
     if (!isRefusal(decision)) {
       transferred = decision.find((event) => event.type === 'RepositoryTransferred')?.data
     }
@@ -127,7 +129,8 @@ async function transferNow(
       : (await organizations.load(services, owner.id)).status === 'active'
   const move = async () => {
     if (!(await isThere())) throw new Refused(beingDeleted(owner))
-    return moveRepository(services, context, id, 'transfer', decideAndKeep)
+    const ownerVisibility = await visibilityNow(services, owner)
+    return moveRepository(services, context, id, 'transfer', (state) => decideAndKeep(state, ownerVisibility))
   }
   try {
     await (owner.kind === 'user'
@@ -236,8 +239,8 @@ export const transferRoutes: Routes = (services) => {
         const to = ownerRefOf(owner)
         const { id, ownerId } = repository
         if (isDirect) {
-          await transferNow(services, context, repository, owner, (state) =>
-            decideTransfer(state, ownerId, { owner: to, ownerVisibility: owner.visibility, teamIds }),
+          await transferNow(services, context, repository, owner, (state, ownerVisibility) =>
+            decideTransfer(state, ownerId, { owner: to, ownerVisibility, teamIds }),
           )
           return answer(request, reply, context, id, 202)
         }
@@ -260,8 +263,8 @@ export const transferRoutes: Routes = (services) => {
         }
         const owner = await accountNamed(services, transfer.recipient.login)
         await requireFreeName(services, owner, repository)
-        await transferNow(services, context, repository, owner, (state) =>
-          decideAcceptTransfer(state, { owner: ownerRefOf(owner), ownerVisibility: owner.visibility }),
+        await transferNow(services, context, repository, owner, (state, ownerVisibility) =>
+          decideAcceptTransfer(state, { owner: ownerRefOf(owner), ownerVisibility }),
         )
         return answer(request, reply, context, repository.id, 202)
       },
