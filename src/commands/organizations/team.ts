@@ -86,7 +86,8 @@ export function decideEditTeam(
   const problem = nameProblem(found.organization, settings.name, id)
   if (problem !== undefined) return problem
   if (JSON.stringify(settings) === JSON.stringify(before)) return []
-  const data = { ...refsOf(found, id), settings, members: idsOf(members) }
+  const isSameGrant = JSON.stringify(grantOf(settings)) === JSON.stringify(grantOf(before))
+  const data = { ...refsOf(found, id), settings, members: isSameGrant ? [] : idsOf(members) }
   return [{ type: 'TeamEdited', data: { ...data, team: { id, name: settings.name } } }]
 }
 

@@ -7,7 +7,9 @@ import {
   type OrganizationDetails,
   organizationDecider,
 } from '../../../src/commands/organizations/organization.ts'
+import { decideEditTeam } from '../../../src/commands/organizations/team.ts'
 import type { OrganizationEvent, Permission } from '../../../src/events/domain-events.ts'
+import type { TeamEvent, TeamSettings } from '../../../src/events/team-events.ts'
 import { specify } from '../../specification.ts'
 
 const details: OrganizationDetails = {
@@ -148,3 +150,45 @@ t.test(
       .thenRefused('notFound')
   },
 )
+
+t.test('the members of a team are written only when what it gives them changes', async (t) => {
+  const { given } = specify(t, organizationDecider)
+  const settings: TeamSettings = {
+    name: 'crew',
+    description: '',
+    units: [],
+    permission: 'read',
+    allRepositories: false,
+    canCreateRepositories: false,
+  }
+  const team = { id: 20, name: 'crew' }
+  const made: TeamEvent = { type: 'TeamCreated', data: { organization, team, settings } }
+  const added: TeamEvent = {
+    type: 'TeamMemberAdded',
+    data: { organization, team, user: bob, grant: { ...settings } },
+  }
+  const edited = (changes: Partial<TeamSettings>, members: number[]): TeamEvent => ({
+    type: 'TeamEdited',
+    data: {
+      organization,
+      team: { id: 20, name: changes.name ?? 'crew' },
+      settings: { ...settings, ...changes },
+      members,
+    },
+  })
+  const before = [created, set(alice, 'admin'), made, added] as const
+  for (const changes of [{ name: 'squad' }, { description: 'Ours' }]) {
+    given(...before)
+      .when((state) => decideEditTeam(state, asAlice, 20, changes))
+      .thenEvents(edited(changes, []))
+  }
+  for (const changes of [
+    { permission: 'write' },
+    { allRepositories: true },
+    { canCreateRepositories: true },
+  ] as const) {
+    given(...before)
+      .when((state) => decideEditTeam(state, asAlice, 20, changes))
+      .thenEvents(edited(changes, [2]))
+  }
+})
