@@ -34,6 +34,7 @@ export const schemaOf = {
   OwnerVisibilityChanged: 1,
   RepositoryEdited: 1,
   RepositoryDeleted: 1,
+  LeftDiscussionsRemoved: 1,
   CollaboratorSet: 1,
   CollaboratorRemoved: 1,
   BranchProtectionSet: 1,

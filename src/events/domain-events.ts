@@ -125,6 +125,12 @@ export interface RepositorySettings {
   defaultBranch: string
 }
 
+/** What a deleted repository left: the numbers of issues and pull requests, and comments. */
+export interface LeftDiscussions {
+  issues: number[]
+  comments: { id: number; index: number }[]
+}
+
 /** A branch protection, as in Gitea: a rule for the branches that match its name. */
 export interface BranchProtection {
   /** The name of a branch, or a pattern: `release/*`. */
@@ -174,6 +180,11 @@ export type RepositoryEvent =
           /** Present when the repository was a fork: the repository that it was forked from. */
           parentId?: number
         }
+        /**
+         * The repository is deleted; the read models do not keep these issues, pull requests and comments any more. An event
+         * names only some of them: a read model must not be changed in thousands of places by one event.
+         */
+        LeftDiscussionsRemoved: { left: LeftDiscussions }
         CollaboratorSet: { user: AccountRef; permission: Permission }
         CollaboratorRemoved: { user: AccountRef }
         BranchProtectionSet: { protection: BranchProtection }

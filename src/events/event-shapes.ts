@@ -10,6 +10,7 @@ import {
   type LabelRef,
   type LabelScope,
   type LabelSettings,
+  type LeftDiscussions,
   MERGE_STYLES,
   type MergeSettings,
   type MergeStyle,
@@ -204,6 +205,13 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     changes: partial<RepositorySettings & MergeSettings>({ ...settings, ...mergeSettings }),
   },
   RepositoryDeleted: { repoId: whole, owner: account, name: text, parentId: optional(whole) },
+  LeftDiscussionsRemoved: {
+    repoId: whole,
+    left: object<LeftDiscussions>({
+      issues: list(whole),
+      comments: list(object<LeftDiscussions['comments'][number]>({ id: whole, index: whole })),
+    }),
+  },
   CollaboratorSet: { repoId: whole, user: account, permission },
   CollaboratorRemoved: { repoId: whole, user: account },
   BranchProtectionSet: { repoId: whole, protection },

@@ -64,6 +64,7 @@ t.test('every decider is given commands, and every event of theirs happens', asy
   }
   const withoutDecider = [
     'IssueRead',
+    'LeftDiscussionsRemoved',
     'LfsObjectsAdded',
     'NotificationMarked',
     'UsersMentioned',
