@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { append, newContext } from '../../src/commands/execute.ts'
 import type { DomainEvent } from '../../src/events/domain-events.ts'
+import { StoreUnavailable } from '../../src/events/event-store.ts'
 import { issueStream, repositoryStream } from '../../src/events/streams.ts'
 import { READ_MODELS } from '../../src/projections/views.ts'
 import { verifyServer } from '../../src/verify/verify.ts'
@@ -87,4 +88,29 @@ t.test('what a deleted repository left in the read models is removed in parts', 
 t.test('the same on EventStoreDB and MongoDB', async (t) => {
   t.testdir()
   await removedInParts(t, await sharedStores(t), 40)
+})
+
+t.test('after a crash between two parts the rest is removed', async (t) => {
+  const environment = { DATA_DIR: t.testdir(), LOG_LEVEL: 'fatal' }
+  const server = await startTestServer(t, environment)
+  const { services } = server
+  const { append: write } = services.events
+  const post = { method: 'POST', body: JSON.stringify({ name: 'left' }) }
+  const { id } = JSON.parse(await (await server.fetch('alice', '/api/v1/user/repos', post)).text())
+  await fill(server, id, 20)
+  let parts = 0
+  services.events.append = async (stream, events, expected) => {
+    if (events.some(({ type }) => type === 'LeftDiscussionsRemoved')) parts += 1
+    if (parts > 1) throw new StoreUnavailable('died')
+    return write(stream, events, expected)
+  }
+  await server.fetch('alice', '/api/v1/repos/alice/left', { method: 'DELETE' })
+  await until('the second part was tried', () => Promise.resolve(parts > 1))
+  await server.stop()
+  const again = await startTestServer(t, environment)
+  await until('nothing is left', async () => (await documentsOf(again, id)) === 0)
+  const removed = (await eventsIn(again, repositoryStream(id))).filter(
+    ({ type }) => type === 'LeftDiscussionsRemoved',
+  )
+  t.equal(removed.length, 2, 'no part is removed twice')
 })
