@@ -87,7 +87,9 @@ export type OrganizationEvent = Events<{
   OrganizationEdited: { organization: AccountRef; changes: Partial<OrganizationSettings> }
   MemberSet: { organization: AccountRef; user: AccountRef; permission: Permission }
   MemberRemoved: { organization: AccountRef; user: AccountRef }
-  /** It is gone with its teams. `members`: the ids of all who were in it or in one of its teams, whose rights end. */
+  /** They are in it no more, nor in its teams: it is being deleted, and an event names only some of very many. */
+  MembersReleased: { organization: AccountRef; members: number[] }
+  /** It is gone with its teams. `members`: the ids of those who still were in it or in one of its teams. */
   OrganizationDeleted: { organization: AccountRef; members: number[]; teams: number[] }
 }>
 

@@ -69,7 +69,8 @@ export const accountFold: Fold<AccountDocument> = foldOf({
     // The document of an organization knows no members: it is read with each of its repositories, and they are many.
     if ('user' in data) return [`${data.user.id}`]
     if ('team' in data) return data.members.map(String)
-    if ('members' in data) return [data.organization.id, ...data.members].map(String)
+    if ('teams' in data) return [data.organization.id, ...data.members].map(String)
+    if ('members' in data) return data.members.map(String)
     return [`${'organization' in data ? data.organization.id : data.id}`]
   },
   becomes: {
@@ -91,6 +92,7 @@ export const accountFold: Fold<AccountDocument> = foldOf({
       mustChangePassword,
     }),
     UserDeleted: ({ id }) => ghost(id),
+    MembersReleased: (account, { data }) => withoutOrganization(account, data.organization.id),
     OrganizationDeleted: (account, { data: { organization } }, id) =>
       id === `${organization.id}` ? ghost(organization.id) : withoutOrganization(account, organization.id),
     RepositoryStarred: ({ stars }) => ({ stars: stars + 1 }),

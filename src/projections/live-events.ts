@@ -78,6 +78,7 @@ const CHANGES_RIGHTS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'PasswordChanged',
   'UserDeleted',
   'OrganizationEdited',
+  'MembersReleased',
   'OrganizationDeleted',
   'MemberSet',
   'MemberRemoved',

@@ -162,10 +162,13 @@ export const accountCommands = [
       if (ends && isAdmin) world.organizations.change(ACME.id, by, decideEndHiding)
     },
   ),
-  command('delete organization', by, (world, by) => {
+  command('delete organization', record({ by, who: account }), (world, { by, who }) => {
     const actor = { id: by.id, siteAdmin: false }
+    if (world.users.now(who.id).status === 'existing') {
+      world.organizations.change(ACME.id, by, (state) => decideSetMember(state, actor, who, 'admin'))
+    }
     world.organizations.change(ACME.id, by, (state) =>
-      decideDeleteOrganization(state, actor, owned(world, ACME)),
+      decideDeleteOrganization(state, actor, owned(world, ACME), 1),
     )
   }),
   command('member', record({ by, who: account, may: fc.option(permission, { freq: 2 }) }), (world, given) => {

@@ -15,7 +15,7 @@ import { decideDeleteOrganization, type MemberActor } from './organization.ts'
 import { inTurnOfOrganization } from './turn.ts'
 
 /**
- * Deletes an organization that owns no repository. One event ends it with its members and its teams, so a crash leaves it
+ * Deletes an organization that owns no repository. One append ends it with its members and its teams, so a crash leaves it
  * whole or gone. What hangs on it elsewhere ends after that: transfers here, webhooks and labels by processes, which also
  * do what a crash cuts off. The login stays taken, because events name accounts by it.
  */

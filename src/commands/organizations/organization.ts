@@ -64,6 +64,8 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
     }),
     MemberSet: ({ members }, { data }) => ({ members: withId(members, data.user.id, data.permission) }),
     MemberRemoved: ({ members }, { data }) => ({ members: withoutId(members, data.user.id) }),
+    // The deletion is in the same append.
+    MembersReleased: () => ({}),
     ...teamChanges,
   },
 })
@@ -145,11 +147,18 @@ export function decideRemoveMember(
   return [{ type: 'MemberRemoved', data: { organization: state.organization, user } }, ...left]
 }
 
-/** Deletes an organization that owns nothing, as in Gitea, with its teams. Only its admins may do that. */
+/** Of how many people one event of a deletion says that they are out: each of them has a document. */
+const RELEASED_AT_ONCE = 1000
+
+/**
+ * Deletes an organization that owns nothing, as in Gitea, with its teams. Only its admins may do that. `atOnce`: of how many
+ * people one event is about.
+ */
 export function decideDeleteOrganization(
   state: OrganizationState,
   actor: MemberActor,
   repositories: number,
+  atOnce = RELEASED_AT_ONCE,
 ): Decision<OrganizationEvent> {
   if (state.status !== 'active') return refuse.notFound('organization not found')
   const { organization, members, teams } = state
@@ -161,7 +170,15 @@ export function decideDeleteOrganization(
   }
   const people = new Set(idsOf(members))
   for (const [, team] of entriesOf(teams)) for (const id of idsOf(team.members)) people.add(id)
-  return [{ type: 'OrganizationDeleted', data: { organization, members: [...people], teams: idsOf(teams) } }]
+  const events: OrganizationEvent[] = []
+  const rest = [...people]
+  while (rest.length > atOnce) {
+    events.push({ type: 'MembersReleased', data: { organization, members: rest.splice(0, atOnce) } })
+  }
+  return [
+    ...events,
+    { type: 'OrganizationDeleted', data: { organization, members: rest, teams: idsOf(teams) } },
+  ]
 }
 
 const NOT_ADMIN = refuse.forbidden('only admins of the organization may change its members')

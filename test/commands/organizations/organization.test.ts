@@ -140,6 +140,12 @@ t.test(
         .thenRefused('unprocessable')
     }
     given(...whole)
+      .when((state) => decideDeleteOrganization(state, asAlice, 0, 1))
+      .thenEvents(
+        { type: 'MembersReleased', data: { organization, members: [1] } },
+        { type: 'OrganizationDeleted', data: { organization, members: [2], teams: [] } },
+      )
+    given(...whole)
       .when((state) => decideDeleteOrganization(state, asBob, 0))
       .thenRefused('forbidden')
     given(...whole, deleted)
