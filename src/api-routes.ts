@@ -24,6 +24,7 @@ import { milestoneRoutes } from './commands/milestones/routes.ts'
 import { notificationRoutes } from './commands/notifications/routes.ts'
 import { subscriptionRoutes } from './commands/notifications/subscription-routes.ts'
 import { createOrganizationRoutes } from './commands/organizations/create.ts'
+import { deleteOrganizationRoutes } from './commands/organizations/delete.ts'
 import { editOrganizationRoutes } from './commands/organizations/edit.ts'
 import { memberRoutes } from './commands/organizations/members.ts'
 import { teamMemberRoutes } from './commands/organizations/team-members.ts'
@@ -119,6 +120,7 @@ export const API_ROUTES: readonly Routes[] = [
   tokenRoutes,
   createOrganizationRoutes,
   editOrganizationRoutes,
+  deleteOrganizationRoutes,
   memberRoutes,
   organizationQueryRoutes,
   teamRoutes,

@@ -80,9 +80,17 @@ export interface OrganizationSettings {
 /** `org-<id>` */
 export type OrganizationEvent = Events<{
   OrganizationCreated: { id: number; login: string } & OrganizationSettings
+  /**
+   * It will be shown to fewer as soon as all its repositories are. That ends with an `OrganizationEdited` of the visibility.
+   */
+  HidingStarted: { organization: AccountRef; visibility: Visibility }
   OrganizationEdited: { organization: AccountRef; changes: Partial<OrganizationSettings> }
   MemberSet: { organization: AccountRef; user: AccountRef; permission: Permission }
   MemberRemoved: { organization: AccountRef; user: AccountRef }
+  /** They are in it no more, nor in its teams: it is being deleted, and an event names only some of very many. */
+  MembersReleased: { organization: AccountRef; members: number[] }
+  /** It is gone with its teams. `members`: the ids of those who still were in it or in one of its teams. */
+  OrganizationDeleted: { organization: AccountRef; members: number[]; teams: number[] }
 }>
 
 /** The ways to merge a head branch into its base branch. The names are Gitea's. */
@@ -117,6 +125,12 @@ export interface RepositorySettings {
   website: string
   private: boolean
   defaultBranch: string
+}
+
+/** What a deleted repository left: the numbers of issues and pull requests, and comments. */
+export interface LeftDiscussions {
+  issues: number[]
+  comments: { id: number; index: number }[]
 }
 
 /** A branch protection, as in Gitea: a rule for the branches that match its name. */
@@ -168,6 +182,11 @@ export type RepositoryEvent =
           /** Present when the repository was a fork: the repository that it was forked from. */
           parentId?: number
         }
+        /**
+         * The repository is deleted; the read models do not keep these issues, pull requests and comments any more. An event
+         * names only some of them: a read model must not be changed in thousands of places by one event.
+         */
+        LeftDiscussionsRemoved: { left: LeftDiscussions }
         CollaboratorSet: { user: AccountRef; permission: Permission }
         CollaboratorRemoved: { user: AccountRef }
         BranchProtectionSet: { protection: BranchProtection }

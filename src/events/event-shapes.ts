@@ -10,6 +10,7 @@ import {
   type LabelRef,
   type LabelScope,
   type LabelSettings,
+  type LeftDiscussions,
   MERGE_STYLES,
   type MergeSettings,
   type MergeStyle,
@@ -172,12 +173,15 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   TokenCreated: { user: account, tokenId: whole, name: text, lastEight: text, scopes: list(text) },
   TokenDeleted: { user: account, tokenId: whole, name: text },
   OrganizationCreated: { id: whole, login: text, ...organizationSettings },
+  HidingStarted: { organization: account, visibility },
   OrganizationEdited: {
     organization: account,
     changes: partial<OrganizationSettings>(organizationSettings),
   },
   MemberSet: { organization: account, user: account, permission },
   MemberRemoved: { organization: account, user: account },
+  MembersReleased: { organization: account, members: list(whole) },
+  OrganizationDeleted: { organization: account, members: list(whole), teams: list(whole) },
   ...teamShapes,
   RepositoryCreated: {
     ...settings,
@@ -202,6 +206,13 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     changes: partial<RepositorySettings & MergeSettings>({ ...settings, ...mergeSettings }),
   },
   RepositoryDeleted: { repoId: whole, owner: account, name: text, parentId: optional(whole) },
+  LeftDiscussionsRemoved: {
+    repoId: whole,
+    left: object<LeftDiscussions>({
+      issues: list(whole),
+      comments: list(object<LeftDiscussions['comments'][number]>({ id: whole, index: whole })),
+    }),
+  },
   CollaboratorSet: { repoId: whole, user: account, permission },
   CollaboratorRemoved: { repoId: whole, user: account },
   BranchProtectionSet: { repoId: whole, protection },

@@ -1,17 +1,21 @@
 /**
- * The process that keeps deleted users without belongings after a crash. Whoever gives a user something records it first
- * and then looks whether the user is being deleted; a server that dies between the two leaves it to a ghost. Nobody was
- * told that it was made, so it is taken back here. The order of the log decides: whichever of the two events comes
+ * The process that keeps deleted accounts without belongings after a crash. Whoever gives an account something records it
+ * first and then looks whether it is being deleted; a server that dies between the two leaves it to a ghost. Nobody was
+ * told that it was made, so it is taken back here. It also ends what was an organization's own. The order of the log decides: whichever of the two events comes
  * last finds the other one.
  */
-import { pulls, repositories } from '../commands/aggregates.ts'
+import { labels, pulls, repositories } from '../commands/aggregates.ts'
+import { eachOne } from '../commands/each-one.ts'
 import type { CommandContext } from '../commands/execute.ts'
 import { removeGpgKey } from '../commands/keys/change-gpg.ts'
+import { decideDeleteLabel } from '../commands/labels/label.ts'
 import { leaveTeams, organizationsIn, removeGhost } from '../commands/organizations/ghosts.ts'
 import { deleteWithClaims } from '../commands/repositories/delete.ts'
 import { decideForgetUser } from '../commands/repositories/ownership.ts'
+import { endTransfersTo } from '../commands/repositories/transfers-to.ts'
 import { decideRemoveRequests } from '../commands/reviews/request.ts'
-import type { AccountRef, IssueRef } from '../events/domain-events.ts'
+import type { AccountRef, IssueRef, LabelScope } from '../events/domain-events.ts'
+import { scopeKey } from '../projections/labels.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Services } from '../services.ts'
 import { type ProcessManager, processManager } from './process-manager.ts'
@@ -72,6 +76,19 @@ export function deletedUsers(services: Services): ProcessManager {
       const { memberships = {}, teams = {} } = (await accounts.get(`${user.id}`)) ?? {}
       for (const id of organizationsIn(teams)) await leaveTeams(services, context, id, user)
       for (const id of Object.keys(memberships)) await removeGhost(services, context, Number(id), user)
+    },
+    async OrganizationDeleted(context, { data: { organization } }) {
+      const own = { ...context, actor: null }
+      for (const repository of await documents.find({ ownerId: organization.id })) {
+        await takeBack(context, repository)
+      }
+      await endTransfersTo(services, own, organization)
+      const scope: LabelScope = { kind: 'organization', organizationId: organization.id }
+      await eachOne(await services.views.labels.ids({ scopeKey: scopeKey(scope) }), async (id) => {
+        await labels.change(services, own, Number(id), 'delete label', (state) =>
+          state.status === 'active' ? decideDeleteLabel(state, scope) : [],
+        )
+      })
     },
   })
 }

@@ -2,16 +2,18 @@
  * The process that keeps in each repository who may see its owner, and hides the forks of what is hidden. A new repository
  * knows its owner from the start; one that was made by an older version, or while its organization changed, gets it here.
  */
-import { repositories } from '../commands/aggregates.ts'
+import { organizations, repositories } from '../commands/aggregates.ts'
 import type { CommandContext } from '../commands/execute.ts'
-import { hideForksOf, showOwnerIn } from '../commands/repositories/hidden-owners.ts'
+import { inTurnOfOrganization } from '../commands/organizations/turn.ts'
+import { shownTo } from '../commands/organizations/visibility.ts'
+import { finishHiding, hideForksOf, showOwnerIn } from '../commands/repositories/hidden-owners.ts'
 import { decideOwnerVisibility } from '../commands/repositories/repository.ts'
 import type { AccountKind } from '../events/domain-events.ts'
 import type { Services } from '../services.ts'
 import { type ProcessManager, processManager } from './process-manager.ts'
 
 export function ownerVisibility(services: Services): ProcessManager {
-  const { accounts, repositories: documents } = services.views
+  const { repositories: documents } = services.views
 
   /** Records who may see the owner, unless the repository knows it already, or has another owner since. */
   async function showOwner(
@@ -19,16 +21,19 @@ export function ownerVisibility(services: Services): ProcessManager {
     { repoId, owner }: { repoId: number; owner: { id: number; kind: AccountKind } },
   ): Promise<void> {
     if (owner.kind !== 'organization') return
-    const [organization, repository] = await Promise.all([
-      accounts.get(`${owner.id}`),
-      documents.get(`${repoId}`),
-    ])
-    if (organization === undefined || repository?.ownerId !== owner.id) return
-    const { visibility } = organization
-    if (repository.ownerVisibility === visibility) return
-    await repositories.change(services, { ...context, actor: null }, repoId, 'owner visibility', (state) =>
-      decideOwnerVisibility(state, visibility),
-    )
+    const repository = await documents.get(`${repoId}`)
+    if (repository?.ownerId !== owner.id) return
+    const visibility = async () => {
+      const organization = await organizations.load(services, owner.id)
+      return organization.status === 'active' ? shownTo(organization) : repository.ownerVisibility
+    }
+    if (repository.ownerVisibility === (await visibility())) return
+    await inTurnOfOrganization(services, owner.id, async () => {
+      const now = await visibility()
+      await repositories.change(services, { ...context, actor: null }, repoId, 'owner visibility', (state) =>
+        state.status === 'active' && state.owner.id === owner.id ? decideOwnerVisibility(state, now) : [],
+      )
+    })
   }
 
   return processManager('owner_visibility', {
@@ -37,8 +42,16 @@ export function ownerVisibility(services: Services): ProcessManager {
       await showOwner(context, data)
       if (data.ownerVisibility !== 'public') await hideForksOf(services, context, data.repoId)
     },
+    async HidingStarted(context, { data: { organization } }) {
+      await inTurnOfOrganization(services, organization.id, () =>
+        finishHiding(services, context, organization.id),
+      )
+    },
     async OrganizationEdited(context, { data: { organization, changes } }) {
-      if (changes.visibility !== undefined) await showOwnerIn(services, context, organization.id)
+      if (changes.visibility === undefined) return
+      await inTurnOfOrganization(services, organization.id, () =>
+        showOwnerIn(services, context, organization.id),
+      )
     },
     async RepositoryEdited(context, { data: { repoId, changes } }) {
       if (changes.private === true) await hideForksOf(services, context, repoId)

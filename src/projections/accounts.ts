@@ -28,7 +28,10 @@ export interface AccountDocument {
   mustChangePassword: boolean
   /** Which hash in the store of the secrets is the password's; null: the first one. */
   passwordId: string | null
-  /** A deleted user stays as a ghost, because what it did stays. Nothing but its id and its name in events is left. */
+  /**
+   * A deleted account stays as a ghost, because what it did stays, and what it was is replayed. Nothing but its id and its
+   * name in events is left.
+   */
   deleted: boolean
   createdAt: string
   /** For a user: how many repositories it has starred, also such as were deleted since. */
@@ -66,6 +69,8 @@ export const accountFold: Fold<AccountDocument> = foldOf({
     // The document of an organization knows no members: it is read with each of its repositories, and they are many.
     if ('user' in data) return [`${data.user.id}`]
     if ('team' in data) return data.members.map(String)
+    if ('teams' in data) return [data.organization.id, ...data.members].map(String)
+    if ('members' in data) return data.members.map(String)
     return [`${'organization' in data ? data.organization.id : data.id}`]
   },
   becomes: {
@@ -86,19 +91,10 @@ export const accountFold: Fold<AccountDocument> = foldOf({
       passwordId,
       mustChangePassword,
     }),
-    UserDeleted: ({ id }) => ({
-      deleted: true,
-      active: false,
-      siteAdmin: false,
-      login: GHOST,
-      loginKey: `${GHOST} ${id}`,
-      fullName: '',
-      email: '',
-      description: '',
-      location: '',
-      website: '',
-      showEmail: false,
-    }),
+    UserDeleted: ({ id }) => ghost(id),
+    MembersReleased: (account, { data }) => withoutOrganization(account, data.organization.id),
+    OrganizationDeleted: (account, { data: { organization } }, id) =>
+      id === `${organization.id}` ? ghost(organization.id) : withoutOrganization(account, organization.id),
     RepositoryStarred: ({ stars }) => ({ stars: stars + 1 }),
     RepositoryUnstarred: ({ stars }) => ({ stars: stars - 1 }),
     MemberSet: (account, { data }) => withPermission(account, data, data.permission),
@@ -123,7 +119,7 @@ export const accountFold: Fold<AccountDocument> = foldOf({
 /** The login of the site admin that the first start creates. Nobody else can have it. */
 export const FIRST_ADMIN = 'admin'
 
-/** Gitea's name for users who are gone. A look-up by login is in lower case, so it never finds one. */
+/** Gitea's name for users who are gone; here also for organizations. A look-up by login is in lower case, so it never finds one. */
 export const GHOST = 'Ghost'
 
 /** Whether the account can sign in at all; until then, or from then on, it has no rights either. */
@@ -133,6 +129,21 @@ export function maySignIn({
 }: Pick<AccountDocument, 'active' | 'prohibitLogin'>): boolean {
   return active && !prohibitLogin
 }
+
+/** What becomes of an account that is deleted. */
+const ghost = (id: number) => ({
+  deleted: true,
+  active: false,
+  siteAdmin: false,
+  login: GHOST,
+  loginKey: `${GHOST} ${id}`,
+  fullName: '',
+  email: '',
+  description: '',
+  location: '',
+  website: '',
+  showEmail: false,
+})
 
 function newAccount(
   kind: AccountKind,
@@ -198,6 +209,15 @@ function withPermission(
   const { [`${organization.id}`]: _left, ...memberships } = account.memberships
   if (permission !== undefined) memberships[`${organization.id}`] = permission
   return { memberships }
+}
+
+/** A member of an organization, or of its teams, when it is gone. */
+function withoutOrganization(account: AccountDocument, organizationId: number): Partial<AccountDocument> {
+  const { [`${organizationId}`]: _left, ...memberships } = account.memberships
+  const teams = Object.fromEntries(
+    Object.entries(account.teams).filter(([, team]) => team.organizationId !== organizationId),
+  )
+  return { memberships, teams, teamIds: Object.keys(teams).map(Number) }
 }
 
 /** Sets what a team gives a user, or takes it away (without a grant). */

@@ -35,7 +35,12 @@ export const commentFold: Fold<CommentDocument> = foldOf({
   ],
   arrays: ['attachmentUuids'],
   version: 2,
-  ids: ({ data }) => ('comments' in data ? data.comments.map(String) : [`${data.commentId}`]),
+  ids: ({ data }) =>
+    'left' in data
+      ? data.left.comments.map(({ id }) => `${id}`)
+      : 'comments' in data
+        ? data.comments.map(String)
+        : [`${data.commentId}`],
   becomes: {
     CommentAdded(_, { stream, data, metadata: { at } }) {
       const { commentId: id, repoId, index, author, body } = data
@@ -44,6 +49,7 @@ export const commentFold: Fold<CommentDocument> = foldOf({
       return { id, repoId, index, isPull, author, body, attachments: [], attachmentUuids: [], ...times }
     },
     CommentDeleted: () => undefined,
+    LeftDiscussionsRemoved: () => undefined,
   },
   begins: ['CommentAdded'],
   creates: ['CommentAdded'],

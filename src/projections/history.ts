@@ -25,7 +25,7 @@ export interface HistoryDocument {
 /** For events about accounts, organizations and their labels. They appear only in the history of the server. */
 export const NO_REPOSITORY = 0
 
-/** Numbers, claims and read marks: internal events that tell a reader nothing. */
+/** Numbers, claims, read marks and the work of read models: internal events that tell a reader nothing. */
 const NOT_IN_HISTORY: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'NumberTaken',
   'ClaimTaken',
@@ -33,6 +33,7 @@ const NOT_IN_HISTORY: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'CreationAbandoned',
   'IssueRead',
   'NotificationMarked',
+  'LeftDiscussionsRemoved',
 ])
 
 /** Events about access and the protection of branches and tags. Only admins of the repository may see these settings. */

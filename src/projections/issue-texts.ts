@@ -2,7 +2,7 @@
  * The words of issues and pull requests, for the keyword search. The title and the body are one document, and so is
  * each comment: a comment writes only its own words, however long its issue has become.
  */
-import { issueId, type OpenedEvent } from './issue-selection.ts'
+import { issueId, leftIssues, type OpenedEvent } from './issue-selection.ts'
 import { type Fold, foldOf } from './read-model.ts'
 import { wordsOf } from './words.ts'
 
@@ -22,6 +22,10 @@ export const issueTextFold: Fold<IssueTextDocument> = foldOf({
   partOf: 'issueKey',
   version: 4,
   ids({ data }) {
+    if ('left' in data) {
+      const { repoId, left } = data
+      return [...leftIssues(data), ...left.comments.map(({ id, index }) => textId(repoId, index, id))]
+    }
     const { repoId, index } = data
     if ('comments' in data) {
       const comments = data.comments.map((id) => textId(repoId, index, id))
@@ -35,6 +39,7 @@ export const issueTextFold: Fold<IssueTextDocument> = foldOf({
     CommentAdded: (_, { data }) => commentTexts(data),
     CommentEdited: (_, { data }) => commentTexts(data),
     CommentDeleted: () => undefined,
+    LeftDiscussionsRemoved: () => undefined,
   },
   begins: ['IssueOpened', 'PullRequestOpened', 'CommentAdded', 'CommentEdited'],
   creates: ['IssueOpened', 'PullRequestOpened', 'CommentAdded'],

@@ -78,6 +78,8 @@ const CHANGES_RIGHTS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'PasswordChanged',
   'UserDeleted',
   'OrganizationEdited',
+  'MembersReleased',
+  'OrganizationDeleted',
   'MemberSet',
   'MemberRemoved',
   'RepositoryEdited',

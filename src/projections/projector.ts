@@ -85,8 +85,11 @@ const RETRY_MS = 500
 const BATCH = 1000
 /** An event of refs changes a document for each of them, and those are read and written in one go. */
 const WEIGHT_OF_REF = 2
-const weightOf = ({ data }: RecordedEvent) =>
-  'refs' in data && Array.isArray(data.refs) ? Math.max(1, WEIGHT_OF_REF * data.refs.length) : 1
+/** So does an event of people for each of them. */
+const weightOf = ({ data }: RecordedEvent) => {
+  if ('refs' in data && Array.isArray(data.refs)) return Math.max(1, WEIGHT_OF_REF * data.refs.length)
+  return 'members' in data && Array.isArray(data.members) ? Math.max(1, data.members.length) : 1
+}
 /** More is waiting behind such a batch. Behind a small one, what comes while it is written is better one batch. */
 const isLarge = (batch: readonly RecordedEvent[]) =>
   batch.reduce((weight, event) => weight + weightOf(event), 0) >= BATCH / 2

@@ -69,6 +69,8 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   pins?: Pins
   /** Absent or null: no transfer waits for its recipient. A user who is the recipient may read the repository. */
   transfer?: PendingTransfer | null
+  /** The account that the repository is offered to. Look-ups use it. */
+  recipientId?: number | null
   stars: number
   watchers: number
   createdAt: string
@@ -103,9 +105,10 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
     { forks: 1 },
     { stars: 1 },
     { id: 1 },
+    { recipientId: 1 },
   ],
   arrays: ['readers', 'granted', 'guests', 'teams', 'topics', 'nameParts', 'allParts'],
-  version: 6,
+  version: 7,
   ids({ data }) {
     const parentId = 'parent' in data ? data.parent?.repoId : 'parentId' in data ? data.parentId : undefined
     return parentId === undefined ? [`${data.repoId}`] : [`${data.repoId}`, `${parentId}`]
@@ -192,6 +195,7 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
   },
   derived: (repository) => ({
     key: repositoryKey(repository.ownerLogin, repository.name),
+    recipientId: repository.transfer?.recipient.id ?? null,
     readers: readersOf(repository),
     ...grantsOf(repository),
   }),

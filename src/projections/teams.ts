@@ -11,7 +11,7 @@ export const teamFold: Fold<TeamDocument> = foldOf({
   name: 'teams',
   indexes: [{ organizationId: 1, name: 1 }],
   version: 1,
-  ids: ({ data }) => [`${data.team.id}`],
+  ids: ({ data }) => ('team' in data ? [`${data.team.id}`] : data.teams.map(String)),
   becomes: {
     TeamCreated: (_, { data: { team, organization, settings } }) => ({
       id: team.id,
@@ -19,6 +19,7 @@ export const teamFold: Fold<TeamDocument> = foldOf({
       ...settings,
     }),
     TeamDeleted: () => undefined,
+    OrganizationDeleted: () => undefined,
   },
   changes: { TeamEdited: (_, { data }) => data.settings },
 })

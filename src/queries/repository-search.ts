@@ -53,6 +53,7 @@ export function repositorySearchRoutes(services: Services): FastifyPluginAsyncTy
     const organization = await accounts.get(`${team?.organizationId ?? id}`)
     const mayKnow =
       organization?.kind === 'organization' &&
+      !organization.deleted &&
       requester !== null &&
       (requester.siteAdmin || belongsTo(organization.id, requester))
     if (!mayKnow) return { ofTeam: 'nothing' }

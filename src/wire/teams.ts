@@ -117,7 +117,8 @@ export async function teamFor(
   const id = pathNumber(idText) ?? 0
   const made = await views.teams.get(`${id}`)
   const organization = await views.accounts.get(`${made?.organizationId ?? id}`)
-  const isFound = organization?.kind === 'organization' && canSee(organization, requester)
+  const isFound =
+    organization?.kind === 'organization' && !organization.deleted && canSee(organization, requester)
   if (!isFound || (!requester.siteAdmin && !belongsTo(organization.id, requester))) {
     throw notFoundIn(views.teams, 'team not found')
   }

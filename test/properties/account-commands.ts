@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import { hasId, valueAt } from '../../src/commands/id-map.ts'
 import {
   decideCreateOrganization,
+  decideDeleteOrganization,
   decideEditOrganization,
   decideRemoveMember,
   decideSetMember,
@@ -18,6 +19,7 @@ import {
   decideRemoveTeamMember,
   decideTeamRepository,
 } from '../../src/commands/organizations/team.ts'
+import { decideEndHiding, decideStartHiding } from '../../src/commands/organizations/visibility.ts'
 import * as chain from '../../src/commands/upgrade/chain.ts'
 import * as user from '../../src/commands/users/user.ts'
 import type { AccountRef, Visibility } from '../../src/events/domain-events.ts'
@@ -63,15 +65,18 @@ const hasOtherAdmin = (world: World, who: AccountRef) =>
     return id !== who.id && state.status === 'existing' && user.isActiveAdmin(state.settings)
   })
 
+/** How many of the world's repositories an account owns. */
+const owned = (world: World, who: AccountRef) =>
+  REPOSITORIES.map((id) => world.repositories.now(id)).filter(
+    (state) => state.status === 'active' && state.owner.id === who.id,
+  ).length
+
 /** How many of the world's repositories and organizations a user owns or is in. */
 function belongings(world: World, who: AccountRef) {
-  const owned = REPOSITORIES.map((id) => world.repositories.now(id)).filter(
-    (state) => state.status === 'active' && state.owner.id === who.id,
-  )
   const organization = world.organizations.now(ACME.id)
   const isMember = organization.status === 'active' && hasId(organization.members, who.id)
   return {
-    repositories: owned.length,
+    repositories: owned(world, who),
     organizations: Number(isMember),
     hasOtherAdmin: hasOtherAdmin(world, who),
   }
@@ -145,6 +150,27 @@ export const accountCommands = [
       world.organizations.change(ACME.id, by, (state) => decideEditOrganization(state, actor, changes))
     },
   ),
+  command(
+    'hide organization',
+    record({ by, visibility, ends: mostly }),
+    (world, { by, visibility, ends }) => {
+      const actor = { id: by.id, siteAdmin: false }
+      world.organizations.change(ACME.id, by, (state) => decideStartHiding(state, actor, visibility))
+      const state = world.organizations.now(ACME.id)
+      const isAdmin = state.status === 'active' && valueAt(state.members, by.id) === 'admin'
+      // A process may end it, too; here the others have to be admins.
+      if (ends && isAdmin) world.organizations.change(ACME.id, by, decideEndHiding)
+    },
+  ),
+  command('delete organization', record({ by, who: account }), (world, { by, who }) => {
+    const actor = { id: by.id, siteAdmin: false }
+    if (world.users.now(who.id).status === 'existing') {
+      world.organizations.change(ACME.id, by, (state) => decideSetMember(state, actor, who, 'admin'))
+    }
+    world.organizations.change(ACME.id, by, (state) =>
+      decideDeleteOrganization(state, actor, owned(world, ACME), 1),
+    )
+  }),
   command('member', record({ by, who: account, may: fc.option(permission, { freq: 2 }) }), (world, given) => {
     const { by, who, may } = given
     if (world.users.now(who.id).status !== 'existing') return
@@ -196,7 +222,7 @@ export const accountCommands = [
           case 'gain':
           case 'lose': {
             // The process of transfers has no actor; here the others have to be admins.
-            if (state.status === 'missing' || valueAt(state.members, by.id) !== 'admin') return []
+            if (state.status !== 'active' || valueAt(state.members, by.id) !== 'admin') return []
             const isGain = what === 'gain'
             return isGain
               ? decideGainRepository(state, repository, [team])

@@ -64,6 +64,7 @@ t.test('every decider is given commands, and every event of theirs happens', asy
   }
   const withoutDecider = [
     'IssueRead',
+    'LeftDiscussionsRemoved',
     'LfsObjectsAdded',
     'NotificationMarked',
     'UsersMentioned',
@@ -269,7 +270,7 @@ always('no issue depends on itself, twice on another, or in a circle', ({ log })
 /** What each kind of stream begins with, and what ends it. A comment has its life inside the stream of its issue. */
 const LIVES = {
   user: ['UserCreated', 'UserDeleted'],
-  org: ['OrganizationCreated'],
+  org: ['OrganizationCreated', 'OrganizationDeleted'],
   repo: ['RepositoryCreated', 'RepositoryDeleted'],
   label: ['LabelCreated', 'LabelDeleted'],
   milestone: ['MilestoneCreated', 'MilestoneDeleted'],
@@ -322,7 +323,7 @@ always('a site admin who can sign in is always there', ({ users }) => {
   }
 })
 
-always('a user who is deleted owns nothing and is in no organization', ({ log }) => {
+always('an account that is deleted owns nothing, and a user is in no organization', ({ log }) => {
   const bonds = new Map<string, number>()
   for (const { type, stream, data } of log) {
     if (type === 'RepositoryCreated') bonds.set(stream, data.owner.id)
@@ -331,6 +332,10 @@ always('a user who is deleted owns nothing and is in no organization', ({ log })
     if (type === 'MemberSet') bonds.set(`member ${data.user.id}`, data.user.id)
     if (type === 'MemberRemoved') bonds.delete(`member ${data.user.id}`)
     if (type === 'UserDeleted') assert.ok(![...bonds.values()].includes(data.user.id))
+    if (type === 'OrganizationDeleted') {
+      assert.ok(![...bonds.values()].includes(data.organization.id))
+      for (const key of bonds.keys()) if (key.startsWith('member ')) bonds.delete(key)
+    }
   }
 })
 
@@ -339,7 +344,7 @@ always(
   ({ organizations }) => {
     for (const { before, after, events, by } of organizations.steps) {
       assert.ok(
-        after.status === 'active' &&
+        after.status !== 'active' ||
           [...entriesOf(after.members)].some(([, permission]) => permission === 'admin'),
       )
       if (before.status !== 'active' || valueAt(before.members, by.id) === 'admin') continue

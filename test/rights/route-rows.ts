@@ -296,6 +296,14 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: { org: 'closed' },
     body: { description: `${next()}` },
   })),
+  // It owns nothing: otherwise nobody may delete it.
+  'DELETE /api/v1/orgs/:org': row('401 404 403 403 204 204', async ({ must, next }) => {
+    const org = `ended-${next()}`
+    await must('alice', 'POST', '/orgs', { username: org, visibility: 'private' })
+    await must('alice', 'PUT', `/orgs/${org}/members/bob`, { permission: 'write' })
+    await must('alice', 'PUT', `/orgs/${org}/members/carol`, { permission: 'read' })
+    return { path: { org } }
+  }),
   'POST /api/v1/orgs/:org/repos': row('401 404 403 201 201 201', ({ next }) => ({
     path: { org: 'closed' },
     body: { name: `of-all-${next()}` },

@@ -1,11 +1,12 @@
 /**
- * A user who is being deleted gets no new repository and no membership. Whoever deletes takes a claim first and then looks
+ * An account that is being deleted gets no new repository, no transfer and no membership. Whoever deletes takes a claim first and then looks
  * for those; whoever makes one records it first and then looks for the claim. So one of the two sees the other. When the
  * second dies before it looks, a process takes back what it made (`src/processes/deleted-users.ts`).
  */
-import { claimKeys, userStream } from '../../events/streams.ts'
+import type { AccountKind } from '../../events/domain-events.ts'
+import { claimKeys, organizationStream, userStream } from '../../events/streams.ts'
 import type { Services } from '../../services.ts'
-import { users } from '../aggregates.ts'
+import { organizations, users } from '../aggregates.ts'
 import { claimHolder, releaseClaim, takeClaim } from '../claims.ts'
 import type { CommandContext } from '../execute.ts'
 
@@ -14,14 +15,21 @@ const MAX_DELETION_MS = 20_000
 
 type Stores = Pick<Services, 'events'>
 
-const deletionOf = (stores: Stores, accountId: number) => ({
-  key: claimKeys.deletion(accountId),
-  stillHolds: async () => (await users.load(stores, accountId)).status === 'deleted',
+interface Account {
+  id: number
+  kind: AccountKind
+}
+
+const deletionOf = (stores: Stores, { id, kind }: Account) => ({
+  key: claimKeys.deletion(id),
+  holder: (kind === 'user' ? userStream : organizationStream)(id),
+  stillHolds: async () =>
+    (await (kind === 'user' ? users : organizations).load(stores, id)).status === 'deleted',
 })
 
 /** Whether the account is being deleted, or is deleted. */
-export async function isBeingDeleted(stores: Stores, accountId: number): Promise<boolean> {
-  return (await claimHolder(stores.events, deletionOf(stores, accountId))) !== undefined
+export async function isBeingDeleted(stores: Stores, account: Account): Promise<boolean> {
+  return (await claimHolder(stores.events, deletionOf(stores, account))) !== undefined
 }
 
 /**
@@ -31,11 +39,11 @@ export async function isBeingDeleted(stores: Stores, accountId: number): Promise
 export async function whileDeleting(
   stores: Stores,
   context: CommandContext,
-  accountId: number,
+  account: Account,
   work: (isLate: () => boolean) => Promise<void>,
 ): Promise<void> {
   const { events } = stores
-  const claim = { ...deletionOf(stores, accountId), holder: userStream(accountId) }
+  const claim = deletionOf(stores, account)
   // An attempt that was cut off has left a claim of another time.
   await releaseClaim(events, context, claim.key, claim.holder)
   const began = performance.now()

@@ -2,7 +2,7 @@
 import { Type } from 'typebox'
 import type { OrganizationSettings } from '../../events/domain-events.ts'
 import { notFoundIn } from '../../projections/view.ts'
-import { Refused, refuse } from '../../refusal.ts'
+import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
@@ -13,9 +13,11 @@ import {
   organizationWire,
 } from '../../wire/organizations.ts'
 import { organizations } from '../aggregates.ts'
-import { showOwnerIn } from '../repositories/hidden-owners.ts'
+import { finishHiding, hideRepositories, showOwnerIn } from '../repositories/hidden-owners.ts'
 import { requestContext, settled } from '../request-context.ts'
 import { decideEditOrganization } from './organization.ts'
+import { inTurnOfOrganization } from './turn.ts'
+import { decideStartHiding } from './visibility.ts'
 
 const EditOrgOption = Type.Object({
   full_name: GivenOrNull(Type.String({ maxLength: 100 })),
@@ -30,8 +32,8 @@ const EditOrgOption = Type.Object({
 })
 
 /**
- * The answer comes when the repositories of the organization have its visibility. After a crash in between, the process
- * `owner_visibility` does the rest.
+ * The answer comes when the repositories of the organization have its visibility. Who may not see the organization any more
+ * loses the repositories first. After a crash in between, the process `owner_visibility` does the rest.
  */
 export const editOrganizationRoutes: Routes = (services) => async (app) => {
   const { accounts } = services.views
@@ -56,11 +58,26 @@ export const editOrganizationRoutes: Routes = (services) => async (app) => {
         Object.entries(all).filter(([, value]) => value != null),
       )
       const context = requestContext(request)
-      await organizations.change(services, context, id, 'edit', (state) =>
-        decideEditOrganization(state, actor, wanted),
-      )
-      // Also when nothing has changed: an earlier request may have been cut off before this.
-      if (wanted.visibility !== undefined) await showOwnerIn(services, context, id)
+      const edit = () =>
+        organizations.change(services, context, id, 'edit', (state) =>
+          decideEditOrganization(state, actor, wanted),
+        )
+      const { visibility: wantedVisibility } = wanted
+      if (wantedVisibility === undefined) await edit()
+      else
+        await inTurnOfOrganization(services, id, async () => {
+          const refusal = decideEditOrganization(await organizations.load(services, id), actor, wanted)
+          if (isRefusal(refusal)) throw new Refused(refusal)
+          // An earlier request may have been cut off.
+          await finishHiding(services, context, id)
+          await organizations.change(services, context, id, 'start hiding', (state) =>
+            decideStartHiding(state, actor, wantedVisibility),
+          )
+          await hideRepositories(services, context, id)
+          await edit()
+          // Also when nothing has changed: an earlier request may have been cut off before this.
+          await showOwnerIn(services, context, id)
+        })
       await settled(services, context, reply)
       const edited = await accounts.get(`${id}`)
       if (edited === undefined) throw notFoundIn(accounts, 'organization not found')

@@ -22,7 +22,7 @@ export async function removeGhost(
     organizationId,
     'remove ghost',
     (state) => {
-      if (state.status === 'missing' || !hasId(state.members, user.id)) return []
+      if (state.status !== 'active' || !hasId(state.members, user.id)) return []
       return isLastAdmin(state.members, user.id)
         ? []
         : decideRemoveMember(state, { id: user.id, siteAdmin: false }, user)
@@ -53,7 +53,7 @@ export async function requireMemberStays(
   organizationId: number,
   user: AccountRef,
 ): Promise<void> {
-  if (!(await isBeingDeleted(services, user.id))) return
+  if (!(await isBeingDeleted(services, { id: user.id, kind: 'user' }))) return
   await removeGhost(services, context, organizationId, user)
   await leaveTeams(services, context, organizationId, user)
   throw new Refused(refuse.conflict(`the account ${user.login} is being deleted`))

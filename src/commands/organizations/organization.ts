@@ -4,6 +4,7 @@ import type {
   OrganizationSettings,
   Permission,
   OrganizationEvent as SettingsEvent,
+  Visibility,
 } from '../../events/domain-events.ts'
 import type { EventOf } from '../../events/handlers.ts'
 import type { TeamEvent } from '../../events/team-events.ts'
@@ -12,7 +13,7 @@ import { emailProblem, loginProblem, textProblem, websiteProblem } from '../acco
 import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
-import { entriesOf, hasId, type IdMap, noIds, valueAt, withId, withoutId } from '../id-map.ts'
+import { entriesOf, hasId, type IdMap, idsOf, noIds, valueAt, withId, withoutId } from '../id-map.ts'
 import { snapshots } from '../snapshots.ts'
 import { leftTeams, type Teams, teamChanges } from './team-state.ts'
 
@@ -23,10 +24,13 @@ export type OrganizationDetails = Omit<EventOf<'OrganizationCreated'>['data'], '
 
 export type OrganizationState =
   | { status: 'missing' }
+  | { status: 'deleted' }
   | {
       status: 'active'
       organization: AccountRef
       settings: OrganizationSettings
+      /** To whom it will be shown when its repositories are hidden from the others; null: nothing is under way. */
+      hidesTo: Visibility | null
       members: IdMap<Permission>
       teams: Teams
     }
@@ -45,15 +49,23 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
       status: 'active',
       organization: { id, login },
       settings,
+      hidesTo: null,
       members: noIds(),
       teams: noIds(),
     }),
+    OrganizationDeleted: () => ({ status: 'deleted' }),
   },
   exists: (state: OrganizationState) => state.status === 'active',
   changes: {
-    OrganizationEdited: ({ settings }, { data }) => ({ settings: { ...settings, ...data.changes } }),
+    HidingStarted: (_, { data }) => ({ hidesTo: data.visibility }),
+    OrganizationEdited: ({ settings, hidesTo }, { data: { changes } }) => ({
+      settings: { ...settings, ...changes },
+      hidesTo: changes.visibility === undefined ? hidesTo : null,
+    }),
     MemberSet: ({ members }, { data }) => ({ members: withId(members, data.user.id, data.permission) }),
     MemberRemoved: ({ members }, { data }) => ({ members: withoutId(members, data.user.id) }),
+    // The deletion is in the same append.
+    MembersReleased: () => ({}),
     ...teamChanges,
   },
 })
@@ -94,7 +106,7 @@ export function decideEditOrganization(
   actor: MemberActor,
   wanted: Partial<OrganizationSettings>,
 ): Decision<OrganizationEvent> {
-  if (state.status === 'missing') return refuse.notFound('organization not found')
+  if (state.status !== 'active') return refuse.notFound('organization not found')
   if (!isAdmin(state.members, actor)) return refuse.forbidden('only admins of the organization may change it')
   const problem = organizationProblem(wanted)
   if (problem !== undefined) return problem
@@ -109,7 +121,7 @@ export function decideSetMember(
   user: AccountRef,
   permission: Permission,
 ): Decision<OrganizationEvent> {
-  if (state.status === 'missing') return refuse.notFound('organization not found')
+  if (state.status !== 'active') return refuse.notFound('organization not found')
   if (!isAdmin(state.members, actor)) return NOT_ADMIN
   if (valueAt(state.members, user.id) === permission) return []
   if (permission !== 'admin' && isLastAdmin(state.members, user.id)) return LAST_ADMIN
@@ -125,7 +137,7 @@ export function decideRemoveMember(
   actor: MemberActor,
   user: AccountRef,
 ): Decision<OrganizationEvent> {
-  if (state.status === 'missing') return refuse.notFound('organization not found')
+  if (state.status !== 'active') return refuse.notFound('organization not found')
   if (actor.id !== user.id && !isAdmin(state.members, actor)) return NOT_ADMIN
   const left = leftTeams(state, user)
   if (!hasId(state.members, user.id)) {
@@ -133,6 +145,40 @@ export function decideRemoveMember(
   }
   if (isLastAdmin(state.members, user.id)) return LAST_ADMIN
   return [{ type: 'MemberRemoved', data: { organization: state.organization, user } }, ...left]
+}
+
+/** Of how many people one event of a deletion says that they are out: each of them has a document. */
+const RELEASED_AT_ONCE = 1000
+
+/**
+ * Deletes an organization that owns nothing, as in Gitea, with its teams. Only its admins may do that. `atOnce`: of how many
+ * people one event is about.
+ */
+export function decideDeleteOrganization(
+  state: OrganizationState,
+  actor: MemberActor,
+  repositories: number,
+  atOnce = RELEASED_AT_ONCE,
+): Decision<OrganizationEvent> {
+  if (state.status !== 'active') return refuse.notFound('organization not found')
+  const { organization, members, teams } = state
+  if (!isAdmin(members, actor)) return refuse.forbidden('only admins of the organization may delete it')
+  if (repositories > 0) {
+    return refuse.unprocessable(
+      `${organization.login} still owns repositories (${repositories}): delete or transfer them first`,
+    )
+  }
+  const people = new Set(idsOf(members))
+  for (const [, team] of entriesOf(teams)) for (const id of idsOf(team.members)) people.add(id)
+  const events: OrganizationEvent[] = []
+  const rest = [...people]
+  while (rest.length > atOnce) {
+    events.push({ type: 'MembersReleased', data: { organization, members: rest.splice(0, atOnce) } })
+  }
+  return [
+    ...events,
+    { type: 'OrganizationDeleted', data: { organization, members: rest, teams: idsOf(teams) } },
+  ]
 }
 
 const NOT_ADMIN = refuse.forbidden('only admins of the organization may change its members')

@@ -34,7 +34,7 @@ function nameProblem({ teams }: Active, name: string, ownId?: number): Refusal |
 }
 
 function organizationOf(state: OrganizationState, actor: MemberActor): Active | Refusal {
-  if (state.status === 'missing') return refuse.notFound('organization not found')
+  if (state.status !== 'active') return refuse.notFound('organization not found')
   return isAdmin(state.members, actor) ? state : NOT_ADMIN
 }
 
@@ -86,7 +86,8 @@ export function decideEditTeam(
   const problem = nameProblem(found.organization, settings.name, id)
   if (problem !== undefined) return problem
   if (JSON.stringify(settings) === JSON.stringify(before)) return []
-  const data = { ...refsOf(found, id), settings, members: idsOf(members) }
+  const isSameGrant = JSON.stringify(grantOf(settings)) === JSON.stringify(grantOf(before))
+  const data = { ...refsOf(found, id), settings, members: isSameGrant ? [] : idsOf(members) }
   return [{ type: 'TeamEdited', data: { ...data, team: { id, name: settings.name } } }]
 }
 
@@ -130,7 +131,7 @@ export function decideRemoveTeamMember(
 
 /** Takes a user who is being deleted out of all teams. */
 export function decideLeaveTeams(state: OrganizationState, user: AccountRef): Decision<TeamEvent> {
-  return state.status === 'missing' ? [] : leftTeams(state, user)
+  return state.status !== 'active' ? [] : leftTeams(state, user)
 }
 
 /** Adds a repository of the organization to a team, or takes it out (`isIn` false). */
@@ -150,7 +151,7 @@ export function decideTeamRepository(
 
 /** Takes a repository that has another owner now out of all teams. */
 export function decideLoseRepository(state: OrganizationState, repoId: number): Decision<TeamEvent> {
-  if (state.status === 'missing') return []
+  if (state.status !== 'active') return []
   const { organization, teams } = state
   return [...entriesOf(teams)].flatMap(([id, { settings, repositories }]): TeamEvent[] => {
     if (!hasId(repositories, repoId)) return []
@@ -165,7 +166,7 @@ export function decideGainRepository(
   repoId: number,
   teamIds: readonly number[],
 ): Decision<TeamEvent> {
-  if (state.status === 'missing') return []
+  if (state.status !== 'active') return []
   const { organization, teams } = state
   return [...new Set(teamIds)].flatMap((id): TeamEvent[] => {
     const team = valueAt(teams, id)

@@ -24,6 +24,7 @@ import { documentNow } from '../document-now.ts'
 import { type CommandContext, doneBefore, load } from '../execute.ts'
 import { moveRefs } from '../git/change-refs.ts'
 import { recordRefs } from '../git/record-refs.ts'
+import { visibilityNow } from '../organizations/visibility-now.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeRoom } from '../room.ts'
 import { takeNumber } from '../sequences.ts'
@@ -80,7 +81,7 @@ export function onlyCreator(creator: AccountDocument, owner: AccountDocument): A
 }
 
 /**
- * Takes a repository back that was just made for a user who is being deleted. @throws Refused (conflict) then
+ * Takes a repository back that was just made for an account that is being deleted. @throws Refused (conflict) then
  */
 export async function requireOwnerStays(
   services: Services,
@@ -88,7 +89,7 @@ export async function requireOwnerStays(
   owner: AccountDocument,
   made: { id: number; name: string; parentId: number | null },
 ): Promise<void> {
-  if (owner.kind !== 'user' || !(await isBeingDeleted(services, owner.id))) return
+  if (!(await isBeingDeleted(services, owner))) return
   await deleteWithClaims(services, context, { ...made, ownerId: owner.id })
   throw new Refused(refuse.conflict(`the account ${owner.login} is being deleted`))
 }
@@ -154,11 +155,11 @@ export const createRepositoryRoutes: Routes = (services) => {
       room.end('dropped')
       await claimRepositoryName(services, context, claimKeys.repository(id, name), repositoryStream(repoId))
       await createRepository(gitDirOf(services, repoId), { defaultBranch })
-      await repositories.change(services, context, repoId, 'create', (state) =>
+      await repositories.change(services, context, repoId, 'create', async (state) =>
         decideCreate(state, {
           repoId,
           owner: { id, login, kind },
-          ownerVisibility: owner.visibility,
+          ownerVisibility: await visibilityNow(services, owner),
           settings,
           template: body.template ?? false,
           creator: onlyCreator(creator, owner),

@@ -22,6 +22,7 @@ import { type CommandContext, load } from '../execute.ts'
 import { moveRefs } from '../git/change-refs.ts'
 import { recordRefs } from '../git/record-refs.ts'
 import { inheritLfsObjects } from '../lfs/inherit.ts'
+import { visibilityNow } from '../organizations/visibility-now.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeRoom } from '../room.ts'
 import { takeNumber } from '../sequences.ts'
@@ -136,7 +137,7 @@ async function recordFork(
           repoId,
           owner: { id: owner.id, login: owner.login, kind: owner.kind },
           parent: { repoId: id, owner: { id: ownerId, login: ownerLogin }, name: base.name },
-          ownerVisibility: owner.visibility,
+          ownerVisibility: await visibilityNow(services, owner),
           creator: onlyCreator(creator, owner),
           settings: { name, description, website: '', private: await isHidden(services, id), defaultBranch },
         }),

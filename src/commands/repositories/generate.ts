@@ -26,6 +26,7 @@ import { type CommandContext, doneBefore } from '../execute.ts'
 import { moveRefs } from '../git/change-refs.ts'
 import { recordRefs } from '../git/record-refs.ts'
 import { decideCreateLabel } from '../labels/label.ts'
+import { visibilityNow } from '../organizations/visibility-now.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeRoom } from '../room.ts'
 import { takeNumber } from '../sequences.ts'
@@ -117,11 +118,11 @@ async function generate(
       const key = claimKeys.repository(owner.id, name)
       await claimRepositoryName(services, context, key, repositoryStream(repoId))
       await createRepository(dir, { defaultBranch })
-      await repositories.change(services, context, repoId, 'create', (state) =>
+      await repositories.change(services, context, repoId, 'create', async (state) =>
         decideCreate(state, {
           repoId,
           owner: { id: owner.id, login: owner.login, kind: owner.kind },
-          ownerVisibility: owner.visibility,
+          ownerVisibility: await visibilityNow(services, owner),
           settings: {
             name,
             description: wanted.description ?? '',

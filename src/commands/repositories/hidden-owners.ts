@@ -1,10 +1,16 @@
 /** What follows for repositories when an organization, or the repository that they are a fork of, is shown to fewer. */
+import type { Visibility } from '../../events/domain-events.ts'
+import { documentsNow } from '../../rights/documents-now.ts'
 import { isOpenTo } from '../../rights/visibility.ts'
 import type { Services } from '../../services.ts'
 import { organizations, repositories } from '../aggregates.ts'
 import { eachOne } from '../each-one.ts'
 import type { CommandContext } from '../execute.ts'
+import { decideEndHiding, shownTo, widerThan } from '../organizations/visibility.ts'
 import { decideEdit, decideOwnerVisibility, hiddenness } from './repository.ts'
+
+/** So many repositories are written at one time. */
+const AT_ONCE = 32
 
 /** Records in the repositories of an organization who may see it now. Those that know it already stay as they are. */
 export async function showOwnerIn(
@@ -13,15 +19,57 @@ export async function showOwnerIn(
   organizationId: number,
 ): Promise<void> {
   const organization = await organizations.load(services, organizationId)
-  if (organization.status === 'missing') return
-  const { visibility } = organization.settings
+  if (organization.status !== 'active') return
   // The documents of thousands would be read in one turn.
   const owned = await services.views.repositories.ids({ ownerId: organizationId })
-  await eachOne(owned.map(Number), async (id) => {
-    await repositories.change(services, context, id, `owner visibility ${id}`, (state) =>
-      decideOwnerVisibility(state, visibility),
-    )
-  })
+  await recordIn(services, context, owned, shownTo(organization))
+}
+
+async function recordIn(
+  services: Services,
+  context: CommandContext,
+  ids: readonly string[],
+  visibility: Visibility,
+): Promise<void> {
+  await eachOne(
+    ids.map(Number),
+    async (id) => {
+      await repositories.change(services, context, id, `owner visibility ${id}`, (state) =>
+        decideOwnerVisibility(state, visibility),
+      )
+    },
+    AT_ONCE,
+  )
+}
+
+/**
+ * Hides the repositories of an organization that is to be hidden, before it is: so at no moment a repository is shown to
+ * somebody who may not see its organization. To be called in the turn of the organization. Returns whether there was
+ * something to hide.
+ */
+export async function hideRepositories(
+  services: Services,
+  context: CommandContext,
+  organizationId: number,
+): Promise<boolean> {
+  const organization = await organizations.load(services, organizationId)
+  if (organization.status !== 'active' || organization.hidesTo === null) return false
+  await showOwnerIn(services, context, organizationId)
+  // Some may have come meanwhile.
+  await documentsNow(services)
+  const wider = { ownerId: organizationId, ownerVisibility: { $in: widerThan(organization.hidesTo) } }
+  await recordIn(services, context, await services.views.repositories.ids(wider), organization.hidesTo)
+  return true
+}
+
+/** Ends what `HidingStarted` has begun, if it was cut off. To be called in the turn of the organization. */
+export async function finishHiding(
+  services: Services,
+  context: CommandContext,
+  organizationId: number,
+): Promise<void> {
+  if (!(await hideRepositories(services, context, organizationId))) return
+  await organizations.change(services, context, organizationId, 'end hiding', decideEndHiding)
 }
 
 /**

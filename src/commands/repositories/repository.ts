@@ -87,6 +87,7 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
         transfer: null,
       }
     },
+    LeftDiscussionsRemoved: (state) => state,
     RepositoryDeleted(state) {
       if (state.status !== 'active') return state
       const { parentId, settings, ownerVisibility } = state

@@ -1,6 +1,7 @@
 /** Gives a repository to another owner: `POST /repos/{owner}/{repo}/transfer`, `/transfer/accept`, `/transfer/reject`. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import type { Visibility } from '../../events/domain-events.ts'
 import type { PendingTransfer } from '../../events/transfer-events.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { type RepositoryDocument, repositoryKey } from '../../projections/repositories.ts'
@@ -16,9 +17,11 @@ import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
 import { accountNamed } from '../../wire/users.ts'
 import { isBeingDeleted } from '../accounts/deletion.ts'
-import { repositories, users } from '../aggregates.ts'
+import { organizations, repositories, users } from '../aggregates.ts'
 import type { CommandContext, Decision } from '../execute.ts'
 import { MAX_TEAMS } from '../organizations/team.ts'
+import { inTurnOfOrganization } from '../organizations/turn.ts'
+import { visibilityNow } from '../organizations/visibility-now.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeQuota } from '../room.ts'
 import { inTurnOfAdmins } from '../users/change.ts'
@@ -100,34 +103,39 @@ async function requireFreeName(
 }
 
 /**
- * Makes the repository the new owner's: room in the quota, claims, event, teams. A user does not become an owner while the
- * account is being deleted: the two take turns.
+ * Makes the repository the new owner's: room in the quota, claims, event, teams. An account does not become an owner while
+ * it is being deleted: the two take turns.
  */
 async function transferNow(
   services: Services,
   context: CommandContext,
   { id }: RepositoryDocument,
   owner: AccountDocument,
-  decide: (state: RepositoryState) => Decision<RepositoryEvent>,
+  decide: (state: RepositoryState, ownerVisibility: Visibility) => Decision<RepositoryEvent>,
 ): Promise<void> {
   const bytes = (await services.diskUsage.get(id))?.totalBytes ?? 0
   const room = await takeQuota(services, { owner, repoId: id, bytes })
   let transferred: Transferred | undefined
-  const decideAndKeep = (state: RepositoryState) => {
-    const decision = decide(state)
+  const decideAndKeep = (state: RepositoryState, ownerVisibility: Visibility) => {
+    const decision = decide(state, ownerVisibility)
     if (!isRefusal(decision)) {
       transferred = decision.find((event) => event.type === 'RepositoryTransferred')?.data
     }
     return decision
   }
+  const isThere = async () =>
+    owner.kind === 'user'
+      ? (await users.load(services, owner.id)).status === 'existing'
+      : (await organizations.load(services, owner.id)).status === 'active'
   const move = async () => {
-    if (owner.kind === 'user' && (await users.load(services, owner.id)).status !== 'existing') {
-      throw new Refused(beingDeleted(owner))
-    }
-    return moveRepository(services, context, id, 'transfer', decideAndKeep)
+    if (!(await isThere())) throw new Refused(beingDeleted(owner))
+    const ownerVisibility = await visibilityNow(services, owner)
+    return moveRepository(services, context, id, 'transfer', (state) => decideAndKeep(state, ownerVisibility))
   }
   try {
-    await (owner.kind === 'user' ? inTurnOfAdmins(services, move) : move())
+    await (owner.kind === 'user'
+      ? inTurnOfAdmins(services, move)
+      : inTurnOfOrganization(services, owner.id, move))
   } finally {
     // From the event on, the repository itself counts for its owner.
     room.end('dropped')
@@ -149,8 +157,8 @@ async function offer(
   await repositories.change(services, context, id, 'start transfer', (state) =>
     decideStartTransfer(state, ownerId, transfer),
   )
-  // Who deletes a user looks for what is the user's after the first step, and this looks after it was recorded.
-  if (recipient.kind !== 'user' || !(await isBeingDeleted(services, recipient.id))) return
+  // Who deletes an account looks for what is its own after the first step, and this looks after it was recorded.
+  if (!(await isBeingDeleted(services, recipient))) return
   await repositories.change(services, context, id, 'forget user', (state) =>
     decideForgetUser(state, refOf(recipient)),
   )
@@ -231,8 +239,8 @@ export const transferRoutes: Routes = (services) => {
         const to = ownerRefOf(owner)
         const { id, ownerId } = repository
         if (isDirect) {
-          await transferNow(services, context, repository, owner, (state) =>
-            decideTransfer(state, ownerId, { owner: to, ownerVisibility: owner.visibility, teamIds }),
+          await transferNow(services, context, repository, owner, (state, ownerVisibility) =>
+            decideTransfer(state, ownerId, { owner: to, ownerVisibility, teamIds }),
           )
           return answer(request, reply, context, id, 202)
         }
@@ -255,8 +263,8 @@ export const transferRoutes: Routes = (services) => {
         }
         const owner = await accountNamed(services, transfer.recipient.login)
         await requireFreeName(services, owner, repository)
-        await transferNow(services, context, repository, owner, (state) =>
-          decideAcceptTransfer(state, { owner: ownerRefOf(owner), ownerVisibility: owner.visibility }),
+        await transferNow(services, context, repository, owner, (state, ownerVisibility) =>
+          decideAcceptTransfer(state, { owner: ownerRefOf(owner), ownerVisibility }),
         )
         return answer(request, reply, context, repository.id, 202)
       },

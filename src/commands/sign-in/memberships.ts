@@ -39,8 +39,10 @@ function decideMembership(
   user: AccountRef,
   permission: Permission | undefined,
 ): Decision<OrganizationEvent> {
+  // It may have been deleted just now: nobody signs in the worse for that.
+  if (state.status !== 'active') return []
   if (permission !== undefined) return decideSetMember(state, BY_SETTING, user, permission)
-  if (state.status !== 'active' || !hasId(state.members, user.id)) return []
+  if (!hasId(state.members, user.id)) return []
   return decideRemoveMember(state, BY_SETTING, user)
 }
 

@@ -44,7 +44,7 @@ async function deleteUser(services: Services, context: CommandContext, id: numbe
   for (const organizationId of organizationsIn(teams)) {
     await leaveTeams(services, context, organizationId, user)
   }
-  await whileDeleting(services, context, id, async (isLate) => {
+  await whileDeleting(services, context, { id, kind: 'user' }, async (isLate) => {
     await documentsNow(services)
     const belongings = await belongingsOf(services, id)
     await users.change(services, context, id, 'delete user', (state) =>

@@ -113,7 +113,9 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
     RepositoryDeleted: (context, { data }) =>
       deleteHooks(context, { kind: 'repository', repoId: data.repoId }),
     UserDeleted: (context, { data }) => deleteHooks(context, { kind: 'owner', ownerId: data.user.id }),
-    /** It was made while its repository or its user was deleted. */
+    OrganizationDeleted: (context, { data }) =>
+      deleteHooks(context, { kind: 'owner', ownerId: data.organization.id }),
+    /** It was made while its repository or its owner was deleted. */
     async WebhookCreated(context, { data: { id, scope } }) {
       const isGone =
         (scope.kind === 'repository' && (await views.repositories.get(`${scope.repoId}`)) === undefined) ||

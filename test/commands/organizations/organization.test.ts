@@ -1,12 +1,15 @@
 import t from 'tap'
 import {
   decideCreateOrganization,
+  decideDeleteOrganization,
   decideRemoveMember,
   decideSetMember,
   type OrganizationDetails,
   organizationDecider,
 } from '../../../src/commands/organizations/organization.ts'
+import { decideEditTeam } from '../../../src/commands/organizations/team.ts'
 import type { OrganizationEvent, Permission } from '../../../src/events/domain-events.ts'
+import type { TeamEvent, TeamSettings } from '../../../src/events/team-events.ts'
 import { specify } from '../../specification.ts'
 
 const details: OrganizationDetails = {
@@ -118,3 +121,80 @@ t.test(
       .thenRefused('notFound')
   },
 )
+
+t.test(
+  'an organization without repositories is deleted by its admins, and then nothing happens in it',
+  async (t) => {
+    const { given } = specify(t, organizationDecider)
+    const deleted: OrganizationEvent = {
+      type: 'OrganizationDeleted',
+      data: { organization, members: [1, 2], teams: [] },
+    }
+    const whole = [created, set(alice, 'admin'), set(bob, 'write')] as const
+    for (const actor of [asAlice, asSiteAdmin]) {
+      given(...whole)
+        .when((state) => decideDeleteOrganization(state, actor, 0))
+        .thenEvents(deleted)
+      given(...whole)
+        .when((state) => decideDeleteOrganization(state, actor, 1))
+        .thenRefused('unprocessable')
+    }
+    given(...whole)
+      .when((state) => decideDeleteOrganization(state, asAlice, 0, 1))
+      .thenEvents(
+        { type: 'MembersReleased', data: { organization, members: [1] } },
+        { type: 'OrganizationDeleted', data: { organization, members: [2], teams: [] } },
+      )
+    given(...whole)
+      .when((state) => decideDeleteOrganization(state, asBob, 0))
+      .thenRefused('forbidden')
+    given(...whole, deleted)
+      .when((state) => decideDeleteOrganization(state, asSiteAdmin, 0))
+      .thenRefused('notFound')
+    given(...whole, deleted)
+      .when((state) => decideSetMember(state, asSiteAdmin, bob, 'read'))
+      .thenRefused('notFound')
+  },
+)
+
+t.test('the members of a team are written only when what it gives them changes', async (t) => {
+  const { given } = specify(t, organizationDecider)
+  const settings: TeamSettings = {
+    name: 'crew',
+    description: '',
+    units: [],
+    permission: 'read',
+    allRepositories: false,
+    canCreateRepositories: false,
+  }
+  const team = { id: 20, name: 'crew' }
+  const made: TeamEvent = { type: 'TeamCreated', data: { organization, team, settings } }
+  const added: TeamEvent = {
+    type: 'TeamMemberAdded',
+    data: { organization, team, user: bob, grant: { ...settings } },
+  }
+  const edited = (changes: Partial<TeamSettings>, members: number[]): TeamEvent => ({
+    type: 'TeamEdited',
+    data: {
+      organization,
+      team: { id: 20, name: changes.name ?? 'crew' },
+      settings: { ...settings, ...changes },
+      members,
+    },
+  })
+  const before = [created, set(alice, 'admin'), made, added] as const
+  for (const changes of [{ name: 'squad' }, { description: 'Ours' }]) {
+    given(...before)
+      .when((state) => decideEditTeam(state, asAlice, 20, changes))
+      .thenEvents(edited(changes, []))
+  }
+  for (const changes of [
+    { permission: 'write' },
+    { allRepositories: true },
+    { canCreateRepositories: true },
+  ] as const) {
+    given(...before)
+      .when((state) => decideEditTeam(state, asAlice, 20, changes))
+      .thenEvents(edited(changes, [2]))
+  }
+})

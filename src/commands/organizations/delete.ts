@@ -1,0 +1,57 @@
+/** Deletes an organization: `DELETE /orgs/{org}`. Its events stay. */
+import type { AccountRef } from '../../events/domain-events.ts'
+import { isRefusal, Refused } from '../../refusal.ts'
+import { documentsNow } from '../../rights/documents-now.ts'
+import { signedIn } from '../../rights/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import type { Services } from '../../services.ts'
+import { OrganizationParams, organizationFor } from '../../wire/organizations.ts'
+import { whileDeleting } from '../accounts/deletion.ts'
+import { organizations } from '../aggregates.ts'
+import { type CommandContext, contended } from '../execute.ts'
+import { endTransfersTo } from '../repositories/transfers-to.ts'
+import { requestContext, settled } from '../request-context.ts'
+import { decideDeleteOrganization, type MemberActor } from './organization.ts'
+import { inTurnOfOrganization } from './turn.ts'
+
+/**
+ * Deletes an organization that owns no repository. One append ends it with its members and its teams, so a crash leaves it
+ * whole or gone. What hangs on it elsewhere ends after that: transfers here, webhooks and labels by processes, which also
+ * do what a crash cuts off. The login stays taken, because events name accounts by it.
+ */
+async function deleteOrganization(
+  services: Services,
+  context: CommandContext,
+  organization: AccountRef,
+  actor: MemberActor,
+): Promise<void> {
+  const { id } = organization
+  const owned = () => services.views.repositories.count({ ownerId: id })
+  const refusal = decideDeleteOrganization(await organizations.load(services, id), actor, await owned())
+  if (isRefusal(refusal)) throw new Refused(refusal)
+  await whileDeleting(services, context, { id, kind: 'organization' }, async (isLate) => {
+    await documentsNow(services)
+    const repositories = await owned()
+    await organizations.change(services, context, id, 'delete organization', (state) =>
+      isLate() ? contended : decideDeleteOrganization(state, actor, repositories),
+    )
+  })
+  await endTransfersTo(services, context, organization)
+}
+
+export const deleteOrganizationRoutes: Routes = (services) => async (app) => {
+  app.delete(
+    '/orgs/:org',
+    route('organization', { params: OrganizationParams, response: NO_CONTENT }),
+    async (request, reply) => {
+      const actor = signedIn(request)
+      const { id, login } = await organizationFor(services, request, request.params.org)
+      const context = requestContext(request)
+      await inTurnOfOrganization(services, id, () =>
+        deleteOrganization(services, context, { id, login }, actor),
+      )
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    },
+  )
+}

@@ -1,0 +1,15 @@
+import type { Visibility } from '../../events/domain-events.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import type { Services } from '../../services.ts'
+import { organizations } from '../aggregates.ts'
+import { shownTo } from './visibility.ts'
+
+/** Who may see what an account gets now, by the log: its document may say who could see it before it was hidden. */
+export async function visibilityNow(
+  services: Pick<Services, 'events'>,
+  { id, kind, visibility }: Pick<AccountDocument, 'id' | 'kind' | 'visibility'>,
+): Promise<Visibility> {
+  if (kind === 'user') return visibility
+  const organization = await organizations.load(services, id)
+  return organization.status === 'active' ? shownTo(organization) : visibility
+}

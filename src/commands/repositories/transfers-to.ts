@@ -1,0 +1,19 @@
+import type { AccountRef } from '../../events/domain-events.ts'
+import type { Services } from '../../services.ts'
+import { repositories } from '../aggregates.ts'
+import { eachOne } from '../each-one.ts'
+import type { CommandContext } from '../execute.ts'
+import { decideForgetUser } from './ownership.ts'
+
+/** Ends the transfers that wait for an account that is gone: nobody can accept or reject them any more. */
+export async function endTransfersTo(
+  services: Services,
+  context: CommandContext,
+  recipient: AccountRef,
+): Promise<void> {
+  await eachOne(await services.views.repositories.ids({ recipientId: recipient.id }), async (id) => {
+    await repositories.change(services, context, Number(id), 'end transfer', (state) =>
+      decideForgetUser(state, recipient),
+    )
+  })
+}

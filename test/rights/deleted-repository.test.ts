@@ -1,0 +1,135 @@
+/** What a deleted repository had is shown over no route, also not when there is another one of the same name. */
+import t from 'tap'
+import { type Call, ROLES, routesOf, startWorld } from './route-world.ts'
+
+const world = await startWorld(t)
+const { app, services, send, must, place } = world
+
+/** Stands in every text of the repository. */
+const MARK = 'zanzibar'
+/** They tell what has happened on the server, never end, or are the pages of the API's documentation. */
+const OTHERS = /history|\/live$|\/api\/docs|openapi|metrics|\/ui\/assets/
+
+async function furnished() {
+  const there = await place('public')
+  const { base, owner, repo, issue, pull, head } = there
+  const api = `/api/v1${base}`
+  const made = async (path: string, body: object, login = 'alice') =>
+    must<{ id: number; number: number }>(login, 'POST', `${base}${path}`, body)
+  const patch = (path: string, body: object) => must('alice', 'PATCH', `${base}${path}`, body)
+  await patch('', { description: `All of ${MARK}` })
+  await must('alice', 'PUT', `${base}/topics`, { topics: [MARK] })
+  await patch(`/issues/${issue}`, { title: MARK, body: `${MARK} and @carol`, assignees: ['bob'] })
+  await patch(`/pulls/${pull}`, { title: MARK, body: MARK })
+  const comment = await made(`/issues/${issue}/comments`, { body: `${MARK} for @dave and @admin` }, 'bob')
+  await made(`/issues/comments/${comment.id}/reactions`, { content: 'heart' })
+  const upload = there.make.upload(`${MARK}.txt`)
+  const file = async (path: string): Promise<{ id: number; uuid: string }> =>
+    JSON.parse((await send('alice', 'POST', `${api}${path}`, upload)).text)
+  const files = [
+    await file(`/issues/${issue}/assets`),
+    await file(`/issues/comments/${comment.id}/assets`),
+    await file(`/releases/${there.release.id}/assets`),
+  ]
+  await patch(`/releases/${there.release.id}`, { name: MARK, body: MARK })
+  const label = await made('/labels', { name: MARK, color: '#aabbcc', description: MARK })
+  const milestone = await made('/milestones', { title: MARK, description: MARK })
+  await patch(`/issues/${issue}`, { milestone: milestone.id })
+  await made(`/issues/${issue}/labels`, { labels: [label.id] })
+  const hook = await made('/hooks', {
+    type: 'gitea',
+    active: false,
+    config: { url: `https://${MARK}.example.org/x`, content_type: 'json' },
+  })
+  const status = { context: MARK, state: 'success', description: MARK }
+  await made(`/statuses/${head}`, status)
+  const review = await made(
+    `/pulls/${pull}/reviews`,
+    { event: 'COMMENT', body: `${MARK}, looked at by carol` },
+    'carol',
+  )
+  await made(`/pulls/${pull}/requested_reviewers`, { reviewers: ['bob'] })
+  for (const login of ['bob', 'dave', 'admin']) {
+    await must(login, 'PUT', `/user/starred/${owner}/${repo}`)
+    await must(login, 'PUT', `${base}/subscription`)
+    await must(login, 'PUT', `${base}/issues/${issue}/subscriptions/${login}`)
+  }
+  const issues = await services.views.issues.find({})
+  return {
+    ...{ there, owner, repo, base, issue, pull, head },
+    ids: [
+      ...issues.map(({ id }) => id),
+      ...[comment.id, there.release.id, label.id, milestone.id, hook.id, review.id],
+      ...files.map(({ id }) => id),
+    ],
+    uuids: files.map(({ uuid }) => uuid),
+  }
+}
+
+t.test('nothing of a deleted repository is shown over any route, in whatever is made after it', async (t) => {
+  const was = await furnished()
+  const { owner, repo, base, head } = was
+  // An issue elsewhere depends on one of the repository, and a pull request comes from a fork of it.
+  await must('bob', 'POST', '/user/repos', { name: 'elsewhere', auto_init: true })
+  const waiting = await must<{ number: number }>('bob', 'POST', '/repos/bob/elsewhere/issues', { title: 'w' })
+  await must('bob', 'POST', `/repos/bob/elsewhere/issues/${waiting.number}/dependencies`, {
+    ...{ owner, repo, index: was.issue },
+  })
+  const paths = ['main', head, MARK, `${was.there.release.tag}/${MARK}.txt`, 'heads/topic', 'topic']
+  const routes = routesOf(app).filter(({ method, url }) => method === 'GET' && !OTHERS.test(url))
+
+  /** The answers that show something of the repository. */
+  async function shown(queries: readonly Record<string, string>[]) {
+    const found = new Set<string>()
+    for (const { method, url } of routes) {
+      const ids = /:(id|attachment_id|uuid)\b/.test(url) ? (url.includes(':uuid') ? was.uuids : was.ids) : [0]
+      const wild = url.includes('*') ? paths : ['']
+      for (const id of ids) {
+        for (const path of wild) {
+          for (const query of queries) {
+            const names = { owner, repo, username: owner, org: 'closed', team: 'Owners', collaborator: 'bob' }
+            const index = url.includes('pulls') ? was.pull : was.issue
+            const call: Call = {
+              path: { ...names, index, sha: head, id, attachment_id: id, uuid: id, '*': path },
+              query,
+            }
+            for (const login of [ROLES.admin, ROLES['site admin'], ROLES.writer, null]) {
+              const { status, text } = await send(login, method, url, call)
+              if (status >= 500 && status !== 503)
+                t.fail(`${url} as ${login}: ${status} ${text.slice(0, 200)}`)
+              // A path or a query that was refused is in the refusal.
+              if (status < 300 && text.includes(MARK)) found.add(`${login} ${url} ${JSON.stringify(query)}`)
+            }
+          }
+        }
+      }
+    }
+    return found
+  }
+
+  const queries = [{}, { q: MARK, all: 'true', state: 'all' }]
+  const before = await shown([{}])
+  t.ok(before.size > 30, `${before.size} answers show it while it is there`)
+  await must('alice', 'DELETE', base)
+  t.same([...(await shown(queries))], [], 'deleted')
+
+  await must('alice', 'POST', '/user/repos', { name: repo, auto_init: true })
+  for (const login of ['alice', 'alice']) await must(login, 'POST', `${base}/issues`, { title: 'new' })
+  t.same([...(await shown(queries))], [], 'made again under the same name')
+  for (const login of ['alice', 'bob', 'carol', 'dave', 'admin']) {
+    const read = (path: string) => must<{ new: number }>(login, 'GET', path)
+    t.same(await read('/notifications/new'), { new: 0 }, login)
+    t.same(
+      await must(login, 'GET', '/notifications?all=true&status-types=unread&status-types=read'),
+      [],
+      login,
+    )
+    const about = (await send(login, 'GET', '/api/v1/repos/issues/search', { query: { state: 'all' } })).text
+    t.notMatch(about, /"title":"(Issue|branch|zanzibar)/, login)
+  }
+  t.match(await must('bob', 'GET', `/repos/bob/elsewhere/issues/${waiting.number}/dependencies`), [])
+  t.match(await must('alice', 'GET', base), { open_issues_count: 2, open_pr_counter: 0, stars_count: 0 })
+  t.match(await must('bob', 'PATCH', `/repos/bob/elsewhere/issues/${waiting.number}`, { state: 'closed' }), {
+    state: 'closed',
+  })
+})
