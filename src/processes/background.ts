@@ -1,8 +1,9 @@
-/** All that a server does without being asked: the processes, and the workers of two of them. */
+/** All that a server does without being asked: the processes, and the workers of three of them. */
 import type { Services } from '../services.ts'
 import { attachmentRemoval } from './attachment-removal.ts'
 import { deletedUsers } from './deleted-users.ts'
 import { headBranches } from './head-branches.ts'
+import { createLateMerges } from './late-merges.ts'
 import { lfsObjects } from './lfs-objects.ts'
 import { lostAccess } from './lost-access.ts'
 import { createMaintenance } from './maintenance.ts'
@@ -26,12 +27,14 @@ export function createBackground(
   const { log, events, readStore, projector, nodes } = services
   const maintenance = createMaintenance(services, signal)
   const webhooks = createWebhooks(services, signal)
+  const lateMerges = createLateMerges(services, signal)
   const runnerOf = (manager: ProcessManager) =>
     createProcessRunner(log, events, readStore, projector, observed(manager), nodes)
   const webhookRunner = runnerOf(webhooks.manager)
+  const pullRunner = runnerOf(pullHeads(services, lateMerges.check))
   const processes = [
+    pullRunner,
     ...[
-      pullHeads(services),
       scheduledMerges(services),
       headBranches(services),
       attachmentRemoval(services),
@@ -51,15 +54,18 @@ export function createBackground(
     processes,
     /** To be called when the recovery is done. */
     async start(): Promise<void> {
+      await lateMerges.prepare()
       for (const runner of processes) await runner.start()
       maintenance.start()
       webhooks.start(webhookRunner.isHeld)
+      lateMerges.start(pullRunner.isHeld)
     },
     /** Ends the processes; resolves when the workers have ended, too. To be called when the signal is aborted. */
     async stop(): Promise<void> {
       await Promise.all([
         maintenance.stopped(),
         webhooks.stopped(),
+        lateMerges.stopped(),
         ...processes.map((runner) => runner.stop()),
       ])
     },

@@ -1,8 +1,8 @@
 /**
  * The process that keeps deleted accounts without belongings after a crash. Whoever gives an account something records it
  * first and then looks whether it is being deleted; a server that dies between the two leaves it to a ghost. Nobody was
- * told that it was made, so it is taken back here. It also ends what was an organization's own. The order of the log decides: whichever of the two events comes
- * last finds the other one.
+ * told that it was made, so it is taken back here. It also ends what was an organization's own. The order of the log
+ * decides: whichever of the two events comes last finds the other one.
  */
 import { labels, pulls, repositories } from '../commands/aggregates.ts'
 import { eachOne } from '../commands/each-one.ts'

@@ -7,69 +7,94 @@ import { adoptFirstBranch } from '../commands/branches/first-branch.ts'
 import { eachOne } from '../commands/each-one.ts'
 import type { CommandContext } from '../commands/execute.ts'
 import { branchNames, recordedTip } from '../commands/pull-requests/branch-tips.ts'
-import { checkMergeability } from '../commands/pull-requests/check-mergeability.ts'
-import { catchUp, moveHeads, moveMergeBases, unlessDeleted } from '../commands/pull-requests/move-heads.ts'
+import { moveHead, moveHeads, moveMergeBases, unlessDeleted } from '../commands/pull-requests/move-heads.ts'
 import type { BranchPoint, IssueRef } from '../events/domain-events.ts'
+import type { Position } from '../events/event-store.ts'
 import type { RecordedOf } from '../events/handlers.ts'
 import { branchKey, type PullDocument } from '../projections/pulls.ts'
 import type { Services } from '../services.ts'
+import type { LateMerges } from './late-merges.ts'
 import { type ProcessManager, processManager } from './process-manager.ts'
 
-export function pullHeads(services: Services): ProcessManager {
+/** `check` tries the merges of pull requests into one repository, or leaves what takes long for later. */
+export function pullHeads(services: Services, check: LateMerges['check']): ProcessManager {
   const { views } = services
 
   /** Checks the pull requests of each base repository together: one git process serves one repository. */
-  async function checkAll(context: CommandContext, pulls: readonly PullDocument[]): Promise<void> {
+  async function checkAll(
+    context: CommandContext,
+    position: Position,
+    pulls: readonly PullDocument[],
+  ): Promise<void> {
     const affected = [...new Map(pulls.map((pull) => [pull.id, pull])).values()]
     await eachOne(new Set(affected.map((pull) => pull.repoId)), async (baseId) => {
       const own = affected.filter((pull) => pull.repoId === baseId)
-      await checkMergeability(services, context, baseId, own).catch(unlessDeleted)
+      await check(context, position, baseId, own).catch(unlessDeleted)
     })
   }
 
-  async function onRefs({ data }: RecordedOf<'RefsUpdated'>, context: CommandContext) {
+  async function onRefs({ data, position }: RecordedOf<'RefsUpdated'>, context: CommandContext) {
     const { repoId } = data
     const refs = data.refs.map(({ ref }) => ref)
     // What fails for one pull request must not stop what follows for the others.
     const steps = [
       () => moveHeads(services, context, repoId, refs),
       () => eachOne(data.refs, (update) => moveMergeBases(services, context, repoId, update)),
-      () => checkBranches(context, repoId, refs),
+      () => checkBranches(context, position, repoId, refs),
       () => adoptFirstBranch(services, context, repoId, refs),
     ]
     await eachOne(steps, (step) => step())
   }
 
   /** Checks the pull requests from these branches and into them. */
-  async function checkBranches(context: CommandContext, repoId: number, refs: readonly string[]) {
+  async function checkBranches(
+    context: CommandContext,
+    position: Position,
+    repoId: number,
+    refs: readonly string[],
+  ) {
     const keys = branchNames(refs).map((branch) => branchKey(repoId, branch))
     if (keys.length === 0) return
     const [from, into] = await Promise.all([
       views.pulls.find({ headKey: { $in: keys }, status: 'open' }),
       views.pulls.find({ baseKey: { $in: keys }, status: 'open' }),
     ])
-    await checkAll(context, [...from, ...into])
+    await checkAll(context, position, [...from, ...into])
   }
 
   /** Catches up with pushes during the request: their events came before its own, and had nothing to move yet. */
-  async function onBranches(pull: IssueRef, context: CommandContext, ...points: readonly BranchPoint[]) {
+  async function onBranches(
+    pull: IssueRef,
+    context: CommandContext,
+    position: Position,
+    ...points: readonly BranchPoint[]
+  ) {
     const tips = await Promise.all(points.map((point) => recordedTip(services, point)))
-    if (points.some(({ sha }, i) => sha !== tips[i])) await catchUp(services, context, pull)
+    if (points.some(({ sha }, i) => sha !== tips[i])) await catchUp(context, position, pull)
+  }
+
+  /** Brings one pull request up to date with its branches. */
+  async function catchUp(context: CommandContext, position: Position, { repoId, index }: IssueRef) {
+    const pull = { repoId, index }
+    await moveHead(services, context, pull)
+    await check(context, position, repoId, [pull])
   }
 
   const manager = processManager('pull_heads', {
     RefsUpdated: (context, event) => onRefs(event, context),
-    PullRequestOpened: (context, { data }) => onBranches(data, context, data.head, data.base),
-    TargetBranchChanged: (context, { data }) => onBranches(data, context, data.base),
-    async StatusChanged(context, { data }) {
-      if (!data.closed) await catchUp(services, context, data)
+    PullRequestOpened: (context, { data, position }) =>
+      onBranches(data, context, position, data.head, data.base),
+    TargetBranchChanged: (context, { data, position }) => onBranches(data, context, position, data.base),
+    async StatusChanged(context, { data, position }) {
+      if (!data.closed) await catchUp(context, position, data)
     },
-    async RepositoryDeleted(context, { data: { repoId } }) {
+    async RepositoryDeleted(context, { data: { repoId }, position }) {
       // The range of the keys of all of its branches: `;` comes right after `:`.
       const heads = { $gte: branchKey(repoId, ''), $lt: `${repoId};` }
       const from = await views.pulls.find({ headKey: heads, status: 'open' })
       await checkAll(
         context,
+        position,
         from.filter((pull) => pull.repoId !== repoId),
       )
     },

@@ -119,7 +119,10 @@ export const accountFold: Fold<AccountDocument> = foldOf({
 /** The login of the site admin that the first start creates. Nobody else can have it. */
 export const FIRST_ADMIN = 'admin'
 
-/** Gitea's name for users who are gone; here also for organizations. A look-up by login is in lower case, so it never finds one. */
+/**
+ * Gitea's name for users who are gone; here also for organizations. A look-up by login is in lower case, so it never finds
+ * one.
+ */
 export const GHOST = 'Ghost'
 
 /** Whether the account can sign in at all; until then, or from then on, it has no rights either. */

@@ -93,7 +93,7 @@ t.test('git never gets a higher limit than the server itself may have: it would 
 
 t.test('without prlimit, git is ended when its time is over', async (t) => {
   const endless = ['-c', 'alias.wait=!sleep 600', 'wait']
-  await t.rejects(git(endless, { timeout: 100 }), { name: 'GitUnavailable', message: /more than 100 ms/ })
+  await t.rejects(git(endless, { timeout: 100 }), { name: 'GitTookTooLong', message: /more than 100 ms/ })
 })
 
 /** A pack with one tree, whose checksum is wrong. */

@@ -19,12 +19,14 @@ await chmod(join(bin, 'git'), 0o755)
 process.env.PATH = `${bin}:${process.env.PATH}`
 const { eventsIn, startPulls } = await import('../commands/pull-requests/pull-repository.ts')
 const { pullHeads } = await import('../../src/processes/pull-heads.ts')
+const { createLateMerges } = await import('../../src/processes/late-merges.ts')
 const { contextOf } = await import('../../src/processes/process-manager.ts')
 const { branchId } = await import('../../src/projections/branches.ts')
 const { gitStream, pullStream } = await import('../../src/events/streams.ts')
 
 const { server, alice, bob, repository } = await startPulls(t)
 const { events, readStore, views } = server.services
+const { check } = createLateMerges(server.services, new AbortController().signal)
 
 /** The arguments of the git processes that worked in a repository since `from` bytes of the diary. */
 async function processesOf(dir: string, from = 0): Promise<string[]> {
@@ -198,7 +200,7 @@ t.test('mergeable state: a check against the old base does not count for a new o
   }
   await quiet(repoId)
   t.match(await get(1), { mergeable: false })
-  const manager = pullHeads({ ...server.services, views: { ...views, branches } })
+  const manager = pullHeads({ ...server.services, views: { ...views, branches } }, check)
   // A check that has just begun, as after another move of the base.
   const another = { ...move, id: randomUUID() }
   await manager.react(another, contextOf(another))
@@ -264,7 +266,7 @@ t.test('mergeable state: an event that comes twice is recorded once', async (t) 
   await quiet(repoId)
   const before = await typesOf(1)
   const { length } = await readFile(diary, 'utf8')
-  const manager = pullHeads(server.services)
+  const manager = pullHeads(server.services, check)
   await Promise.all([1, 2, 3].map(() => manager.react(move, contextOf(move))))
   t.strictSame(await typesOf(1), before)
   t.strictSame(await processesOf(dir, length), [], 'a merge that is known to be clean is not tried again')

@@ -1,28 +1,100 @@
 import t from 'tap'
-import { checkMergeability } from '../../src/commands/pull-requests/check-mergeability.ts'
-import { startPulls } from '../commands/pull-requests/pull-repository.ts'
+import { pulls } from '../../src/commands/aggregates.ts'
+import { decideMergeability } from '../../src/commands/pull-requests/pull-request.ts'
+import { createLateMerges } from '../../src/processes/late-merges.ts'
+import { openLateMerges } from '../../src/projections/late-merges.ts'
+import { startPulls, type Test } from '../commands/pull-requests/pull-repository.ts'
 import { aContext } from '../stores.ts'
 import { until } from '../until.ts'
 
-t.test(
-  'a merge that takes too long to try counts as one that cannot be done, and is not tried again',
-  async (t) => {
-    const { server, repository } = await startPulls(t, { LOG_LEVEL: 'silent' })
-    const { branch, open, repoId, eventsOf } = await repository(t, 'slow')
-    await branch('topic', { 'a.txt': 'of the topic\n' })
-    const index = await open('topic')
-    await branch('main', { 'a.txt': 'of main\n' }, 'main')
-    const lastCheck = async () =>
-      (await eventsOf(index)).findLast(({ type }) => type === 'MergeabilityChecked')
-    await until('it was tried', async () => (await lastCheck()) !== undefined)
-    t.match((await lastCheck())?.data, { mergeable: false, conflicts: ['a.txt'] })
+const { server, repository } = await startPulls(t, { LOG_LEVEL: 'silent' })
+const { services } = server
+const notes = openLateMerges(services.readStore)
 
-    await checkMergeability(server.services, aContext(), repoId, [{ repoId, index }], 0)
-    t.match((await lastCheck())?.data, { mergeable: false, conflicts: [] })
-    const { status, body } = await server
-      .fetch('alice', `/api/v1/repos/alice/slow/pulls/${index}`)
-      .then(async (answer) => ({ status: answer.status, body: await answer.text() }))
-    t.equal(status, 200)
-    t.match(body, /"mergeable":false/)
-  },
-)
+/** A repository whose pull requests conflict with its base, though the last check says that they do not. */
+async function conflicting(t: Test, name: string, count: number) {
+  const { branch, open, repoId, eventsOf } = await repository(t, name)
+  const indexes: number[] = []
+  for (let i = 0; i < count; i++) {
+    await branch(`topic${i}`, { 'a.txt': `of topic ${i}\n` })
+    indexes.push(await open(`topic${i}`))
+  }
+  await branch('main', { 'a.txt': 'of main\n' }, 'main')
+  const lastCheck = async (index: number) =>
+    (await eventsOf(index)).findLast(({ type }) => type === 'MergeabilityChecked')?.data
+  const refs = indexes.map((index) => ({ repoId, index }))
+  for (const ref of refs) {
+    await until('it was tried', async () => (await lastCheck(ref.index)) !== undefined)
+    await pulls.change(services, aContext(), ref, 'an earlier check', (state) =>
+      state.status === 'none'
+        ? []
+        : decideMergeability(state, {
+            head: state.head.sha,
+            base: state.head.sha,
+            mergeable: true,
+            conflicts: [],
+          }),
+    )
+  }
+  return { repoId, refs, lastCheck }
+}
+
+/** What tries merges until the test ends. */
+function lateMerges(t: Test, options: { atOnceMs?: number; tryMs?: number }) {
+  const ending = new AbortController()
+  const late = createLateMerges(services, ending.signal, options)
+  t.teardown(async () => {
+    ending.abort()
+    await late.stopped()
+  })
+  return late
+}
+
+const isDone = (repoId: number) => async () => (await notes.get(repoId)) === undefined
+
+t.test('merges that take long to try keep no other repository waiting: a worker tries them', async (t) => {
+  const { repoId, refs, lastCheck } = await conflicting(t, 'slow', 3)
+  await lateMerges(t, { atOnceMs: 0 }).check(aContext(), 7, repoId, refs.slice(0, 2))
+  t.match(await lastCheck(1), { mergeable: true }, 'it was not waited for')
+  t.match(await notes.get(repoId), {
+    pulls: [
+      { index: 1, position: 7 },
+      { index: 2, position: 7 },
+    ],
+  })
+
+  // As after a restart.
+  const late = lateMerges(t, {})
+  await late.check(aContext(), 8, repoId, refs.slice(1))
+  t.match(await lastCheck(3), { mergeable: true }, 'what follows waits with the others of its repository')
+  late.start(() => true)
+  await until('the worker has tried them', isDone(repoId))
+  for (const { index } of refs) t.match(await lastCheck(index), { mergeable: false, conflicts: ['a.txt'] })
+})
+
+t.test('a merge that takes too long to try, also by itself, counts as one that cannot be done', async (t) => {
+  const { repoId, refs, lastCheck } = await conflicting(t, 'too-slow', 2)
+  const late = lateMerges(t, { atOnceMs: 0, tryMs: 0 })
+  late.start(() => true)
+  await late.check(aContext(), 7, repoId, refs)
+  await until('the worker has given up', isDone(repoId))
+  for (const { index } of refs) t.match(await lastCheck(index), { mergeable: false, conflicts: [] })
+  const answer = await server.fetch('alice', '/api/v1/repos/alice/too-slow/pulls/1')
+  t.match(await answer.json(), { mergeable: false })
+})
+
+t.test('a merge that is to be tried again while it is tried stays noted', async (t) => {
+  await notes.add({ repoId: 99, actor: null }, [1, 2], 5)
+  const before = await notes.get(99)
+  await notes.add({ repoId: 99, actor: null }, [2], 6)
+  await notes.remove(99, before?.pulls ?? [])
+  t.match(await notes.get(99), { pulls: [{ index: 2, position: 6 }] })
+  await notes.forget(99)
+  t.equal(await notes.get(99), undefined)
+})
+
+t.test('the merges of a repository that was deleted are forgotten', async (t) => {
+  await notes.add({ repoId: 98, actor: null }, [1], 5)
+  lateMerges(t, {}).start(() => true)
+  await until('they are forgotten', isDone(98))
+})

@@ -1,7 +1,7 @@
 /**
- * An account that is being deleted gets no new repository, no transfer and no membership. Whoever deletes takes a claim first and then looks
- * for those; whoever makes one records it first and then looks for the claim. So one of the two sees the other. When the
- * second dies before it looks, a process takes back what it made (`src/processes/deleted-users.ts`).
+ * An account that is being deleted gets no new repository, no transfer and no membership. Whoever deletes takes a claim
+ * first and then looks for those; whoever makes one records it first and then looks for the claim. So one of the two sees
+ * the other. When the second dies before it looks, a process takes back what it made (`src/processes/deleted-users.ts`).
  */
 import type { AccountKind } from '../../events/domain-events.ts'
 import { claimKeys, organizationStream, userStream } from '../../events/streams.ts'

@@ -13,34 +13,44 @@ import { type ActivePull, decideMergeability } from './pull-request.ts'
 
 /** One git process tries this many merges. They are recorded before the next ones are tried. */
 const BATCH = 100
-/** How long one merge may be tried, and how much longer for each of those that are tried together, in milliseconds. */
-const TRY_MS = 60_000
-const EACH_MS = 1000
+/** How long merges may be tried, in milliseconds. */
+export const TRY_MS = 60_000
+
+export interface Trying {
+  /** How long, in milliseconds, for all of them. */
+  withinMs: number
+  /** Whether a single one that takes longer counts as one that cannot be merged. A merge itself may take longer. */
+  isLastTry?: boolean
+}
 
 /**
  * Tries the merges of open pull requests into one repository at their present tips, and records the outcome. When one
- * fails, the others are still tried and recorded. One that takes too long counts as one that cannot be merged: to try it
- * again would only keep others waiting. A merge itself may take longer.
+ * fails, the others are still tried and recorded.
  *
- * @throws the first failure, after all others are done
+ * @throws GitTookTooLong when the time was not enough for all of them; another failure after all others are done
  */
 export async function checkMergeability(
   services: Services,
   context: CommandContext,
   repoId: number,
   open: readonly IssueRef[],
-  tryMs = TRY_MS,
+  { withinMs, isLastTry = false }: Trying,
 ): Promise<void> {
+  const began = performance.now()
+  const left = () => ({ withinMs: Math.max(0, withinMs - (performance.now() - began)), isLastTry })
   const batches: (readonly IssueRef[])[] = []
   for (let i = 0; i < open.length; i += BATCH) batches.push(open.slice(i, i + BATCH))
   await eachOne(batches, async (batch) => {
     try {
-      await checkBatch(services, context, repoId, batch, tryMs)
+      await checkBatch(services, context, repoId, batch, left())
     } catch (error) {
-      const isForAll = error instanceof RepositoryMissing || error instanceof StoreUnavailable
+      const isForAll =
+        error instanceof RepositoryMissing ||
+        error instanceof StoreUnavailable ||
+        error instanceof GitTookTooLong
       if (batch.length === 1 || isForAll) throw error
       // One of them fails them all. By itself each one fails only for itself.
-      await eachOne(batch, (pull) => checkBatch(services, context, repoId, [pull], tryMs))
+      await eachOne(batch, (pull) => checkBatch(services, context, repoId, [pull], left()))
     }
   })
 }
@@ -50,7 +60,7 @@ async function checkBatch(
   context: CommandContext,
   repoId: number,
   open: readonly IssueRef[],
-  tryMs: number,
+  trying: Trying,
 ): Promise<void> {
   const checks = await Promise.all(open.map((pull) => checkOf(services, pull)))
   const due = checks.filter((check) => check !== undefined)
@@ -58,7 +68,7 @@ async function checkBatch(
     services,
     repoId,
     due.flatMap(({ pair }) => pair ?? []),
-    tryMs,
+    trying,
   )
   const tried = due.map((check) => ({ ...check, merge: check.pair && results.shift() }))
   await eachOne(tried, ({ pull, pair, merge }) => recordMergeability(services, context, pull, pair, merge))
@@ -66,18 +76,17 @@ async function checkBatch(
 
 type Pair = { ours: string; theirs: string }
 
-/** The outcomes; none of a single merge that takes too long. */
+/** The outcomes; none of a last try that takes too long. @throws GitTookTooLong of others */
 async function tryMerges(
   services: Services,
   repoId: number,
   pairs: readonly Pair[],
-  tryMs: number,
+  { withinMs, isLastTry = false }: Trying,
 ): Promise<MergeResult[]> {
-  const timeout = tryMs + EACH_MS * (pairs.length - 1)
   try {
-    return await mergeTreesAll(gitDirOf(services, repoId), pairs, { timeout })
+    return await mergeTreesAll(gitDirOf(services, repoId), pairs, { timeout: withinMs })
   } catch (error) {
-    if (pairs.length > 1 || !(error instanceof GitTookTooLong)) throw error
+    if (!isLastTry || pairs.length > 1 || !(error instanceof GitTookTooLong)) throw error
     services.log.warn({ repoId, ...pairs[0] }, 'whether a pull request can be merged takes too long to try')
     return []
   }

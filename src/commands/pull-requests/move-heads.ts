@@ -87,7 +87,7 @@ export async function moveHeads(
  * shows and merges them. In turn on all nodes: of two moves of a branch, the earlier one must not be recorded last, and
  * the process that reacts to a push may run on another node than the push.
  */
-async function moveHead(
+export async function moveHead(
   services: Services,
   context: CommandContext,
   { repoId, index }: IssueRef,
@@ -160,11 +160,8 @@ export function unlessDeleted(error: unknown): undefined {
   if (!(error instanceof RepositoryMissing)) throw error
 }
 
-/** Brings one pull request up to date with its branches: after it was reopened, or has a new base branch. */
-export async function catchUp(services: Services, context: CommandContext, pull: IssueRef): Promise<void> {
-  await moveHead(services, context, pull)
-  await checkMergeability(services, context, pull.repoId, [pull])
-}
+/** How long the client waits for the merge of a reopened pull request to be tried, in milliseconds. */
+const REOPENING_MS = 10_000
 
 /**
  * Brings a reopened pull request up to date before the client gets its answer. A failure is only logged: the
@@ -175,12 +172,13 @@ export async function catchUpAfterReopening(
   context: CommandContext,
   { repoId, index }: IssueRef,
 ): Promise<void> {
-  await catchUp(services, context, { repoId, index }).catch((error: unknown) =>
-    services.log.warn(
-      { err: error, repoId, index },
-      'the head of a reopened pull request is left to the process',
-    ),
-  )
+  const pull = { repoId, index }
+  try {
+    await moveHead(services, context, pull)
+    await checkMergeability(services, context, repoId, [pull], { withinMs: REOPENING_MS })
+  } catch (error) {
+    services.log.warn({ err: error, ...pull }, 'the head of a reopened pull request is left to the process')
+  }
   await untilSeen(services)
 }
 

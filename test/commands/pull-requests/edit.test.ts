@@ -1,6 +1,6 @@
 import { ContentType } from 'gitea-js'
 import t from 'tap'
-import { takeClaim } from '../../../src/commands/claims.ts'
+import { beginsAfter, takeClaim } from '../../../src/commands/claims.ts'
 import { claimKeys, pullStream } from '../../../src/events/streams.ts'
 import { aContext } from '../../stores.ts'
 import { startPulls } from './pull-repository.ts'
@@ -460,18 +460,22 @@ t.test('edit rule 6: a claim that a crash left blocks others for at most a minut
   const { edit, open, tryOpen, branches, repoId } = await repository(t, 'crashed')
   await branches('topic', 'next', 'other')
   await open('topic')
-  const claim = (base: string, index: number, secondsAgo: number) =>
-    takeClaim(
-      server.services.events,
-      { ...aContext(), at: new Date(Date.now() - secondsAgo * 1000).toISOString() },
-      {
-        key: claimKeys.pull({ repoId, branch: 'topic' }, { repoId, branch: base }),
-        holder: pullStream(repoId, index),
-        stillHolds: async () => true,
-      },
-    )
-  await claim('next', 1, 120)
-  await claim('other', 99, 5)
+  const { events } = server.services
+  const claim = (base: string, index: number) =>
+    takeClaim(events, aContext(), {
+      key: claimKeys.pull({ repoId, branch: 'topic' }, { repoId, branch: base }),
+      holder: pullStream(repoId, index),
+      stillHolds: async () => true,
+    })
+  let now = 0
+  /** Another server has left all claims up to now. */
+  const passAMinute = async () => {
+    beginsAfter(events, { node: 'another', position: await events.lastPosition() }, () => now)
+    now += 60_000
+  }
+  await claim('next', 1)
+  await passAMinute()
+  await claim('other', 99)
   t.match(
     await tryOpen('topic', { base: 'other' }),
     { status: 409, body: { message: /#99\b/ } },
@@ -480,7 +484,8 @@ t.test('edit rule 6: a claim that a crash left blocks others for at most a minut
   t.equal((await tryOpen('topic', { base: 'next' })).status, 201, 'an edit to it that never came')
   t.match(await edit(1, { base: 'next' }), { status: 409, body: { message: /#2\b/ } })
   await branches('fourth')
-  await claim('fourth', 98, 120)
+  await claim('fourth', 98)
+  await passAMinute()
   t.equal((await edit(1, { base: 'fourth' })).status, 201, 'one that was never opened')
 })
 

@@ -19,7 +19,10 @@ export interface Moment {
 /** Resolves when all processes are idle and queries see all their events. */
 export async function quiet({ services }: Pick<TestServer, 'services'>): Promise<void> {
   const { events, readStore, projector } = services
-  const managers = [pullHeads, headBranches, scheduledMerges].map((manager) => manager(services))
+  const managers = [
+    pullHeads(services, async () => {}),
+    ...[headBranches, scheduledMerges].map((manager) => manager(services)),
+  ]
   await until('all processes are idle', async () => {
     const last = await events.lastPosition()
     const awaited = new Map<string, number>()
