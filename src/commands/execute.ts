@@ -19,7 +19,7 @@ import {
 import { isRefusal, type Refusal, Refused, refuse } from '../refusal.ts'
 import type { Decider } from './decider.ts'
 import { earlierAttempt } from './earlier-attempts.ts'
-import type { Snapshot } from './snapshots.ts'
+import { load } from './load.ts'
 
 /** What a command needs from its request. One per request. */
 export interface CommandContext {
@@ -158,51 +158,6 @@ export async function appendAtOnce(
     if (!(error instanceof WrongExpectedRevision)) throw error
     return false
   }
-}
-
-/** An aggregate, folded from its stream. */
-export interface Loaded<State> extends Omit<Snapshot<State>, 'revision'> {
-  /** The last revision; null when the stream does not exist. */
-  revision: number | null
-  /** The event that was looked for, if the stream has it. */
-  found: RecordedEvent | undefined
-}
-
-/** Reads and folds a stream. `find`: an event to find in it, and the digest of its request. */
-export async function load<State, Event extends DomainEvent>(
-  store: EventStore,
-  stream: string,
-  decider: Decider<State, Event>,
-  find?: { id: string; digest: string },
-): Promise<Loaded<State>> {
-  const snapshots = decider.snapshots?.(store)
-  // It is older than the end of the stream that is asked about: what comes after it is read.
-  const snapshot = snapshots?.get(stream)
-  const place = find && snapshot && (await earlierAttempt(store, stream, find))
-  // When nobody knows, the event may be anywhere: then the whole stream is read.
-  const before = find === undefined || place !== undefined ? snapshot : undefined
-  let state = before?.state ?? decider.initialState
-  let revision: number | null = before?.revision ?? null
-  let abandoned = before?.abandoned ?? false
-  let found = place && (await eventAt(store, stream, place.revision))
-  for await (const recorded of store.readStream(stream, { from: revision === null ? 0 : revision + 1 })) {
-    const event = decode(recorded)
-    if (decider.handles(event)) state = decider.evolve(state, event)
-    else if (event.type === 'CreationAbandoned') abandoned = true
-    if (recorded.id === find?.id) found = recorded
-    revision = recorded.revision
-  }
-  if (revision !== null) snapshots?.set(stream, { state, revision, abandoned })
-  return { state, revision, found: found ?? undefined, abandoned }
-}
-
-async function eventAt(
-  store: EventStore,
-  stream: string,
-  revision: number,
-): Promise<RecordedEvent | undefined> {
-  for await (const recorded of store.readStream(stream, { from: revision, maxCount: 1 })) return recorded
-  return undefined
 }
 
 export type Decision<Event> = readonly Event[] | Refusal

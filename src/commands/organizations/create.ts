@@ -11,7 +11,7 @@ import { UsernameParams, userNamed } from '../../wire/users.ts'
 import { takeName } from '../accounts/claims.ts'
 import { organizations } from '../aggregates.ts'
 import { documentNow } from '../document-now.ts'
-import { load } from '../execute.ts'
+import { load } from '../load.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import {

@@ -3,7 +3,8 @@ import { claimKeys } from '../../events/streams.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
 import { type Claim, claimHolder, takeClaim } from '../claims.ts'
-import { type CommandContext, load } from '../execute.ts'
+import type { CommandContext } from '../execute.ts'
+import { load } from '../load.ts'
 import { pullDecider } from './pull-request.ts'
 
 /** The claim of a pull request to its head and base. It keeps the claim until it is merged. */

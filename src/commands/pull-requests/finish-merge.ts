@@ -12,9 +12,10 @@ import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { pulls } from '../aggregates.ts'
 import { releaseClaim, releaseOf } from '../claims.ts'
-import { appendAtOnce, type CommandContext, eventsOf, load } from '../execute.ts'
+import { appendAtOnce, type CommandContext, eventsOf } from '../execute.ts'
 import { inGitTurn } from '../git/git-turn.ts'
 import { moveOfMerge, recordMerge } from '../git/record-refs.ts'
+import { load } from '../load.ts'
 import {
   type ActivePull,
   decideMerged,

@@ -13,7 +13,8 @@ import { holderOfName, takeName } from '../accounts/claims.ts'
 import { emailProblem } from '../accounts/names.ts'
 import { users } from '../aggregates.ts'
 import { type Claim, claimHolder, releaseClaim, takeClaim } from '../claims.ts'
-import { type CommandContext, load } from '../execute.ts'
+import type { CommandContext } from '../execute.ts'
+import { load } from '../load.ts'
 import { takeNumber } from '../sequences.ts'
 import {
   decideCreateLinkedUser,

@@ -3,10 +3,10 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { organizations } from '../../../src/commands/aggregates.ts'
-import { type EventStore, StoreUnavailable } from '../../../src/events/event-store.ts'
 import { READ_MODELS } from '../../../src/projections/views.ts'
 import { webhookConfigsOf } from '../../../src/rights/webhook-configs.ts'
 import { verifyServer } from '../../../src/verify/verify.ts'
+import { dieAt } from '../../dying-log.ts'
 import { sharedStores } from '../../shared-stores.ts'
 import { startTestServer, type TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
@@ -216,28 +216,13 @@ t.test('a crash at any point of the deletion leaves the organization whole, or e
   let running = await startTestServer(t, { DATA_DIR, LOG_LEVEL: 'fatal' })
   const call = caller(() => running)
 
-  /** The log takes nothing any more from the n-th append on: before it writes that one, or right after. */
-  function dieAt(n: number, when: 'before' | 'after'): void {
-    const { services } = running
-    const { events } = services
-    let appends = 0
-    const append: EventStore['append'] = async (...args) => {
-      appends += 1
-      if (appends > n || (appends === n && when === 'before')) throw new StoreUnavailable('died')
-      const appended = await events.append(...args)
-      if (appends === n) throw new StoreUnavailable('died')
-      return appended
-    }
-    services.events = { ...events, append }
-  }
-
   // The appends of a deletion: the claim, the event, the end of the transfer.
   for (const n of [1, 2, 3]) {
     for (const when of ['before', 'after'] as const) {
       const crash = `${when} append ${n}`
       const org = `crashed-${when}-${n}`
       const was = await furnished(call, org)
-      dieAt(n, when)
+      dieAt(running.services, n, when)
       await call('alice', 'DELETE', `orgs/${org}`)
       await running.stop()
       running = await startTestServer(t, { DATA_DIR, LOG_LEVEL: 'fatal' })

@@ -3,9 +3,10 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { beginsAfter, takeClaim } from '../../../src/commands/claims.ts'
-import { type EventStore, StoreUnavailable } from '../../../src/events/event-store.ts'
+import type { EventStore } from '../../../src/events/event-store.ts'
 import { claimKeys } from '../../../src/events/streams.ts'
 import { forkOf } from '../../../src/wire/repositories.ts'
+import { dieAt } from '../../dying-log.ts'
 import { workTree } from '../../git-client.ts'
 import { hostedWork } from '../../hosted-work.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
@@ -398,21 +399,6 @@ t.test('a crash at any point of forking leaves no half fork, and a retry complet
     running.fetch(login, `/api/v1/repos/${path}`, init)
   const get = async (path: string): Promise<unknown> => (await request('paul', path)).json()
 
-  /** The log takes nothing any more from the n-th append on: before it writes that one, or right after. */
-  function dieAt(n: number, when: 'before' | 'after'): void {
-    const { services } = running
-    const { events } = services
-    let appends = 0
-    const append: EventStore['append'] = async (...args) => {
-      appends += 1
-      if (appends > n || (appends === n && when === 'before')) throw new StoreUnavailable('died')
-      const appended = await events.append(...args)
-      if (appends === n) throw new StoreUnavailable('died')
-      return appended
-    }
-    services.events = { ...events, append }
-  }
-
   // The appends of a fork: its number, two claims, its creation, its refs.
   for (const n of [1, 2, 3, 4, 5]) {
     for (const when of ['before', 'after'] as const) {
@@ -423,7 +409,7 @@ t.test('a crash at any point of forking leaves no half fork, and a retry complet
           headers: { 'idempotency-key': crash },
           body: JSON.stringify({ name: 'mine' }),
         })
-      dieAt(n, when)
+      dieAt(running.services, n, when)
       t.equal((await fork()).status, 503, crash)
       await running.stop()
       running = await startTestServer(t, { DATA_DIR, LOG_LEVEL: 'fatal' })

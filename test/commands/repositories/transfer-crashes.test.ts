@@ -2,9 +2,9 @@ import { randomUUID } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { type EventStore, StoreUnavailable } from '../../../src/events/event-store.ts'
 import { READ_MODELS } from '../../../src/projections/views.ts'
 import { verifyServer } from '../../../src/verify/verify.ts'
+import { dieAt } from '../../dying-log.ts'
 import { startTestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
 
@@ -26,21 +26,6 @@ t.test('a crash at any point of a transfer leaves it where it was or moves it wh
   }
   const status = async (path: string) => (await request('GET', path)).status
 
-  /** The log takes nothing any more from the n-th append on: before it writes that one, or right after. */
-  function dieAt(n: number, when: 'before' | 'after'): void {
-    const { services } = running
-    const { events } = services
-    let appends = 0
-    const append: EventStore['append'] = async (...args) => {
-      appends += 1
-      if (appends > n || (appends === n && when === 'before')) throw new StoreUnavailable('died')
-      const appended = await events.append(...args)
-      if (appends === n) throw new StoreUnavailable('died')
-      return appended
-    }
-    services.events = { ...events, append }
-  }
-
   // The appends of a transfer: the claim, the event, the release of the old name, the team.
   for (const n of [1, 2, 3, 4]) {
     for (const when of ['before', 'after'] as const) {
@@ -52,7 +37,7 @@ t.test('a crash at any point of a transfer leaves it where it was or moves it wh
           { new_owner: 'makers', team_ids: [team.id] },
           { 'idempotency-key': crash },
         )
-      dieAt(n, when)
+      dieAt(running.services, n, when)
       const answer = (await send()).status
       // From the event on, the process may have done the rest, and its appends count, too.
       t.ok(n <= 2 ? answer === 503 : [202, 503].includes(answer), `${crash}: ${answer}`)
