@@ -23,7 +23,7 @@ interface Pair {
   theirs: string
 }
 
-type MergeOptions = Pick<GitOptions, 'config' | 'env' | 'timeout'>
+type MergeOptions = Pick<GitOptions, 'config' | 'env' | 'timeout' | 'signal'>
 
 /**
  * Merges the commit `theirs` into the commit `ours`, as `git merge` does, and gives the merged tree. Makes no
@@ -59,7 +59,7 @@ async function fastForward(dir: string, { ours, theirs }: Pair): Promise<string 
 export async function mergeTreesAll(
   dir: string,
   pairs: readonly Pair[],
-  options: Pick<MergeOptions, 'timeout'> = {},
+  options: Pick<MergeOptions, 'timeout' | 'signal'> = {},
 ): Promise<MergeResult[]> {
   const all: MergeResult[] = []
   while (all.length < pairs.length) {

@@ -8,7 +8,7 @@ import { type CommandContext, newContext } from '../commands/execute.ts'
 import { checkMergeability, TRY_MS } from '../commands/pull-requests/check-mergeability.ts'
 import type { AccountRef, IssueRef } from '../events/domain-events.ts'
 import type { Position } from '../events/event-store.ts'
-import { GitTookTooLong, RepositoryMissing } from '../git/errors.ts'
+import { GitFailed, GitTookTooLong, RepositoryMissing } from '../git/errors.ts'
 import { createPauses } from '../pauses.ts'
 import { type LateMerges as Note, openLateMerges } from '../projections/late-merges.ts'
 import { createRecentUse } from '../recent-use.ts'
@@ -33,11 +33,19 @@ const keyOf = (actor: AccountRef | null) => `${actor?.id ?? 'server'}`
 
 export type LateMerges = ReturnType<typeof createLateMerges>
 
-/** `atOnceMs`, `tryMs`: how long the process waits, and how long the worker tries, in milliseconds. */
+interface LateMergeOptions {
+  /** How long the process waits, and how long the worker tries, in milliseconds. */
+  atOnceMs?: number
+  tryMs?: number
+  /** To test what fails. */
+  tryMerges?: typeof checkMergeability
+}
+
+/** Makes both: what the process calls (`check`), and the worker. `signal` ends the worker, and the git that it runs. */
 export function createLateMerges(
   services: Services,
   signal: AbortSignal,
-  { atOnceMs = AT_ONCE_MS, tryMs = TRY_MS }: { atOnceMs?: number; tryMs?: number } = {},
+  { atOnceMs = AT_ONCE_MS, tryMs = TRY_MS, tryMerges = checkMergeability }: LateMergeOptions = {},
 ) {
   const { log, readStore } = services
   const notes = openLateMerges(readStore)
@@ -66,7 +74,7 @@ export function createLateMerges(
     if (!isLate) {
       const began = performance.now()
       try {
-        return await checkMergeability(services, context, repoId, pulls, { withinMs: atOnceMs })
+        return await tryMerges(services, context, repoId, pulls, { withinMs: atOnceMs })
       } catch (error) {
         if (!(error instanceof GitTookTooLong)) throw error
       } finally {
@@ -85,13 +93,16 @@ export function createLateMerges(
     const refs = some.map(({ index }) => ({ repoId, index }))
     try {
       // A single one that takes too long cannot be merged: to try it again would take as long.
-      const options = { withinMs: tryMs, isLastTry: alone }
-      await checkMergeability(services, newContext(actor, randomUUID()), repoId, refs, options)
+      const options = { withinMs: tryMs, isLastTry: alone, signal }
+      await tryMerges(services, newContext(actor, randomUUID()), repoId, refs, options)
       await notes.remove(repoId, some)
     } catch (error) {
       if (error instanceof RepositoryMissing) return await notes.forget(repoId)
-      if (!(error instanceof GitTookTooLong)) throw error
-      await notes.separate(repoId)
+      if (!(error instanceof GitTookTooLong || error instanceof GitFailed)) throw error
+      if (!alone) return await notes.separate(repoId)
+      // It would fail again, and again.
+      log.error({ err: error, ...refs[0] }, 'whether a pull request can be merged cannot be tried')
+      await notes.remove(repoId, some)
     }
   }
 
@@ -105,6 +116,7 @@ export function createLateMerges(
       waiting.set(repoId, key)
       await tryNext(note)
     } catch (error) {
+      // The note stays: the next start tries it.
       if (signal.aborted) return
       waiting.set(repoId, key)
       log.warn({ err: error, repoId }, 'merges of pull requests could not be tried; they will be tried again')

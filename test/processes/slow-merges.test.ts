@@ -1,6 +1,7 @@
 import t from 'tap'
 import { pulls } from '../../src/commands/aggregates.ts'
 import { decideMergeability } from '../../src/commands/pull-requests/pull-request.ts'
+import { GitFailed, GitTookTooLong } from '../../src/git/errors.ts'
 import { createLateMerges } from '../../src/processes/late-merges.ts'
 import { openLateMerges } from '../../src/projections/late-merges.ts'
 import { startPulls, type Test } from '../commands/pull-requests/pull-repository.ts'
@@ -40,7 +41,7 @@ async function conflicting(t: Test, name: string, count: number) {
 }
 
 /** What tries merges until the test ends. */
-function lateMerges(t: Test, options: { atOnceMs?: number; tryMs?: number }) {
+function lateMerges(t: Test, options: Parameters<typeof createLateMerges>[2]) {
   const ending = new AbortController()
   const late = createLateMerges(services, ending.signal, options)
   t.teardown(async () => {
@@ -81,6 +82,39 @@ t.test('a merge that takes too long to try, also by itself, counts as one that c
   for (const { index } of refs) t.match(await lastCheck(index), { mergeable: false, conflicts: [] })
   const answer = await server.fetch('alice', '/api/v1/repos/alice/too-slow/pulls/1')
   t.match(await answer.json(), { mergeable: false })
+})
+
+t.test('a merge that git cannot try, also by itself, is given up, and keeps no other waiting', async (t) => {
+  const tried: number[][] = []
+  const late = lateMerges(t, {
+    atOnceMs: 0,
+    async tryMerges(_services, _context, _repoId, refs, { withinMs }) {
+      if (withinMs === 0) throw new GitTookTooLong('merge-tree took more than 0 ms')
+      const indexes = refs.map(({ index }) => index)
+      tried.push(indexes)
+      if (indexes.includes(1)) throw new GitFailed(['merge-tree'], 128, 'an object is damaged')
+    },
+  })
+  late.start(() => true)
+  const refs = [1, 2].map((index) => ({ repoId: 97, index }))
+  await late.check(aContext(), 7, 97, refs)
+  await until('all were tried', isDone(97))
+  t.strictSame(tried, [[1, 2], [1], [2]])
+})
+
+t.test('what is tried when the server stops ends at once, and stays noted', async (t) => {
+  const { repoId, refs } = await conflicting(t, 'stopping', 1)
+  await lateMerges(t, { atOnceMs: 0 }).check(aContext(), 7, repoId, refs)
+  const ending = new AbortController()
+  const late = createLateMerges(services, ending.signal, {
+    async tryMerges(_services, _context, _repoId, _refs, { signal }) {
+      ending.abort()
+      signal?.throwIfAborted()
+    },
+  })
+  late.start(() => true)
+  await late.stopped()
+  t.match(await notes.get(repoId), { pulls: [{ index: 1, position: 7 }] })
 })
 
 t.test('a merge that is to be tried again while it is tried stays noted', async (t) => {

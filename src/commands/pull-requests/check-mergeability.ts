@@ -21,6 +21,8 @@ export interface Trying {
   withinMs: number
   /** Whether a single one that takes longer counts as one that cannot be merged. A merge itself may take longer. */
   isLastTry?: boolean
+  /** Ends git: what was not tried is not recorded. */
+  signal?: AbortSignal | undefined
 }
 
 /**
@@ -34,10 +36,10 @@ export async function checkMergeability(
   context: CommandContext,
   repoId: number,
   open: readonly IssueRef[],
-  { withinMs, isLastTry = false }: Trying,
+  trying: Trying,
 ): Promise<void> {
   const began = performance.now()
-  const left = () => ({ withinMs: Math.max(0, withinMs - (performance.now() - began)), isLastTry })
+  const left = () => ({ ...trying, withinMs: Math.max(0, trying.withinMs - (performance.now() - began)) })
   const batches: (readonly IssueRef[])[] = []
   for (let i = 0; i < open.length; i += BATCH) batches.push(open.slice(i, i + BATCH))
   await eachOne(batches, async (batch) => {
@@ -81,10 +83,10 @@ async function tryMerges(
   services: Services,
   repoId: number,
   pairs: readonly Pair[],
-  { withinMs, isLastTry = false }: Trying,
+  { withinMs, isLastTry = false, signal }: Trying,
 ): Promise<MergeResult[]> {
   try {
-    return await mergeTreesAll(gitDirOf(services, repoId), pairs, { timeout: withinMs })
+    return await mergeTreesAll(gitDirOf(services, repoId), pairs, { timeout: withinMs, signal })
   } catch (error) {
     if (!isLastTry || pairs.length > 1 || !(error instanceof GitTookTooLong)) throw error
     services.log.warn({ repoId, ...pairs[0] }, 'whether a pull request can be merged takes too long to try')
