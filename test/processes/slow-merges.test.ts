@@ -1,10 +1,11 @@
 import t from 'tap'
 import { pulls } from '../../src/commands/aggregates.ts'
 import { decideMergeability } from '../../src/commands/pull-requests/pull-request.ts'
+import { gitStream } from '../../src/events/streams.ts'
 import { GitFailed, GitTookTooLong } from '../../src/git/errors.ts'
 import { createLateMerges } from '../../src/processes/late-merges.ts'
 import { openLateMerges } from '../../src/projections/late-merges.ts'
-import { startPulls, type Test } from '../commands/pull-requests/pull-repository.ts'
+import { eventsIn, startPulls, type Test } from '../commands/pull-requests/pull-repository.ts'
 import { aContext } from '../stores.ts'
 import { until } from '../until.ts'
 
@@ -21,6 +22,12 @@ async function conflicting(t: Test, name: string, count: number) {
     indexes.push(await open(`topic${i}`))
   }
   await branch('main', { 'a.txt': 'of main\n' }, 'main')
+  const [move] = (await eventsIn(server, gitStream(repoId))).slice(-1)
+  // What the server's own process still has to do would be noted with what the test notes.
+  await until('the process has done what follows', async () => {
+    const checkpoint = await services.readStore.checkpoint('process_pull_heads')
+    return move !== undefined && (checkpoint?.position ?? 0) >= move.position
+  })
   const lastCheck = async (index: number) =>
     (await eventsOf(index)).findLast(({ type }) => type === 'MergeabilityChecked')?.data
   const refs = indexes.map((index) => ({ repoId, index }))

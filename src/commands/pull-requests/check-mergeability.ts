@@ -86,6 +86,7 @@ async function tryMerges(
   { withinMs, isLastTry = false, signal }: Trying,
 ): Promise<MergeResult[]> {
   try {
+    if (withinMs <= 0) throw new GitTookTooLong('no time is left to try merges')
     return await mergeTreesAll(gitDirOf(services, repoId), pairs, { timeout: withinMs, signal })
   } catch (error) {
     if (!isLastTry || pairs.length > 1 || !(error instanceof GitTookTooLong)) throw error
