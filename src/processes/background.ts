@@ -1,4 +1,4 @@
-/** All that a server does without being asked: the processes, and the workers of three of them. */
+/** All that a server does without being asked: the processes, and the workers of four of them. */
 import type { Services } from '../services.ts'
 import { attachmentRemoval } from './attachment-removal.ts'
 import { deletedUsers } from './deleted-users.ts'
@@ -12,7 +12,7 @@ import { ownerVisibility } from './owner-visibility.ts'
 import { createProcessRunner, type ProcessManager } from './process-manager.ts'
 import { pullHeads } from './pull-heads.ts'
 import { releasedTags } from './released-tags.ts'
-import { scheduledMerges } from './scheduled-merges.ts'
+import { createScheduledMerges } from './scheduled-merges.ts'
 import { transfers } from './transfers.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
 
@@ -28,14 +28,16 @@ export function createBackground(
   const maintenance = createMaintenance(services, signal)
   const webhooks = createWebhooks(services, signal)
   const lateMerges = createLateMerges(services, signal)
+  const scheduledMerges = createScheduledMerges(services, signal)
   const runnerOf = (manager: ProcessManager) =>
     createProcessRunner(log, events, readStore, projector, observed(manager), nodes)
   const webhookRunner = runnerOf(webhooks.manager)
   const pullRunner = runnerOf(pullHeads(services, lateMerges.check))
+  const scheduledRunner = runnerOf(scheduledMerges.manager)
   const processes = [
     pullRunner,
+    scheduledRunner,
     ...[
-      scheduledMerges(services),
       headBranches(services),
       attachmentRemoval(services),
       ownerVisibility(services),
@@ -59,6 +61,7 @@ export function createBackground(
       maintenance.start()
       webhooks.start(webhookRunner.isHeld)
       lateMerges.start(pullRunner.isHeld)
+      scheduledMerges.start(scheduledRunner.isHeld)
     },
     /** Ends the processes; resolves when the workers have ended, too. To be called when the signal is aborted. */
     async stop(): Promise<void> {
@@ -66,6 +69,7 @@ export function createBackground(
         maintenance.stopped(),
         webhooks.stopped(),
         lateMerges.stopped(),
+        scheduledMerges.stopped(),
         ...processes.map((runner) => runner.stop()),
       ])
     },

@@ -1,11 +1,13 @@
 /**
  * The process that merges scheduled pull requests when the checks of their head succeed and reviews allow it:
  * `docs/architecture.md#scheduled-merge`. The merge itself decides, with the head that the log and git have then. So it
- * does not matter which event started the attempt, or how often one does.
+ * does not matter which event started the attempt, or how often one does. A merge may take minutes, so a worker does them,
+ * and the process waits only for those that are quick.
  */
+import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import { pulls } from '../commands/aggregates.ts'
-import { eachOne } from '../commands/each-one.ts'
-import { type CommandContext, contended } from '../commands/execute.ts'
+import { type CommandContext, contended, newContext } from '../commands/execute.ts'
 import { BASE_HAS_MOVED, finishMerge, mergeTurn } from '../commands/pull-requests/finish-merge.ts'
 import { headHasMoved, scheduleIsGone } from '../commands/pull-requests/merge-checks.ts'
 import { isWaiting } from '../commands/pull-requests/merge-facts.ts'
@@ -13,11 +15,13 @@ import { mergePull } from '../commands/pull-requests/merge-pull.ts'
 import { type ActivePull, decideScheduleRefused } from '../commands/pull-requests/pull-request.ts'
 import type { IssueRef, ScheduledMerge } from '../events/domain-events.ts'
 import { type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
-import { RepositoryMissing } from '../git/errors.ts'
-import type { PullDocument } from '../projections/pulls.ts'
+import { GitFailed, GitTookTooLong, RepositoryMissing } from '../git/errors.ts'
+import { type PullDocument, pullId } from '../projections/pulls.ts'
 import type { Views } from '../projections/views.ts'
 import { type Refusal, Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
+import { createFairWork, type Work } from './fair-work.ts'
+import { createPatience } from './patience.ts'
 import type { ProcessManager } from './process-manager.ts'
 
 type Affected<T extends EventType> = Handlers<T, Views['pulls'], Promise<PullDocument[]>>
@@ -48,11 +52,70 @@ const affected = {
 
 const handles = handledBy(affected)
 
-export function scheduledMerges(services: Services): ProcessManager {
-  const { views } = services
+/** How many merges are tried at the same time: each for another account. */
+const PLACES = 4
+/** A merge that git has failed to do so often, and once more, is given up. */
+const MAX_FAILURES = 3
+/** How often it looks whether the server ends while the read models catch up. */
+const LOOK_MS = 500
+/** How many scheduled pull requests are read together at a start. */
+const BATCH = 100
 
-  async function attempt(context: CommandContext, pull: PullDocument): Promise<void> {
+interface Attempt extends Work {
+  pull: IssueRef
+  /** What has caused it: the event, or the start of a server. */
+  cause: Pick<CommandContext, 'actor' | 'correlationId' | 'causationId'>
+}
+
+const attemptOf = (pull: PullDocument, cause: Attempt['cause']): Attempt => ({
+  id: pullId(pull.repoId, pull.index),
+  account: `${pull.schedule?.by.id ?? pull.poster.id}`,
+  pull,
+  cause,
+})
+
+interface ScheduledMergeOptions {
+  /** How long the process waits for the merges that an event has made ready, in milliseconds. */
+  atOnceMs?: number
+  /** The pause after a failure. */
+  pauseMs?: number
+}
+
+/** Makes the process and its worker, which `signal` ends. */
+export function createScheduledMerges(
+  services: Services,
+  signal: AbortSignal,
+  { atOnceMs, pauseMs }: ScheduledMergeOptions = {},
+) {
+  const { views, projector, log } = services
+  const patience = createPatience(atOnceMs)
+  const worker = createFairWork<Attempt>(
+    {
+      places: PLACES,
+      pauseMs,
+      // What was left to the worker when a server ended is not known any more. To look again at what waits is cheap.
+      async *all() {
+        while (!(await projector.caughtUp(LOOK_MS))) signal.throwIfAborted()
+        const ids = await views.pulls.ids({ scheduled: true })
+        for (let at = 0; at < ids.length; at += BATCH) {
+          const found = await views.pulls.getMany(ids.slice(at, at + BATCH))
+          for (const pull of found) yield attemptOf(pull, newContext(null, randomUUID()))
+        }
+      },
+      work: attempt,
+      failed(error, one) {
+        const what = one === undefined ? 'scheduled merges could not be read' : 'a scheduled merge failed'
+        log.warn({ err: error, ...one?.pull }, `${what}; it will be tried again`)
+      },
+    },
+    signal,
+  )
+
+  async function attempt({ pull, cause }: Attempt, failures: number): Promise<void> {
     await services.turns(mergeTurn(pull.repoId), async () => {
+      // An attempt that is repeated finds no schedule, so its events need no ids that derive from what caused it. And when
+      // a push came first, the next attempt is another merge, with other events.
+      const context = newContext(cause.actor, cause.correlationId, cause.causationId)
       const state = await pulls.load(services, pull)
       if (state.status !== 'open' || state.schedule === null) return
       if (state.merging !== null) {
@@ -62,7 +125,7 @@ export function scheduledMerges(services: Services): ProcessManager {
       }
       // The actor is the user who scheduled the merge, not the one who posted the status.
       const own = { ...context, actor: state.schedule.by }
-      const refusal = await mergeScheduled(own, state, state.schedule)
+      const refusal = await mergeScheduled(own, state, state.schedule, failures)
       if (refusal !== undefined && !isTriedAgain(refusal)) await giveUp(own, state, refusal)
     })
   }
@@ -72,6 +135,7 @@ export function scheduledMerges(services: Services): ProcessManager {
     context: CommandContext,
     pull: ActivePull,
     schedule: ScheduledMerge,
+    failures: number,
   ): Promise<Refusal | undefined> {
     const repository = await views.repositories.get(`${pull.repoId}`)
     if (repository === undefined) return undefined
@@ -99,6 +163,12 @@ export function scheduledMerges(services: Services): ProcessManager {
       return undefined
     } catch (error) {
       if (error instanceof RepositoryMissing) return undefined
+      // It would take as long again.
+      if (error instanceof GitTookTooLong) return refuse.conflict('the merge takes too long')
+      if (error instanceof GitFailed && failures >= MAX_FAILURES) {
+        log.error({ err: error, repoId: pull.repoId, index: pull.index }, 'git cannot do a scheduled merge')
+        return refuse.conflict('git cannot do the merge')
+      }
       if (!(error instanceof Refused) || error.refusal === contended) throw error
       // The rules may have changed while the merge was built: then it waits for what they demand now.
       const now = await views.repositories.get(`${pull.repoId}`)
@@ -115,17 +185,24 @@ export function scheduledMerges(services: Services): ProcessManager {
     )
   }
 
-  return {
+  const manager: ProcessManager = {
     name: 'scheduled_merges',
     handles,
     async react(event, context) {
       if (!handles(event)) return
-      // A repeated reaction finds no schedule, so its events need no ids that derive from the event. And when a push
-      // came first, the next attempt is another merge, with other events.
-      const { retry: _retry, ...own } = context
-      await eachOne(await handle(affected, views.pulls, event), (pull) => attempt(own, pull))
+      const found = await handle(affected, views.pulls, event)
+      if (found.length === 0) return
+      const done = Promise.all(found.map((pull) => worker.add(attemptOf(pull, context))))
+      const account = `${context.actor?.id ?? 'server'}`
+      const over = new AbortController()
+      const isOver = delay(patience.with(account), undefined, {
+        signal: AbortSignal.any([over.signal, signal]),
+      })
+      await patience.during(account, () => Promise.race([done, isOver.catch(() => {})]))
+      over.abort()
     },
   }
+  return { manager, start: worker.start, stopped: worker.stopped }
 }
 
 /** Whether another event will start the merge again: the head or the base has moved, or the schedule has changed. */

@@ -10,18 +10,41 @@ import { scheduleMerge } from '../../../src/commands/pull-requests/schedule.ts'
 import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import { openSqliteEventStore } from '../../../src/events/sqlite.ts'
 import { checksStream, pullStream } from '../../../src/events/streams.ts'
-import { contextOf } from '../../../src/processes/process-manager.ts'
-import { scheduledMerges } from '../../../src/processes/scheduled-merges.ts'
-import type { Services } from '../../../src/services.ts'
+import { GitTookTooLong } from '../../../src/git/errors.ts'
+import { contextOf, processCheckpoint } from '../../../src/processes/process-manager.ts'
+import { createScheduledMerges } from '../../../src/processes/scheduled-merges.ts'
+import { openSqliteReadStore } from '../../../src/projections/sqlite.ts'
+import { gitDirOf, type Services } from '../../../src/services.ts'
 import { quiet } from '../../queries/replay/life.ts'
 import { startTestServer } from '../../start-server.ts'
 import { aContext } from '../../stores.ts'
 import { until } from '../../until.ts'
-import { type PullRepository, startPulls } from './pull-repository.ts'
+import { eventsIn, type PullRepository, startPulls, type Test } from './pull-repository.ts'
 
 const { server, alice, repository } = await startPulls(t)
 
 const WHEN_GREEN = { merge_when_checks_succeed: true }
+
+/** The process with a worker of its own, which does not look what else is scheduled. */
+function scheduledMerges(
+  t: Test,
+  services: Services,
+  options: Parameters<typeof createScheduledMerges>[2] = {},
+) {
+  const ending = new AbortController()
+  const pulls = { ...services.views.pulls, ids: async () => [] }
+  const { manager, start, stopped } = createScheduledMerges(
+    { ...services, views: { ...services.views, pulls } },
+    ending.signal,
+    options,
+  )
+  start(() => true)
+  t.teardown(async () => {
+    ending.abort()
+    await stopped()
+  })
+  return manager
+}
 
 /** An event as its command would have written it. */
 function written(event: DomainEvent) {
@@ -320,7 +343,7 @@ t.test(
       ),
     )
     t.strictSame(new Set(statuses), new Set([201]))
-    const manager = scheduledMerges(server.services)
+    const manager = scheduledMerges(t, server.services)
     await Promise.all([1, 2, 3].map(() => manager.react(scheduled, contextOf(scheduled))))
     await manager.react(scheduled, contextOf(scheduled))
     // The server's own process may be the one that merges; it has seen all of the statuses then.
@@ -438,6 +461,7 @@ t.test('scheduled merge: an ordinary merge ends it', async (t) => {
  * place of the server's.
  */
 async function tryFirst(
+  t: Test,
   { repoId, eventsOf, call }: PullRepository,
   head: string,
   services: Services,
@@ -461,7 +485,7 @@ async function tryFirst(
       return documents
     },
   }
-  const manager = scheduledMerges({ ...services, views: { ...services.views, pulls } })
+  const manager = scheduledMerges(t, { ...services, views: { ...services.views, pulls } })
   const trying = manager.react(scheduled, contextOf(scheduled))
   await isFound
   await nextTurn()
@@ -486,7 +510,7 @@ t.test('scheduled merge: a push into the base at the same moment does not lose i
     if (batch[0]?.type === 'MergeStarted') pushed = await branch('main', { pushed: 'x' }, 'main')
     return appended
   }
-  await tryFirst(repo, head, { ...server.services, events: { ...events, append } })
+  await tryFirst(t, repo, head, { ...server.services, events: { ...events, append } })
   t.not(pushed, '')
   await until('it is merged', async () => (await get(1)).merged === true)
   t.strictSame(
@@ -513,7 +537,7 @@ t.test('scheduled merge: one that is canceled during an attempt does not happen'
       return await views.accounts.get(id)
     },
   }
-  await tryFirst(repo, head, { ...server.services, views: { ...views, accounts } })
+  await tryFirst(t, repo, head, { ...server.services, views: { ...views, accounts } })
   await postStatus(head, 'success')
   t.match(await get(1), { merged: false })
   t.strictSame(await typesOf(1), ['PullRequestOpened', 'MergeScheduled', 'MergeScheduleCanceled'])
@@ -587,8 +611,89 @@ t.test('scheduled merge: nothing is tried in a deleted repository', async (t) =>
   const scheduled = (await eventsOf(1)).at(-1)
   if (scheduled === undefined) throw new Error('not scheduled')
   await alice.repos.repoDelete('alice', name)
-  await scheduledMerges(server.services).react(scheduled, contextOf(scheduled))
+  await scheduledMerges(t, server.services).react(scheduled, contextOf(scheduled))
   t.equal((await eventsOf(1)).at(-1)?.type, 'MergeScheduled')
+})
+
+/** Posts a status, and does not wait for what the server's own process does then. Resolves to its event. */
+async function postGreen({ call, repoId }: PullRepository, head: string) {
+  const { status } = await call('alice', 'POST', `statuses/${head}`, { state: 'success', context: 'ci' })
+  const [posted] = await eventsIn(server, checksStream(repoId, head))
+  if (status !== 201 || posted === undefined) throw new Error(`the status gave ${status}`)
+  await server.services.projector.waitFor(posted.position, 5000)
+  return posted
+}
+
+t.test('scheduled merge: one that takes long keeps no other repository waiting', async (t) => {
+  const [slow, quick] = [await repository(t, 'slow'), await repository(t, 'quick', { writers: ['bob'] })]
+  const { services } = server
+  const manager = scheduledMerges(t, services, { atOnceMs: 0 })
+  async function schedule(repo: PullRepository, login: string) {
+    const head = await repo.branch('topic', { a: 'a' })
+    await repo.open('topic')
+    t.equal((await repo.merge(1, WHEN_GREEN, login)).status, 201)
+    return { repo, head }
+  }
+  const scheduled = [await schedule(slow, 'alice'), await schedule(quick, 'bob')]
+  let end = () => {}
+  const held = services.turns(
+    mergeTurn(slow.repoId),
+    () =>
+      new Promise<void>((resolve) => {
+        end = resolve
+      }),
+  )
+  for (const { repo, head } of scheduled) {
+    const posted = await postGreen(repo, head)
+    await manager.react(posted, contextOf(posted))
+  }
+  await until('the quick one is merged', async () => (await quick.get(1)).merged === true)
+  t.match(await slow.get(1), { merged: false })
+  end()
+  await held
+  await until('the slow one is merged', async () => (await slow.get(1)).merged === true)
+})
+
+t.test('scheduled merge: one that takes too long ends, with the reason in the history', async (t) => {
+  const repo = await repository(t, 'too-long')
+  const head = await repo.branch('topic', { a: 'a' })
+  await repo.open('topic')
+  t.equal((await repo.merge(1, WHEN_GREEN)).status, 201)
+  const { views } = server.services
+  let asked = 0
+  const accounts = {
+    ...views.accounts,
+    async get(id: string) {
+      asked += 1
+      // The second one is the author's, right before git begins.
+      if (asked === 2) throw new GitTookTooLong('git merge-tree took more than 120000 ms')
+      return await views.accounts.get(id)
+    },
+  }
+  await tryFirst(t, repo, head, { ...server.services, views: { ...views, accounts } })
+  t.match((await repo.eventsOf(1)).at(-1), {
+    type: 'ScheduledMergeRefused',
+    data: { reason: 'the merge takes too long' },
+  })
+  t.match(await repo.get(1), { merged: false, state: 'open' })
+})
+
+t.test('scheduled merge: one that git fails to do again and again ends, with the reason', async (t) => {
+  const repo = await repository(t, 'damaged')
+  const head = await repo.branch('topic', { a: 'a' })
+  await repo.open('topic')
+  t.equal((await repo.merge(1, { ...WHEN_GREEN, Do: 'rebase' })).status, 201)
+  const tree = await repo.work.git('rev-parse', `${head}^{tree}`)
+  const objects = join(gitDirOf(server.services, repo.repoId), 'objects')
+  await rm(join(objects, tree.slice(0, 2), tree.slice(2)))
+  await repo.branch('main', { 'x.txt': 'x' }, 'main')
+  const manager = scheduledMerges(t, server.services, { pauseMs: 1 })
+  const posted = await postGreen(repo, head)
+  await manager.react(posted, contextOf(posted))
+  t.match((await repo.eventsOf(1)).at(-1), {
+    type: 'ScheduledMergeRefused',
+    data: { reason: 'git cannot do the merge' },
+  })
 })
 
 t.test('scheduled merge: survives a restart, and then sees a status from before it', async (t) => {
@@ -626,3 +731,34 @@ t.test('scheduled merge: survives a restart, and then sees a status from before 
   await until('the other is merged', async () => (await pull(1)).merged === true)
   t.match(await pull(1), { merged_by: { login: 'alice' } })
 })
+
+t.test(
+  'scheduled merge: what was left to the worker when a server ended is merged after the start',
+  async (t) => {
+    const DATA_DIR = await mkdtemp(join(tmpdir(), 'mergelog-scheduled-'))
+    t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))
+    const first = await startPulls(t, { DATA_DIR })
+    const { branch, open, merge, repoId, get } = await first.repository(t, 'app')
+    const head = await branch('topic', { a: 'a' })
+    await open('topic')
+    t.equal((await merge(1, WHEN_GREEN)).status, 201)
+    const creator = { id: (await get(1)).user?.id ?? 0, login: 'alice' }
+    await first.server.stop()
+
+    const events = openSqliteEventStore(join(DATA_DIR, 'events.db'))
+    const status = { id: 1, repoId, context: 'ci', description: '', targetUrl: '', creator }
+    const posted = written({ type: 'CommitStatusPosted', data: { ...status, sha: head, state: 'success' } })
+    const { position } = await events.append(checksStream(repoId, head), posted, 'no-stream')
+    await events.close()
+    // The process has left the status to the worker.
+    const readStore = openSqliteReadStore(join(DATA_DIR, 'views.db'))
+    await readStore.apply([], new Map([processCheckpoint('scheduled_merges', position)]))
+    await readStore.close()
+
+    const second = await startTestServer(t, { DATA_DIR })
+    await until('it is merged', async () => {
+      const { data } = await second.anonymous.repos.repoGetPullRequest('alice', 'app', 1)
+      return data.merged === true
+    })
+  },
+)

@@ -1,7 +1,7 @@
 /** Records the answers of `GET` for an issue or pull request, step by step, to compare replays with them. */
 import { headBranches } from '../../../src/processes/head-branches.ts'
 import { pullHeads } from '../../../src/processes/pull-heads.ts'
-import { scheduledMerges } from '../../../src/processes/scheduled-merges.ts'
+import { createScheduledMerges } from '../../../src/processes/scheduled-merges.ts'
 import type { TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
 
@@ -21,7 +21,8 @@ export async function quiet({ services }: Pick<TestServer, 'services'>): Promise
   const { events, readStore, projector } = services
   const managers = [
     pullHeads(services, async () => {}),
-    ...[headBranches, scheduledMerges].map((manager) => manager(services)),
+    headBranches(services),
+    createScheduledMerges(services, new AbortController().signal).manager,
   ]
   await until('all processes are idle', async () => {
     const last = await events.lastPosition()

@@ -1,0 +1,124 @@
+/**
+ * Work that a process leaves to a worker. A process is one line for all repositories, and what takes long would keep them
+ * waiting. The worker has a few places, and nobody has two of them. The next one gets whoever's work has taken the least
+ * time lately.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { createPauses } from '../pauses.ts'
+import { createRecentUse } from '../recent-use.ts'
+
+export interface Work {
+  /** Two with the same id are never done at the same time. */
+  id: string
+  /** Whose share of the time it takes. */
+  account: string
+}
+
+interface Options<W extends Work> {
+  places: number
+  /** The pause after a failure, in milliseconds. It is twice as long each time. */
+  pauseMs?: number | undefined
+  /** All that is to be done when this node begins with it: at a start, or after another node. */
+  all(): AsyncIterable<W>
+  /** Does one. What fails is done again, after a pause. `failures`: how often it has failed, one time after the other. */
+  work(one: W, failures: number): Promise<void>
+  /** Is told what failed; without `one`, that what is to be done could not be read. */
+  failed(error: unknown, one?: W): void
+}
+
+/** After this time, in milliseconds, what somebody has used counts half. */
+const HALF_LIFE_MS = 10 * 60_000
+/** How often a node that does not run the process looks whether it does. */
+const LOOK_MS = 500
+const PAUSE_MS = 2000
+const MAX_PAUSE_MS = 64_000
+
+/** Work that waits, and who is told that it was done. */
+interface Waiting<W> {
+  one: W
+  failures: number
+  told: (() => void)[]
+}
+
+/** Makes the worker. `signal` ends it. */
+export function createFairWork<W extends Work>(
+  { places, pauseMs = PAUSE_MS, all, work, failed }: Options<W>,
+  signal: AbortSignal,
+) {
+  const waiting = new Map<string, Waiting<W>>()
+  const busy = new Map<string, { account: string; done: Promise<void> }>()
+  const used = createRecentUse(HALF_LIFE_MS, () => performance.now())
+  const { pause, wake } = createPauses(signal)
+  let following: Promise<void> = Promise.resolve()
+
+  /** What waits already is done once. What is being done is done again: it may have begun too early. */
+  function wait({ one, failures, told }: Waiting<W>): void {
+    const before = waiting.get(one.id)
+    waiting.set(one.id, { one, failures, told: [...(before?.told ?? []), ...told] })
+    wake()
+  }
+
+  async function doOne(next: Waiting<W>): Promise<void> {
+    const { one, failures, told } = next
+    const began = performance.now()
+    try {
+      await work(one, failures)
+      for (const tell of told) tell()
+    } catch (error) {
+      if (signal.aborted) return
+      failed(error, one)
+      const again = { ...next, failures: failures + 1 }
+      setTimeout(() => wait(again), Math.min(MAX_PAUSE_MS, pauseMs * 2 ** failures)).unref()
+    } finally {
+      busy.delete(one.id)
+      used.add(one.account, performance.now() - began)
+      wake()
+    }
+  }
+
+  function beginAll(): void {
+    while (busy.size < places) {
+      const atWork = new Set([...busy.values()].map(({ account }) => account))
+      const ready = [...waiting.values()].filter(({ one }) => !busy.has(one.id) && !atWork.has(one.account))
+      const least = used.least(ready.map(({ one }) => one.account))
+      const next = ready.find(({ one }) => one.account === least)
+      if (next === undefined) return
+      const { id, account } = next.one
+      waiting.delete(id)
+      busy.set(id, { account, done: doOne(next) })
+    }
+  }
+
+  async function keepWorking(isHeld: () => boolean): Promise<void> {
+    let isLoaded = false
+    while (!signal.aborted) {
+      try {
+        if (!isHeld()) {
+          isLoaded = false
+          waiting.clear()
+        } else {
+          if (!isLoaded) for await (const one of all()) wait({ one, failures: 0, told: [] })
+          isLoaded = true
+          beginAll()
+        }
+        await pause(LOOK_MS)
+      } catch (error) {
+        if (signal.aborted) break
+        failed(error)
+        await delay(pauseMs, undefined, { signal }).catch(() => {})
+      }
+    }
+    await Promise.all([...busy.values()].map(({ done }) => done))
+  }
+
+  return {
+    /** Has it done by the worker. Resolves when it is done; never, when this node does not do it. */
+    add: (one: W): Promise<void> => new Promise((told) => wait({ one, failures: 0, told: [told] })),
+    /** Begins to work. `isHeld`: whether this node runs the process. */
+    start(isHeld: () => boolean): void {
+      following = keepWorking(isHeld)
+    },
+    /** Resolves when the worker has ended, after the signal was aborted. */
+    stopped: () => following,
+  }
+}

@@ -1,0 +1,94 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import t from 'tap'
+import { createFairWork, type Work } from '../../src/processes/fair-work.ts'
+import type { Test } from '../commands/pull-requests/pull-repository.ts'
+import { until } from '../until.ts'
+
+/** A worker whose work is under way until the test ends it. `log`: what has begun, in its order. */
+function worker(t: Test, { places = 2, stored = [] as Work[], isHeld = (): boolean => true } = {}) {
+  const ending = new AbortController()
+  const log: string[] = []
+  const failures: number[] = []
+  const open = new Map<string, { end(): void; fail(error: Error): void }>()
+  const fair = createFairWork<Work>(
+    {
+      places,
+      pauseMs: 1,
+      async *all() {
+        yield* stored
+      },
+      work({ id }, failed) {
+        log.push(id)
+        failures.push(failed)
+        return new Promise((end, fail) => open.set(id, { end, fail }))
+      },
+      failed() {},
+    },
+    ending.signal,
+  )
+  t.teardown(async () => {
+    ending.abort()
+    for (const { end } of open.values()) end()
+    await fair.stopped()
+  })
+  fair.start(isHeld)
+  const end = (id: string) => open.get(id)?.end()
+  const fail = (id: string) => open.get(id)?.fail(new Error(`${id} failed`))
+  const begins = (...ids: string[]) => until(`${ids} have begun`, () => `${log}` === `${ids}`)
+  return { fair, failures, end, fail, begins }
+}
+
+const of = (account: string, id: string): Work => ({ account, id })
+
+t.test('nobody has two places, and the next one gets whose work has taken the least time', async (t) => {
+  const { fair, begins, end } = worker(t)
+  for (const id of ['a1', 'a2', 'a3']) void fair.add(of('alice', id))
+  void fair.add(of('bob', 'b1'))
+  await begins('a1', 'b1')
+  void fair.add(of('carol', 'c1'))
+  await nextTurn()
+  end('a1')
+  await begins('a1', 'b1', 'c1')
+  end('c1')
+  await begins('a1', 'b1', 'c1', 'a2')
+})
+
+t.test('what is to be done again while it is done is done once more', async (t) => {
+  const { fair, begins, end } = worker(t)
+  const first = fair.add(of('alice', 'a'))
+  await begins('a')
+  const again = [fair.add(of('alice', 'a')), fair.add(of('alice', 'a'))]
+  end('a')
+  await first
+  await begins('a', 'a')
+  end('a')
+  await Promise.all(again)
+})
+
+t.test('what fails is done again, and who waits for it is told when it is done', async (t) => {
+  const { fair, failures, begins, end, fail } = worker(t)
+  const done = fair.add(of('alice', 'a'))
+  await begins('a')
+  fail('a')
+  await begins('a', 'a')
+  fail('a')
+  await begins('a', 'a', 'a')
+  end('a')
+  await done
+  t.strictSame(failures, [0, 1, 2])
+})
+
+t.test(
+  'a node that begins to run the process does all that waits, and one that ends does no more',
+  async (t) => {
+    let isHeld = true
+    const { fair, begins, end } = worker(t, { stored: [of('alice', 'stored')], isHeld: () => isHeld })
+    await begins('stored')
+    void fair.add(of('alice', 'new'))
+    isHeld = false
+    end('stored')
+    await nextTurn()
+    isHeld = true
+    await begins('stored', 'stored')
+  },
+)
