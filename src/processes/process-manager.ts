@@ -2,22 +2,11 @@
  * Process managers: a process manager reacts to events with commands. It gets each event at least once, in order, and
  * after the read models. So its commands must be safe to repeat: their ids derive from the event.
  */
-import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
-import type { FastifyBaseLogger } from 'fastify'
 import { type CommandContext, newContext } from '../commands/execute.ts'
-import { decode, KNOWN_TYPES, UnreadableEvent } from '../events/codec.ts'
 import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts'
-import { type EventStore, LOG_START, type Position } from '../events/event-store.ts'
+import type { Position } from '../events/event-store.ts'
 import { type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
-import type { Membership } from '../nodes/nodes.ts'
-import type { Projector } from '../projections/projector.ts'
-import {
-  type Checkpoint,
-  LostHold,
-  type ReadStore,
-  type SharedCheckpoints,
-} from '../projections/read-store.ts'
-import { BrokenFile } from '../sqlite.ts'
+import type { Checkpoint, ReadStore } from '../projections/read-store.ts'
 
 /** How far a process is. */
 export interface ProcessStatus {
@@ -73,14 +62,6 @@ export function processManager<T extends EventType>(
   }
 }
 
-/** The pauses before an event is tried again. While a store is away, the last one is repeated without end. */
-const RETRY_MS: readonly number[] = [100, 500, 2000, 5000]
-const VERSION = 1
-/** After so many events without a reaction, or so many milliseconds with some, the checkpoint follows. */
-const CHECKPOINT_EVERY = 1000
-const CHECKPOINT_MS = 5000
-const WAIT_MS = 1000
-
 /** The context of a command that reacts to an event: with the actor and the correlation id of the event. */
 export function contextOf(event: Recorded<DomainEvent>): CommandContext {
   const { id, metadata } = event
@@ -88,7 +69,11 @@ export function contextOf(event: Recorded<DomainEvent>): CommandContext {
   return { ...newContext(metadata.actor, metadata.correlationId, id), retry }
 }
 
-const checkpointName = (manager: ProcessName) => `process_${manager}`
+/** The version of all checkpoints of processes. */
+const VERSION = 1
+
+/** The name of the checkpoint of a process. */
+export const checkpointName = (manager: ProcessName) => `process_${manager}`
 
 /** The position up to which a process has reacted to all events; undefined when it never ran. */
 export async function processPosition(
@@ -101,211 +86,4 @@ export async function processPosition(
 /** The checkpoint of a process that has reacted to all events up to a position. */
 export function processCheckpoint(manager: ProcessName, position: Position): [name: string, Checkpoint] {
   return [checkpointName(manager), { position, version: VERSION }]
-}
-
-export function createProcessRunner(
-  log: FastifyBaseLogger,
-  events: EventStore,
-  checkpoints: ReadStore,
-  projector: Pick<Projector, 'waitFor' | 'stopped' | 'position'>,
-  manager: ProcessManager,
-  membership: Membership,
-  retryMs = RETRY_MS,
-) {
-  const stopping = new AbortController()
-  const { signal } = stopping
-  let position = LOG_START
-  let passed = 0
-  let following: Promise<void> | undefined
-  let stopped: string | undefined
-  /** All running read models had passed this position. */
-  let projected = LOG_START
-  /** What the subscription has left out since the checkpoint moved, and when it last did. */
-  let isSkipped = false
-  let movedAt = performance.now()
-  let moving: Promise<void> = Promise.resolve()
-  const name = checkpointName(manager.name)
-  /** Types of other events than these may concern it: those of a newer version, too. */
-  const unwanted = new Set(KNOWN_TYPES.filter((type) => !manager.handles({ type })))
-  const { shared } = checkpoints
-  /** The incarnation for which this server runs the process; undefined while another server does. */
-  let holder: string | undefined
-
-  /** Waits until no other server runs the process, and goes on where it was. */
-  async function hold(shared: SharedCheckpoints): Promise<void> {
-    while (!signal.aborted) {
-      const { id } = membership.self()
-      const at = (await shared.read([name])).get(name)
-      position = at?.position ?? LOG_START
-      stopped = undefined
-      const free = at?.holder === undefined || at.holder === id || (await membership.isGone(at.holder))
-      const after = { position, version: VERSION, holder: id }
-      if (free && membership.isMember() && (await shared.take(name, at, after))) {
-        holder = id
-        return
-      }
-      await delay(WAIT_MS, undefined, { signal }).catch(() => {})
-    }
-  }
-
-  /** @throws LostHold when another server may run the process */
-  function requireHold(): void {
-    if (shared === undefined) return
-    if (!membership.isMember() || membership.self().id !== holder) throw new LostHold([name])
-  }
-
-  async function moveCheckpoint(): Promise<void> {
-    const moved = new Map([processCheckpoint(manager.name, position)])
-    isSkipped = false
-    movedAt = performance.now()
-    if (holder === undefined) await checkpoints.apply([], moved)
-    else await shared?.move(moved, holder)
-  }
-
-  /** The subscription is here, and has left out what does not concern the process. */
-  function skipTo(at: Position): void {
-    position = at
-    isSkipped = true
-    // To skip events again is cheap, so nobody waits for the write, and a failure does no harm.
-    if (performance.now() - movedAt > CHECKPOINT_MS) moving = moveCheckpoint().catch(() => {})
-  }
-
-  /**
-   * Waits until the read models have passed the event. A process must not act on documents that have stopped before
-   * it: then it waits until they are made again.
-   */
-  async function isProjected(at: Position): Promise<void> {
-    while (!signal.aborted) {
-      const passed = await projector.waitFor(at, WAIT_MS)
-      const models = projector.stopped()
-      const behind = models.find((model) => model.position < at)
-      if (behind === undefined) {
-        stopped = undefined
-        if (models.length === 0) projected = projector.position()
-        if (passed) return
-        continue
-      }
-      if (stopped === undefined) {
-        stopped = `it waits for the read model ${behind.name}, which has stopped`
-        log.error({ process: manager.name, position: at }, `the process has stopped: ${stopped}`)
-      }
-      if (passed) await delay(WAIT_MS, undefined, { signal })
-    }
-  }
-
-  /** Waits until it may act on the event. Resolves to whether there is anything to do about it. */
-  async function isMine(event: Recorded<DomainEvent>): Promise<boolean> {
-    if (event.position > projected) await isProjected(event.position)
-    if (signal.aborted) return false
-    return manager.concerns === undefined || (await manager.concerns(event))
-  }
-
-  /** Whether the log can be read, and the checkpoint written: not so in an outage, or when the disk is full. */
-  async function storesAnswer(): Promise<boolean> {
-    return Promise.all([events.lastPosition(), moveCheckpoint()]).then(
-      () => true,
-      () => false,
-    )
-  }
-
-  /**
-   * Tries an event again after a failure. After the last pause the failure is logged and the next event follows: one
-   * event, or one stream that is always busy, does not hold up the others. But an outage of a store loses no reaction:
-   * what fails meanwhile does not count.
-   */
-  async function reactTo(event: Recorded<DomainEvent>): Promise<void> {
-    let tries = 0
-    for (;;) {
-      // Another server may have taken the process while a store was away.
-      requireHold()
-      try {
-        return await manager.react(event, contextOf(event))
-      } catch (error) {
-        if (signal.aborted) throw error
-        const isAway = !(await storesAnswer())
-        const wait = isAway ? retryMs.at(-1) : retryMs[tries]
-        const at = { err: error, process: manager.name, position: event.position }
-        if (wait === undefined) return log.error(at, 'a process gives up on an event')
-        log.warn(at, 'a process failed on an event and tries again')
-        if (isAway) stopped = 'it waits for a store that does not answer'
-        else tries += 1
-        await delay(wait, undefined, { signal })
-      }
-    }
-  }
-
-  async function follow(): Promise<void> {
-    while (!signal.aborted) {
-      try {
-        if (shared !== undefined && holder === undefined) await hold(shared)
-        for await (const batch of events.subscribe({ after: position, signal, unwanted, passed: skipTo })) {
-          for (const recorded of batch) {
-            const event = unwanted.has(recorded.type) ? undefined : decode(recorded)
-            passed += 1
-            const isToDo = event !== undefined && (await isMine(event))
-            if (signal.aborted) break
-            if (isToDo) {
-              await reactTo(event)
-              stopped = undefined
-              passed = CHECKPOINT_EVERY
-            }
-            position = recorded.position
-            if (signal.aborted) break
-            // Some reactions wait for nothing but memory, and a push may be fifty events.
-            if (isToDo && recorded !== batch.at(-1)) await nextTurn()
-          }
-          // To skip an event again is cheap. So each event with a reaction is worth a write of the checkpoint, and
-          // the others only once for many.
-          if (passed < CHECKPOINT_EVERY) continue
-          await moveCheckpoint()
-          passed = 0
-        }
-      } catch (error) {
-        if (signal.aborted) return
-        if (error instanceof LostHold) {
-          log.info({ process: manager.name }, 'another server may run the process now')
-          holder = undefined
-          continue
-        }
-        if (error instanceof UnreadableEvent || error instanceof BrokenFile) {
-          // Another try cannot help: the event is not skipped, since the process may have to react to it.
-          stopped = error.message
-          log.error({ err: error, process: manager.name }, `the process has stopped: ${stopped}`)
-          // Another server may be newer, and know the event.
-          if (holder !== undefined) await shared?.give(name, holder).catch(() => {})
-          holder = undefined
-          return
-        }
-        log.warn(
-          { err: error, process: manager.name },
-          'a process lost its connection to a store and tries again',
-        )
-        await delay(500, undefined, { signal }).catch(() => {})
-      }
-    }
-  }
-
-  return {
-    /** Goes on where it was. Once it follows the log, a further call changes nothing. */
-    async start() {
-      if (following !== undefined) return
-      position = (await processPosition(checkpoints, manager.name)) ?? LOG_START
-      following = follow()
-    },
-    async stop() {
-      stopping.abort()
-      await following
-      await moving
-      // So that the next start does not pass over the same events again.
-      if (isSkipped && (shared === undefined || holder !== undefined)) await moveCheckpoint().catch(() => {})
-      // If this fails, another server takes the process when it finds out that this one is gone.
-      if (holder !== undefined) await shared?.give(name, holder).catch(() => {})
-    },
-    /** Whether this server runs the process, and not another. */
-    isHeld: () => shared === undefined || holder !== undefined,
-    status(): ProcessStatus {
-      const at = { name: manager.name, position }
-      return stopped === undefined ? at : { ...at, stopped }
-    },
-  }
 }
