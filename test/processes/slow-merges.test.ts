@@ -1,5 +1,6 @@
 import t from 'tap'
 import { pulls } from '../../src/commands/aggregates.ts'
+import { tryMerge } from '../../src/commands/pull-requests/check-mergeability.ts'
 import { decideMergeability } from '../../src/commands/pull-requests/pull-request.ts'
 import { gitStream } from '../../src/events/streams.ts'
 import { GitFailed, GitTookTooLong } from '../../src/git/errors.ts'
@@ -90,6 +91,17 @@ t.test('a merge that takes too long to try, also by itself, counts as one that c
   const answer = await server.fetch('alice', '/api/v1/repos/alice/too-slow/pulls/1')
   t.match(await answer.json(), { mergeable: false })
 })
+
+t.test(
+  'a client waits a minute at most for a merge to be tried, and one that takes longer is none',
+  async (t) => {
+    const { repoId, refs } = await conflicting(t, 'opening', 1)
+    const [pull] = await Promise.all(refs.map((ref) => pulls.load(services, ref)))
+    if (pull?.status !== 'open') throw new Error('not open')
+    const pair = { ours: pull.mergeability.base, theirs: pull.head.sha }
+    t.equal(await tryMerge(services, repoId, pair, 0), undefined)
+  },
+)
 
 t.test('a merge that git cannot try, also by itself, is given up, and keeps no other waiting', async (t) => {
   const tried: number[][] = []

@@ -78,6 +78,20 @@ async function checkBatch(
 
 type Pair = { ours: string; theirs: string }
 
+/**
+ * What a merge into a repository gives, for a client that waits for it. Undefined when it takes too long: such a pull
+ * request counts as one that cannot be merged, as for the process.
+ */
+export async function tryMerge(
+  services: Services,
+  repoId: number,
+  pair: Pair,
+  withinMs = TRY_MS,
+): Promise<MergeResult | undefined> {
+  const [merge] = await tryMerges(services, repoId, [pair], { withinMs, isLastTry: true })
+  return merge
+}
+
 /** The outcomes; none of a last try that takes too long. @throws GitTookTooLong of others */
 async function tryMerges(
   services: Services,

@@ -3,7 +3,6 @@ import { type Static, Type } from 'typebox'
 import type { AccountRef, PullRequestEvent } from '../../events/domain-events.ts'
 import { claimKeys, pullStream } from '../../events/streams.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
-import { mergeTrees } from '../../git/merge.ts'
 import { pathNumber } from '../../http/path-number.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { type PullDocument, pullId } from '../../projections/pulls.ts'
@@ -24,6 +23,7 @@ import { assigneeRefs, deadlineOf, editOptions, labelRefs, milestoneRef, titleOf
 import { statusChange } from '../issues/status-change.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { requireTip } from './branch-tips.ts'
+import { tryMerge } from './check-mergeability.ts'
 import { claimHeadBase } from './duplicate-pull.ts'
 import { catchUpAfterReopening } from './move-heads.ts'
 import {
@@ -167,13 +167,16 @@ async function targetOf(services: Services, { head, base }: ActivePull, branch: 
   const sha = await requireTip(services, base.repoId, branch)
   const ancestor = await mergeBase(dir, sha, head.sha)
   if (ancestor === undefined) throw new Refused(refuse.unprocessable('head and base share no history'))
-  const [diff, merge] = await Promise.all([diffStat(dir, ancestor, head.sha), mergeTrees(dir, sha, head.sha)])
+  const [diff, merge] = await Promise.all([
+    diffStat(dir, ancestor, head.sha),
+    tryMerge(services, base.repoId, { ours: sha, theirs: head.sha }),
+  ])
   return {
     base: { repoId: base.repoId, branch, sha },
     mergeBase: ancestor,
     diff,
-    mergeable: merge.kind === 'clean',
-    conflicts: merge.kind === 'conflicts' ? merge.files : [],
+    mergeable: merge?.kind === 'clean',
+    conflicts: merge?.kind === 'conflicts' ? merge.files : [],
   }
 }
 

@@ -4,7 +4,6 @@ import type { EventOf } from '../../events/handlers.ts'
 import { claimKeys, idsStream, numbersStream, pullStream } from '../../events/streams.ts'
 import { fetchObjects } from '../../git/fetch-objects.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
-import { mergeTrees } from '../../git/merge.ts'
 import { resolveRef, updateRef } from '../../git/refs.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { pullFold, pullId } from '../../projections/pulls.ts'
@@ -33,6 +32,7 @@ import {
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import { requireTip } from './branch-tips.ts'
+import { tryMerge } from './check-mergeability.ts'
 import { claimHeadBase, refuseDuplicate } from './duplicate-pull.ts'
 import { decideOpen } from './pull-request.ts'
 
@@ -113,7 +113,7 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   if (ancestor === undefined) throw new Refused(refuse.unprocessable('head and base share no history'))
   const [diff, merge, index, id] = await Promise.all([
     diffStat(dir, ancestor, headSha),
-    mergeTrees(dir, baseSha, headSha),
+    tryMerge(services, repoId, { ours: baseSha, theirs: headSha }),
     takeNumber(events, context, numbersStream(repoId)),
     takeNumber(events, context, idsStream('issue')),
   ])
@@ -124,7 +124,7 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   await updateRef(dir, ref, { from: context.retry ? await resolveRef(dir, ref) : null, to: headSha })
   const opened = { ...discussion, repoId, index, id, poster: actor, head, base, mergeBase: ancestor, diff }
   await pulls.change(services, context, { repoId, index }, 'open', (state) =>
-    decideOpen(state, { ...opened, mergeable: merge.kind === 'clean' }, maintainerEdit),
+    decideOpen(state, { ...opened, mergeable: merge?.kind === 'clean' }, maintainerEdit),
   )
   return index
 }
