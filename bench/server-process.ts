@@ -29,11 +29,11 @@ export interface Memory {
 const built = (name: string) => new URL(`../dist/${name}.js`, import.meta.url).href
 const { loadConfig }: typeof import('../src/config.ts') = await import(built('config'))
 const { startServer }: typeof import('../src/server.ts') = await import(built('server'))
-const { collectAlone }: typeof import('../src/garbage-collection.ts') = await import(
+const { setUpGarbageCollection }: typeof import('../src/garbage-collection.ts') = await import(
   built('garbage-collection')
 )
 
-collectAlone()
+setUpGarbageCollection()
 
 const config = loadConfig(process.env)
 const began = performance.now()

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import type { Command } from 'commander'
 import { loadConfig } from '../../config.ts'
-import { collectAlone } from '../../garbage-collection.ts'
+import { setUpGarbageCollection } from '../../garbage-collection.ts'
 import { settings } from '../../setting-table.ts'
 import { refuseDebuggers } from '../debuggers.ts'
 import { usage } from '../help.ts'
@@ -10,7 +10,7 @@ import { openServerLog } from '../server-log.ts'
 
 /** Runs a server with the settings of the environment. Resolves when a signal has stopped it cleanly. */
 export async function serve(): Promise<void> {
-  collectAlone()
+  setUpGarbageCollection()
   refuseDebuggers()
   const config = loadConfig(process.env)
   const { log, isJsonAlone, flushed } = await openServerLog(config, process.stdout.isTTY)
