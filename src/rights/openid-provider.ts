@@ -3,6 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Configuration, CustomFetch } from 'openid-client'
 import type { Config } from '../config.ts'
+import { bySystem, hostOf, type Resolve } from '../http/outside-names.ts'
 import { Refused, refuse } from '../refusal.ts'
 
 /** What the provider must answer with, so that the answer is for this browser and this sign-in. */
@@ -48,11 +49,15 @@ type Settings = Pick<
   'oidcIssuer' | 'oidcClientId' | 'oidcClientSecret' | 'oidcScopes' | 'oidcLoginClaim' | 'oidcGroupsClaim'
 >
 
-/** Undefined when no provider is set. Nothing is asked of it before the first sign-in, so the start does not need it. */
+/**
+ * Undefined when no provider is set. Nothing is asked of it before the first sign-in, so the start does not need it.
+ * `now`: a clock in milliseconds that nobody sets. `find`: looks up names, instead of the system.
+ */
 export function createOpenIdProvider(
   settings: Settings,
   log: FastifyBaseLogger,
   now: () => number = () => performance.now(),
+  find: Resolve = bySystem(),
 ): OpenIdProvider | undefined {
   const { oidcIssuer, oidcClientId, oidcClientSecret, oidcScopes } = settings
   if (oidcIssuer === undefined || oidcClientId === undefined || oidcClientSecret === undefined)
@@ -68,7 +73,12 @@ export function createOpenIdProvider(
   const exchanges = new AsyncLocalStorage<{ answer?: Response }>()
 
   const fetched: CustomFetch = async (url, { body = null, ...options }) => {
-    const ask = () => fetch(url, { ...options, body, signal: options.signal ?? null })
+    const signal = options.signal ?? AbortSignal.timeout(TIMEOUT_S * 1000)
+    const ask = async () => {
+      // Each `fetch` would take a thread of the stores' look-ups for as long as the name servers of the provider hang.
+      await find(hostOf(new URL(url)), signal)
+      return fetch(url, { ...options, body, signal })
+    }
     const exchange = options.method === 'POST' ? exchanges.getStore() : undefined
     if (exchange === undefined) return ask()
     exchange.answer ??= await ask()

@@ -1,13 +1,15 @@
 /** What is asked of a provider of OpenID Connect when it changes its keys. */
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
+import type { Resolve } from '../../src/http/outside-names.ts'
 import { createOpenIdProvider } from '../../src/rights/openid-provider.ts'
 import { browser, CLIENT, startOpenId } from '../doubles/openid.ts'
+import { until } from '../until.ts'
 
 const SERVER = 'http://127.0.0.1:9'
 const CALLBACK = `${SERVER}/user/oauth2/oidc/callback`
 
-async function start(t: Test) {
+async function start(t: Test, find?: Resolve) {
   const provider = await startOpenId(t, () => SERVER)
   const settings = {
     oidcIssuer: provider.issuer,
@@ -18,7 +20,7 @@ async function start(t: Test) {
     oidcGroupsClaim: 'groups',
   }
   const clock = { now: 0 }
-  const made = createOpenIdProvider(settings, pino({ enabled: false }), () => clock.now)
+  const made = createOpenIdProvider(settings, pino({ enabled: false }), () => clock.now, find)
   if (made === undefined) throw new Error('no provider is set')
   const ours = made
 
@@ -34,7 +36,7 @@ async function start(t: Test) {
     }
   }
   const asked = (path: string) => provider.asked.filter((one) => one === path).length
-  return { provider, clock, signIn, asked }
+  return { provider, ours, clock, signIn, asked }
 }
 
 t.test('who signs in right after the provider has changed its key is signed in', async (t) => {
@@ -58,3 +60,23 @@ t.test('keys that nobody knows make us ask the provider once in five seconds', a
   clock.now += 5000
   t.equal(await signIn('three'), 'three')
 })
+
+t.test(
+  'the provider is asked nothing before its name is found, so no request hangs at its name servers',
+  async (t) => {
+    let found = (_: string[]) => {}
+    const hosts: string[] = []
+    const { ours, asked } = await start(t, (host) => {
+      hosts.push(host)
+      return new Promise((resolve) => {
+        found = resolve
+      })
+    })
+    const signIns = [ours.begin(CALLBACK), ours.begin(CALLBACK)]
+    await until('its name is looked up', () => hosts.length > 0)
+    t.equal(asked('/.well-known/openid-configuration'), 0)
+    found([])
+    await Promise.all(signIns)
+    t.same([hosts, asked('/.well-known/openid-configuration')], [['127.0.0.1'], 1])
+  },
+)
