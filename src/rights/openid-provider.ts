@@ -37,6 +37,8 @@ export interface OpenIdProvider {
   finish(callback: URL, checks: Checks): Promise<Person>
 }
 
+type Step = 'begin' | 'finish'
+
 /** How long each call to the provider may take, in seconds. */
 const TIMEOUT_S = 10
 /** How long its metadata are taken to be right. */
@@ -65,7 +67,8 @@ export function createOpenIdProvider(
   const issuer = new URL(oidcIssuer)
   let known: { configuration: Promise<Configuration>; at: number } | undefined
   let renewedAt = Number.NEGATIVE_INFINITY
-  let isAway = false
+  /** The step of a sign-in at which the provider did not answer as it should. */
+  let failing: Step | undefined
   /**
    * What the provider answered for the code of a sign-in. It takes a code once, so a second look needs its first
    * answer.
@@ -148,25 +151,26 @@ export function createOpenIdProvider(
     })
   }
 
-  /** One line for each outage and each recovery. */
-  async function asking<T>(work: () => Promise<T>): Promise<T> {
+  /** One line for each outage and each recovery. A sign-in that only begins shows nothing of how sign-ins end. */
+  async function asking<T>(step: Step, work: () => Promise<T>): Promise<T> {
     try {
       const answer = await work()
-      if (isAway) log.info({ issuer: issuer.href }, 'the OpenID Connect provider answers again')
-      isAway = false
+      if (failing === 'finish' && step === 'begin') return answer
+      if (failing) log.info({ issuer: issuer.href }, 'the OpenID Connect provider answers again')
+      failing = undefined
       return answer
     } catch (error) {
       const refusal = await refusalOf(error)
       if (refusal.refused !== 'unavailable') throw new Refused(refusal)
-      if (!isAway) log.warn({ err: error, issuer: issuer.href }, 'no sign-in by OpenID Connect for now')
-      isAway = true
+      if (!failing) log.warn({ err: error, issuer: issuer.href }, 'no sign-in by OpenID Connect for now')
+      failing ??= step
       throw new Refused(refusal)
     }
   }
 
   return {
     begin: (redirectUri) =>
-      asking(async () => {
+      asking('begin', async () => {
         const configuration = await configured()
         const client = await import('openid-client')
         const checks = {
@@ -185,7 +189,7 @@ export function createOpenIdProvider(
         return { url: url.href, checks }
       }),
     finish: (callback, checks) =>
-      asking(async () => {
+      asking('finish', async () => {
         const client = await import('openid-client')
         const { configuration, tokens } = await exchange(callback, checks)
         const claims = tokens.claims()
@@ -216,14 +220,15 @@ async function refusalOf(error: unknown) {
   if (error instanceof ClientError && FOR_OTHERS.has(error.code ?? '')) {
     return refuse.invalid("the provider's answer is not for this sign-in: begin again")
   }
+  // The token was made a moment ago.
+  if (error instanceof ClientError && error.code === 'OAUTH_JWT_TIMESTAMP_CHECK_FAILED') {
+    return refuse.unavailable('the clocks of this server and of the provider that signs people in differ')
+  }
   return refuse.unavailable('the provider that signs people in does not answer as it should; try again later')
 }
 
-/** The codes of errors about whom an ID token is for and when it ends. */
-const FOR_OTHERS: ReadonlySet<string> = new Set([
-  'OAUTH_JWT_CLAIM_COMPARISON_FAILED',
-  'OAUTH_JWT_TIMESTAMP_CHECK_FAILED',
-])
+/** The codes of errors about whom an ID token is for. */
+const FOR_OTHERS: ReadonlySet<string> = new Set(['OAUTH_JWT_CLAIM_COMPARISON_FAILED'])
 
 type Claims = Readonly<Record<string, unknown>>
 
