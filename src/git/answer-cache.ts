@@ -1,5 +1,6 @@
 /** Caches answers that follow from object ids alone and so never change. */
 import { LRUCache } from 'lru-cache'
+import { shortKey } from '../short-key.ts'
 import { unlessGone } from '../unless-gone.ts'
 
 /** Work that several callers wait for. */
@@ -12,13 +13,13 @@ interface Shared<T> {
 
 /**
  * Makes a cache of at most `maxSize` units, in which an answer takes `sizeOf(answer)` units. Returns a function
- * that gives the cached answer, or calls `ask`: once for all callers that wait for the same key. Errors are not
+ * that gives the cached answer, or calls `ask`: once for all callers with the same question. Errors are not
  * cached.
  *
  * A caller whose signal is aborted gets the signal's reason. When no caller waits any more, the signal that `ask` got
  * is aborted.
  *
- * A key must begin with the repository's directory. An answer from one repository must not become visible in
+ * A question must begin with the repository's directory. An answer from one repository must not become visible in
  * another.
  */
 export function createAnswerCache<T extends object>(maxSize: number, sizeOf: (answer: T) => number) {
@@ -43,8 +44,14 @@ export function createAnswerCache<T extends object>(maxSize: number, sizeOf: (an
     return shared
   }
 
-  return async (key: string, ask: (signal: AbortSignal) => Promise<T>, signal?: AbortSignal): Promise<T> => {
+  return async (
+    question: string,
+    ask: (signal: AbortSignal) => Promise<T>,
+    signal?: AbortSignal,
+  ): Promise<T> => {
     signal?.throwIfAborted()
+    // Paths of clients are in it.
+    const key = shortKey(question)
     const known = answers.get(key)
     if (known !== undefined) return known
     const shared = running.get(key) ?? start(key, ask)

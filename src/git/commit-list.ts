@@ -1,4 +1,5 @@
 /** Lists the history of a commit: all of it, or what a client selects. */
+import { ownBytes } from '../own-bytes.ts'
 import { createAnswerCache } from './answer-cache.ts'
 import { checkedId } from './names.ts'
 import { type GitOptions, gitOutput } from './run.ts'
@@ -43,7 +44,8 @@ export async function commitList(
     '--',
     ...(path === undefined ? [] : [path]),
   ]
-  const list = (unwanted: AbortSignal) => gitOutput(args, { ...options, dir, signal: unwanted })
+  const list = async (unwanted: AbortSignal) =>
+    ownBytes(await gitOutput(args, { ...options, dir, signal: unwanted }))
   const ids = await lists([dir, ...args].join('\0'), list, signal)
   return {
     total: ids.length / ID_LINE,

@@ -1,5 +1,6 @@
 /** Lists the commits between two commits, and the changes of each. */
 import { LRUCache } from 'lru-cache'
+import { ownBytes } from '../own-bytes.ts'
 import { createAnswerCache } from './answer-cache.ts'
 import { checkedId } from './names.ts'
 import { nearRange } from './near-history.ts'
@@ -27,12 +28,9 @@ export async function commitRange(dir: string, from: string, to: string, options
   const { queue = 'command', signal } = options
   const list = async (unwanted: AbortSignal) => {
     const near = await nearRange(dir, from, to)
-    if (near !== undefined) return Buffer.from(near.map((id) => `${id}\n`).join(''))
-    return await gitOutput(['rev-list', `--max-count=${MAX_COMMITS}`, to, `^${from}`, '--'], {
-      queue,
-      dir,
-      signal: unwanted,
-    })
+    if (near !== undefined) return ownBytes(Buffer.from(near.map((id) => `${id}\n`).join('')))
+    const args = ['rev-list', `--max-count=${MAX_COMMITS}`, to, `^${from}`, '--']
+    return ownBytes(await gitOutput(args, { queue, dir, signal: unwanted }))
   }
   const ids = await ranges(key, list, signal)
   return {

@@ -1,6 +1,7 @@
 /** The difference between two commits as text, for `git apply` or `git am`. */
 import { Readable } from 'node:stream'
 import { LRUCache } from 'lru-cache'
+import { ownBytes } from '../own-bytes.ts'
 import { ErrorWithRefusal } from '../refusal.ts'
 import { failureOf } from './child-process.ts'
 import { GitUnavailable } from './errors.ts'
@@ -113,7 +114,7 @@ async function readDiffText(
     for (let size = 0; size <= MAX_HELD; ) {
       const { done, value } = await rest.next()
       if (done) {
-        const text = Buffer.concat(held)
+        const text = ownBytes(Buffer.concat(held))
         small.set(key, text)
         end()
         return text

@@ -1,5 +1,6 @@
 /** Lists trees in pages: one folder, or all that is below it. */
 import { limitReached } from '../limits.ts'
+import { ownBytes } from '../own-bytes.ts'
 import { createAnswerCache } from './answer-cache.ts'
 import { GitOutputTooLarge } from './errors.ts'
 import { checkedId } from './names.ts'
@@ -46,7 +47,7 @@ interface Written {
 
 const listings = createAnswerCache<Written>(
   MAX_LISTING_BYTES,
-  ({ text, starts }) => text.length + 8 * starts.length,
+  ({ text, starts }) => 200 + text.length + 8 * starts.length,
 )
 
 /**
@@ -87,7 +88,7 @@ async function written(args: readonly string[], options: GitOptions): Promise<Wr
     throw new GitOutputTooLarge(`a tree of more than ${MAX_LISTING_BYTES} bytes`)
   }
   await gitOutput(args, { ...options, onOutput })
-  return { text: Buffer.concat(chunks), total, starts }
+  return { text: ownBytes(Buffer.concat(chunks)), total, starts }
 }
 
 function pageOf({ text, total, starts }: Written, skip: number, limit: number): ListedEntry[] {

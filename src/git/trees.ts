@@ -1,4 +1,5 @@
 /** Reads trees: what a directory holds at a commit, and what is at a path. */
+import { ownBytes } from '../own-bytes.ts'
 import { createAnswerCache } from './answer-cache.ts'
 import { commitFacts } from './commits.ts'
 import { GitFailed } from './errors.ts'
@@ -32,11 +33,9 @@ async function treeContent(dir: string, id: string): Promise<Buffer> {
   if (header.size > MAX_READ_BYTES) {
     return gitOutput(['cat-file', 'tree', id], { dir, queue: 'query', maxOutput: MAX_TREE_BYTES })
   }
-  let content = Buffer.alloc(0)
+  let content: Buffer = Buffer.alloc(0)
   await objectReaders.contents(dir, [header], (_, found) => {
-    // A small buffer would keep the one of which it is a part.
-    content = Buffer.allocUnsafeSlow(found.length)
-    found.copy(content)
+    content = ownBytes(found)
   })
   return content
 }

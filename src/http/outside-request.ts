@@ -3,12 +3,11 @@
  * The address is looked up, checked and connected to in one step, so that a name cannot change in between; each redirect
  * is checked anew. Time and bytes of an answer have limits.
  */
-import { Resolver, lookup as systemLookup } from 'node:dns/promises'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import { type AllowedHosts, isOutside } from '../outside-addresses.ts'
-import { createSlots } from '../turns.ts'
+import { byDns, bySystem, hostOf, type Resolve } from './outside-names.ts'
 
 /** The address of a URL is not one to which users may make the server connect. */
 export class NotOutside extends Error {
@@ -36,35 +35,6 @@ const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 307, 308])
 const MAX_ANSWER_BYTES = 64 * 1024
 /** So many answers may come before the real one (as `103 Early Hints`): they are not counted as bytes. */
 const MAX_ANNOUNCED = 10
-const DNS_TIMEOUT_MS = 3000
-
-/** Addresses of a host name. @throws when it has none */
-export type Resolve = (host: string) => Promise<string[]>
-
-/** The system's look-up takes one of four threads, which files need too. */
-const systemSlots = createSlots(1)
-
-/** What the operator has named may be in the system's own table of hosts. */
-async function resolveBySystem(host: string): Promise<string[]> {
-  const give = await systemSlots.take()
-  try {
-    return (await systemLookup(host, { all: true })).map(({ address }) => address)
-  } finally {
-    give()
-  }
-}
-
-/** Asks name servers only, without a thread: whose name is looked up may make that as slow as they like. */
-async function resolveByDns(host: string): Promise<string[]> {
-  if (host === 'localhost' || host.endsWith('.localhost')) return ['127.0.0.1', '::1']
-  const resolver = new Resolver({ timeout: DNS_TIMEOUT_MS, tries: 2 })
-  const found = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
-  const addresses = found.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
-  const [first] = found
-  if (addresses.length === 0)
-    throw first.status === 'rejected' ? first.reason : new Error(`${host} has no address`)
-  return addresses
-}
 
 export interface OutsidePost {
   url: URL
@@ -85,31 +55,34 @@ export interface Outside {
   post(request: OutsidePost): Promise<number>
 }
 
-const hostOf = (url: URL) => url.hostname.replace(/^\[(.*)\]$/, '$1')
-
-/** `resolve`: instead of DNS. */
+/** `resolve`: instead of the name servers and the system. */
 export function createOutside(allowed: AllowedHosts, resolve?: Resolve): Outside {
+  const fromDns = resolve ?? byDns()
+  /** What the operator has named may be in the system's own table of hosts. */
+  const fromSystem = resolve ?? bySystem()
   const mayConnect = (address: string) => isOutside(address) || allowed.address(address)
 
   /** The addresses of a host to which a connection may go. @throws NotOutside when there is none */
-  async function addressesOf(host: string): Promise<string[]> {
+  async function addressesOf(host: string, signal: AbortSignal): Promise<string[]> {
     const isNamed = allowed.name(host)
-    const found = await (resolve ?? (isNamed ? resolveBySystem : resolveByDns))(host)
+    const found = await (isNamed ? fromSystem : fromDns)(host, signal)
     const usable = isNamed ? found : found.filter(mayConnect)
     if (usable.length === 0) throw new NotOutside(host)
     return usable
   }
 
-  const lookup: LookupFunction = (host, options, callback) => {
-    addressesOf(host).then(
-      (found) => {
-        const all = found.map((address) => ({ address, family: isIP(address) }))
-        const [first] = all
-        if (options.all === true || first === undefined) callback(null, all)
-        else callback(null, first.address, first.family)
-      },
-      (error: unknown) => callback(error instanceof Error ? error : new Error(String(error)), ''),
-    )
+  const lookupUntil = (signal: AbortSignal): LookupFunction => {
+    return (host, options, callback) => {
+      addressesOf(host, signal).then(
+        (found) => {
+          const all = found.map((address) => ({ address, family: isIP(address) }))
+          const [first] = all
+          if (options.all === true || first === undefined) callback(null, all)
+          else callback(null, first.address, first.family)
+        },
+        (error: unknown) => callback(error instanceof Error ? error : new Error(String(error)), ''),
+      )
+    }
   }
 
   /** For an address in a URL nothing is looked up. */
@@ -127,6 +100,7 @@ export function createOutside(allowed: AllowedHosts, resolve?: Resolve): Outside
     const start = url.protocol === 'https:' ? httpsRequest : httpRequest
     return new Promise((answered, reject) => {
       // An agent of its own: a connection that is kept open was checked for another URL.
+      const lookup = lookupUntil(signal)
       const request = start(url, { method: 'POST', headers, lookup, signal, agent: false })
       request.on('error', (error) => reject(signal.aborted ? signal.reason : error))
       request.on('response', answered)

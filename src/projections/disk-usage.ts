@@ -41,8 +41,8 @@ const UNMEASURED_MS = 10 * 60_000
 interface Reserved {
   repoId: number
   bytes: number
-  /** When they were written; undefined while they are being written. */
-  writtenAt: (() => number) | undefined
+  /** When they were written: by the clock, and in milliseconds of `performance.now()`; undefined until they are. */
+  written: { at: () => number; time: number } | undefined
 }
 
 /** Bytes that are held for an owner. `end` frees them; `written`: they are on disk, and count until they are measured. */
@@ -64,17 +64,22 @@ export function createDiskUsage(store: ReadStore) {
     return found
   }
 
+  function forget(ownerId: number, one: Reserved): void {
+    const own = reserved.get(ownerId)
+    own?.delete(one)
+    if (own?.size === 0) reserved.delete(ownerId)
+  }
+
   /** What an owner's repositories take, with what is being written and what was not measured yet, in bytes. */
   async function totalOf(ownerId: number): Promise<number> {
     const documents = await ofOwner(ownerId)
     const measured = new Map(documents.map(({ repoId, measuredAt }) => [repoId, Date.parse(measuredAt)]))
     let bytes = documents.reduce((sum, { totalBytes }) => sum + totalBytes, 0)
-    const own = reserved.get(ownerId) ?? new Set()
-    for (const one of own) {
-      const writtenAt = one.writtenAt?.()
-      const isMeasured = writtenAt !== undefined && (measured.get(one.repoId) ?? 0) >= writtenAt
-      const isOld = writtenAt !== undefined && writtenAt < Date.now() - UNMEASURED_MS
-      if (isMeasured || isOld) own.delete(one)
+    for (const one of reserved.get(ownerId) ?? []) {
+      const { repoId, written } = one
+      const isMeasured = written !== undefined && (measured.get(repoId) ?? 0) >= written.at()
+      const isOld = written !== undefined && performance.now() - written.time > UNMEASURED_MS
+      if (isMeasured || isOld) forget(ownerId, one)
       else bytes += one.bytes
     }
     return bytes
@@ -129,23 +134,23 @@ export function createDiskUsage(store: ReadStore) {
     ): Promise<Reservation | undefined> {
       // Without a limit nobody asks how much there is.
       if (most === Number.POSITIVE_INFINITY) return { end() {} }
-      const one: Reserved = { repoId, bytes, writtenAt: undefined }
+      const one: Reserved = { repoId, bytes, written: undefined }
       const own = reserved.get(ownerId) ?? new Set()
       reserved.set(ownerId, own)
       // Before the wait: of two at once, each counts the other.
       own.add(one)
       const total = await totalOf(ownerId).catch((error: unknown) => {
-        own.delete(one)
+        forget(ownerId, one)
         throw error
       })
       if (total > most) {
-        own.delete(one)
+        forget(ownerId, one)
         return undefined
       }
       return {
         end(outcome) {
-          if (outcome === 'written') one.writtenAt = since()
-          else own.delete(one)
+          if (outcome === 'written') one.written = { at: since(), time: performance.now() }
+          else forget(ownerId, one)
         },
       }
     },

@@ -4,6 +4,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import { Refused, refuse } from '../refusal.ts'
+import { createSharedLimit } from '../shared-limit.ts'
 import {
   type AnyCollection,
   type Collection,
@@ -42,9 +43,12 @@ export interface View<D extends object> {
   exchanged(collection: string): void
 }
 
+/** What one view may have in memory, and what all views of a server may have together. */
 const MAX_CHARACTERS = 32 * 1024 * 1024
+export const MAX_CHARACTERS_OF_ALL = 4 * MAX_CHARACTERS
 const MAX_ANSWERS = 10_000
-const MAX_IDS = 1_000_000
+/** What an id takes in memory. */
+const CHARACTERS_OF_ID = 16
 /** The most documents of one batch that the cache takes. Nobody waits for those of a long log that is caught up with. */
 const MAX_TAKEN = 100
 
@@ -58,34 +62,44 @@ export function notFoundIn(view: Pick<View<object>, 'hasStopped'>, message: stri
   return new Refused(refuse.unavailable(`${message}: ${reason}`))
 }
 
-/** `idOf` returns the id under which a document is stored. */
+/** `idOf` returns the id under which a document is stored. `limit`: of the memory of all views together. */
 export function createView<D extends object>(
   store: ReadStore,
   collection: Collection<D>,
   idOf: (document: D) => string,
   hasStopped: () => boolean = () => false,
+  limit = createSharedLimit(MAX_CHARACTERS_OF_ALL),
 ): View<D> {
-  const documents = new LRUCache<string, D>({
-    maxSize: MAX_CHARACTERS,
-    maxEntrySize: MAX_CHARACTERS / 64,
-    sizeCalculation: roughSize,
-  })
+  const documents = limit.share(
+    new LRUCache<string, D>({
+      maxSize: MAX_CHARACTERS,
+      maxEntrySize: MAX_CHARACTERS / 64,
+      sizeCalculation: (document) => roughSize(document),
+    }),
+  )
   // Counted by size, as the others: `max` would take memory for all of them at the start.
   const answers = new LRUCache<string, string>({ maxSize: MAX_ANSWERS, sizeCalculation: () => 1 })
-  const counts = new LRUCache<string, number>({
-    maxSize: MAX_CHARACTERS / 8,
-    sizeCalculation: (_, question) => question.length,
-  })
-  const idLists = new LRUCache<string, readonly string[]>({
-    maxSize: MAX_IDS,
-    sizeCalculation: (ids) => 1 + ids.length,
-  })
+  // The questions count: clients may ask for as many names as they like, each of which nobody has.
+  const counts = limit.share(
+    new LRUCache<string, number>({
+      maxSize: MAX_CHARACTERS / 8,
+      sizeCalculation: (_, question) => question.length,
+    }),
+  )
+  const idLists = limit.share(
+    new LRUCache<string, readonly string[]>({
+      maxSize: MAX_CHARACTERS / 2,
+      sizeCalculation: (ids, question) => question.length + CHARACTERS_OF_ID * ids.length,
+    }),
+  )
   // Most lists show what they have shown before: the same text is the same document, and need not be read again.
-  const documentsByText = new LRUCache<string, D>({
-    maxSize: MAX_CHARACTERS / 32,
-    maxEntrySize: LONG_DOCUMENT,
-    sizeCalculation: (_, text) => text.length,
-  })
+  const documentsByText = limit.share(
+    new LRUCache<string, D>({
+      maxSize: MAX_CHARACTERS / 32,
+      maxEntrySize: LONG_DOCUMENT,
+      sizeCalculation: (_, text) => text.length,
+    }),
+  )
   // Counts the changes of the collection. A read that overlaps with a change may return the older version, so its
   // result is not cached.
   let generation = 0
@@ -93,7 +107,10 @@ export function createView<D extends object>(
   async function readAndCache<V>(read: () => Promise<V>, cache: (value: V) => void): Promise<V> {
     const before = generation
     const value = await read()
-    if (before === generation) cache(value)
+    if (before === generation) {
+      cache(value)
+      limit.keep()
+    }
     return value
   }
 
@@ -122,6 +139,7 @@ export function createView<D extends object>(
     if (known !== undefined) return { body: known }
     const body = row.parse(row.text)
     documentsByText.set(row.text, body)
+    limit.keep()
     return { body }
   }
 
@@ -183,6 +201,7 @@ export function createView<D extends object>(
         if (areFew && body !== undefined) documents.set(id, body)
         else documents.delete(id)
       }
+      limit.keep()
     },
     exchanged(name) {
       if (name !== collection.name && !partNames.has(name)) return

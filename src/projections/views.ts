@@ -1,4 +1,6 @@
 /** All read models, and the views through which queries read them. */
+
+import { createSharedLimit, type SharedLimit } from '../shared-limit.ts'
 import { accountFold } from './accounts.ts'
 import { activityFold } from './activities.ts'
 import { branchFold, branchId } from './branches.ts'
@@ -37,7 +39,7 @@ import { teamFold } from './teams.ts'
 import { tokenFold } from './tokens.ts'
 import { topicFold } from './topics.ts'
 import { upgradePlanFold } from './upgrade-plans.ts'
-import { createView } from './view.ts'
+import { createView, MAX_CHARACTERS_OF_ALL } from './view.ts'
 import { webhookFold } from './webhooks.ts'
 
 /** A row of the table below: a read model and a function that creates its view. */
@@ -45,8 +47,8 @@ function viewed<D extends object>(fold: Fold<D>, idOf: (document: D) => string) 
   const model = readModel(fold)
   return {
     model,
-    view: (store: ReadStore, hasStopped: (model: string) => boolean) =>
-      createView(store, fold.collection, idOf, () => hasStopped(model.name)),
+    view: (store: ReadStore, hasStopped: (model: string) => boolean, limit: SharedLimit) =>
+      createView(store, fold.collection, idOf, () => hasStopped(model.name), limit),
   }
 }
 
@@ -91,10 +93,13 @@ const VIEWED = {
 
 export type Views = { [Name in keyof typeof VIEWED]: ReturnType<(typeof VIEWED)[Name]['view']> }
 
-/** Creates the views of a store, each with its own cache. `hasStopped`: whether the read model with a name has. */
+/** Creates the views of a store, each with its own cache, within one limit. `hasStopped`: whether the read model with a name has. */
 export function createViews(store: ReadStore, hasStopped?: (model: string) => boolean): Views
 export function createViews(store: ReadStore, hasStopped = (_model: string) => false) {
-  return Object.fromEntries(Object.entries(VIEWED).map(([name, { view }]) => [name, view(store, hasStopped)]))
+  const limit = createSharedLimit(MAX_CHARACTERS_OF_ALL)
+  return Object.fromEntries(
+    Object.entries(VIEWED).map(([name, { view }]) => [name, view(store, hasStopped, limit)]),
+  )
 }
 
 /**

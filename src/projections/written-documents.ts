@@ -4,12 +4,14 @@
  * forgets. Collections whose documents are never read before they are written are not kept.
  */
 import { LRUCache } from 'lru-cache'
+import { createSharedLimit } from '../shared-limit.ts'
 import type { AnyCollection, Change, Collection, ReadStore, Stored } from './read-store.ts'
 import { roughSize } from './rough-size.ts'
 
-/** The most documents of a collection, and about how many characters they have. */
+/** The most documents of a collection, about how many characters they have, and those of all collections together. */
 const MAX_DOCUMENTS = 10_000
 const MAX_CHARACTERS = 8 * 1024 * 1024
+const MAX_CHARACTERS_OF_ALL = 4 * MAX_CHARACTERS
 
 type Documents = LRUCache<string, Stored<object>>
 
@@ -21,6 +23,7 @@ const isThere = <D extends object>(_: Collection<D>, one: Stored<object> | undef
 
 export function createWrittenDocuments(views: Pick<ReadStore, 'getMany'>) {
   const collections = new Map<string, Documents>()
+  const limit = createSharedLimit(MAX_CHARACTERS_OF_ALL)
   /** What is being written, and of that what was asked for, by collection. */
   let coming: readonly (readonly Change[])[] = []
   const comingById = new Map<string, ById>()
@@ -41,14 +44,16 @@ export function createWrittenDocuments(views: Pick<ReadStore, 'getMany'>) {
   }
 
   function documentsOf({ name }: AnyCollection): Documents {
-    const documents: Documents =
-      collections.get(name) ??
+    const known = collections.get(name)
+    if (known !== undefined) return known
+    const documents: Documents = limit.share(
       new LRUCache({
         max: MAX_DOCUMENTS,
         maxSize: MAX_CHARACTERS,
         maxEntrySize: MAX_CHARACTERS / 64,
         sizeCalculation: ({ body }) => roughSize(body),
-      })
+      }),
+    )
     collections.set(name, documents)
     return documents
   }
@@ -81,6 +86,7 @@ export function createWrittenDocuments(views: Pick<ReadStore, 'getMany'>) {
         if (change.op === 'delete') documents?.delete(change.id)
         else documents?.set(change.id, toStored(change))
       }
+      limit.keep()
     },
     /** What was read at another age may be wrong. */
     age: () => age,
@@ -88,8 +94,9 @@ export function createWrittenDocuments(views: Pick<ReadStore, 'getMany'>) {
     forget(collection?: AnyCollection): void {
       age += 1
       setComing([])
-      if (collection === undefined) collections.clear()
-      else collections.delete(collection.name)
+      for (const [name, documents] of collections) {
+        if (collection === undefined || collection.name === name) documents.clear()
+      }
     },
   }
 }

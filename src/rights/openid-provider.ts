@@ -3,6 +3,7 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Configuration, CustomFetch } from 'openid-client'
 import type { Config } from '../config.ts'
+import { bySystem, hostOf, type Resolve } from '../http/outside-names.ts'
 import { Refused, refuse } from '../refusal.ts'
 
 /** What the provider must answer with, so that the answer is for this browser and this sign-in. */
@@ -36,6 +37,8 @@ export interface OpenIdProvider {
   finish(callback: URL, checks: Checks): Promise<Person>
 }
 
+type Step = 'begin' | 'finish'
+
 /** How long each call to the provider may take, in seconds. */
 const TIMEOUT_S = 10
 /** How long its metadata are taken to be right. */
@@ -48,11 +51,15 @@ type Settings = Pick<
   'oidcIssuer' | 'oidcClientId' | 'oidcClientSecret' | 'oidcScopes' | 'oidcLoginClaim' | 'oidcGroupsClaim'
 >
 
-/** Undefined when no provider is set. Nothing is asked of it before the first sign-in, so the start does not need it. */
+/**
+ * Undefined when no provider is set. Nothing is asked of it before the first sign-in, so the start does not need it.
+ * `now`: a clock in milliseconds that nobody sets. `find`: looks up names, instead of the system.
+ */
 export function createOpenIdProvider(
   settings: Settings,
   log: FastifyBaseLogger,
   now: () => number = () => performance.now(),
+  find: Resolve = bySystem(),
 ): OpenIdProvider | undefined {
   const { oidcIssuer, oidcClientId, oidcClientSecret, oidcScopes } = settings
   if (oidcIssuer === undefined || oidcClientId === undefined || oidcClientSecret === undefined)
@@ -60,7 +67,8 @@ export function createOpenIdProvider(
   const issuer = new URL(oidcIssuer)
   let known: { configuration: Promise<Configuration>; at: number } | undefined
   let renewedAt = Number.NEGATIVE_INFINITY
-  let isAway = false
+  /** The step of a sign-in at which the provider did not answer as it should. */
+  let failing: Step | undefined
   /**
    * What the provider answered for the code of a sign-in. It takes a code once, so a second look needs its first
    * answer.
@@ -68,7 +76,12 @@ export function createOpenIdProvider(
   const exchanges = new AsyncLocalStorage<{ answer?: Response }>()
 
   const fetched: CustomFetch = async (url, { body = null, ...options }) => {
-    const ask = () => fetch(url, { ...options, body, signal: options.signal ?? null })
+    const signal = options.signal ?? AbortSignal.timeout(TIMEOUT_S * 1000)
+    const ask = async () => {
+      // Each `fetch` would take a thread of the stores' look-ups for as long as the name servers of the provider hang.
+      await find(hostOf(new URL(url)), signal)
+      return fetch(url, { ...options, body, signal })
+    }
     const exchange = options.method === 'POST' ? exchanges.getStore() : undefined
     if (exchange === undefined) return ask()
     exchange.answer ??= await ask()
@@ -138,25 +151,26 @@ export function createOpenIdProvider(
     })
   }
 
-  /** One line for each outage and each recovery. */
-  async function asking<T>(work: () => Promise<T>): Promise<T> {
+  /** One line for each outage and each recovery. A sign-in that only begins shows nothing of how sign-ins end. */
+  async function asking<T>(step: Step, work: () => Promise<T>): Promise<T> {
     try {
       const answer = await work()
-      if (isAway) log.info({ issuer: issuer.href }, 'the OpenID Connect provider answers again')
-      isAway = false
+      if (failing === 'finish' && step === 'begin') return answer
+      if (failing) log.info({ issuer: issuer.href }, 'the OpenID Connect provider answers again')
+      failing = undefined
       return answer
     } catch (error) {
       const refusal = await refusalOf(error)
       if (refusal.refused !== 'unavailable') throw new Refused(refusal)
-      if (!isAway) log.warn({ err: error, issuer: issuer.href }, 'no sign-in by OpenID Connect for now')
-      isAway = true
+      if (!failing) log.warn({ err: error, issuer: issuer.href }, 'no sign-in by OpenID Connect for now')
+      failing ??= step
       throw new Refused(refusal)
     }
   }
 
   return {
     begin: (redirectUri) =>
-      asking(async () => {
+      asking('begin', async () => {
         const configuration = await configured()
         const client = await import('openid-client')
         const checks = {
@@ -175,7 +189,7 @@ export function createOpenIdProvider(
         return { url: url.href, checks }
       }),
     finish: (callback, checks) =>
-      asking(async () => {
+      asking('finish', async () => {
         const client = await import('openid-client')
         const { configuration, tokens } = await exchange(callback, checks)
         const claims = tokens.claims()
@@ -206,14 +220,15 @@ async function refusalOf(error: unknown) {
   if (error instanceof ClientError && FOR_OTHERS.has(error.code ?? '')) {
     return refuse.invalid("the provider's answer is not for this sign-in: begin again")
   }
+  // The token was made a moment ago.
+  if (error instanceof ClientError && error.code === 'OAUTH_JWT_TIMESTAMP_CHECK_FAILED') {
+    return refuse.unavailable('the clocks of this server and of the provider that signs people in differ')
+  }
   return refuse.unavailable('the provider that signs people in does not answer as it should; try again later')
 }
 
-/** The codes of errors about whom an ID token is for and when it ends. */
-const FOR_OTHERS: ReadonlySet<string> = new Set([
-  'OAUTH_JWT_CLAIM_COMPARISON_FAILED',
-  'OAUTH_JWT_TIMESTAMP_CHECK_FAILED',
-])
+/** The codes of errors about whom an ID token is for. */
+const FOR_OTHERS: ReadonlySet<string> = new Set(['OAUTH_JWT_CLAIM_COMPARISON_FAILED'])
 
 type Claims = Readonly<Record<string, unknown>>
 

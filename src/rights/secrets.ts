@@ -184,6 +184,13 @@ export async function forgetOlderSecrets(secrets: ReadStore, tokenId: number): P
   if (older.length > 0) await write(secrets, older.map(deletion))
 }
 
+/** The time of a further secret of a token: after all that it has, also when they are of a clock that is ahead of `now`. */
+export async function timeOfNewest(secrets: ReadStore, tokenId: number, now: string): Promise<string> {
+  const all = await secrets.find(tokenHashes, { tokenId })
+  const after = Math.max(...all.map(({ madeAt }) => Date.parse(madeAt) + 1), Date.parse(now))
+  return new Date(after).toISOString()
+}
+
 /** Whether a token has a secret, so that it can sign in. */
 export async function hasSecret(secrets: ReadStore, tokenId: number): Promise<boolean> {
   return (await secrets.find(tokenHashes, { tokenId }, { limit: 1 })).length > 0

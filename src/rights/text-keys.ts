@@ -6,6 +6,7 @@ import { checkOf } from '../checked-json.ts'
 import { KEY_BYTES } from '../events/seal.ts'
 import type { Erased } from '../events/sealed-texts.ts'
 import type { TextKey, TextKeys } from '../events/text-keys.ts'
+import { ownBytes } from '../own-bytes.ts'
 import type { Change, Collection, ReadStore } from '../projections/read-store.ts'
 
 /** A key (base64url), or who destroyed it and when. */
@@ -62,8 +63,8 @@ export function createTextKeys(secrets: ReadStore): TextKeys {
     const block = `${Date.now().toString(36).padStart(9, '0')}${randomBytes(6).toString('base64url')}`
     const bytes = randomBytes(size * KEY_BYTES)
     const made = Array.from({ length: size }, (_, i): TextKey => {
-      // A copy: a part would keep the bytes of all of them in memory.
-      const key = Buffer.from(bytes.subarray(i * KEY_BYTES, (i + 1) * KEY_BYTES))
+      // A part would keep the bytes of all of them in memory.
+      const key = ownBytes(bytes.subarray(i * KEY_BYTES, (i + 1) * KEY_BYTES))
       return { id: `${block}.${i.toString(36).padStart(3, '0')}`, key }
     })
     await secrets.apply(
@@ -82,7 +83,7 @@ export function createTextKeys(secrets: ReadStore): TextKeys {
       for (const { id, body } of await secrets.getMany(textKeyCollection, ids.slice(i, i + AT_ONCE))) {
         // A document that is damaged is no key.
         if (!isTextKey(body)) continue
-        found.set(id, 'key' in body ? Buffer.from(body.key, 'base64url') : body.erased)
+        found.set(id, 'key' in body ? ownBytes(Buffer.from(body.key, 'base64url')) : body.erased)
       }
     }
     return found

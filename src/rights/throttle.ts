@@ -5,6 +5,7 @@
 import { LRUCache } from 'lru-cache'
 import { createFairSlots, type FairLimits } from '../fair-slots.ts'
 import { restAfter } from '../rests.ts'
+import { shortKey } from '../short-key.ts'
 
 export interface ThrottleLimits {
   failures: number
@@ -37,7 +38,7 @@ export function createThrottle(
   const counts = new LRUCache<string, Count>({ max: MAX_KEYS })
 
   function current(key: string): Count | undefined {
-    const count = counts.get(key)
+    const count = counts.get(shortKey(key))
     return count !== undefined && count.until > now() ? count : undefined
   }
 
@@ -50,7 +51,7 @@ export function createThrottle(
     attempt(key) {
       const count = current(key) ?? { failures: 0, until: now() + windowMs }
       count.failures += 1
-      counts.set(key, count)
+      counts.set(shortKey(key), count)
       return () => {
         count.failures -= 1
       }

@@ -14,6 +14,8 @@ export interface OpenIdDouble {
   person: { sub: string; [claim: string]: unknown } | undefined
   /** The paths that were asked for. */
   asked: string[]
+  /** Called with the path of each request that it has answered, before anybody reads the answer. */
+  answered: (path: string) => void
   /** From now on it signs with a new key. It says so to those who ask for its keys, unless `isSecret`. */
   changeKey(isSecret?: boolean): void
   /** Ends it, as an outage does; `listen` brings it back at the same place. */
@@ -26,7 +28,15 @@ export async function startOpenId(t: Pick<Test, 'teardown'>, publicUrl: () => st
   const newKey = () => generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey
   let privateKey = newKey()
   let hasSecretKey = false
-  const double: OpenIdDouble = { issuer: '', person: undefined, asked: [], changeKey, stop, listen }
+  const double: OpenIdDouble = {
+    issuer: '',
+    person: undefined,
+    asked: [],
+    answered() {},
+    changeKey,
+    stop,
+    listen,
+  }
   let port = 0
   let server: Server | undefined
   let provider: Provider | undefined
@@ -82,7 +92,9 @@ export async function startOpenId(t: Pick<Test, 'teardown'>, publicUrl: () => st
 
   async function listen(): Promise<void> {
     server = createServer((request, response) => {
-      double.asked.push(request.url ?? '')
+      const path = request.url ?? ''
+      double.asked.push(path)
+      response.once('finish', () => double.answered(path))
       if (request.url?.startsWith('/interaction/')) {
         interact(request, response).catch((error: unknown) => response.writeHead(500).end(String(error)))
         return

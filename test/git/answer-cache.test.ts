@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import { createAnswerCache } from '../../src/git/answer-cache.ts'
 
@@ -46,4 +48,20 @@ t.test('an error is for all who wait, and is not kept', async (t) => {
   const fail = () => Promise.reject(new Error('no'))
   for (const asked of [answers('key', fail), answers('key', fail)]) await t.rejects(asked, { message: 'no' })
   t.same(await answers('key', async () => ({ value: 3 })), { value: 3 })
+})
+
+t.test('what a client writes into a question does not stay in memory, however long it is', async (t) => {
+  setFlagsFromString('--expose-gc')
+  const collect: () => void = runInNewContext('gc')
+  const answers = createAnswerCache<{ value: number }>(10_000, () => 1)
+  const pathOf = (i: number) => `${i} `.repeat(20_000).slice(0, 100_000)
+  collect()
+  const before = process.memoryUsage().heapUsed
+  for (let i = 10_000; i < 10_500; i++) {
+    t.same(await answers(Buffer.from(pathOf(i)).toString('latin1'), async () => ({ value: i })), { value: i })
+  }
+  collect()
+  const grown = process.memoryUsage().heapUsed - before
+  t.ok(grown < 20_000_000, `fifty megabytes were asked for, ${grown} bytes are kept`)
+  t.same(await answers(pathOf(10_007), () => Promise.reject(new Error('asked again'))), { value: 10_007 })
 })

@@ -46,6 +46,13 @@ t.test('a small difference is held whole, and comes from the cache the second ti
   await t.rejects(diffText(dir, to, from, { kind: 'diff', binary: false }), { name: 'RepositoryMissing' })
 })
 
+t.test('a difference that is kept holds no memory but its own', async (t) => {
+  const dir = await setUp(t)
+  const to = await commit(dir, 'to', { a: '2\n' }, [])
+  const text = await diffText(dir, null, to, { kind: 'diff', binary: false })
+  t.ok(Buffer.isBuffer(text) && text.length < 4096 && text.buffer.byteLength === text.length)
+})
+
 t.test('a large difference is streamed from git', async (t) => {
   const dir = await setUp(t)
   const from = await commit(dir, 'from', { a: '1\n' }, [])

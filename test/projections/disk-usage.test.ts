@@ -1,5 +1,6 @@
 import t from 'tap'
 import { createDiskUsage } from '../../src/projections/disk-usage.ts'
+import { clockOf } from '../set-clock.ts'
 import { openStores } from '../stores.ts'
 
 const DAY = 24 * 3_600_000
@@ -24,3 +25,22 @@ t.test('maintenance whose time a clock has set that was ahead is due now', async
     [2, 4],
   )
 })
+
+t.test(
+  'what was written and not measured yet counts, also when the clock is set forward meanwhile',
+  async (t) => {
+    const setClock = clockOf(t)
+    const usage = createDiskUsage(openStores(t).views)
+    await usage.prepare()
+    const repository = { ownerId: 1, repoId: 1 }
+    const reservation = await usage.reserve(repository, 100, 150)
+    t.equal(await usage.reserve(repository, 100, 150), undefined, 'too much together')
+    reservation?.end('written')
+    setClock(3_600_000)
+    t.equal(await usage.totalOf(1), 100)
+    t.equal(await usage.reserve(repository, 100, 150), undefined)
+    const measured = { gitBytes: 90, attachmentBytes: 0, totalBytes: 90, pending: false, dueAt: 0 }
+    await usage.put({ ...repository, ...measured, measuredAt: new Date().toISOString() })
+    t.equal(await usage.totalOf(1), 90, 'once it is measured, that counts')
+  },
+)

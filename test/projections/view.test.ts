@@ -1,6 +1,8 @@
 import t from 'tap'
 import type { Collection, Touched } from '../../src/projections/read-store.ts'
+import { roughSize } from '../../src/projections/rough-size.ts'
 import { createView } from '../../src/projections/view.ts'
+import { createSharedLimit } from '../../src/shared-limit.ts'
 import { openStores } from '../stores.ts'
 
 interface Card {
@@ -96,4 +98,61 @@ t.test('a row of a list is the same document as before until it changes', async 
     second,
     'a page with its total',
   )
+})
+
+t.test('questions that find nothing have a limit in memory, too: by what they ask for', async (t) => {
+  const { views: store } = openStores(t)
+  await store.prepare([cards])
+  let asked = 0
+  const counting = {
+    ...store,
+    ids: async () => {
+      asked += 1
+      return []
+    },
+  }
+  const view = createView(counting, cards, ({ key }) => key)
+  const ask = (i: number) => view.ids({ key: `${i} ${'x'.repeat(8000)}` })
+  await ask(0)
+  await ask(0)
+  t.equal(asked, 1)
+  for (let i = 1; i <= 2500; i++) await ask(i)
+  await ask(0)
+  t.equal(asked, 2502, 'it is forgotten')
+})
+
+t.test('all views have one limit: what one has in memory takes from what others may have', async (t) => {
+  const { views: store } = openStores(t)
+  await store.prepare([cards])
+  const bodies = ['a', 'b', 'c'].map((key) => ({ key, n: 1 }))
+  await store.apply(
+    bodies.map((body) => ({ op: 'put', collection: cards, id: body.key, position: 1, body })),
+    new Map(),
+  )
+  const reads: string[] = []
+  const counting: typeof store = {
+    ...store,
+    get(collection, id) {
+      reads.push(id)
+      return store.get(collection, id)
+    },
+  }
+  const limit = createSharedLimit(3 * roughSize(bodies[0]))
+  const aView = () => createView(counting, cards, ({ key }) => key, undefined, limit)
+  const [one, two] = [aView(), aView()]
+  for (const key of ['a', 'b', 'a', 'b']) await one.get(key)
+  t.same(reads, ['a', 'b'])
+  for (const key of ['a', 'b', 'a', 'b']) await two.get(key)
+  t.same(reads, ['a', 'b', 'a', 'b'], 'the second view keeps its own')
+  await one.get('b')
+  await one.get('a')
+  t.same(reads, ['a', 'b', 'a', 'b', 'a'], 'the first has forgotten its oldest')
+})
+
+t.test('text that is deep in a document counts for the limits of memory', async (t) => {
+  const text = 'x'.repeat(1000)
+  for (const document of [{ text }, { deep: { text } }, { list: [text] }, { list: [{ of: { text } }] }]) {
+    const size = roughSize(document)
+    t.ok(size > 1000 && size < 1500, `${size}`)
+  }
 })

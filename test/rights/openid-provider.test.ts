@@ -1,13 +1,17 @@
 /** What is asked of a provider of OpenID Connect when it changes its keys. */
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
+import type { Resolve } from '../../src/http/outside-names.ts'
 import { createOpenIdProvider } from '../../src/rights/openid-provider.ts'
 import { browser, CLIENT, startOpenId } from '../doubles/openid.ts'
+import { clockOf } from '../set-clock.ts'
+import { until } from '../until.ts'
 
 const SERVER = 'http://127.0.0.1:9'
 const CALLBACK = `${SERVER}/user/oauth2/oidc/callback`
 
-async function start(t: Test) {
+async function start(t: Test, find?: Resolve, lines: string[] = []) {
+  const refusals: string[] = []
   const provider = await startOpenId(t, () => SERVER)
   const settings = {
     oidcIssuer: provider.issuer,
@@ -18,7 +22,8 @@ async function start(t: Test) {
     oidcGroupsClaim: 'groups',
   }
   const clock = { now: 0 }
-  const made = createOpenIdProvider(settings, pino({ enabled: false }), () => clock.now)
+  const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
+  const made = createOpenIdProvider(settings, log, () => clock.now, find)
   if (made === undefined) throw new Error('no provider is set')
   const ours = made
 
@@ -30,11 +35,12 @@ async function start(t: Test) {
     try {
       return (await ours.finish(new URL(to), checks)).subject
     } catch (error) {
+      refusals.push(String(Object(error).refusal?.message))
       return Object(error).refusal?.refused ?? String(error)
     }
   }
   const asked = (path: string) => provider.asked.filter((one) => one === path).length
-  return { provider, clock, signIn, asked }
+  return { provider, ours, clock, signIn, asked, refusals }
 }
 
 t.test('who signs in right after the provider has changed its key is signed in', async (t) => {
@@ -58,3 +64,43 @@ t.test('keys that nobody knows make us ask the provider once in five seconds', a
   clock.now += 5000
   t.equal(await signIn('three'), 'three')
 })
+
+t.test(
+  'while the clock is ahead of that of the provider, operators are told, and nobody is told to begin again',
+  async (t) => {
+    const setClock = clockOf(t)
+    const lines: string[] = []
+    const { provider, signIn, refusals } = await start(t, undefined, lines)
+    provider.answered = (path) => {
+      if (path === '/token') setClock(3_600_000)
+    }
+    for (let i = 0; i < 2; i++) {
+      t.equal(await signIn('one'), 'unavailable')
+      setClock(0)
+    }
+    t.match(refusals, [/clocks/, /clocks/])
+    t.equal(lines.filter((line) => line.includes('OAUTH_JWT_TIMESTAMP_CHECK_FAILED')).length, 1, 'once')
+    provider.answered = () => {}
+    t.equal(await signIn('one'), 'one')
+  },
+)
+
+t.test(
+  'the provider is asked nothing before its name is found, so no request hangs at its name servers',
+  async (t) => {
+    let found = (_: string[]) => {}
+    const hosts: string[] = []
+    const { ours, asked } = await start(t, (host) => {
+      hosts.push(host)
+      return new Promise((resolve) => {
+        found = resolve
+      })
+    })
+    const signIns = [ours.begin(CALLBACK), ours.begin(CALLBACK)]
+    await until('its name is looked up', () => hosts.length > 0)
+    t.equal(asked('/.well-known/openid-configuration'), 0)
+    found([])
+    await Promise.all(signIns)
+    t.same([hosts, asked('/.well-known/openid-configuration')], [['127.0.0.1'], 1])
+  },
+)

@@ -37,6 +37,15 @@ async function contract(t: Test, secrets: ReadStore) {
     for (const { id, key } of taken) t.strictSame(found.get(id), key)
   })
 
+  await t.test('keys in memory hold no memory but their own', async (t) => {
+    const taken = await keys.take(3)
+    const found = await other().find(taken.map(({ id }) => id))
+    const held = [...taken.map(({ key }) => key), ...found.values()].map((key) =>
+      Buffer.isBuffer(key) ? key.buffer.byteLength : 0,
+    )
+    t.same(new Set(held), new Set([32]))
+  })
+
   await t.test('a destroyed key is gone for all who ask, and the first who did it stays', async (t) => {
     const [one, two] = await keys.take(2)
     const ids = [one?.id ?? '', two?.id ?? '']

@@ -6,7 +6,13 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { noteAccountChange } from '../../rights/newest-accounts.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { forgetOlderSecrets, forgetSecret, forgetToken, keepToken } from '../../rights/secrets.ts'
+import {
+  forgetOlderSecrets,
+  forgetSecret,
+  forgetToken,
+  keepToken,
+  timeOfNewest,
+} from '../../rights/secrets.ts'
 import { normalScopes, unknownScopes } from '../../rights/token-scopes.ts'
 import type { Services } from '../../services.ts'
 import { AccessTokenWire, accessTokenWire, tokenOwner } from '../../wire/tokens.ts'
@@ -68,7 +74,9 @@ export async function createToken(
   const tokenId = await takeNumber(events, context, idsStream('token'))
   const { token, lastEight } = newToken(context, tokenId)
   const made: Token = { id: tokenId, name, lastEight, scopes }
-  const secret = await keepToken(secrets, token, { userId: owner.id, tokenId, madeAt: context.at })
+  const isRepeatable = context.retry !== undefined
+  const madeAt = isRepeatable ? await timeOfNewest(secrets, tokenId, context.at) : context.at
+  const secret = await keepToken(secrets, token, { userId: owner.id, tokenId, madeAt })
   try {
     const state = await users.change(services, context, owner.id, 'create token', (user) =>
       decideCreateToken(user, made),
@@ -81,7 +89,7 @@ export async function createToken(
     if (error instanceof Refused) await forgetSecret(secrets, secret)
     throw error
   }
-  if (context.retry !== undefined) await forgetOlderSecrets(secrets, tokenId)
+  if (isRepeatable) await forgetOlderSecrets(secrets, tokenId)
   return { made, token }
 }
 

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { keepToken } from '../../../src/rights/secrets.ts'
 import { basic, identityApp, passwordOf } from '../../rights/identity-app.ts'
+import { clockOf } from '../../set-clock.ts'
 
 const alice = basic('alice', passwordOf('alice'))
 const bob = basic('bob', passwordOf('bob'))
@@ -138,6 +139,28 @@ t.test(
     t.equal((await call('DELETE', '/users/alice/tokens/ci', { as: alice })).status, 204)
     t.equal((await call('POST', path, { as: alice, headers, body })).status, 409)
     t.equal((await call('GET', '/user', { as: `token ${again.body.sha1}` })).status, 401)
+  },
+)
+
+t.test(
+  'the secret that a retry gives is the valid one, also where the clock is behind that of the first try',
+  async (t) => {
+    const setClock = clockOf(t)
+    const { call, signUp } = await identityApp(t)
+    await signUp('alice')
+    const request = {
+      as: alice,
+      headers: { 'idempotency-key': 'one' },
+      body: { name: 'ci', scopes: ['read:user'] },
+    }
+    const works = async (token: string) =>
+      (await call('GET', '/user', { as: `token ${token}` })).status === 200
+    setClock(5000)
+    const first = (await call('POST', '/users/alice/tokens', request)).body.sha1
+    setClock(0)
+    const second = (await call('POST', '/users/alice/tokens', request)).body.sha1
+    const third = (await call('POST', '/users/alice/tokens', request)).body.sha1
+    t.same([await works(first), await works(second), await works(third)], [false, false, true])
   },
 )
 
