@@ -1,7 +1,6 @@
 /** Makes a repository from a template: `POST /repos/{owner}/{repo}/generate`. */
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { v5 as uuidV5 } from 'uuid'
 import { claimKeys, gitStream, idsStream, repositoryStream } from '../../events/streams.ts'
 import { newBranchNameProblem } from '../../git/names.ts'
 import { createRepository } from '../../git/repository.ts'
@@ -22,7 +21,7 @@ import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/rep
 import { accountNamed } from '../../wire/users.ts'
 import { signatureOf } from '../accounts/signature.ts'
 import { labels, repositories } from '../aggregates.ts'
-import { type CommandContext, doneBefore } from '../execute.ts'
+import { type CommandContext, doneBefore, partOf } from '../execute.ts'
 import { moveRefs } from '../git/change-refs.ts'
 import { recordRefs } from '../git/record-refs.ts'
 import { decideCreateLabel } from '../labels/label.ts'
@@ -179,12 +178,8 @@ async function copyLabels(services: Services, context: CommandContext, fromId: n
     { sort: [['id', 1]], limit: MAX_LABELS },
   )
   for (const { id: templateId, name, color, description, exclusive, archived } of found) {
-    const { retry } = context
     // Each takes a number of its own, which a retried request takes again.
-    const step = {
-      ...context,
-      ...(retry && { retry: { ...retry, namespace: uuidV5(`label ${templateId}`, retry.namespace) } }),
-    }
+    const step = partOf(context, `label ${templateId}`)
     const id = await takeNumber(services.events, step, idsStream('label'))
     await labels.change(services, step, id, 'create', (state) =>
       state.status === 'missing'
