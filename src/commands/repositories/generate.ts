@@ -36,6 +36,7 @@ import {
   repositoryNow,
   requireOwnerStays,
 } from './create.ts'
+import { whileOwnerStaysShown } from './hidden-owners.ts'
 import { decideCreate } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
@@ -117,22 +118,24 @@ async function generate(
       const key = claimKeys.repository(owner.id, name)
       await claimRepositoryName(services, context, key, repositoryStream(repoId))
       await createRepository(dir, { defaultBranch })
-      await repositories.change(services, context, repoId, 'create', async (state) =>
-        decideCreate(state, {
-          repoId,
-          owner: { id: owner.id, login: owner.login, kind: owner.kind },
-          ownerVisibility: await visibilityNow(services, owner),
-          settings: {
-            name,
-            description: wanted.description ?? '',
-            website: '',
-            private: wanted.private ?? false,
-            defaultBranch,
-          },
-          creator: onlyCreator(creator, owner),
-          topics: wanted.topics ? template.topics : [],
-          protections: wanted.protected_branch ? template.protections : [],
-        }),
+      await whileOwnerStaysShown(services, context, owner, repoId, () =>
+        repositories.change(services, context, repoId, 'create', async (state) =>
+          decideCreate(state, {
+            repoId,
+            owner: { id: owner.id, login: owner.login, kind: owner.kind },
+            ownerVisibility: await visibilityNow(services, owner),
+            settings: {
+              name,
+              description: wanted.description ?? '',
+              website: '',
+              private: wanted.private ?? false,
+              defaultBranch,
+            },
+            creator: onlyCreator(creator, owner),
+            topics: wanted.topics ? template.topics : [],
+            protections: wanted.protected_branch ? template.protections : [],
+          }),
+        ),
       )
     }
     await requireOwnerStays(services, context, owner, { id: repoId, name, parentId: null })

@@ -26,6 +26,7 @@ import { commandContext, settled } from '../request-context.ts'
 import { takeQuota } from '../room.ts'
 import { inTurnOfAdmins } from '../users/change.ts'
 import { repositoryNow } from './create.ts'
+import { thenHide } from './hidden-owners.ts'
 import { moveRepository } from './move.ts'
 import {
   decideAcceptTransfer,
@@ -132,7 +133,9 @@ async function transferNow(
   const move = async () => {
     if (!(await isThere())) throw new Refused(beingDeleted(owner))
     const ownerVisibility = await visibilityNow(services, owner)
-    return moveRepository(services, context, id, 'transfer', (state) => decideAndKeep(state, ownerVisibility))
+    return thenHide(services, context, owner, id, () =>
+      moveRepository(services, context, id, 'transfer', (state) => decideAndKeep(state, ownerVisibility)),
+    )
   }
   try {
     await (owner.kind === 'user'
