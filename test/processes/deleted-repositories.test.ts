@@ -263,6 +263,7 @@ t.test('what was deleted before servers removed what is left is removed once', a
   t.ok((reached ?? 0) >= (place?.position ?? Number.NaN), 'the next start is beyond it')
   t.ok((await log.lastPosition()) > 0)
   t.equal((await removalsIn(third, repoId)).length, removals)
+  await third.stop()
 })
 
 t.test(
