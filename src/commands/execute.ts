@@ -21,6 +21,16 @@ import type { Decider } from './decider.ts'
 import { earlierAttempt } from './earlier-attempts.ts'
 import { load } from './load.ts'
 
+/** By what a request is known again. */
+export interface Retry {
+  /** Of the ids of its events. */
+  readonly namespace: string
+  /** Of its body. */
+  readonly digest: string
+  /** What older versions of the server have recorded such a request with. */
+  readonly older?: { readonly namespaces: readonly string[]; readonly digests: readonly string[] }
+}
+
 /** What a command needs from its request. One per request. */
 export interface CommandContext {
   readonly actor: AccountRef | null
@@ -30,13 +40,8 @@ export interface CommandContext {
   readonly at: string
   readonly correlationId: string
   readonly causationId: string
-  /** From `Idempotency-Key`: the namespace of this request's event ids, and the digests of its body. */
-  readonly retry?: {
-    readonly namespace: string
-    readonly digest: string
-    /** As older versions recorded it. */
-    readonly olderDigest?: string
-  }
+  /** From `Idempotency-Key`. */
+  readonly retry?: Retry
   /** Position of the last event that the request appended; reads of the same request wait for it. */
   written: Position
 }
@@ -76,6 +81,29 @@ function eventId(context: CommandContext, stream: string, step: string, i: numbe
   return context.retry === undefined ? newId() : uuidV5(`${stream}#${step}#${i}`, context.retry.namespace)
 }
 
+/** All ids that an event of a retried request may have: the first is its own, the others are of older versions. */
+function retriedIds(retry: Retry, stream: string, step: string, i: number): string[] {
+  const namespaces = [retry.namespace, ...(retry.older?.namespaces ?? [])]
+  return namespaces.map((namespace) => uuidV5(`${stream}#${step}#${i}`, namespace))
+}
+
+/** The context of a part of a request that has ids of its own, which a retried request makes again. */
+export function partOf(context: CommandContext, part: string): CommandContext {
+  const { retry } = context
+  if (retry === undefined) return context
+  const { older } = retry
+  return {
+    ...context,
+    retry: {
+      ...retry,
+      namespace: uuidV5(part, retry.namespace),
+      ...(older && {
+        older: { ...older, namespaces: older.namespaces.map((namespace) => uuidV5(part, namespace)) },
+      }),
+    },
+  }
+}
+
 /** The events of one step of a request, ready to append to a stream. */
 export function eventsOf(
   context: CommandContext,
@@ -106,6 +134,12 @@ export async function append(
   events: readonly DomainEvent[],
   expected: ExpectedRevision,
 ): Promise<Appended> {
+  const before =
+    expected === 'any' ? await placeBefore(store, context, stream, step, events.length - 1) : null
+  if (before) {
+    context.written = Math.max(context.written, before.position)
+    return before
+  }
   return await appendMade(store, context, {
     stream,
     events: eventsOf(context, stream, step, events),
@@ -113,28 +147,28 @@ export async function append(
   })
 }
 
-/** The same for events that are ready to append. @throws as `append` */
+/** The same for events that are ready to append, at a revision that was read. @throws as `append` */
 export async function appendMade(
   store: EventStore,
   context: CommandContext,
   { stream, events, expected }: Append,
 ): Promise<Appended> {
   requireAppendable(events)
-  const before = expected === 'any' ? await placeBefore(store, context, stream, events.at(-1)?.id) : null
-  const appended = before ?? (await store.append(stream, events, expected))
+  const appended = await store.append(stream, events, expected)
   context.written = Math.max(context.written, appended.position)
   return appended
 }
 
-/** The place of an event that an earlier attempt of the request has appended, as `earlierAttempt`. */
+/** The place of the i-th event of a step that an earlier attempt of the request has appended, as `earlierAttempt`. */
 async function placeBefore(
   store: EventStore,
   { retry }: CommandContext,
   stream: string,
-  id: string | undefined,
+  step: string,
+  i: number,
 ): Promise<Appended | null | undefined> {
-  if (retry === undefined || id === undefined) return null
-  return earlierAttempt(store, stream, { id, digest: retry.digest })
+  if (retry === undefined) return null
+  return earlierAttempt(store, stream, { ids: retriedIds(retry, stream, step, i), digest: retry.digest })
 }
 
 /**
@@ -191,7 +225,7 @@ export async function execute<State, Event extends DomainEvent>(
 ): Promise<State> {
   const { stream, step, decider } = command
   const { retry } = context
-  const first = retry && { id: eventId(context, stream, step, 0), digest: retry.digest }
+  const first = retry && { ids: retriedIds(retry, stream, step, 0), digest: retry.digest }
   let decided: { state: State; events: readonly Event[] } | undefined
   let decisions = 0
   for (let attempt = 1; attempt <= MAX_APPENDS; attempt++) {
@@ -255,11 +289,11 @@ export async function doneBefore(
   step: string,
 ): Promise<DomainEvent | undefined> {
   if (context.retry === undefined) return undefined
-  const id = eventId(context, stream, step, 0)
-  const place = await placeBefore(store, context, stream, id)
+  const ids = retriedIds(context.retry, stream, step, 0)
+  const place = await placeBefore(store, context, stream, step, 0)
   if (place === null) return undefined
   for await (const recorded of store.readStream(stream, { from: place?.revision ?? 0 })) {
-    if (recorded.id !== id) continue
+    if (!ids.includes(recorded.id)) continue
     requireSameBody(recorded, context)
     context.written = Math.max(context.written, recorded.position)
     return decode(recorded)
@@ -271,6 +305,6 @@ export async function doneBefore(
 function requireSameBody(recorded: RecordedEvent, context: CommandContext): void {
   const { request } = recorded.metadata
   if (request === context.retry?.digest) return
-  if (request !== undefined && request === context.retry?.olderDigest) return
+  if (request !== undefined && context.retry?.older?.digests.includes(request)) return
   throw new Refused(refuse.unprocessable('this Idempotency-Key was used with another request body'))
 }

@@ -19,6 +19,20 @@ const IDEMPOTENCY_NAMESPACE = '5f6f3f5e-7f0e-4c39-9e55-2f0b5c7f8a11'
 
 const MAX_IDEMPOTENCY_KEY = 255
 
+/**
+ * The request's URL, with the id of the repository that it names in the place of its owner and its name: these may be
+ * others when the request is sent again.
+ */
+function lastingUrlOf({ url, routeOptions, repositoryId }: FastifyRequest): string {
+  const at = (routeOptions.url ?? '').split('/').indexOf(':owner')
+  if (at === -1) return url
+  if (repositoryId === null) throw new Error(`${routeOptions.url}: no repository was looked up`)
+  // A client may send a whole URL.
+  const parts = url.replace(/^[^/?]+:\/\/[^/?]*/, '').split('/')
+  parts.splice(at, 2, `repository ${repositoryId}`)
+  return parts.join('/')
+}
+
 const refOf = ({ id, login }: AccountRef): AccountRef => ({ id, login })
 
 /** Who acts, when, and under which ids. One context serves all that the request appends. */
@@ -30,7 +44,8 @@ export function requestContext(request: FastifyRequest): CommandContext {
 
 /**
  * The context of a request that can be retried: a POST with an Idempotency-Key. `body` tells two requests with the
- * same key apart. Its digest is kept in the log, so it must not hold a secret.
+ * same key apart. Its digest is kept in the log, so it must not hold a secret. A repository in the path is looked up
+ * before, by what sets `repositoryId`: so nobody gets an earlier answer without the rights that the request needs now.
  *
  * @throws Refused (invalid) for a key that is empty or too long
  */
@@ -41,12 +56,21 @@ export function commandContext(request: FastifyRequest, body: unknown = request.
   if (typeof key !== 'string' || key.length === 0 || key.length > MAX_IDEMPOTENCY_KEY) {
     throw new Refused(refuse.invalid(`Idempotency-Key: 1 to ${MAX_IDEMPOTENCY_KEY} characters`))
   }
-  const scope = `${context.actor?.id ?? 'anonymous'} ${request.method} ${request.url} ${key}`
   const text = JSON.stringify(body ?? null)
-  // Keyed, so that nobody can try texts with what the log has. Older events have the other one.
-  const digest = createHmac('sha256', scope).update(text).digest('base64url')
-  const olderDigest = createHash('sha256').update(text).digest('base64url')
-  return { ...context, retry: { namespace: uuidV5(scope, IDEMPOTENCY_NAMESPACE), digest, olderDigest } }
+  const scopeOf = (url: string) => `${context.actor?.id ?? 'anonymous'} ${request.method} ${url} ${key}`
+  const known = (url: string) => ({
+    namespace: uuidV5(scopeOf(url), IDEMPOTENCY_NAMESPACE),
+    // Keyed, so that nobody can try texts with what the log has.
+    digest: createHmac('sha256', scopeOf(url)).update(text).digest('base64url'),
+  })
+  const url = lastingUrlOf(request)
+  // Older events have the name of the repository in their scope, and the oldest ones a digest that is not keyed.
+  const named = url === request.url ? [] : [known(request.url)]
+  const older = {
+    namespaces: named.map(({ namespace }) => namespace),
+    digests: [...named.map(({ digest }) => digest), createHash('sha256').update(text).digest('base64url')],
+  }
+  return { ...context, retry: { ...known(url), older } }
 }
 
 /**

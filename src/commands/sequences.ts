@@ -1,5 +1,4 @@
 /** Numbers that are given only once: the number is the revision of the event that takes it, plus one. */
-import { v5 as uuidV5 } from 'uuid'
 import { requireAppendable } from '../events/append-size.ts'
 import type { DomainEvent } from '../events/domain-events.ts'
 import {
@@ -11,7 +10,7 @@ import {
 } from '../events/event-store.ts'
 import { isIdsStream } from '../events/streams.ts'
 import { perStore } from '../per-store.ts'
-import { append, type CommandContext, eventsOf } from './execute.ts'
+import { append, type CommandContext, eventsOf, partOf } from './execute.ts'
 import { createIdsAhead, type IdsAhead } from './ids-ahead.ts'
 
 /** The most numbers that one append takes: about 500 bytes each, so an append stays far below 1 MiB. */
@@ -76,13 +75,8 @@ export async function takeNumbers(
   sequence: string,
   count: number,
 ): Promise<number[]> {
-  const { retry } = context
   const numbers = await Promise.all(
-    Array.from({ length: count }, (_, i) => {
-      if (retry === undefined) return takeNumber(store, context, sequence)
-      const namespace = uuidV5(`${sequence}#${i}`, retry.namespace)
-      return takeNumber(store, { ...context, retry: { ...retry, namespace } }, sequence)
-    }),
+    Array.from({ length: count }, (_, i) => takeNumber(store, partOf(context, `${sequence}#${i}`), sequence)),
   )
   return numbers.sort((a, b) => a - b)
 }

@@ -36,6 +36,7 @@ export const schemaOf = {
   RepositoryEdited: 1,
   RepositoryDeleted: 1,
   LeftDiscussionsRemoved: 1,
+  LeftDocumentsRemoved: 1,
   CollaboratorSet: 1,
   CollaboratorRemoved: 1,
   BranchProtectionSet: 1,

@@ -127,6 +127,12 @@ export interface RepositorySettings {
   defaultBranch: string
 }
 
+/** What a deleted repository left in one read model: the ids of documents. */
+export interface LeftDocuments {
+  model: string
+  ids: string[]
+}
+
 /** What a deleted repository left: the numbers of issues and pull requests, and comments. */
 export interface LeftDiscussions {
   issues: number[]
@@ -183,10 +189,15 @@ export type RepositoryEvent =
           parentId?: number
         }
         /**
-         * The repository is deleted; the read models do not keep these issues, pull requests and comments any more. An event
-         * names only some of them: a read model must not be changed in thousands of places by one event.
+         * The repository is deleted; the read models do not keep these issues, pull requests and comments any more. It is not
+         * recorded any more.
          */
         LeftDiscussionsRemoved: { left: LeftDiscussions }
+        /**
+         * The repository is deleted; the read models do not keep these documents any more. An event names only some of them: a
+         * read model must not be changed in thousands of places by one event.
+         */
+        LeftDocumentsRemoved: { left: LeftDocuments[] }
         CollaboratorSet: { user: AccountRef; permission: Permission }
         CollaboratorRemoved: { user: AccountRef }
         BranchProtectionSet: { protection: BranchProtection }

@@ -11,6 +11,7 @@ import {
   type LabelScope,
   type LabelSettings,
   type LeftDiscussions,
+  type LeftDocuments,
   MERGE_STYLES,
   type MergeSettings,
   type MergeStyle,
@@ -212,6 +213,10 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
       issues: list(whole),
       comments: list(object<LeftDiscussions['comments'][number]>({ id: whole, index: whole })),
     }),
+  },
+  LeftDocumentsRemoved: {
+    repoId: whole,
+    left: list(object<LeftDocuments>({ model: text, ids: list(text) })),
   },
   CollaboratorSet: { repoId: whole, user: account, permission },
   CollaboratorRemoved: { repoId: whole, user: account },

@@ -1,29 +1,17 @@
 /** Removes files of deleted attachments, and files that a crash left behind. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { removeLeft } from '../commands/repositories/left-discussions.ts'
 import { flush, isMissing } from '../disk.ts'
-import { filesOfRepository, repositoriesOfFiles } from '../projections/attached-files.ts'
+import { repositoriesOfFiles } from '../projections/attached-files.ts'
 import type { Services } from '../services.ts'
 import { type ProcessManager, processManager } from './process-manager.ts'
 
-/**
- * The process that removes the files of deleted attachments, comments, releases and repositories; of these also what the
- * read models keep of their issues. That comes last, because the documents name the files.
- */
-export function attachmentRemoval(services: Services): ProcessManager {
-  const { attachments, views } = services
-
+/** The process that removes the files of deleted attachments, comments and releases. */
+export function attachmentRemoval({ attachments }: Pick<Services, 'attachments'>): ProcessManager {
   return processManager('attachment_removal', {
     AttachmentDeleted: (_, { data }) => attachments.remove(data.uuid),
     IssueFileDeleted: (_, { data }) => attachments.remove(data.uuid),
     ReleaseAssetDeleted: (_, { data }) => attachments.remove(data.uuid),
-    async RepositoryDeleted(context, { data }) {
-      for await (const files of filesOfRepository(views, data.repoId)) {
-        for (const { uuid } of files) await attachments.remove(uuid)
-      }
-      await removeLeft(services, { ...context, actor: null }, data.repoId)
-    },
   })
 }
 

@@ -1,6 +1,7 @@
 /** All that a server does without being asked: the processes, and the workers of four of them. */
 import type { Services } from '../services.ts'
 import { attachmentRemoval } from './attachment-removal.ts'
+import { deletedRepositories } from './deleted-repositories.ts'
 import { deletedUsers } from './deleted-users.ts'
 import { headBranches } from './head-branches.ts'
 import { createLateMerges } from './late-merges.ts'
@@ -41,6 +42,7 @@ export function createBackground(
     ...[
       headBranches(services),
       attachmentRemoval(services),
+      deletedRepositories(services),
       ownerVisibility(services),
       deletedUsers(services),
       releasedTags(services),

@@ -1,13 +1,13 @@
 /**
  * The process that ends what people made of a repository that they may not read any more: their stars, their watching,
  * and their subscriptions. So who lost access is neither counted nor listed. It also ends them, with the reactions and
- * the keys, for users who are deleted, and with the keys for repositories that are. Lists ask for the present rights
+ * the keys, for users who are deleted. Lists ask for the present rights
  * besides: they do not wait.
  */
 import { eachOne } from '../commands/each-one.ts'
 import type { CommandContext } from '../commands/execute.ts'
 import { endFollow } from '../commands/follows/change.ts'
-import { removeDeployKey, removeSshKey } from '../commands/keys/change.ts'
+import { removeSshKey } from '../commands/keys/change.ts'
 import { removeGpgKey } from '../commands/keys/change-gpg.ts'
 import { endSubscription } from '../commands/notifications/end-subscription.ts'
 import { endReaction } from '../commands/reactions/change.ts'
@@ -21,9 +21,9 @@ import { type ProcessManager, processManager } from './process-manager.ts'
 /** Documents that are held at one time. */
 const CHUNK = 200
 
-export function lostAccess(services: Services): ProcessManager {
-  const { accounts, deployKeys, follows, gpgKeys, participations, reactions, repositories, sshKeys, teams } =
-    services.views
+/** How what users made of repositories that they may not read any more is ended. */
+export function endAccess(services: Services) {
+  const { accounts, follows, participations, repositories } = services.views
 
   /** Those whose user may not read the repository, or whose repository is gone. */
   async function withoutAccess<Tie extends { repoId: number; userId: number }>(
@@ -67,6 +67,13 @@ export function lostAccess(services: Services): ProcessManager {
     }
   }
 
+  return { among, reconsider }
+}
+
+export function lostAccess(services: Services): ProcessManager {
+  const { gpgKeys, reactions, repositories, sshKeys, teams } = services.views
+  const { among, reconsider } = endAccess(services)
+
   /** Of those who were in a team, in the repositories of its organization. */
   async function amongMembers(
     context: CommandContext,
@@ -88,12 +95,6 @@ export function lostAccess(services: Services): ProcessManager {
     },
     async TransferCanceled(context, { data: { recipient } }) {
       if (recipient.kind === 'user') await among(context, { userId: recipient.id })
-    },
-    async RepositoryDeleted(context, { data: { repoId } }) {
-      await among(context, { repoId })
-      await eachOne(await deployKeys.find({ repoId }), (key) =>
-        removeDeployKey(services, { ...context, actor: null }, key),
-      )
     },
     async CollaboratorRemoved(context, { data: { user } }) {
       await among(context, { userId: user.id })

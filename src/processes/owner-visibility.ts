@@ -6,7 +6,13 @@ import { organizations, repositories } from '../commands/aggregates.ts'
 import type { CommandContext } from '../commands/execute.ts'
 import { inTurnOfOrganization } from '../commands/organizations/turn.ts'
 import { shownTo } from '../commands/organizations/visibility.ts'
-import { finishHiding, hideForksOf, showOwnerIn } from '../commands/repositories/hidden-owners.ts'
+import {
+  finishHiding,
+  hideAs,
+  hideFork,
+  hideForksOf,
+  showOwnerIn,
+} from '../commands/repositories/hidden-owners.ts'
 import { decideOwnerVisibility } from '../commands/repositories/repository.ts'
 import type { AccountKind } from '../events/domain-events.ts'
 import type { Services } from '../services.ts'
@@ -36,8 +42,21 @@ export function ownerVisibility(services: Services): ProcessManager {
     })
   }
 
+  async function hideAsOwner(context: CommandContext, repoId: number): Promise<void> {
+    const repository = await documents.get(`${repoId}`)
+    if (repository === undefined || repository.ownerKind === 'user') return
+    const { ownerId: id, ownerKind: kind, ownerVisibility } = repository
+    await hideAs(services, context, { id, kind, visibility: ownerVisibility }, repoId)
+  }
+
   return processManager('owner_visibility', {
-    RepositoryCreated: (context, { data }) => showOwner(context, data),
+    async RepositoryCreated(context, { data }) {
+      await showOwner(context, data)
+      const { repoId, parent } = data
+      // It was made while its base was being hidden.
+      if (parent !== undefined && !data.private)
+        await hideFork(services, context, { baseId: parent.repoId, repoId })
+    },
     async RepositoryTransferred(context, { data }) {
       await showOwner(context, data)
       if (data.ownerVisibility !== 'public') await hideForksOf(services, context, data.repoId)
@@ -58,6 +77,8 @@ export function ownerVisibility(services: Services): ProcessManager {
     },
     async OwnerVisibilityChanged(context, { data: { repoId, visibility } }) {
       if (visibility !== 'public') await hideForksOf(services, context, repoId)
+      // A node that stood still may have recorded what it knew before the organization was hidden.
+      if (visibility !== 'private') await hideAsOwner(context, repoId)
     },
   })
 }

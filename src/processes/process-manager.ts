@@ -22,6 +22,7 @@ export const PROCESSES = [
   'scheduled_merges',
   'head_branches',
   'attachment_removal',
+  'deleted_repositories',
   'owner_visibility',
   'deleted_users',
   'lost_access',

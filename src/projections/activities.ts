@@ -5,7 +5,7 @@
 import type { Envelope, IssueRef } from '../events/domain-events.ts'
 import type { Position } from '../events/event-store.ts'
 import { isPullStream } from '../events/streams.ts'
-import { issueId, leftIssues } from './issue-selection.ts'
+import { issueId } from './issue-selection.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export interface ActivityDocument extends IssueRef {
@@ -56,11 +56,11 @@ export const activityFold: Fold<ActivityDocument> = foldOf({
   indexes: [{ id: 1 }, { repoId: 1, touchedAt: -1 }, { touchedAt: -1 }],
   arrays: ['participants'],
   version: 3,
-  ids: ({ data }) => ('left' in data ? leftIssues(data) : [issueId(data.repoId, data.index)]),
+  staysUntilRemoved: true,
+  ids: ({ data }) => [issueId(data.repoId, data.index)],
   becomes: {
     IssueOpened: (_, event) => opened(event),
     PullRequestOpened: (_, event) => opened(event),
-    LeftDiscussionsRemoved: () => undefined,
   },
   begins: ['IssueOpened', 'PullRequestOpened'],
   creates: ['IssueOpened', 'PullRequestOpened'],

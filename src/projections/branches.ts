@@ -17,6 +17,7 @@ export const branchFold: Fold<BranchDocument> = foldOf({
   name: 'branches',
   indexes: [{ repoId: 1, name: 1 }],
   version: 1,
+  staysUntilRemoved: true,
   ids({ data: { repoId, refs } }) {
     const heads = refs.filter((update) => update.ref.startsWith(PREFIX))
     return heads.map((update) => branchId(repoId, update.ref.slice(PREFIX.length)))

@@ -35,12 +35,8 @@ export const commentFold: Fold<CommentDocument> = foldOf({
   ],
   arrays: ['attachmentUuids'],
   version: 2,
-  ids: ({ data }) =>
-    'left' in data
-      ? data.left.comments.map(({ id }) => `${id}`)
-      : 'comments' in data
-        ? data.comments.map(String)
-        : [`${data.commentId}`],
+  staysUntilRemoved: true,
+  ids: ({ data }) => ('comments' in data ? data.comments.map(String) : [`${data.commentId}`]),
   becomes: {
     CommentAdded(_, { stream, data, metadata: { at } }) {
       const { commentId: id, repoId, index, author, body } = data
@@ -49,7 +45,6 @@ export const commentFold: Fold<CommentDocument> = foldOf({
       return { id, repoId, index, isPull, author, body, attachments: [], attachmentUuids: [], ...times }
     },
     CommentDeleted: () => undefined,
-    LeftDiscussionsRemoved: () => undefined,
   },
   begins: ['CommentAdded'],
   creates: ['CommentAdded'],

@@ -11,6 +11,7 @@ export const commitStatusFold: Fold<CommitStatusDocument> = foldOf({
     { repoId: 1, sha: 1, state: 1, id: 1 },
   ],
   version: 1,
+  staysUntilRemoved: true,
   ids: ({ data }) => [`${data.id}`],
   becomes: {
     CommitStatusPosted: (_, { data, metadata }) => ({ ...data, createdAt: metadata.at }),
@@ -34,7 +35,9 @@ const NONE_POSTED: Record<CommitState, number> = { pending: 0, success: 0, error
 
 export const commitChecksFold: Fold<CommitChecksDocument> = foldOf({
   name: 'commit_checks',
+  indexes: [{ repoId: 1 }],
   version: 1,
+  staysUntilRemoved: true,
   ids: ({ data }) => [commitChecksId(data.repoId, data.sha)],
   becomes: {
     CommitStatusPosted(checks, { data: { repoId, sha, context, state, id } }) {

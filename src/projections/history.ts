@@ -34,6 +34,7 @@ const NOT_IN_HISTORY: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'IssueRead',
   'NotificationMarked',
   'LeftDiscussionsRemoved',
+  'LeftDocumentsRemoved',
 ])
 
 /** Events about access and the protection of branches and tags. Only admins of the repository may see these settings. */

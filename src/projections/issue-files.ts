@@ -22,6 +22,7 @@ export const issueFileFold: Fold<IssueFilesDocument> = foldOf({
   indexes: [{ repoId: 1, index: 1 }],
   arrays: ['uuids'],
   version: 1,
+  staysUntilRemoved: true,
   ids: ({ data: { repoId, index } }) => [issueId(repoId, index)],
   becomes: {
     IssueFileAdded(before, { stream, data: { repoId, index, attachment } }) {

@@ -1,5 +1,5 @@
 /** The fields by which lists and searches select issues and pull requests. */
-import type { EventOf, RecordedOf } from '../events/handlers.ts'
+import type { RecordedOf } from '../events/handlers.ts'
 
 export interface IssueSelection {
   repoId: number
@@ -20,9 +20,9 @@ export interface IssueSelection {
 
 export const issueId = (repoId: number, index: number) => `${repoId}.${index}`
 
-/** The ids of what `LeftDiscussionsRemoved` removes: an issue, or what has the id of one. */
-export const leftIssues = ({ repoId, left }: EventOf<'LeftDiscussionsRemoved'>['data']): string[] =>
-  left.issues.map((index) => issueId(repoId, index))
+/** The id of the words of a comment. */
+export const textId = (repoId: number, index: number, commentId: number) =>
+  `${issueId(repoId, index)}.${commentId}`
 
 /** The repository of an issue, from the id of its document. */
 export const repoIdIn = (id: string) => Number(id.slice(0, id.indexOf('.')))

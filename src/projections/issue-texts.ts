@@ -2,7 +2,7 @@
  * The words of issues and pull requests, for the keyword search. The title and the body are one document, and so is
  * each comment: a comment writes only its own words, however long its issue has become.
  */
-import { issueId, leftIssues, type OpenedEvent } from './issue-selection.ts'
+import { issueId, type OpenedEvent, textId } from './issue-selection.ts'
 import { type Fold, foldOf } from './read-model.ts'
 import { wordsOf } from './words.ts'
 
@@ -21,11 +21,8 @@ export const issueTextFold: Fold<IssueTextDocument> = foldOf({
   arrays: ['words'],
   partOf: 'issueKey',
   version: 4,
+  staysUntilRemoved: true,
   ids({ data }) {
-    if ('left' in data) {
-      const { repoId, left } = data
-      return [...leftIssues(data), ...left.comments.map(({ id, index }) => textId(repoId, index, id))]
-    }
     const { repoId, index } = data
     if ('comments' in data) {
       const comments = data.comments.map((id) => textId(repoId, index, id))
@@ -39,7 +36,6 @@ export const issueTextFold: Fold<IssueTextDocument> = foldOf({
     CommentAdded: (_, { data }) => commentTexts(data),
     CommentEdited: (_, { data }) => commentTexts(data),
     CommentDeleted: () => undefined,
-    LeftDiscussionsRemoved: () => undefined,
   },
   begins: ['IssueOpened', 'PullRequestOpened', 'CommentAdded', 'CommentEdited'],
   creates: ['IssueOpened', 'PullRequestOpened', 'CommentAdded'],
@@ -49,9 +45,6 @@ export const issueTextFold: Fold<IssueTextDocument> = foldOf({
     TextsErased: ({ title }) => (title === undefined ? { words: [] } : parts([], [])),
   },
 })
-
-/** The id of the words of a comment. */
-const textId = (repoId: number, index: number, commentId: number) => `${issueId(repoId, index)}.${commentId}`
 
 const openedTexts = ({ data: { repoId, index, title, body } }: OpenedEvent): IssueTextDocument => ({
   issueKey: issueId(repoId, index),

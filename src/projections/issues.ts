@@ -3,7 +3,7 @@
  * numbers and most lists show both. The other fields of pull requests are in `pulls.ts`.
  */
 import { type Discussion, discussionChanges, stateOf } from './discussion.ts'
-import { type IssueSelection, issueId, leftIssues, type OpenedEvent, selectionOf } from './issue-selection.ts'
+import { type IssueSelection, issueId, type OpenedEvent, selectionOf } from './issue-selection.ts'
 import { issueTextFold } from './issue-texts.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
@@ -35,11 +35,11 @@ export const issueFold: Fold<IssueDocument> = foldOf({
   arrays: ['assigneeIds', 'labelIds', 'dependencyKeys', 'reviewerIds', 'requestedReviewerIds'],
   wordsIn: { words: issueTextFold.collection },
   version: 4,
-  ids: ({ data }) => ('left' in data ? leftIssues(data) : [issueId(data.repoId, data.index)]),
+  staysUntilRemoved: true,
+  ids: ({ data }) => [issueId(data.repoId, data.index)],
   becomes: {
     IssueOpened: (_, event) => openedIssue(event),
     PullRequestOpened: (_, event) => openedIssue(event),
-    LeftDiscussionsRemoved: () => undefined,
   },
   begins: ['IssueOpened', 'PullRequestOpened'],
   creates: ['IssueOpened', 'PullRequestOpened'],

@@ -21,6 +21,7 @@ export const labelFold: Fold<LabelDocument> = foldOf({
   name: 'labels',
   indexes: [{ scopeKey: 1, nameKey: 1, id: 1 }, { nameKey: 1 }],
   version: 2,
+  staysUntilRemoved: true,
   ids: ({ data }) => [`${data.id}`],
   becomes: {
     LabelCreated(_, { data, metadata: { at } }) {

@@ -14,6 +14,7 @@ export const lfsLockFold: Fold<LfsLockDocument> = foldOf({
     { repoId: 1, path: 1 },
   ],
   version: 1,
+  staysUntilRemoved: true,
   ids: ({ data }) => [`${'lock' in data ? data.lock.id : data.lockId}`],
   becomes: {
     LfsLocked: (_, { data, metadata }) => ({ ...data.lock, repoId: data.repoId, lockedAt: metadata.at }),

@@ -16,6 +16,7 @@ export const lfsObjectFold: Fold<LfsObjectDocument> = foldOf({
   name: 'lfs_objects',
   indexes: [{ repoId: 1, oid: 1 }, { oid: 1 }],
   version: 1,
+  staysUntilRemoved: true,
   ids: ({ data }) => data.objects.map(({ oid }) => lfsObjectId(data.repoId, oid)),
   becomes: {
     LfsObjectsAdded(before, { data, metadata }, id) {

@@ -12,7 +12,9 @@ export const mergedCommitId = (repoId: number, sha: string) => `${repoId}/${sha}
 
 export const mergedCommitFold: Fold<MergedCommitDocument> = foldOf({
   name: 'merged_commits',
+  indexes: [{ repoId: 1 }],
   version: 1,
+  staysUntilRemoved: true,
   ids: ({ data: { repoId, commit } }) => [mergedCommitId(repoId, commit)],
   becomes: {
     PullRequestMerged: (_, { data: { repoId, commit: sha, index } }) => ({ repoId, sha, index }),

@@ -25,6 +25,7 @@ export const milestoneFold: Fold<MilestoneDocument> = foldOf({
   ],
   arrays: ['titleTails'],
   version: 3,
+  staysUntilRemoved: true,
   ids({ data }) {
     if ('from' in data) {
       const { from, to } = data

@@ -74,6 +74,7 @@ export const participationFold: Fold<ParticipationDocument> = foldOf({
     { repoId: 1, index: 1, subscribed: 1, userId: 1 },
   ],
   version: 3,
+  staysUntilRemoved: true,
   ids({ data }) {
     if ('poster' in data) return idsOf(data, [data.poster, ...data.assignees])
     if ('author' in data) return idsOf(data, [data.author])

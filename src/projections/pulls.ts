@@ -4,7 +4,6 @@ import type { EventOf } from '../events/handlers.ts'
 import { isPullStream } from '../events/streams.ts'
 import type { TeamRef } from '../events/team-events.ts'
 import { discussionChanges, erasedPullTexts, stateOf } from './discussion.ts'
-import { leftIssues } from './issue-selection.ts'
 import type { IssueDocument } from './issues.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
@@ -57,13 +56,10 @@ export const pullFold: Fold<PullDocument> = foldOf({
   ],
   arrays: ['labelIds', 'dependencyKeys', 'requestedReviewerIds'],
   version: 7,
+  staysUntilRemoved: true,
   // Issues have most of these events, too.
-  ids({ stream, data }) {
-    if ('left' in data) return leftIssues(data)
-    return isPullStream(stream) ? [pullId(data.repoId, data.index)] : []
-  },
+  ids: ({ stream, data }) => (isPullStream(stream) ? [pullId(data.repoId, data.index)] : []),
   becomes: {
-    LeftDiscussionsRemoved: () => undefined,
     PullRequestOpened(_, { data, metadata: { at } }) {
       const { repoId, index, id, poster, title, body, head, base, mergeBase, diff } = data
       const { mergeable, labels, milestone, assignees, deadline } = data

@@ -26,6 +26,7 @@ export const reactionFold: Fold<ReactionDocument> = foldOf({
   name: 'reactions',
   indexes: [{ repoId: 1, index: 1, commentId: 1, createdAt: 1 }, { userId: 1 }],
   version: 1,
+  staysUntilRemoved: true,
   ids: ({ data }) => [reactionId({ ...data, userId: data.user.id })],
   becomes: {
     ReactionAdded(_, { stream, data: { repoId, index, commentId, user, reaction }, metadata }) {

@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts'
 import type { Position, RecordedEvent } from '../events/event-store.ts'
 import { type EventType, type Handlers, handle, handledBy, type RecordedOf } from '../events/handlers.ts'
+import { isRemoval, leftIn } from './left-documents.ts'
 import type { AnyCollection, Change, Collection, ReadStore, Stored, Touched } from './read-store.ts'
 
 /** Computes the documents of a read model from events. Pure: it knows events and documents, but no store. */
@@ -32,6 +33,10 @@ export interface FoldParts<D extends object, Becoming extends EventType, Changin
   extends Pick<Collection<NoInfer<D>>, 'name'>,
     Partial<Pick<Collection<NoInfer<D>>, 'indexes' | 'arrays' | 'partOf' | 'wordsIn'>> {
   version: number
+  /**
+   * For documents of which a repository may have many: they stay when it is deleted, until events name them, some at a time.
+   */
+  staysUntilRemoved?: true
   /** The ids of the documents that the event touches. */
   ids(event: RecordedOf<Becoming | Changing>): readonly string[]
   /**
@@ -67,15 +72,20 @@ export function foldOf<D extends object, Becoming extends EventType, Changing ex
     isBecoming(event) || isChanging(event)
   const beginning: ReadonlySet<string> = new Set(parts.begins)
   const creating: ReadonlySet<string> = new Set(parts.creates)
+  const { staysUntilRemoved = false } = parts
   return {
     collection: { name, indexes, arrays, ...(partOf && { partOf }), ...(wordsIn && { wordsIn }) },
     version,
-    handles: isOwn,
+    handles: (event) => isOwn(event) || (staysUntilRemoved && isRemoval(event)),
     begins: ({ type }) => beginning.has(type),
     creates: ({ type }) => creating.has(type),
-    touches: (event: { type: string }) => (isOwn(event) ? parts.ids(event) : NONE),
+    touches(event: { type: string }) {
+      if (isOwn(event)) return parts.ids(event)
+      return staysUntilRemoved && isRemoval(event) ? leftIn(name, event) : NONE
+    },
     evolve(document, event: { type: string }, id) {
       if (isBecoming(event)) return updatedLater(document, handle(becomes, document, event, id))
+      if (staysUntilRemoved && isRemoval(event)) return undefined
       if (document === undefined || changes === undefined || !isChanging(event)) return document
       const changed = handle(changes, document, event, id)
       const next: D = { ...document, ...parts.onEveryChange?.(event), ...changed }

@@ -13,7 +13,9 @@ const moved = (id: string, taken: string, repoId: number) => (id === taken ? und
 
 export const redirectFold: Fold<RedirectDocument> = foldOf({
   name: 'redirects',
+  indexes: [{ repoId: 1 }],
   version: 1,
+  staysUntilRemoved: true,
   ids({ type, data }) {
     switch (type) {
       case 'RepositoryCreated':

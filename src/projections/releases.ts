@@ -34,6 +34,7 @@ export const releaseFold: Fold<ReleaseDocument> = foldOf({
   ],
   arrays: ['assetUuids', 'words'],
   version: 1,
+  staysUntilRemoved: true,
   ids: ({ data }) => [`${data.releaseId}`],
   becomes: {
     ReleaseCreated(_, { data, metadata: { at } }) {

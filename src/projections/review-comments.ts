@@ -26,8 +26,9 @@ function added(
 
 export const reviewCommentFold: Fold<ReviewCommentDocument> = foldOf({
   name: 'review_comments',
-  indexes: [{ reviewId: 1, id: 1 }],
+  indexes: [{ reviewId: 1, id: 1 }, { repoId: 1 }],
   version: 2,
+  staysUntilRemoved: true,
   ids: ({ data }) => ('comments' in data ? data.comments.map(String) : [`${data.commentId}`]),
   becomes: {
     ReviewCommentDrafted: added,

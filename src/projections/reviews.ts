@@ -51,6 +51,7 @@ export const reviewFold: Fold<ReviewDocument> = foldOf({
   name: 'reviews',
   indexes: [{ repoId: 1, index: 1, id: 1 }],
   version: 2,
+  staysUntilRemoved: true,
   ids(event) {
     switch (event.type) {
       case 'TextsErased':

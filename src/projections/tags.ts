@@ -19,6 +19,7 @@ export const tagFold: Fold<TagDocument> = foldOf({
   name: 'tags',
   indexes: [{ repoId: 1, date: 1, name: 1 }],
   version: 1,
+  staysUntilRemoved: true,
   ids({ data: { repoId, refs } }) {
     const tags = refs.filter((update) => update.ref.startsWith(PREFIX))
     return tags.map((update) => tagId(repoId, update.ref.slice(PREFIX.length)))

@@ -33,6 +33,8 @@ export interface View<D extends object> {
   rows(filter: Filter<D>, options: FindOptions<D>): Promise<Row<D>[]>
   /** What `rows` and `count` return. It is one read: with the count in the cache it is `rows`. */
   page(filter: Filter<D>, options: FindOptions<D>): Promise<FoundPage<D>>
+  /** The ids of the documents that `find` returns. */
+  someIds(filter: Filter<D>, options: FindOptions<D>): Promise<string[]>
   /** The ids of all matching documents, in no order. Cached like counts. */
   ids(filter: Filter<D>): Promise<readonly string[]>
   /** Whether its read model has stopped: then nobody knows here what was made since. */
@@ -186,6 +188,10 @@ export function createView<D extends object>(
       }
       if ((options.skip ?? 0) >= total) return { rows: [], total }
       return { rows: await rows(filter, options), total }
+    },
+    async someIds(filter, options) {
+      const found = await rows(filter, options)
+      return found.map((row) => ('id' in row ? row.id : idOf(row.body)))
     },
     ids: (filter) => cached(idLists, JSON.stringify(filter), () => store.ids(collection, filter)),
     hasStopped,

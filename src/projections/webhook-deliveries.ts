@@ -91,7 +91,7 @@ export function createWebhookDeliveries(store: ReadStore) {
       return added
     },
 
-    /** Puts them together: all or none. */
+    /** Puts them in one write. The embedded store puts all or none; MongoDB puts them in their order. */
     put: (...those: readonly WebhookDelivery[]): Promise<void> => store.apply(those.map(putting), new Map()),
 
     /** The one that a webhook sends next. */

@@ -72,6 +72,7 @@ export function authPlugin(
 
   return fp(async function auth(app) {
     app.decorateRequest('requester', null)
+    app.decorateRequest('repositoryId', null)
     app.decorateRequest('tokenScopes', null)
     app.decorateRequest('tokenId', null)
     app.decorateRequest('sessionHash', null)

@@ -9,6 +9,13 @@ import { type Access, accessTo, atLeast } from './access.ts'
 import { archivedRefusal, refusalWhenArchived } from './archived.ts'
 import { signedIn } from './requester.ts'
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The repository in the path, once it is looked up. */
+    repositoryId: number | null
+  }
+}
+
 export interface RepositoryPath {
   owner: string
   repo: string
@@ -25,10 +32,11 @@ export interface RepositoryRequest {
   params: RepositoryPath
   method: string
   routeOptions: { url?: string | undefined }
+  repositoryId?: number | null
 }
 
 /**
- * The repository in the request's path. The requester must have at least the needed permission.
+ * The repository in the request's path, which gets its id. The requester must have at least the needed permission.
  * @throws Refused: not found when the repository does not exist or the requester may not read it; unauthenticated or
  *   forbidden when the permission is too low; locked when the request would change an archived repository
  */
@@ -42,6 +50,7 @@ export async function onRepository(
   const refusal = found.repository.archived ? refusalWhenArchived(method, routeOptions.url ?? '') : undefined
   // Who is not signed in may be refused for that first.
   if (refusal !== undefined && request.requester !== null) throw new Refused(refusal)
+  request.repositoryId = found.repository.id
   return found
 }
 

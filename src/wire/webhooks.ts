@@ -96,6 +96,7 @@ export async function webhookScopeFor(
     case '/repos/:owner/:repo/hooks': {
       const { owner = '', repo = '' } = path
       const { repository } = await repositoryAt(services, requester, { owner, repo }, 'admin')
+      request.repositoryId = repository.id
       return { kind: 'repository', repoId: repository.id }
     }
     case '/orgs/:org/hooks': {

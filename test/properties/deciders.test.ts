@@ -65,6 +65,7 @@ t.test('every decider is given commands, and every event of theirs happens', asy
   const withoutDecider = [
     'IssueRead',
     'LeftDiscussionsRemoved',
+    'LeftDocumentsRemoved',
     'LfsObjectsAdded',
     'NotificationMarked',
     'UsersMentioned',

@@ -47,7 +47,7 @@ const thread = async ({ base, kind, make, must, next }: Place): Promise<Call> =>
 }
 
 /** A public key that nobody has had. */
-const newKey = () => {
+export const newKey = () => {
   const { publicKey } = generateKeyPairSync('ed25519')
   const { x = '' } = publicKey.export({ format: 'jwk' })
   const field = (bytes: Buffer) => Buffer.concat([Buffer.from([0, 0, 0, bytes.length]), bytes])

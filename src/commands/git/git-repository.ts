@@ -22,7 +22,7 @@ export function requireNotArchived({ archived }: Pick<RepositoryDocument, 'archi
 /**
  * The repository, for a client that may read it or push to it. An anonymous client is asked for credentials, whether the
  * repository exists or not: git sends credentials only when it is asked. A signed-in client that may not read the
- * repository gets 404.
+ * repository gets 404. The request gets the id of the repository.
  */
 export async function gitRepository(
   services: Services,
@@ -35,6 +35,7 @@ export async function gitRepository(
     const path = { owner, repo: repo.replace(/\.git$/, '') }
     const found = await repositoryAt(services, request.requester, path, 'read')
     const { repository, access } = found
+    request.repositoryId = repository.id
     if (needed === 'write' && request.requester !== null) requireNotArchived(repository)
     if (atLeast(access, needed) || (await mayPushAnyBranch(services, repository, request.requester)))
       return found

@@ -75,6 +75,7 @@ async function labelOwnerFor(
       { requester, method, routeOptions, params: path },
       'write',
     )
+    request.repositoryId = repository.id
     return repositoryAsLabelOwner(repository)
   }
   const organization = await organizationFor(services, request, path.org)

@@ -30,6 +30,7 @@ import { commandContext, settled } from '../request-context.ts'
 import { takeRoom } from '../room.ts'
 import { takeNumber } from '../sequences.ts'
 import { deleteWithClaims } from './delete.ts'
+import { whileOwnerStaysShown } from './hidden-owners.ts'
 import { decideCreate, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
@@ -156,15 +157,17 @@ export const createRepositoryRoutes: Routes = (services) => {
       room.end('dropped')
       await claimRepositoryName(services, context, claimKeys.repository(id, name), repositoryStream(repoId))
       await createRepository(gitDirOf(services, repoId), { defaultBranch })
-      await repositories.change(services, context, repoId, 'create', async (state) =>
-        decideCreate(state, {
-          repoId,
-          owner: { id, login, kind },
-          ownerVisibility: await visibilityNow(services, owner),
-          settings,
-          template: body.template ?? false,
-          creator: onlyCreator(creator, owner),
-        }),
+      await whileOwnerStaysShown(services, context, owner, repoId, () =>
+        repositories.change(services, context, repoId, 'create', async (state) =>
+          decideCreate(state, {
+            repoId,
+            owner: { id, login, kind },
+            ownerVisibility: await visibilityNow(services, owner),
+            settings,
+            template: body.template ?? false,
+            creator: onlyCreator(creator, owner),
+          }),
+        ),
       )
     }
     if (status !== 'deleted') {

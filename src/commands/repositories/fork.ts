@@ -12,7 +12,6 @@ import { accessTo } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
-import { isOpenTo } from '../../rights/visibility.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
@@ -34,7 +33,8 @@ import {
   repositoryNow,
   requireOwnerStays,
 } from './create.ts'
-import { decideCreate, hiddenness, repositoryDecider } from './repository.ts'
+import { hideFork, isHidden, whileOwnerStaysShown } from './hidden-owners.ts'
+import { decideCreate, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
 const CreateForkOption = Type.Object({
@@ -133,16 +133,26 @@ async function recordFork(
   const { id, ownerId, ownerLogin, description, defaultBranch } = base
   await moveRefs(services, repoId, async (since) => {
     try {
-      await repositories.change(services, context, repoId, 'create', async (state) =>
-        decideCreate(state, {
-          repoId,
-          owner: { id: owner.id, login: owner.login, kind: owner.kind },
-          parent: { repoId: id, owner: { id: ownerId, login: ownerLogin }, name: base.name },
-          ownerVisibility: await visibilityNow(services, owner),
-          creator: onlyCreator(creator, owner),
-          settings: { name, description, website: '', private: await isHidden(services, id), defaultBranch },
-        }),
+      await whileOwnerStaysShown(services, context, owner, repoId, () =>
+        repositories.change(services, context, repoId, 'create', async (state) =>
+          decideCreate(state, {
+            repoId,
+            owner: { id: owner.id, login: owner.login, kind: owner.kind },
+            parent: { repoId: id, owner: { id: ownerId, login: ownerLogin }, name: base.name },
+            ownerVisibility: await visibilityNow(services, owner),
+            creator: onlyCreator(creator, owner),
+            settings: {
+              name,
+              description,
+              website: '',
+              private: await isHidden(services, id),
+              defaultBranch,
+            },
+          }),
+        ),
       )
+      // The base may have been hidden since it was asked. After a crash, the process `owner_visibility` does it.
+      await hideFork(services, context, { baseId: id, repoId })
     } catch (error) {
       // The copy took so long that others took the claims over: this fork can never be made.
       const stream = repositoryStream(repoId)
@@ -157,15 +167,6 @@ async function recordFork(
   })
   // After a crash before it, the process `lfs_objects` does it.
   await inheritLfsObjects(services, context, { from: id, to: repoId })
-}
-
-/**
- * Whether a repository is hidden from anyone now: then its forks are private. It is read after the copy, which may take
- * long.
- */
-async function isHidden(services: Services, repoId: number): Promise<boolean> {
-  const state = await repositories.load(services, repoId)
-  return state.status === 'none' || !isOpenTo(hiddenness(state), null)
 }
 
 async function hasEvents(services: Services, stream: string): Promise<boolean> {

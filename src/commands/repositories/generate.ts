@@ -1,7 +1,6 @@
 /** Makes a repository from a template: `POST /repos/{owner}/{repo}/generate`. */
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { v5 as uuidV5 } from 'uuid'
 import { claimKeys, gitStream, idsStream, repositoryStream } from '../../events/streams.ts'
 import { newBranchNameProblem } from '../../git/names.ts'
 import { createRepository } from '../../git/repository.ts'
@@ -22,7 +21,7 @@ import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/rep
 import { accountNamed } from '../../wire/users.ts'
 import { signatureOf } from '../accounts/signature.ts'
 import { labels, repositories } from '../aggregates.ts'
-import { type CommandContext, doneBefore } from '../execute.ts'
+import { type CommandContext, doneBefore, partOf } from '../execute.ts'
 import { moveRefs } from '../git/change-refs.ts'
 import { recordRefs } from '../git/record-refs.ts'
 import { decideCreateLabel } from '../labels/label.ts'
@@ -37,6 +36,7 @@ import {
   repositoryNow,
   requireOwnerStays,
 } from './create.ts'
+import { whileOwnerStaysShown } from './hidden-owners.ts'
 import { decideCreate } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
@@ -118,22 +118,24 @@ async function generate(
       const key = claimKeys.repository(owner.id, name)
       await claimRepositoryName(services, context, key, repositoryStream(repoId))
       await createRepository(dir, { defaultBranch })
-      await repositories.change(services, context, repoId, 'create', async (state) =>
-        decideCreate(state, {
-          repoId,
-          owner: { id: owner.id, login: owner.login, kind: owner.kind },
-          ownerVisibility: await visibilityNow(services, owner),
-          settings: {
-            name,
-            description: wanted.description ?? '',
-            website: '',
-            private: wanted.private ?? false,
-            defaultBranch,
-          },
-          creator: onlyCreator(creator, owner),
-          topics: wanted.topics ? template.topics : [],
-          protections: wanted.protected_branch ? template.protections : [],
-        }),
+      await whileOwnerStaysShown(services, context, owner, repoId, () =>
+        repositories.change(services, context, repoId, 'create', async (state) =>
+          decideCreate(state, {
+            repoId,
+            owner: { id: owner.id, login: owner.login, kind: owner.kind },
+            ownerVisibility: await visibilityNow(services, owner),
+            settings: {
+              name,
+              description: wanted.description ?? '',
+              website: '',
+              private: wanted.private ?? false,
+              defaultBranch,
+            },
+            creator: onlyCreator(creator, owner),
+            topics: wanted.topics ? template.topics : [],
+            protections: wanted.protected_branch ? template.protections : [],
+          }),
+        ),
       )
     }
     await requireOwnerStays(services, context, owner, { id: repoId, name, parentId: null })
@@ -179,12 +181,8 @@ async function copyLabels(services: Services, context: CommandContext, fromId: n
     { sort: [['id', 1]], limit: MAX_LABELS },
   )
   for (const { id: templateId, name, color, description, exclusive, archived } of found) {
-    const { retry } = context
     // Each takes a number of its own, which a retried request takes again.
-    const step = {
-      ...context,
-      ...(retry && { retry: { ...retry, namespace: uuidV5(`label ${templateId}`, retry.namespace) } }),
-    }
+    const step = partOf(context, `label ${templateId}`)
     const id = await takeNumber(services.events, step, idsStream('label'))
     await labels.change(services, step, id, 'create', (state) =>
       state.status === 'missing'

@@ -1,12 +1,15 @@
 /** What follows for repositories when an organization, or the repository that they are a fork of, is shown to fewer. */
 import type { Visibility } from '../../events/domain-events.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
 import { documentsNow } from '../../rights/documents-now.ts'
 import { isOpenTo } from '../../rights/visibility.ts'
 import type { Services } from '../../services.ts'
 import { organizations, repositories } from '../aggregates.ts'
 import { eachOne } from '../each-one.ts'
 import type { CommandContext } from '../execute.ts'
+import { inTurnOfOrganization } from '../organizations/turn.ts'
 import { decideEndHiding, shownTo, widerThan } from '../organizations/visibility.ts'
+import { visibilityNow } from '../organizations/visibility-now.ts'
 import { decideEdit, decideOwnerVisibility, hiddenness } from './repository.ts'
 
 /** So many repositories are written at one time. */
@@ -23,6 +26,53 @@ export async function showOwnerIn(
   // The documents of thousands would be read in one turn.
   const owned = await services.views.repositories.ids({ ownerId: organizationId })
   await recordIn(services, context, owned, shownTo(organization))
+}
+
+/**
+ * Runs `work`, which makes a repository the owner's and records who may see the owner: as `visibilityNow` says it then. An
+ * organization does not begin to be hidden meanwhile: that has the same turn. A node that stood still may have lost the turn
+ * without knowing, so it looks again; after a crash the process `owner_visibility` does it.
+ */
+export async function whileOwnerStaysShown<T>(
+  services: Services,
+  context: CommandContext,
+  owner: AccountDocument,
+  repoId: number,
+  work: () => Promise<T>,
+): Promise<T> {
+  if (owner.kind === 'user') return work()
+  return inTurnOfOrganization(services, owner.id, () => thenHide(services, context, owner, repoId, work))
+}
+
+/** The same for who has the turn already. */
+export async function thenHide<T>(
+  services: Services,
+  context: CommandContext,
+  owner: AccountDocument,
+  repoId: number,
+  work: () => Promise<T>,
+): Promise<T> {
+  const made = await work()
+  if (owner.kind === 'organization') await hideAs(services, context, owner, repoId)
+  return made
+}
+
+/** Hides a repository from those who may not see its owner now. It is never shown to more by this. */
+export async function hideAs(
+  services: Services,
+  context: CommandContext,
+  owner: Pick<AccountDocument, 'id' | 'kind' | 'visibility'>,
+  repoId: number,
+): Promise<void> {
+  const now = await visibilityNow(services, owner)
+  if (now === 'public') return
+  await repositories.change(services, { ...context, actor: null }, repoId, 'hide as owner', (state) => {
+    const isShown =
+      state.status === 'active' &&
+      state.owner.id === owner.id &&
+      widerThan(now).includes(state.ownerVisibility)
+    return isShown ? decideOwnerVisibility(state, now) : []
+  })
 }
 
 async function recordIn(
@@ -72,6 +122,32 @@ export async function finishHiding(
   await organizations.change(services, context, organizationId, 'end hiding', decideEndHiding)
 }
 
+/** Whether a repository is hidden from anyone now: then its forks are private. */
+export async function isHidden(services: Services, repoId: number): Promise<boolean> {
+  const state = await repositories.load(services, repoId)
+  return state.status === 'none' || !isOpenTo(hiddenness(state), null)
+}
+
+/** Makes a fork private that was made while its base was being hidden. */
+export async function hideFork(
+  services: Services,
+  context: CommandContext,
+  { baseId, repoId }: { baseId: number; repoId: number },
+): Promise<void> {
+  if (await isHidden(services, baseId)) await makePrivate(services, context, repoId, baseId)
+}
+
+async function makePrivate(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  baseId: number,
+): Promise<void> {
+  await repositories.change(services, context, repoId, `hide fork of ${baseId}`, (state) =>
+    state.status === 'active' ? decideEdit(state, { private: true }, false) : [],
+  )
+}
+
 /**
  * Makes the forks of a repository private, as in Gitea, unless everybody may see the repository now. Their own forks
  * follow when the log has this. Nothing is ever made public by this: a fork may have commits of its own.
@@ -84,9 +160,5 @@ export async function hideForksOf(
   const parent = await repositories.load(services, repoId)
   if (parent.status !== 'active' || isOpenTo(hiddenness(parent), null)) return
   const shown = await services.views.repositories.ids({ parentId: repoId, private: false })
-  await eachOne(shown.map(Number), async (id) => {
-    await repositories.change(services, context, id, `hide fork of ${repoId}`, (state) =>
-      state.status === 'active' ? decideEdit(state, { private: true }, false) : [],
-    )
-  })
+  await eachOne(shown.map(Number), (id) => makePrivate(services, context, id, repoId))
 }

@@ -88,6 +88,7 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
       }
     },
     LeftDiscussionsRemoved: (state) => state,
+    LeftDocumentsRemoved: (state) => state,
     RepositoryDeleted(state) {
       if (state.status !== 'active') return state
       const { parentId, settings, ownerVisibility } = state

@@ -7,7 +7,7 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import { type RepositoryDocument, repositoryKey } from '../../projections/repositories.ts'
 import { notFoundIn } from '../../projections/view.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
-import { accessTo, mayAnswer, mayCreateIn, owns } from '../../rights/access.ts'
+import { accessTo, atLeast, mayAnswer, mayCreateIn, owns } from '../../rights/access.ts'
 import { movedRepository, onRepository, repositoryNamed } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
@@ -26,6 +26,7 @@ import { commandContext, settled } from '../request-context.ts'
 import { takeQuota } from '../room.ts'
 import { inTurnOfAdmins } from '../users/change.ts'
 import { repositoryNow } from './create.ts'
+import { thenHide } from './hidden-owners.ts'
 import { moveRepository } from './move.ts'
 import {
   decideAcceptTransfer,
@@ -52,6 +53,8 @@ type Request = FastifyRequest & { params: Static<typeof RepositoryParams> }
 type Step = 'start transfer' | 'transfer' | 'cancel transfer'
 
 const refOf = ({ id, login }: AccountDocument) => ({ id, login })
+const asks = ({ transfer }: RepositoryDocument, requester: AccountDocument | null): boolean =>
+  transfer != null && requester !== null && mayAnswer(transfer, requester)
 const ownerRefOf = ({ id, login, kind }: AccountDocument) => ({ id, login, kind })
 
 /** @throws Refused (not found) also for an account that the requester may not see */
@@ -130,7 +133,9 @@ async function transferNow(
   const move = async () => {
     if (!(await isThere())) throw new Refused(beingDeleted(owner))
     const ownerVisibility = await visibilityNow(services, owner)
-    return moveRepository(services, context, id, 'transfer', (state) => decideAndKeep(state, ownerVisibility))
+    return thenHide(services, context, owner, id, () =>
+      moveRepository(services, context, id, 'transfer', (state) => decideAndKeep(state, ownerVisibility)),
+    )
   }
   try {
     await (owner.kind === 'user'
@@ -179,18 +184,23 @@ export const transferRoutes: Routes = (services) => {
     return reply.code(status).send(await repositoryPage(services, now, accessTo(now, requester), requester))
   }
 
-  /** The repository of a retried request whose first attempt has carried out this step, wherever it is now. */
-  async function doneBefore(
-    { params }: Request,
-    context: CommandContext,
-    step: Step,
-  ): Promise<number | undefined> {
-    if (context.retry === undefined) return undefined
+  /**
+   * The context of a request, and the id of the repository that its path names or has named: a first attempt may have moved
+   * it. @throws Refused (not found) for who may neither read it nor answer its transfer
+   */
+  async function contextOf(request: Request): Promise<{ context: CommandContext; repoId: number }> {
+    const { params, requester } = request
     const repository = (await repositoryNamed(services, params)) ?? (await movedRepository(services, params))
-    if (repository === undefined) return undefined
-    const done = await repositories.ifDone(services, context, repository.id, step)
-    return done && repository.id
+    const isShown =
+      repository && (atLeast(accessTo(repository, requester), 'read') || asks(repository, requester))
+    if (!isShown) throw notFoundIn(services.views.repositories, 'repository not found')
+    request.repositoryId = repository.id
+    return { context: commandContext(request), repoId: repository.id }
   }
+
+  /** Whether the first attempt of a retried request has carried out this step. */
+  const isDone = async (context: CommandContext, repoId: number, step: Step) =>
+    (await repositories.ifDone(services, context, repoId, step)) !== undefined
 
   /**
    * The repository with a transfer that waits, for those who may answer it: they may not read it otherwise. Others must be
@@ -198,13 +208,12 @@ export const transferRoutes: Routes = (services) => {
    */
   async function pendingOf(request: Request) {
     const named = await repositoryNamed(services, request.params)
-    const { requester } = request
-    const isAsked = named?.transfer && requester !== null && mayAnswer(named.transfer, requester)
+    const isAsked = named !== undefined && asks(named, request.requester)
     const repository =
       named !== undefined && isAsked ? named : (await onRepository(services, request, 'read')).repository
     const by = signedIn(request)
     if (!repository.transfer) throw new Refused(noTransfer)
-    return { repository, transfer: repository.transfer, by, isAsked: isAsked === true }
+    return { repository, transfer: repository.transfer, by, isAsked }
   }
 
   return async (app) => {
@@ -216,11 +225,10 @@ export const transferRoutes: Routes = (services) => {
         response: { 201: RepositoryWire, 202: RepositoryWire },
       }),
       async (request, reply) => {
-        const context = commandContext(request)
-        const moved = await doneBefore(request, context, 'transfer')
-        if (moved !== undefined) return answer(request, reply, context, moved, 202)
-        const offered = await doneBefore(request, context, 'start transfer')
-        if (offered !== undefined) return answer(request, reply, context, offered, 201)
+        const { context, repoId } = await contextOf(request)
+        if (await isDone(context, repoId, 'transfer')) return answer(request, reply, context, repoId, 202)
+        if (await isDone(context, repoId, 'start transfer'))
+          return answer(request, reply, context, repoId, 201)
 
         const { repository } = await onRepository(services, request, 'admin')
         const requester = signedIn(request)
@@ -254,9 +262,8 @@ export const transferRoutes: Routes = (services) => {
       '/repos/:owner/:repo/transfer/accept',
       route('repository', { params: RepositoryParams, response: { 202: RepositoryWire } }),
       async (request, reply) => {
-        const context = commandContext(request)
-        const moved = await doneBefore(request, context, 'transfer')
-        if (moved !== undefined) return answer(request, reply, context, moved, 202)
+        const { context, repoId } = await contextOf(request)
+        if (await isDone(context, repoId, 'transfer')) return answer(request, reply, context, repoId, 202)
         const { repository, transfer, isAsked } = await pendingOf(request)
         if (!isAsked) {
           throw new Refused(refuse.forbidden(`only ${transfer.recipient.login} may accept the transfer`))
@@ -274,9 +281,9 @@ export const transferRoutes: Routes = (services) => {
       '/repos/:owner/:repo/transfer/reject',
       route('repository', { params: RepositoryParams, response: { 200: RepositoryWire } }),
       async (request, reply) => {
-        const context = commandContext(request)
-        const ended = await doneBefore(request, context, 'cancel transfer')
-        if (ended !== undefined) return answer(request, reply, context, ended, 200)
+        const { context, repoId } = await contextOf(request)
+        if (await isDone(context, repoId, 'cancel transfer'))
+          return answer(request, reply, context, repoId, 200)
         const { repository, transfer, by, isAsked } = await pendingOf(request)
         if (!isAsked && by.id !== transfer.sender.id && !owns(repository, by)) {
           throw new Refused(refuse.forbidden('only its recipient and its sender may end the transfer'))

@@ -93,7 +93,8 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
     }
     const done: WebhookDelivery = { ...alone(tried), state: result }
     const next = deliveryAfter(delivery)
-    await deliveries.put(done, ...(next === undefined ? [] : [next]))
+    // What follows comes first: a store that writes one after the other may die between the two.
+    await deliveries.put(...(next === undefined ? [] : [next]), done)
     const count = waiting.get(delivery.hookId)
     if (count !== undefined && next === undefined) waiting.set(delivery.hookId, count - 1)
     await deliveries.prune(delivery.hookId)

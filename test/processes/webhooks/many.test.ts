@@ -1,6 +1,7 @@
 /** Very many deliveries: a push of many refs to a repository of many webhooks. */
 import t, { type Test } from 'tap'
-import { KEPT_DELIVERIES } from '../../../src/projections/webhook-deliveries.ts'
+import { StoreUnavailable } from '../../../src/events/event-store.ts'
+import { KEPT_DELIVERIES, type WebhookDelivery } from '../../../src/projections/webhook-deliveries.ts'
 import { workTree } from '../../git-client.ts'
 import { startTestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
@@ -10,19 +11,23 @@ const HOOKS = 20
 const TAGS = 80
 
 /** A server with a repository that has webhooks. */
-async function hookedRepository(test: Test, url: string, events: string[]) {
+async function hookedRepository(test: Test, url: string, events: string[], hooks = HOOKS) {
   const server = await startTestServer(test, { LOG_LEVEL: 'silent', WEBHOOK_ALLOWED_HOSTS: 'loopback' })
   const alice = await server.as('alice')
   await alice.user.createCurrentUserRepo({ name: 'many', auto_init: true })
   const wanted = { type: 'gitea' as const, config: { url, content_type: 'json' }, events, active: true }
-  for (let i = 0; i < HOOKS; i++) await alice.repos.repoCreateHook('alice', 'many', wanted)
+  for (let i = 0; i < hooks; i++) await alice.repos.repoCreateHook('alice', 'many', wanted)
   return { ...server, alice }
 }
 
-async function pushTags(test: Test, { gitUrl }: Pick<Awaited<ReturnType<typeof startTestServer>>, 'gitUrl'>) {
+async function pushTags(
+  test: Test,
+  { gitUrl }: Pick<Awaited<ReturnType<typeof startTestServer>>, 'gitUrl'>,
+  count = TAGS,
+) {
   const work = await workTree(test, gitUrl('alice', 'alice/many'))
   await work.git('fetch', '-q', 'origin')
-  const refs = Array.from({ length: TAGS }, (_, i) => `origin/main:refs/tags/v${i}`)
+  const refs = Array.from({ length: count }, (_, i) => `origin/main:refs/tags/v${i}`)
   await work.git('push', '-q', 'origin', ...refs)
 }
 
@@ -55,6 +60,57 @@ t.test('a push of many refs is one note for each webhook, and each ref is told i
   )
   t.equal(created.length, TAGS)
 })
+
+t.test('a note of a push names at most what one event tells, however many refs the push has', async (t) => {
+  const server = await hookedRepository(t, 'http://127.0.0.1:1/', ['create', 'push'], 1)
+  const { webhookDeliveries } = server.services
+  const notes: WebhookDelivery[] = []
+  const { add } = webhookDeliveries
+  webhookDeliveries.add = (wanted) => {
+    notes.push(...wanted)
+    return add(wanted)
+  }
+  await pushTags(t, server, 1000)
+  const places = ({ rest = [] }: WebhookDelivery) => rest.reduce((sum, { parts }) => sum + parts.length, 1)
+  await until('all is noted', () =>
+    Promise.resolve(notes.reduce((sum, note) => sum + places(note), 0) === 2 * 1000),
+  )
+  t.equal(notes.length, 5)
+  for (const note of notes) {
+    t.equal(places(note), 400)
+    t.ok(JSON.stringify(note).length < 3000, `${JSON.stringify(note).length} characters`)
+  }
+})
+
+t.test(
+  'a store that dies between the note of what is done and that of what follows loses none',
+  async (t) => {
+    const receiver = await startReceiver(t)
+    const server = await hookedRepository(t, receiver.url('/one'), ['create'], 1)
+    const { readStore } = server.services
+    const { apply } = readStore
+    let deaths = 0
+    // MongoDB writes one document after the other.
+    readStore.apply = async (changes, checkpoints) => {
+      if (Symbol.asyncIterator in changes) return apply(changes, checkpoints)
+      const [first, second] = changes
+      const isDelivery = changes.length === 2 && first?.collection.name === 'webhook_deliveries'
+      if (!isDelivery || second === undefined || deaths === 3) return apply(changes, checkpoints)
+      deaths += 1
+      await apply([first], checkpoints)
+      throw new StoreUnavailable('died')
+    }
+    await pushTags(t, server, 5)
+    await until('all are told', async () => {
+      const got = await receiver.count('/one', 1)
+      return new Set(got.map(({ json }) => json.ref)).size === 5
+    })
+    const got = await receiver.count('/one', 5 + deaths)
+    t.equal(deaths, 3)
+    const refs = got.map(({ json }) => `${json.ref}`)
+    t.same(refs, [...refs].sort(), 'in their order')
+  },
+)
 
 t.test('of what could not wait as well, the newest is kept, also while the receiver is away', async (t) => {
   const { alice, services } = await hookedRepository(t, 'http://127.0.0.1:1/', ['issues'])

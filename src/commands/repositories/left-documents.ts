@@ -1,0 +1,185 @@
+/** Takes what a deleted repository left out of the read models. The events that it was made of stay. */
+import { jsonBytes, MAX_LIST_BYTES } from '../../events/append-size.ts'
+import type { LeftDocuments } from '../../events/domain-events.ts'
+import { StoreUnavailable } from '../../events/event-store.ts'
+import { repositoryStream } from '../../events/streams.ts'
+import { issueTextFold } from '../../projections/issue-texts.ts'
+import { scopeKey } from '../../projections/labels.ts'
+import type { Services } from '../../services.ts'
+import { append, type CommandContext } from '../execute.ts'
+
+/** One event removes so many documents at most, and so many of one read model: to read more holds the event loop. */
+const AT_ONCE = 500
+const SMALL = 100
+/** The same of those that may have long texts. */
+const LONG = 50
+/** So many are read together that can be read only whole. */
+const WHOLE = 20
+
+/** The ids of some documents of a repository in a read model. Without any, there is nothing left. */
+type Finder = (services: Services, repoId: number) => Promise<string[]>
+
+/** How what is left is found, by read model. Each sort is that of an index: a part is found at once. */
+const finders: Record<string, Finder> = {
+  branches: ({ views }, repoId) => views.branches.someIds({ repoId }, { sort: [['name', 1]], limit: SMALL }),
+  tags: ({ views }, repoId) =>
+    views.tags.someIds(
+      { repoId },
+      {
+        sort: [
+          ['date', 1],
+          ['name', 1],
+        ],
+        limit: SMALL,
+      },
+    ),
+  merged_commits: ({ views }, repoId) => views.mergedCommits.someIds({ repoId }, { limit: SMALL }),
+  commit_statuses: ({ views }, repoId) =>
+    views.commitStatuses.someIds(
+      { repoId },
+      {
+        sort: [
+          ['sha', 1],
+          ['id', 1],
+        ],
+        limit: SMALL,
+      },
+    ),
+  commit_checks: ({ views }, repoId) => views.commitChecks.someIds({ repoId }, { limit: SMALL }),
+  lfs_objects: ({ views }, repoId) =>
+    views.lfsObjects.someIds({ repoId }, { sort: [['oid', 1]], limit: SMALL }),
+  lfs_locks: ({ views }, repoId) => views.lfsLocks.someIds({ repoId }, { sort: [['id', 1]], limit: SMALL }),
+  labels: ({ views }, repoId) =>
+    views.labels.someIds(
+      { scopeKey: scopeKey({ kind: 'repository', repoId }) },
+      {
+        sort: [
+          ['nameKey', 1],
+          ['id', 1],
+        ],
+        limit: SMALL,
+      },
+    ),
+  milestones: ({ views }, repoId) =>
+    views.milestones.someIds(
+      { repoId },
+      {
+        sort: [
+          ['dueAt', 1],
+          ['id', 1],
+        ],
+        limit: LONG,
+      },
+    ),
+  releases: ({ views }, repoId) => views.releases.someIds({ repoId }, { sort: [['id', 1]], limit: LONG }),
+  redirects: ({ views }, repoId) => views.redirects.someIds({ repoId }, { limit: SMALL }),
+  reactions: ({ views }, repoId) =>
+    views.reactions.someIds(
+      { repoId },
+      {
+        sort: [
+          ['index', 1],
+          ['commentId', 1],
+          ['createdAt', 1],
+        ],
+        limit: SMALL,
+      },
+    ),
+  participations: ({ views }, repoId) =>
+    views.participations.someIds(
+      { repoId },
+      {
+        sort: [
+          ['index', 1],
+          ['subscribed', 1],
+          ['userId', 1],
+        ],
+        limit: SMALL,
+      },
+    ),
+  activities: ({ views }, repoId) =>
+    views.activities.someIds({ repoId }, { sort: [['touchedAt', -1]], limit: SMALL }),
+  review_comments: ({ views }, repoId) => views.reviewComments.someIds({ repoId }, { limit: LONG }),
+  reviews: ({ views }, repoId) =>
+    views.reviews.someIds(
+      { repoId },
+      {
+        sort: [
+          ['index', 1],
+          ['id', 1],
+        ],
+        limit: LONG,
+      },
+    ),
+  issue_files: ({ views }, repoId) =>
+    views.issueFiles.someIds({ repoId }, { sort: [['index', 1]], limit: LONG }),
+  comments: ({ views }, repoId) => views.comments.someIds({ repoId }, { sort: [['id', 1]], limit: LONG }),
+  async issue_texts({ readStore }, repoId) {
+    const prefix = `${repoId}.`
+    const ids: string[] = []
+    while (ids.length < LONG) {
+      const after = ids.at(-1) ?? prefix
+      const found = await readStore.range(issueTextFold.collection, { after, limit: WHOLE })
+      const own = found.map(({ id }) => id).filter((id) => id.startsWith(prefix))
+      ids.push(...own)
+      if (own.length < WHOLE) break
+    }
+    return ids
+  },
+  pulls: ({ views }, repoId) => views.pulls.someIds({ repoId }, { sort: [['index', 1]], limit: LONG }),
+  issues: ({ views }, repoId) => views.issues.someIds({ repoId }, { sort: [['id', -1]], limit: LONG }),
+}
+
+/** The read models of which something may be left. */
+export const LEAVING_MODELS: readonly string[] = Object.keys(finders)
+
+/**
+ * Removes all of it, one part after the other: the next one when the read models have the one before, so that others wait
+ * for one part at most. To be called again after a crash.
+ */
+export async function removeLeft(services: Services, context: CommandContext, repoId: number): Promise<void> {
+  const { events, projector, config } = services
+  const models = new Set(LEAVING_MODELS)
+  for (let before: readonly LeftDocuments[] = []; ; ) {
+    const found = await nextLeft(services, repoId, models)
+    const left = found.filter(({ model, ids }) => {
+      const isSame = before.some((one) => one.model === model && one.ids[0] === ids[0])
+      // A read model that has stopped shows the same for ever; it removes them when it goes on.
+      if (isSame) models.delete(model)
+      return !isSame
+    })
+    const [first] = left
+    if (first === undefined) return
+    before = left
+    const step = `remove ${first.model} from ${first.ids[0]}`
+    const removed = { type: 'LeftDocumentsRemoved', data: { repoId, left } } as const
+    await append(events, context, repositoryStream(repoId), step, [removed], 'stream-exists')
+    if (!(await projector.waitFor(context.written, config.projectionWaitMs)))
+      throw new StoreUnavailable('the read models lag: what a deleted repository left is removed later')
+  }
+}
+
+/** Some of what is left: as much as one event names. A model of which nothing is left is not asked again. */
+async function nextLeft(services: Services, repoId: number, models: Set<string>): Promise<LeftDocuments[]> {
+  const left: LeftDocuments[] = []
+  let documents = 0
+  let bytes = 0
+  for (const model of models) {
+    if (documents >= AT_ONCE) break
+    const found = await finders[model]?.(services, repoId)
+    if (found === undefined || found.length === 0) {
+      models.delete(model)
+      continue
+    }
+    const ids: string[] = []
+    for (const id of found) {
+      bytes += jsonBytes(id) + 1
+      if (bytes > MAX_LIST_BYTES && documents + ids.length > 0) break
+      ids.push(id)
+    }
+    if (ids.length > 0) left.push({ model, ids })
+    documents += ids.length
+    if (ids.length < found.length) break
+  }
+  return left
+}
