@@ -79,6 +79,8 @@ export async function startWorld(test: Test, started?: TestServer) {
       method: call.method ?? method,
       url,
       headers: {
+        // Such a request also needs to know its repository before it does anything.
+        ...(method === 'POST' && { 'idempotency-key': `${next()}` }),
         ...call.headers,
         ...(login !== null && { authorization: basic(login) }),
         ...(typeof body === 'object' && { 'content-type': 'application/json' }),

@@ -88,6 +88,7 @@ async function dependencyFor(
     { requester, method, routeOptions, params: path },
     isBlocked ? 'write' : 'read',
   )
+  request.repositoryId = repository.id
   const issue = await issueFor(services, repository.id, path.index)
   const otherPath = { owner: body.owner || path.owner, repo: body.repo || path.repo }
   const found = await repositoryFor(services, request.requester, otherPath, isBlocked ? 'read' : 'write')
