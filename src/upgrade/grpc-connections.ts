@@ -17,8 +17,10 @@ export interface GrpcListener {
   port: number
   /** How many connections are open. */
   connections(): number
-  /** Takes no further connections. Those that are open stay. */
-  close(): void
+  /** Takes no further connections. Those that are open stay; resolves when they have ended. */
+  close(): Promise<void>
+  /** Ends those that are open. */
+  cut(): void
 }
 
 /**
@@ -34,7 +36,8 @@ export async function listenForGrpc(
 ): Promise<GrpcListener> {
   const shares = createShares(limits)
 
-  let open = 0
+  const open = new Set<Socket>()
+  let ended = () => {}
 
   function take(socket: Socket): void {
     const address = socket.remoteAddress ?? ''
@@ -47,9 +50,10 @@ export async function listenForGrpc(
       }
       socket.once('close', shares.take(network, 1))
     }
-    open += 1
+    open.add(socket)
     socket.once('close', () => {
-      open -= 1
+      open.delete(socket)
+      if (open.size === 0) ended()
     })
     accept(pacedSocket(socket, network))
   }
@@ -76,9 +80,16 @@ export async function listenForGrpc(
   if (servers.length === 0) throw problem
   return {
     port: bound,
-    connections: () => open,
-    close() {
+    connections: () => open.size,
+    async close() {
       for (const server of servers) server.close()
+      if (open.size === 0) return
+      await new Promise<void>((resolve) => {
+        ended = resolve
+      })
+    },
+    cut() {
+      for (const socket of open) socket.destroy()
     },
   }
 }
