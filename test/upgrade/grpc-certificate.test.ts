@@ -11,7 +11,7 @@ import { call, clientOf, QUERY, started } from './grpc-client.ts'
 /** A server that looks at its files all the time, with a first certificate, and what the next one will be. */
 async function setUp(t: Test) {
   const dir = t.testdir()
-  const [first, next] = ['first', 'next'].map((name) => certificateFor(join(dir, name), 'IP:127.0.0.1'))
+  const [first, next] = ['first', 'next'].map((name) => certificateFor(join(dir, name), 'DNS:localhost'))
   if (first === undefined || next === undefined) throw new Error('both are made')
   const tls = { cert: join(dir, 'tls.crt'), key: join(dir, 'tls.key') }
   await writeFile(tls.cert, first.certificate)

@@ -44,8 +44,9 @@ export async function started(t: Test, options: Partial<GrpcOptions> = {}) {
   return { server, logged }
 }
 
+/** A client at an address. With TLS it asks for the certificate of `localhost`: from Node 26 on, no address can be asked for. */
 export function clientOf(t: Test, address: string, creds: ChannelCredentials = credentials.createInsecure()) {
-  const client = new Client(address, creds)
+  const client = new Client(address, creds, { 'grpc.ssl_target_name_override': 'localhost' })
   t.teardown(() => client.close())
   return client
 }
