@@ -29,6 +29,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   'http/connections.ts: for (const { socket } of idle) socket.destroy()': 'the server stops',
   'http/connections.ts: if (connection === undefined) return void socket.destroy()': 'it is closed already',
   'events/eventstoredb-diagnosis.ts': "a connection of the server's own",
+  'upgrade/grpc-connections.ts: for (const socket of open) socket.destroy()': 'the server stops',
   'upgrade/paced-socket.ts: socket.destroy()': 'whoever reads it has ended it',
 }
 

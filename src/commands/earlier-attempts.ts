@@ -25,8 +25,8 @@ const { collection } = keyedEventFold
 const WAIT_MS = 500
 
 /**
- * The place of an event of a request with this digest, which has one of these ids; null when the stream did not have it when this was called;
- * undefined when the read model cannot tell.
+ * The place of an event of a request with this digest, which has one of these ids. Null when the stream did not have it
+ * when this was called; undefined when the read model cannot tell.
  */
 export async function earlierAttempt(
   store: EventStore,

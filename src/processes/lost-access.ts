@@ -1,8 +1,7 @@
 /**
  * The process that ends what people made of a repository that they may not read any more: their stars, their watching,
  * and their subscriptions. So who lost access is neither counted nor listed. It also ends them, with the reactions and
- * the keys, for users who are deleted. Lists ask for the present rights
- * besides: they do not wait.
+ * the keys, for users who are deleted. Lists ask for the present rights besides: they do not wait.
  */
 import { eachOne } from '../commands/each-one.ts'
 import type { CommandContext } from '../commands/execute.ts'

@@ -21,7 +21,7 @@ import { aContext } from '../../stores.ts'
 import { until } from '../../until.ts'
 import { eventsIn, type PullRepository, startPulls, type Test } from './pull-repository.ts'
 
-const { server, alice, repository } = await startPulls(t)
+const { server, alice, repository } = await startPulls(t, { LOG_LEVEL: 'silent' })
 
 const WHEN_GREEN = { merge_when_checks_succeed: true }
 
