@@ -33,11 +33,12 @@ const LOOK_MS = 500
 const PAUSE_MS = 2000
 const MAX_PAUSE_MS = 64_000
 
-/** Work that waits, and who is told that it was done. */
+/** Work that waits. However often it is added, it is one: who waits for it waits for the same. */
 interface Waiting<W> {
   one: W
   failures: number
-  told: (() => void)[]
+  done: Promise<void>
+  tell: () => void
 }
 
 /** Makes the worker. `signal` ends it. */
@@ -52,23 +53,39 @@ export function createFairWork<W extends Work>(
   let following: Promise<void> = Promise.resolve()
 
   /** What waits already is done once. What is being done is done again: it may have begun too early. */
-  function wait({ one, failures, told }: Waiting<W>): void {
-    const before = waiting.get(one.id)
-    waiting.set(one.id, { one, failures, told: [...(before?.told ?? []), ...told] })
+  function add(one: W): Promise<void> {
+    const { done, tell } = waiting.get(one.id) ?? untilTold()
+    waiting.set(one.id, { one, failures: 0, done, tell })
+    wake()
+    return done
+  }
+
+  /** After a failure. It may have been added anew since: then both are told. */
+  function addAgain({ one, failures, done, tell }: Waiting<W>): void {
+    const newer = waiting.get(one.id)
+    const tellAll = () => {
+      tell()
+      newer?.tell()
+    }
+    waiting.set(one.id, {
+      one: newer?.one ?? one,
+      failures: failures + 1,
+      done: newer?.done ?? done,
+      tell: tellAll,
+    })
     wake()
   }
 
   async function doOne(next: Waiting<W>): Promise<void> {
-    const { one, failures, told } = next
+    const { one, failures, tell } = next
     const began = performance.now()
     try {
       await work(one, failures)
-      for (const tell of told) tell()
+      tell()
     } catch (error) {
       if (signal.aborted) return
       failed(error, one)
-      const again = { ...next, failures: failures + 1 }
-      setTimeout(() => wait(again), Math.min(MAX_PAUSE_MS, pauseMs * 2 ** failures)).unref()
+      setTimeout(() => addAgain(next), Math.min(MAX_PAUSE_MS, pauseMs * 2 ** failures)).unref()
     } finally {
       busy.delete(one.id)
       used.add(one.account, performance.now() - began)
@@ -97,7 +114,7 @@ export function createFairWork<W extends Work>(
           isLoaded = false
           waiting.clear()
         } else {
-          if (!isLoaded) for await (const one of all()) wait({ one, failures: 0, told: [] })
+          if (!isLoaded) for await (const one of all()) void add(one)
           isLoaded = true
           beginAll()
         }
@@ -113,7 +130,7 @@ export function createFairWork<W extends Work>(
 
   return {
     /** Has it done by the worker. Resolves when it is done; never, when this node does not do it. */
-    add: (one: W): Promise<void> => new Promise((told) => wait({ one, failures: 0, told: [told] })),
+    add,
     /** Begins to work. `isHeld`: whether this node runs the process. */
     start(isHeld: () => boolean): void {
       following = keepWorking(isHeld)
@@ -121,4 +138,12 @@ export function createFairWork<W extends Work>(
     /** Resolves when the worker has ended, after the signal was aborted. */
     stopped: () => following,
   }
+}
+
+function untilTold(): Pick<Waiting<unknown>, 'done' | 'tell'> {
+  let tell = () => {}
+  const done = new Promise<void>((resolve) => {
+    tell = resolve
+  })
+  return { done, tell }
 }

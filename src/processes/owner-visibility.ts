@@ -44,7 +44,7 @@ export function ownerVisibility(services: Services): ProcessManager {
 
   async function hideAsOwner(context: CommandContext, repoId: number): Promise<void> {
     const repository = await documents.get(`${repoId}`)
-    if (repository === undefined || repository.ownerKind === 'user') return
+    if (repository === undefined) return
     const { ownerId: id, ownerKind: kind, ownerVisibility } = repository
     await hideAs(services, context, { id, kind, visibility: ownerVisibility }, repoId)
   }

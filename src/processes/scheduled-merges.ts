@@ -191,14 +191,13 @@ export function createScheduledMerges(
     async react(event, context) {
       if (!handles(event)) return
       const found = await handle(affected, views.pulls, event)
-      if (found.length === 0) return
-      const done = Promise.all(found.map((pull) => worker.add(attemptOf(pull, context))))
+      const added = found.map((pull) => worker.add(attemptOf(pull, context)))
       const account = `${context.actor?.id ?? 'server'}`
+      const waitMs = patience.with(account)
+      if (added.length === 0 || waitMs === 0) return
       const over = new AbortController()
-      const isOver = delay(patience.with(account), undefined, {
-        signal: AbortSignal.any([over.signal, signal]),
-      })
-      await patience.during(account, () => Promise.race([done, isOver.catch(() => {})]))
+      const isOver = delay(waitMs, undefined, { signal: AbortSignal.any([over.signal, signal]) })
+      await patience.during(account, () => Promise.race([Promise.all(added), isOver.catch(() => {})]))
       over.abort()
     },
   }

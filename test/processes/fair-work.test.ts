@@ -58,6 +58,7 @@ t.test('what is to be done again while it is done is done once more', async (t) 
   const first = fair.add(of('alice', 'a'))
   await begins('a')
   const again = [fair.add(of('alice', 'a')), fair.add(of('alice', 'a'))]
+  t.equal(again[0], again[1], 'however often it is added, it is one')
   end('a')
   await first
   await begins('a', 'a')

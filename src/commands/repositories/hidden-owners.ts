@@ -41,29 +41,21 @@ export async function whileOwnerStaysShown<T>(
   work: () => Promise<T>,
 ): Promise<T> {
   if (owner.kind === 'user') return work()
-  return inTurnOfOrganization(services, owner.id, () => thenHide(services, context, owner, repoId, work))
+  return inTurnOfOrganization(services, owner.id, async () => {
+    const made = await work()
+    await hideAs(services, context, owner, repoId)
+    return made
+  })
 }
 
-/** The same for who has the turn already. */
-export async function thenHide<T>(
-  services: Services,
-  context: CommandContext,
-  owner: AccountDocument,
-  repoId: number,
-  work: () => Promise<T>,
-): Promise<T> {
-  const made = await work()
-  if (owner.kind === 'organization') await hideAs(services, context, owner, repoId)
-  return made
-}
-
-/** Hides a repository from those who may not see its owner now. It is never shown to more by this. */
+/** Hides an organization's repository from those who may not see the organization now. It is never shown to more by this. */
 export async function hideAs(
   services: Services,
   context: CommandContext,
   owner: Pick<AccountDocument, 'id' | 'kind' | 'visibility'>,
   repoId: number,
 ): Promise<void> {
+  if (owner.kind === 'user') return
   const now = await visibilityNow(services, owner)
   if (now === 'public') return
   await repositories.change(services, { ...context, actor: null }, repoId, 'hide as owner', (state) => {

@@ -26,7 +26,7 @@ import { commandContext, settled } from '../request-context.ts'
 import { takeQuota } from '../room.ts'
 import { inTurnOfAdmins } from '../users/change.ts'
 import { repositoryNow } from './create.ts'
-import { thenHide } from './hidden-owners.ts'
+import { hideAs } from './hidden-owners.ts'
 import { moveRepository } from './move.ts'
 import {
   decideAcceptTransfer,
@@ -133,9 +133,8 @@ async function transferNow(
   const move = async () => {
     if (!(await isThere())) throw new Refused(beingDeleted(owner))
     const ownerVisibility = await visibilityNow(services, owner)
-    return thenHide(services, context, owner, id, () =>
-      moveRepository(services, context, id, 'transfer', (state) => decideAndKeep(state, ownerVisibility)),
-    )
+    await moveRepository(services, context, id, 'transfer', (state) => decideAndKeep(state, ownerVisibility))
+    await hideAs(services, context, owner, id)
   }
   try {
     await (owner.kind === 'user'
