@@ -6,7 +6,7 @@ import { LRUCache } from 'lru-cache'
 import { decode } from '../../events/codec.ts'
 import type { WebhookScope } from '../../events/webhook-events.ts'
 import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
-import { Refused } from '../../refusal.ts'
+import { ErrorWithRefusal } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
 import { notices } from './notices.ts'
 
@@ -37,7 +37,8 @@ export function createPayloads(services: Services): Payloads {
         if (notice === undefined || payload === undefined) return { problem: GONE }
         return { json: JSON.stringify(payload), repoId: notice.repoId }
       } catch (error) {
-        if (error instanceof Refused && error.refusal.refused === 'notFound') return { problem: GONE }
+        if (error instanceof ErrorWithRefusal && error.refusal.refused === 'notFound')
+          return { problem: GONE }
         throw error
       }
     }

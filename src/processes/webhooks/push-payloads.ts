@@ -1,8 +1,8 @@
 /** The payloads about refs and commits: `push`, `create`, `delete` and `status`. */
 import type { CommitStatus, CommitSummary, Envelope, RefUpdate } from '../../events/domain-events.ts'
-import { commitChanges, commitRange } from '../../git/commit-range.ts'
+import { type CommitChanges, commitChanges, commitRange } from '../../git/commit-range.ts'
 import { type CommitFacts, commitFacts } from '../../git/commits.ts'
-import { GitFailed } from '../../git/errors.ts'
+import { GitFailed, GitOutputTooLarge, GitTooSlow } from '../../git/errors.ts'
 import { ZERO_ID } from '../../git/names.ts'
 import { commitOfTagOrId } from '../../git/revision.ts'
 import { branchId } from '../../projections/branches.ts'
@@ -22,12 +22,26 @@ const MAX_FILES = 300
 export const branchOf = (ref: string) => (ref.startsWith(HEADS) ? ref.slice(HEADS.length) : undefined)
 export const tagOf = (ref: string) => (ref.startsWith(TAGS) ? ref.slice(TAGS.length) : undefined)
 
+/** Whether git would fail in the same way again. */
+const isForGood = (error: unknown) =>
+  error instanceof GitFailed || error instanceof GitTooSlow || error instanceof GitOutputTooLarge
+
+/** What commits change. What git cannot say, or not in time, is left out: all that the webhook is told next would wait. */
+async function changesOf({ config }: Services, dir: string, commits: readonly CommitFacts[]) {
+  try {
+    return await commitChanges(dir, commits, MAX_FILES, { queue: 'query', timeout: config.gitDiffTimeoutMs })
+  } catch (error) {
+    if (!isForGood(error)) throw error
+    return new Map<string, CommitChanges>()
+  }
+}
+
 /** Commits as Gitea's `PayloadCommit`, in the given order. */
 async function commitWires(services: Services, { repository, page }: Scene, commits: readonly CommitFacts[]) {
   const emails = commits.flatMap(({ author, committer }) => [author.email, committer.email])
   const [people, changes] = await Promise.all([
     usersByEmail(services, emails),
-    commitChanges(gitDirOf(services, repository.id), commits, MAX_FILES, { queue: 'query' }),
+    changesOf(services, gitDirOf(services, repository.id), commits),
   ])
   const person = ({ name, email }: CommitFacts['author']) => {
     return { name, email, username: people.get(email)?.login ?? '' }
@@ -71,8 +85,8 @@ async function pushedCommits(services: Services, scene: Scene, branch: string, {
     const range = await commitRange(dir, base, to, { queue: 'query' })
     return { commits: await factsOf(dir, range.page(0, MAX_COMMITS)), total: range.total }
   } catch (error) {
-    if (!(error instanceof GitFailed)) throw error
-    // What was there before is gone: the branch was moved by force, and git has removed what no ref has.
+    if (!isForGood(error)) throw error
+    // What was there before is gone: the branch was moved by force, and git has removed what no ref has. Or it is too much.
     return { commits: await factsOf(dir, [to]), total: 1 }
   }
 }

@@ -3,6 +3,8 @@
  * in the store.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import { StoreUnavailable } from '../../events/event-store.ts'
+import { GitTookTooLong, GitUnavailable } from '../../git/errors.ts'
 import type { Outside } from '../../http/outside-request.ts'
 import { limitReached } from '../../limits.ts'
 import { createPauses } from '../../pauses.ts'
@@ -25,9 +27,15 @@ export const MAX_WAITING = 10_000
 const LOOK_MS = 500
 /** After a failure of our own (a store, git) it is tried again after this time. */
 const AFTER_FAILURE_MS = 2000
+/** After so many failures, one after the other, of which nothing says that they will pass, a delivery is given up. */
+const MAX_FAILURES = 3
 
 /** After this time, in milliseconds, what the deliveries of an account have taken counts half. */
 const HALF_LIFE_MS = 60_000
+
+/** Whether a store or git may be able to do it later. */
+const mayPass = (error: unknown) =>
+  error instanceof StoreUnavailable || (error instanceof GitUnavailable && !(error instanceof GitTookTooLong))
 
 /** A webhook that has something to send. */
 interface Head {
@@ -45,6 +53,8 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
   const used = createRecentUse(HALF_LIFE_MS, () => performance.now())
   /** How many wait for a webhook; unknown until one is added. */
   const waiting = new Map<number, number>()
+  /** By webhook the delivery that we fail to make, and how often. */
+  const failing = new Map<number, { id: string; times: number }>()
   /** Webhooks that were deleted while they sent something. */
   const gone = new Set<number>()
   let working: Promise<void> = Promise.resolve()
@@ -101,6 +111,20 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
     return 0
   }
 
+  /** The outcome of a delivery that we fail to make again and again: what comes after it waits. @throws the error before */
+  function unmade({ id, hookId }: WebhookDelivery, error: unknown): Outcome {
+    if (signal.aborted || mayPass(error)) throw error
+    const before = failing.get(hookId)
+    const times = before?.id === id ? before.times + 1 : 1
+    failing.set(hookId, { id, times })
+    if (times < MAX_FAILURES) throw error
+    log.error(
+      { err: error, hookId, delivery: id },
+      'what a webhook is to be told cannot be made: it is not told',
+    )
+    return { result: 'failed', statusCode: 0, problem: 'the server could not make what was to be sent' }
+  }
+
   /** Sends the next delivery of a webhook, if its time has come. */
   async function sendNext(hookId: number): Promise<void> {
     // Before the look: what is added from now on makes a new head.
@@ -114,7 +138,10 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
       if (!(await projector.waitFor(delivery.position, AFTER_FAILURE_MS))) notBefore = Date.now()
       else {
         const begun = Date.now()
-        const outcome = await attempt(services, { outside, payloads }, delivery, signal)
+        const outcome = await attempt(services, { outside, payloads }, delivery, signal).catch(
+          (error: unknown) => unmade(delivery, error),
+        )
+        failing.delete(hookId)
         if (outcome === undefined || gone.has(hookId)) return await deliveries.removeAll(hookId)
         notBefore = await record(delivery, begun, outcome)
       }
@@ -180,6 +207,7 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
           isLoaded = false
           heads.clear()
           waiting.clear()
+          failing.clear()
           await pause(LOOK_MS)
           continue
         }
@@ -201,6 +229,7 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
     async forget(hookId: number): Promise<void> {
       heads.delete(hookId)
       waiting.delete(hookId)
+      failing.delete(hookId)
       if (busy.has(hookId)) gone.add(hookId)
       await deliveries.removeAll(hookId)
     },
