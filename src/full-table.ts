@@ -1,6 +1,7 @@
 /** Lets a listening server go on when this process, or the machine, may open no further file. */
 import { closeSync, openSync } from 'node:fs'
 import type { Server, Socket } from 'node:net'
+import { limitReached } from './limits.ts'
 
 const CODES: ReadonlySet<unknown> = new Set(['EMFILE', 'ENFILE'])
 const isFull = (error: Error) => 'code' in error && CODES.has(error.code)
@@ -39,6 +40,8 @@ export function turnAwayWhenFull(server: Server, free: () => void = () => {}): v
     spare = undefined
   })
   server.prependListener('connection', (socket: Socket) => {
-    if (turnsAway) socket.destroy()
+    if (!turnsAway) return
+    limitReached('open_files')
+    socket.destroy()
   })
 }

@@ -7,25 +7,47 @@ export const machineTrouble = refuse.unavailable(
   'the machine of the server cannot do this now; try again later',
 )
 
+const NO_FILE = 'the server may open no further file'
+const NO_FILE_ANYWHERE = 'the machine can open no further file'
+const NO_PROCESS = 'no further process or thread can be started'
+const NO_MEMORY = 'there is no memory'
+const NO_DISK = 'a disk cannot be read or written'
+const READ_ONLY = 'a disk is read-only'
+const NOT_ALLOWED = 'the server may not use its own files'
+
 /** What the system says when a process may have no more of something, or when a disk cannot be used. */
-const MEANINGS: ReadonlyMap<unknown, string> = new Map([
-  ['EMFILE', 'the server may open no further file'],
-  ['ENFILE', 'the machine can open no further file'],
-  ['EAGAIN', 'no further process or thread can be started'],
-  ['ENOMEM', 'there is no memory'],
-  ['EIO', 'a disk cannot be read or written'],
-  ['ESTALE', 'a disk cannot be read or written'],
-  ['EROFS', 'a disk is read-only'],
-  ['EACCES', 'the server may not use its own files'],
-  ['EPERM', 'the server may not use its own files'],
+const CODES: ReadonlyMap<unknown, string> = new Map([
+  ['EMFILE', NO_FILE],
+  ['ENFILE', NO_FILE_ANYWHERE],
+  ['EAGAIN', NO_PROCESS],
+  ['ENOMEM', NO_MEMORY],
+  ['EIO', NO_DISK],
+  ['ESTALE', NO_DISK],
+  ['EROFS', READ_ONLY],
+  ['EACCES', NOT_ALLOWED],
+  ['EPERM', NOT_ALLOWED],
 ])
 /** The same of SQLite. */
 const OF_SQLITE: readonly [RegExp, string][] = [
-  [/^SQLITE_IOERR_NOMEM|^SQLITE_NOMEM/, 'there is no memory'],
-  [/^SQLITE_IOERR|^SQLITE_PROTOCOL/, 'a disk cannot be read or written'],
-  [/^SQLITE_READONLY/, 'a disk is read-only'],
-  [/^SQLITE_(CANTOPEN|PERM)/, 'the server may not use its own files'],
+  [/^SQLITE_IOERR_NOMEM|^SQLITE_NOMEM/, NO_MEMORY],
+  [/^SQLITE_IOERR|^SQLITE_PROTOCOL/, NO_DISK],
+  [/^SQLITE_READONLY/, READ_ONLY],
+  [/^SQLITE_(CANTOPEN|PERM)/, NOT_ALLOWED],
 ]
+/** The same in the words of git (the system's, in the C locale). Sometimes it leaves the system's out. */
+const WORDS: readonly [RegExp, string][] = [
+  [/Too many open files in system/, NO_FILE_ANYWHERE],
+  [/Too many open files/, NO_FILE],
+  [/Resource temporarily unavailable|unable to create thread/, NO_PROCESS],
+  [/Input\/output error|Stale file handle|Structure needs cleaning/, NO_DISK],
+  [/Read-only file system/, READ_ONLY],
+  [/: (?:Permission denied|Operation not permitted)|insufficient permission for adding/, NOT_ALLOWED],
+  [/(?:fatal|error): (?:.{1,500}: )?(?:couldn't|failed to|unable to) write /, NO_DISK],
+]
+
+/** What is wrong with the machine, when git says so; undefined otherwise. */
+export const machineTroubleIn = (words: string): string | undefined =>
+  WORDS.find(([pattern]) => pattern.test(words))?.[1]
 /** Errors have few causes of causes; a circle must not hold us. */
 const MAX_CAUSES = 10
 
@@ -39,9 +61,10 @@ export function machineTroubleOf(error: unknown): string | undefined {
   for (let i = 0; i < MAX_CAUSES && cause instanceof Error; i++) {
     const code = 'code' in cause ? cause.code : undefined
     // Errors of the system name the call that failed; others use the same codes for other things.
-    const meaning = 'syscall' in cause ? MEANINGS.get(code) : undefined
-    const ofSqlite = OF_SQLITE.find(([pattern]) => typeof code === 'string' && pattern.test(code))
-    if (meaning !== undefined || ofSqlite !== undefined) return meaning ?? ofSqlite?.[1]
+    const ofSystem = 'syscall' in cause ? CODES.get(code) : undefined
+    const ofSqlite = OF_SQLITE.find(([pattern]) => typeof code === 'string' && pattern.test(code))?.[1]
+    const trouble = ofSystem ?? ofSqlite ?? machineTroubleIn(cause.message)
+    if (trouble !== undefined) return trouble
     cause = cause.cause
   }
   return undefined

@@ -11,10 +11,27 @@ t.test('what the machine refuses is told from other failures, whoever noticed it
   for (const code of ['SQLITE_IOERR_FSYNC', 'SQLITE_CANTOPEN', 'SQLITE_READONLY', 'SQLITE_NOMEM']) {
     t.type(machineTroubleOf(Object.assign(new Error('x'), { code })), 'string', code)
   }
+  for (const words of [
+    'fatal: cannot create directory: Permission denied',
+    'error: unable to write file x/objects/12/34',
+    "fatal: cannot update ref 'refs/heads/main': couldn't write 'x.lock'",
+    'error: failed to write new configuration file x/config.lock',
+    'fatal: write error: Input/output error',
+  ]) {
+    t.type(machineTroubleOf(new Error(`git update-ref ended with 128: ${words}`)), 'string', words)
+  }
   const circle = new Error('a circle')
   circle.cause = circle
   const sameWord = Object.assign(new Error('x'), { code: 'EACCES' })
-  for (const error of [failed('ENOENT'), failed('ENOSPC'), new Error('EMFILE'), sameWord, circle, 'EIO']) {
+  for (const error of [
+    failed('ENOENT'),
+    failed('ENOSPC'),
+    new Error('EMFILE'),
+    new Error('to write'),
+    sameWord,
+    circle,
+    'EIO',
+  ]) {
     t.equal(machineTroubleOf(error), undefined)
   }
   t.equal(machineTrouble.refused, 'unavailable')
