@@ -82,7 +82,8 @@ export function oneLinePerOutage(
 
   return function hook(args, method) {
     const [first]: unknown[] = args
-    const error = typeof first === 'object' && first !== null && 'err' in first ? first.err : undefined
+    const named = typeof first === 'object' && first !== null && 'err' in first ? first.err : undefined
+    const error = first instanceof Error ? first : named
     const trouble = troubleOf(error)
     if (trouble === undefined || !(error instanceof Error)) return method.apply(this, args)
     const { what, begins, ends } = trouble
