@@ -27,8 +27,9 @@ const CODES: ReadonlyMap<unknown, string> = new Map([
   ['EACCES', NOT_ALLOWED],
   ['EPERM', NOT_ALLOWED],
 ])
-/** The same of SQLite. */
-const OF_SQLITE: readonly [RegExp, string][] = [
+/** The same of SQLite, and of Node's threads. */
+const OTHER_CODES: readonly [RegExp, string][] = [
+  [/^ERR_WORKER_INIT_FAILED$/, NO_PROCESS],
   [/^SQLITE_IOERR_NOMEM|^SQLITE_NOMEM/, NO_MEMORY],
   [/^SQLITE_IOERR|^SQLITE_PROTOCOL/, NO_DISK],
   [/^SQLITE_READONLY/, READ_ONLY],
@@ -62,8 +63,8 @@ export function machineTroubleOf(error: unknown): string | undefined {
     const code = 'code' in cause ? cause.code : undefined
     // Errors of the system name the call that failed; others use the same codes for other things.
     const ofSystem = 'syscall' in cause ? CODES.get(code) : undefined
-    const ofSqlite = OF_SQLITE.find(([pattern]) => typeof code === 'string' && pattern.test(code))?.[1]
-    const trouble = ofSystem ?? ofSqlite ?? machineTroubleIn(cause.message)
+    const ofOthers = OTHER_CODES.find(([pattern]) => typeof code === 'string' && pattern.test(code))?.[1]
+    const trouble = ofSystem ?? ofOthers ?? machineTroubleIn(cause.message)
     if (trouble !== undefined) return trouble
     cause = cause.cause
   }

@@ -8,7 +8,13 @@ t.test('what the machine refuses is told from other failures, whoever noticed it
     t.type(machineTroubleOf(failed(code)), 'string', code)
     t.type(machineTroubleOf(new Error('git', { cause: failed(code) })), 'string', `${code} as a cause`)
   }
-  for (const code of ['SQLITE_IOERR_FSYNC', 'SQLITE_CANTOPEN', 'SQLITE_READONLY', 'SQLITE_NOMEM']) {
+  for (const code of [
+    'SQLITE_IOERR_FSYNC',
+    'SQLITE_CANTOPEN',
+    'SQLITE_READONLY',
+    'SQLITE_NOMEM',
+    'ERR_WORKER_INIT_FAILED',
+  ]) {
     t.type(machineTroubleOf(Object.assign(new Error('x'), { code })), 'string', code)
   }
   for (const words of [
