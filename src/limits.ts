@@ -19,6 +19,7 @@ export const LIMITS = limits({
     meaning: 'a connection of REST or git was closed, or a newcomer not let in',
     settings: ['MAX_CONNECTIONS', 'MAX_CONNECTIONS_PER_ADDRESS'],
   },
+  open_files: { meaning: 'a connection was not let in, because no further file could be opened' },
   grpc_connections: {
     meaning: 'a connection of gRPC was not let in',
     settings: ['MAX_CONNECTIONS', 'MAX_CONNECTIONS_PER_ADDRESS'],

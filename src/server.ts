@@ -30,6 +30,7 @@ import { observedLog } from './observe/observed-log.ts'
 import { tracedLog } from './observe/traced-log.ts'
 import { tracedProcess } from './observe/traced-processes.ts'
 import type { Tracing } from './observe/tracing.ts'
+import { connectionsWithin } from './open-files.ts'
 import { makePrivateFiles, narrowDataDir } from './private-files.ts'
 import { createBackground } from './processes/background.ts'
 import { recoverPushes, takeOverTurn } from './processes/recovery.ts'
@@ -90,9 +91,17 @@ const FREE_SPARES_EVERY_MS = 600_000
  * Starts a server. It answers requests as soon as it listens. `/healthz` gives 200 when the read models are current
  * and the recovery from a crash is complete.
  */
-export async function startServer(config: Config, logger: FastifyBaseLogger) {
+export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   const startedAt = since()
-  const log = logger.child({ node: config.nodeName })
+  const log = logger.child({ node: wanted.nodeName })
+  const config = connectionsWithin(wanted)
+  const { maxConnections } = config
+  if (maxConnections < wanted.maxConnections) {
+    log.warn(
+      { maxConnections },
+      `few files may be open (ulimit -n): there are at most ${maxConnections} connections, not MAX_CONNECTIONS`,
+    )
+  }
   makePrivateFiles()
   limitGitMemory(config.gitMemoryBytes)
   await prepareLaunches()

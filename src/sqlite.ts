@@ -1,5 +1,6 @@
 /** The SQLite driver for both embedded stores: opens files in one way, and gives rows types. */
 import { isAscii, isUtf8 } from 'node:buffer'
+import { closeSync, openSync, readSync } from 'node:fs'
 import Database from 'libsql'
 import { OperatorError } from './operator-error.ts'
 
@@ -99,7 +100,7 @@ export interface Query<Parameters extends unknown[], Row> {
  * caller names the type beside the SQL.
  */
 export function select<Parameters extends unknown[], Row>(db: Sqlite, sql: string): Query<Parameters, Row> {
-  return queryOf(() => db.prepare(sql))
+  return queryOf(db, () => db.prepare(sql))
 }
 
 /** Prepares a SELECT whose rows are tuples. Use it for many rows: tuples are faster than objects. */
@@ -107,7 +108,7 @@ export function selectTuples<Parameters extends unknown[], Tuple extends unknown
   db: Sqlite,
   sql: string,
 ): Query<Parameters, Tuple> {
-  return queryOf(() => db.prepare(sql).raw())
+  return queryOf(db, () => db.prepare(sql).raw())
 }
 
 /** Prepares a SELECT of one column and gives its values without rows. It takes half the time of `select`. */
@@ -124,22 +125,40 @@ export function selectColumn<Parameters extends unknown[], Value>(
 
 /**
  * Prepares a statement, and before `get` again after an error. The driver (libsql 0.5.29) doesn't reset a statement
- * that failed (a torn page, a lock): it would throw the same error for ever.
+ * that failed (a torn page, a lock): it would throw the same error for ever. And after the disk could not be read, the
+ * connection holds pages as if they had been read: it forgets them.
  */
 function queryOf<Parameters extends unknown[], Row>(
+  db: Sqlite,
   prepare: () => Database.Statement,
 ): Query<Parameters, Row> {
   const first = prepare()
   let [statement, hasFailed] = [first, false]
+
+  function failed(error: unknown): unknown {
+    if (isBroken(error)) db.exec('PRAGMA shrink_memory')
+    return error
+  }
+
   return {
     get(...parameters) {
-      if (hasFailed) statement = prepare()
-      hasFailed = true
-      const row = statement.get(...parameters)
-      hasFailed = false
-      return (row ?? undefined) as Row | undefined
+      try {
+        if (hasFailed) statement = prepare()
+        hasFailed = true
+        const row = statement.get(...parameters)
+        hasFailed = false
+        return (row ?? undefined) as Row | undefined
+      } catch (error) {
+        throw failed(error)
+      }
     },
-    all: (...parameters) => first.all(...parameters) as Row[],
+    all(...parameters) {
+      try {
+        return first.all(...parameters) as Row[]
+      } catch (error) {
+        throw failed(error)
+      }
+    },
     iterate: (...parameters) => first.iterate(...parameters) as IterableIterator<Row>,
   }
 }
@@ -160,6 +179,25 @@ export function isBusy(error: unknown): boolean {
 /** Whether the statement read a damaged part of the file, or the file is not a database. */
 export function isBroken(error: unknown): error is Error {
   return error instanceof Database.SqliteError && /^SQLITE_(CORRUPT|NOTADB)/.test(error.code)
+}
+
+/**
+ * Whether such an error may come from a disk that cannot be read now: SQLite calls that damage, too. A file that was a
+ * database when it was opened still is one, as far as anybody knows.
+ */
+export function isPerhapsUnread(file: string, error: Error): boolean {
+  if ('code' in error && error.code === 'SQLITE_NOTADB') return true
+  try {
+    const bytes = openSync(file, 'r')
+    try {
+      readSync(bytes, Buffer.alloc(1), 0, 1, 0)
+    } finally {
+      closeSync(bytes)
+    }
+    return false
+  } catch {
+    return true
+  }
 }
 
 function isWrongSql(error: unknown): error is Error {

@@ -1,10 +1,11 @@
 /**
- * One outage of a store, and one full disk, is two lines in the log: its beginning and its end. So many requests and loops
+ * One outage of a store, one full disk, and what else the machine refuses, is two lines in the log: its beginning and its end. So many requests and loops
  * meet it.
  */
 import type { LoggerOptions } from 'pino'
 import { isDiskFull } from '../disk-full.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
+import { machineTroubleOf } from '../machine-trouble.ts'
 
 /** An outage is over when nothing was logged about it for so long, in milliseconds: the server tries again more often. */
 const QUIET_MS = 10_000
@@ -34,12 +35,20 @@ const DISK_FULL: Trouble = {
   }),
 }
 
+const troubleOfMachine = (what: string): Trouble => ({
+  what,
+  begins: `${what}; until that is over, no more lines about this`,
+  ends: (seconds) => ({ facts: { seconds }, message: `it is over, after ${seconds} s: ${what}` }),
+})
+
 /** Errors of a store begin with its name. Those of the embedded ones are sentences. */
 const EMBEDDED = /^the (?:event log|read models)\b/
 
 function troubleOf(error: unknown): Trouble | undefined {
   // Whoever noticed it: the disk may hold the log, too.
   if (isDiskFull(error)) return DISK_FULL
+  const machine = machineTroubleOf(error)
+  if (machine !== undefined) return troubleOfMachine(machine)
   if (!(error instanceof StoreUnavailable)) return undefined
   const [store = ''] = EMBEDDED.exec(error.message) ?? error.message.split(/\W/, 1)
   return {
@@ -73,7 +82,8 @@ export function oneLinePerOutage(
 
   return function hook(args, method) {
     const [first]: unknown[] = args
-    const error = typeof first === 'object' && first !== null && 'err' in first ? first.err : undefined
+    const named = typeof first === 'object' && first !== null && 'err' in first ? first.err : undefined
+    const error = first instanceof Error ? first : named
     const trouble = troubleOf(error)
     if (trouble === undefined || !(error instanceof Error)) return method.apply(this, args)
     const { what, begins, ends } = trouble

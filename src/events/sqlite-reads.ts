@@ -1,6 +1,14 @@
 /** The reads of the embedded log: in pages, so that a long log never fills the memory, and as subscriptions. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { BrokenFile, isBroken, type Sqlite, select, selectColumn, selectTuples } from '../sqlite.ts'
+import {
+  BrokenFile,
+  isBroken,
+  isPerhapsUnread,
+  type Sqlite,
+  select,
+  selectColumn,
+  selectTuples,
+} from '../sqlite.ts'
 import {
   LOG_START,
   type Position,
@@ -95,6 +103,8 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
     wake()
   }, OTHER_PROCESS_POLL_MS).unref()
 
+  const isDamage = (error: unknown): error is Error => isBroken(error) && !isPerhapsUnread(file, error)
+
   /** Runs a read. @throws StoreUnavailable when SQLite cannot do it now @throws BrokenFile when the file is damaged */
   function read<T>(query: () => T): T {
     if (closed) throw new StoreUnavailable('the event log is closed')
@@ -102,7 +112,7 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
       return query()
     } catch (error) {
       if (error instanceof BrokenFile) throw error
-      if (isBroken(error)) throw new BrokenFile(file, error.message, { cause: error })
+      if (isDamage(error)) throw new BrokenFile(file, error.message, { cause: error })
       const reason = error instanceof Error ? error.message : String(error)
       throw new StoreUnavailable(`the event log can't be read: ${reason}`, { cause: error })
     }
@@ -126,7 +136,7 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
       }
       if (bytes > PAGE_BYTES) Array.from(selectRows(0))
     } catch (error) {
-      if (!isBroken(error)) throw error
+      if (!isDamage(error)) throw error
       if (rows.length > 0) return { rows, isCut: true, isLast: false, limit }
       if (limit === 1) throw new BrokenFile(file, `${error.message}${place}`, { cause: error })
       return page(selectRows, Math.floor(limit / 2), place)

@@ -1,6 +1,7 @@
 /** Helpers for all git processes: start them, send signals, explain failures. */
 import type { Socket } from 'node:net'
 import { limitReached } from '../limits.ts'
+import { machineTroubleIn } from '../machine-trouble.ts'
 import { GitFailed, GitOutputTooLarge, GitUnavailable, RepositoryMissing } from './errors.ts'
 import { type Exit, launch } from './launcher.ts'
 import { withMemoryLimit } from './memory-limit.ts'
@@ -106,8 +107,7 @@ export function killNow({ pid, hasEnded }: GitProcess): void {
 }
 
 const NO_REPOSITORY = /not a git repository|does not appear to be a git repository/
-const NO_RESOURCES =
-  /No space left on device|Disk quota exceeded|File too large|Read-only file system|Too many open files|Resource temporarily unavailable/i
+const NO_ROOM = /No space left on device|Disk quota exceeded|File too large/
 /** git's own words, and those of the system's library. */
 export const NO_MEMORY = /Cannot allocate memory|out of memory/i
 
@@ -128,8 +128,10 @@ export function unusable({ stderr }: Ending, dir?: string): Error | undefined {
     limitReached('git_memory')
     return new GitOutputTooLarge('git needs more memory than it may have')
   }
-  const lack = NO_RESOURCES.exec(stderr)
-  return lack === null ? undefined : new GitUnavailable(`git can't work now: ${lack[0]}`)
+  const lack = NO_ROOM.exec(stderr)?.[0] ?? machineTroubleIn(stderr)
+  if (lack === undefined) return undefined
+  const said = new Error(stderr.trim().slice(-500))
+  return new GitUnavailable(`git can't work now: ${lack}`, { cause: said })
 }
 
 /** The error for a git process that should not have ended like this. */

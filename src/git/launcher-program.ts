@@ -28,11 +28,15 @@ export const LAUNCHER = `
     process.exit()
   })
 
+  /** The server takes no streams: it may open no further file. */
+  const cutOff = () => Object.assign(new Error('its streams were cut off'), { code: 'EMFILE' })
+
   function open(id, number) {
     return new Promise((resolve, reject) => {
       const stream = connect(path)
       stream.on('error', reject)
-      stream.write(String(id).padStart(12, '0') + number, () => resolve(stream))
+      const head = String(id).padStart(12, '0') + number
+      stream.write(head, (error) => { if (error) reject(cutOff()); else resolve(stream) })
     })
   }
 
@@ -109,9 +113,10 @@ export const LAUNCHER = `
     let streams = []
     try {
       streams = await Promise.all(Array.from({ length: count }, (_, i) => open(id, i)))
+      if (streams.some((stream) => stream.destroyed)) throw cutOff()
       const stdio = streams.map((stream, i) => (i < 3 ? stream : 'pipe'))
       const child = spawn(program, args, { cwd: '/', env, stdio, detached: true })
-      child.on('error', (error) => tell({ id, failed: error.message }))
+      child.on('error', (error) => tell({ id, failed: error.message, code: error.code }))
       if (child.pid === undefined) {
         for (const stream of streams) stream.destroy()
         return
@@ -125,7 +130,7 @@ export const LAUNCHER = `
       tell({ id, pid: child.pid })
     } catch (error) {
       for (const stream of streams) stream.destroy()
-      tell({ id, failed: error.message, isCutOff: error.syscall === 'connect' && error.code === 'ENOENT' })
+      tell({ id, failed: error.message, code: error.code, isCutOff: error.syscall === 'connect' && error.code === 'ENOENT' })
     }
   })
 `

@@ -9,7 +9,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
+import { turnAwayWhenFull } from '../full-table.ts'
 import { LAUNCHER } from './launcher-program.ts'
 import { removeLeftLaunchers } from './left-launchers.ts'
 import { removeLeftTemporaryDirectories } from './temporary-directories.ts'
@@ -43,7 +44,28 @@ export interface Launched {
 const HEAD_BYTES = 13
 
 /** The process runs, it could not be started, or it has ended. `isCutOff`: the launcher's socket has no name any more. */
-type Message = { id: number } & ({ pid: number } | { failed: string; isCutOff?: boolean } | { exit: Exit })
+type Message = { id: number } & ({ pid: number } | Failure | { exit: Exit })
+
+interface Failure {
+  failed: string
+  /** Of an error of the system. */
+  code?: string
+  isCutOff?: boolean
+}
+
+/** A process could not be started. `code` and `syscall` are as in errors of the system. */
+class LaunchFailed extends Error {
+  readonly code: string | undefined
+  readonly syscall = 'spawn'
+
+  constructor({ failed, code }: Failure) {
+    super(failed)
+    this.code = code
+  }
+}
+
+/** When this process may open no further file, it cannot take the streams of another one. */
+const STREAMS_CUT_OFF: Failure = { failed: 'its streams were cut off', code: 'EMFILE' }
 
 /** Something has removed the launcher's socket: it can start nothing any more. What it has started goes on. */
 class LauncherCutOff extends Error {}
@@ -58,6 +80,7 @@ interface Asked {
   wanted: number
   pid?: number
   isStarted: boolean
+  hasEnded: boolean
   keepsAlive: boolean
   /** The process runs, and all of its streams are here. */
   started(pid: number): void
@@ -67,6 +90,9 @@ interface Asked {
 
 /** After the launcher has ended, how long its processes may take to end, in milliseconds. */
 const ORPHAN_MS = 5000
+/** The streams of a process are made before it starts. What is not here so long after that was lost, in milliseconds. */
+const STREAMS_MS = 1000
+const STREAMS_TURNS = 5
 /** What a path of a socket may have, on all systems. */
 const MAX_PATH = 100
 
@@ -89,17 +115,32 @@ async function startLauncher(gone: () => void) {
       startIfComplete(asked)
     })
   })
+  turnAwayWhenFull(server)
   server.listen(path).unref()
   await once(server, 'listening')
   // Each process is started with an environment of its own. Node itself may need this to find its libraries.
   const { LD_LIBRARY_PATH } = process.env
-  const child = spawn(process.execPath, ['-e', LAUNCHER, path], {
-    stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
-    detached: true,
-    env: { ...(LD_LIBRARY_PATH !== undefined && { LD_LIBRARY_PATH }) },
-  })
+  const child = spawned()
   child.unref()
   keepAlive()
+
+  function spawned() {
+    try {
+      return spawn(process.execPath, ['-e', LAUNCHER, path], {
+        stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+        detached: true,
+        env: { ...(LD_LIBRARY_PATH !== undefined && { LD_LIBRARY_PATH }) },
+      })
+    } catch (error) {
+      close()
+      throw error
+    }
+  }
+
+  function close(): void {
+    server.close()
+    void rm(dirname(path), { recursive: true, force: true }).catch(() => undefined)
+  }
 
   /** Only processes that somebody waits for keep this process alive. */
   function keepAlive(): void {
@@ -128,6 +169,16 @@ async function startLauncher(gone: () => void) {
     asked?.failed(reason)
   }
 
+  /** A process whose streams are not here will never have them. Perhaps it waits for input that can't come. */
+  async function requireStreams(id: number, asked: Asked): Promise<void> {
+    await delay(STREAMS_MS, undefined, { ref: false })
+    // The event loop may have been held until now. Then the streams come in the next turns.
+    for (let i = 0; i < STREAMS_TURNS; i++) await nextTurn()
+    if (asked.isStarted || processes.get(id) !== asked) return
+    if (asked.pid !== undefined && !asked.hasEnded) void endOrphans(asked.pid)
+    fail(id, new LaunchFailed(STREAMS_CUT_OFF))
+  }
+
   /** Another launcher starts the next. This one ends with the last process that it has started. */
   function retire(): void {
     isRetired = true
@@ -141,11 +192,14 @@ async function startLauncher(gone: () => void) {
     if ('failed' in message && message.isCutOff === true) {
       retire()
       fail(message.id, new LauncherCutOff(message.failed))
-    } else if ('failed' in message) fail(message.id, new Error(message.failed))
-    else if ('exit' in message) asked.ended(message.exit)
-    else {
+    } else if ('failed' in message) fail(message.id, new LaunchFailed(message))
+    else if ('exit' in message) {
+      asked.hasEnded = true
+      asked.ended(message.exit)
+    } else {
       asked.pid = message.pid
       startIfComplete(asked)
+      if (!asked.isStarted) void requireStreams(message.id, asked)
     }
   })
 
@@ -154,8 +208,7 @@ async function startLauncher(gone: () => void) {
     if (hasEnded) return
     hasEnded = true
     gone()
-    server.close()
-    void rm(dirname(path), { recursive: true, force: true }).catch(() => undefined)
+    close()
     for (const [id, asked] of [...processes]) {
       const { pid, isStarted } = asked
       const orphansEnd = pid === undefined ? undefined : endOrphans(pid)
@@ -179,6 +232,7 @@ async function startLauncher(gone: () => void) {
           streams: [],
           wanted,
           isStarted: false,
+          hasEnded: false,
           keepsAlive: true,
           failed: reject,
           ended,

@@ -7,6 +7,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
+import { turnAwayWhenFull } from '../full-table.ts'
 import { limitReached } from '../limits.ts'
 import { workInTurn } from '../long-work.ts'
 import { createShares, type ShareLimits } from '../shares.ts'
@@ -57,7 +58,7 @@ export function limitConnections(
   const idle = new Set<Connection>()
   const hasTls = 'setSecureContext' in app.server
   let isClosing = false
-  let open = 0
+  const open = new Set<Connection>()
 
   function end(connection: Connection): void {
     connection.give()
@@ -76,7 +77,18 @@ export function limitConnections(
     return shares.lacking(network, 1) === undefined
   }
 
+  // Who has no request loses least. Who has one must go when all have.
+  turnAwayWhenFull(app.server, () => {
+    const [first] = idle.size > 0 ? idle : open
+    if (first === undefined) return
+    limitReached('connections')
+    end(first)
+    open.delete(first)
+    first.socket.destroy()
+  })
+
   app.server.on('connection', (socket: Socket) => {
+    if (socket.destroyed) return
     const address = socket.remoteAddress ?? ''
     const network = networkOf(address)
     const isLimited = !isProxy(address)
@@ -91,9 +103,9 @@ export function limitConnections(
     idle.add(connection)
     const place = placeOf(socket)
     if (hasTls) beforeHandshake.set(place, connection)
-    open += 1
+    open.add(connection)
     socket.once('close', () => {
-      open -= 1
+      open.delete(connection)
       end(connection)
       if (beforeHandshake.get(place) === connection) beforeHandshake.delete(place)
     })
@@ -164,5 +176,5 @@ export function limitConnections(
     isClosing = true
     for (const { socket } of idle) socket.destroy()
   })
-  return () => open
+  return () => open.size
 }

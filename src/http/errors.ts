@@ -2,6 +2,7 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { diskFull, isDiskFull } from '../disk-full.ts'
 import { limitOf, limitReached } from '../limits.ts'
+import { machineTrouble, machineTroubleOf } from '../machine-trouble.ts'
 import { ErrorWithRefusal, type RefusalKind, Refused } from '../refusal.ts'
 import { locationOf } from './moved.ts'
 
@@ -69,6 +70,9 @@ function problemOf(error: FastifyError | Error): Problem {
   const status = 'statusCode' in error ? (error.statusCode ?? 500) : 500
   if ('code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') limitReached('body_bytes')
   if (status < 500) return { status, message: error.message }
+  if (machineTroubleOf(error) !== undefined) {
+    return { status: STATUS[machineTrouble.refused], message: machineTrouble.message }
+  }
   return { status: 500, message: 'internal error' }
 }
 

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify'
 import { type Config, ConfigError } from '../config.ts'
+import { turnAwayWhenFull } from '../full-table.ts'
 import { siteAdmin } from '../rights/requester.ts'
 import { route } from '../rights/routes.ts'
 import type { Scrape } from './scrape.ts'
@@ -61,6 +62,7 @@ export async function startMetricsServer(
     )
   })
   server.maxConnections = MAX_CONNECTIONS
+  turnAwayWhenFull(server, () => server.closeAllConnections())
   server.setTimeout(30_000)
   const at = metricsHost ?? host
   server.listen(metricsPort, at)

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { networkOf } from '../address-ranges.ts'
+import { turnAwayWhenFull } from '../full-table.ts'
 import { limitReached } from '../limits.ts'
 import { createShares, type ShareLimits } from '../shares.ts'
 import { pacedSocket } from './paced-socket.ts'
@@ -39,7 +40,16 @@ export async function listenForGrpc(
   const open = new Set<Socket>()
   let ended = () => {}
 
+  function free(): void {
+    const [first] = open
+    if (first === undefined) return
+    limitReached('grpc_connections')
+    open.delete(first)
+    first.destroy()
+  }
+
   function take(socket: Socket): void {
+    if (socket.destroyed) return
     const address = socket.remoteAddress ?? ''
     const network = networkOf(address)
     if (!isProxy(address)) {
@@ -61,6 +71,7 @@ export async function listenForGrpc(
   const servers: Server[] = []
   const listen = async (address: string, at: number): Promise<number> => {
     const server = createServer(take)
+    turnAwayWhenFull(server, free)
     server.listen(at, address)
     await once(server, 'listening')
     servers.push(server)

@@ -1,6 +1,6 @@
 import { type ChildProcessWithoutNullStreams, execFile, spawn, spawnSync } from 'node:child_process'
 import { getEventListeners, once } from 'node:events'
-import { existsSync } from 'node:fs'
+import { closeSync, existsSync, openSync, readSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -137,6 +137,31 @@ t.test('an event whose type is damaged reaches a subscription that wants other t
     )
     await reopened.close()
   }
+})
+
+t.test('a disk that cannot be read for a while is no damage, and the log goes on when it can', async (t) => {
+  const file = join(t.testdir(), 'events.db')
+  const store = openSqliteEventStore(file)
+  t.teardown(() => store.close())
+  const stream = newStream()
+  await store.append(stream, [newEvent()], 'no-stream')
+  t.equal((await all(store.readStream(stream))).length, 1)
+  // Another connection writes, so that this one has to read the file again, whose beginning is gone for a while.
+  const other = openSqlite(file, 'FULL')
+  other.exec('CREATE TABLE another (one INTEGER); DROP TABLE another; PRAGMA wal_checkpoint(TRUNCATE)')
+  const bytes = openSync(file, 'r+')
+  const beginning = Buffer.alloc(100)
+  readSync(bytes, beginning, 0, 100, 0)
+  writeSync(bytes, Buffer.alloc(100), 0, 100, 0)
+  const unavailable = { name: 'StoreUnavailable' }
+  await t.rejects(all(store.readStream(stream)), unavailable)
+  await t.rejects(store.append(stream, [newEvent()], 'any'), unavailable)
+  writeSync(bytes, beginning, 0, 100, 0)
+  closeSync(bytes)
+  other.close()
+  t.equal((await all(store.readStream(stream))).length, 1)
+  await store.append(stream, [newEvent()], 0)
+  t.equal((await all(store.readStream(stream))).length, 2)
 })
 
 t.test('a subscription removes its listener from a signal that is used longer', async (t) => {

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
-import { mkdtemp, readdir, rm } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { Server, Socket } from 'node:net'
 import { getPriority, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
@@ -106,6 +107,32 @@ t.test('when its socket is cleaned up, another launcher starts the next; what ru
   t.equal(await outputOf(running), 'it goes on\n')
   t.strictSame(await running.exited, { code: 0, signal: null })
   await until('the old launcher has ended', () => !isRunning(old))
+})
+
+t.test('a process whose streams the server could not take is not waited for, and ends', async (t) => {
+  const launcher = Number(await outputOf(await shell('echo $PPID')))
+  // As the system does when this process may open no further file.
+  const { emit } = Server.prototype
+  let refused = 0
+  t.intercept(Server.prototype, 'emit', {
+    value(this: Server, name: string, ...args: unknown[]) {
+      const [socket] = args
+      if (name !== 'connection' || !(socket instanceof Socket) || ++refused > 2) {
+        return Reflect.apply(emit, this, [name, ...args])
+      }
+      socket.destroy()
+      return true
+    },
+  })
+  const file = join(t.testdir(), 'pid')
+  const code = 'EMFILE'
+  await t.rejects(shell(`echo $$ > ${file}; exec sleep 1000`), { message: /streams were cut off/, code })
+  await t.rejects(launch({ program: 'no-such-program', args: [], env, streams: 3, givesWay: false }), {
+    code: 'ENOENT',
+  })
+  const pid = Number(await readFile(file, 'utf8').catch(() => '0'))
+  if (pid > 0) await until('it has ended', () => !isRunning(pid))
+  t.equal(Number(await outputOf(await shell('echo $PPID'))), launcher, 'the next one is started as before')
 })
 
 t.test('when the launcher is killed, its processes end, and another one starts the next', async (t) => {

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import type { Command } from 'commander'
 import { loadConfig } from '../../config.ts'
 import { setUpGarbageCollection } from '../../garbage-collection.ts'
+import { requireOpenFiles } from '../../open-files.ts'
 import { settings } from '../../setting-table.ts'
 import { refuseDebuggers } from '../debuggers.ts'
 import { usage } from '../help.ts'
@@ -12,6 +13,7 @@ import { openServerLog } from '../server-log.ts'
 export async function serve(): Promise<void> {
   setUpGarbageCollection()
   refuseDebuggers()
+  requireOpenFiles()
   const config = loadConfig(process.env)
   const { log, isJsonAlone, flushed } = await openServerLog(config, process.stdout.isTTY)
   // Import the server only here, so that the other commands start faster.
