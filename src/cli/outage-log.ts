@@ -1,6 +1,6 @@
 /**
- * One outage of a store, one full disk, and what else the machine refuses, is two lines in the log: its beginning and its end. So many requests and loops
- * meet it.
+ * One outage of a store, one full disk, and what else the machine refuses, is two lines in the log: its beginning and its
+ * end. So many requests and loops meet it.
  */
 import type { LoggerOptions } from 'pino'
 import { isDiskFull } from '../disk-full.ts'

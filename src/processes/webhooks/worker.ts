@@ -3,10 +3,12 @@
  * in the store.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import { isDiskFull } from '../../disk-full.ts'
 import { StoreUnavailable } from '../../events/event-store.ts'
 import { GitTookTooLong, GitUnavailable } from '../../git/errors.ts'
 import type { Outside } from '../../http/outside-request.ts'
 import { limitReached } from '../../limits.ts'
+import { machineTroubleOf } from '../../machine-trouble.ts'
 import { createPauses } from '../../pauses.ts'
 import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
 import { createRecentUse } from '../../recent-use.ts'
@@ -33,9 +35,12 @@ const MAX_FAILURES = 3
 /** After this time, in milliseconds, what the deliveries of an account have taken counts half. */
 const HALF_LIFE_MS = 60_000
 
-/** Whether a store or git may be able to do it later. */
+/** Whether the machine, a store or git may be able to do it later. */
 const mayPass = (error: unknown) =>
-  error instanceof StoreUnavailable || (error instanceof GitUnavailable && !(error instanceof GitTookTooLong))
+  isDiskFull(error) ||
+  machineTroubleOf(error) !== undefined ||
+  error instanceof StoreUnavailable ||
+  (error instanceof GitUnavailable && !(error instanceof GitTookTooLong))
 
 /** A webhook that has something to send. */
 interface Head {
