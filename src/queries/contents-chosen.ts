@@ -97,7 +97,8 @@ export function chosenContentsRoutes(services: Services): FastifyPluginAsyncType
     }
 
     async function extendedContents(
-      request: Parameters<typeof contentsOf>[1] & Parameters<typeof onRepository>[1] & { query: { includes?: string } },
+      request: Parameters<typeof contentsOf>[1] &
+        Parameters<typeof onRepository>[1] & { query: { includes?: string } },
       reply: FastifyReply,
       path: string,
     ) {
