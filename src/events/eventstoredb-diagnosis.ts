@@ -10,8 +10,18 @@ const TIMEOUT_MS = 3000
 
 type Host = EventStoreDbUrl['hosts'][number]
 
-/** Returns the error for the operator, in one line, when the server could not be used at the start. */
-export async function startProblem(url: EventStoreDbUrl, error: unknown): Promise<unknown> {
+/** From this version of Node on, gRPC's client asks only for certificates of names. */
+const NAMES_ONLY = 26
+
+/**
+ * Returns the error for the operator, in one line, when the server could not be used at the start. `nodeVersion`: the first
+ * number of Node's version.
+ */
+export async function startProblem(
+  url: EventStoreDbUrl,
+  error: unknown,
+  nodeVersion = Number.parseInt(process.versions.node, 10),
+): Promise<unknown> {
   if (error instanceof StoreDenied || !(error instanceof StoreUnavailable)) return error
   const reasons: string[] = []
   for (const host of url.hosts) {
@@ -19,9 +29,17 @@ export async function startProblem(url: EventStoreDbUrl, error: unknown): Promis
     if (code === undefined) continue
     reasons.push(connectionAdvice(`${host.address}:${host.port}`, code))
   }
-  const hint = url.options.tls ? '' : '; if the server has TLS, leave out tls=false'
-  const why = reasons.length > 0 ? reasons.join('; ') : `the server does not answer as EventStoreDB${hint}`
+  const why = reasons.length > 0 ? reasons.join('; ') : strangeAnswer(url, nodeVersion)
   return new StoreUnavailable(`EVENTSTORE_URL: ${why}`, { cause: error })
+}
+
+/** What to say when all nodes can be connected to. */
+function strangeAnswer({ hosts, options }: EventStoreDbUrl, nodeVersion: number): string {
+  const hasAddress = hosts.some(({ address }) => isIP(address) !== 0)
+  if (options.tls && hasAddress && nodeVersion >= NAMES_ONLY)
+    return `with TLS, Node ${nodeVersion} connects to host names only: use those of the certificates, and not IP addresses`
+  const hint = options.tls ? '' : '; if the server has TLS, leave out tls=false'
+  return `the server does not answer as EventStoreDB${hint}`
 }
 
 /** Connects once. Resolves to the code of the error; undefined when the connection succeeds. */

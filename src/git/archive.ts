@@ -1,10 +1,10 @@
 /** Archives of a commit's files, and bundles of its history, made while the client reads them. */
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { checkedId } from './names.ts'
 import { quotedPath } from './staging.ts'
 import { type StreamedOutput, type StreamOptions, streamOutput } from './streamed-output.ts'
+import { makeTemporaryDirectory } from './temporary-directories.ts'
 
 export const ARCHIVE_FORMATS = ['zip', 'tar.gz', 'bundle'] as const
 export type ArchiveFormat = (typeof ARCHIVE_FORMATS)[number]
@@ -30,7 +30,7 @@ const BUNDLED = 'refs/heads/bundle'
 
 /** A bundle has refs, and the commit may have none. So git works in a repository that borrows all objects. */
 async function bundleStream(dir: string, commit: string, options: StreamOptions): Promise<StreamedOutput> {
-  const own = await mkdtemp(join(tmpdir(), 'git-bundle-'))
+  const own = await makeTemporaryDirectory()
   const remove = () => rm(own, { recursive: true, force: true }).catch(() => undefined)
   try {
     await mkdir(join(own, 'refs', 'heads'), { recursive: true })

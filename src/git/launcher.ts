@@ -12,6 +12,7 @@ import { dirname, join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { LAUNCHER } from './launcher-program.ts'
 import { removeLeftLaunchers } from './left-launchers.ts'
+import { removeLeftTemporaryDirectories } from './temporary-directories.ts'
 
 export interface Launch {
   program: string
@@ -269,9 +270,9 @@ async function launchBy(launcher: ReturnType<typeof startLauncher>, wanted: Laun
   return await (await launcher).launch(wanted)
 }
 
-/** Starts the launcher now, while this process is small, and removes what killed servers have left of theirs. */
+/** Starts the launcher now, while this process is small, and removes what killed servers left in the place for temporary files. */
 export async function prepareLaunches(): Promise<void> {
   current ??= running()
   await current
-  await removeLeftLaunchers(place(), PREFIX)
+  await Promise.all([removeLeftLaunchers(place(), PREFIX), removeLeftTemporaryDirectories()])
 }

@@ -13,6 +13,7 @@ import { GitUnavailable } from './errors.ts'
 import { checkedRef } from './names.ts'
 import type { RefChange } from './refs.ts'
 import { GOOD, type TrustedKeys, VERDICT, verificationConfig, writeTrustedKeys } from './signatures.ts'
+import { makeTemporaryDirectory } from './temporary-directories.ts'
 
 /** Directory of the hooks, beside the repositories. */
 export const HOOKS = 'hooks'
@@ -196,8 +197,7 @@ export async function preparePushHook(
   if (Object.values(rules).every((refs) => refs.length === 0)) {
     return { config: [['core.hooksPath', hooks]], env: {}, remove: async () => undefined }
   }
-  // In the system's temporary directory: git's process may outlive ours and must still find the keys.
-  const directory = await mkdtemp(join(tmpdir(), 'git-push-'))
+  const directory = await makeTemporaryDirectory()
   // Ignore errors: leftover files matter less than the answer to the push.
   const remove = () => rm(directory, { recursive: true, force: true }).catch(() => undefined)
   try {

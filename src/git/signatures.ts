@@ -1,11 +1,11 @@
 /** Signs commits with SSH keys, and finds the commits without a good signature. */
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { GitConfig } from './environment.ts'
 import { GitUnavailable, SigningFailed } from './errors.ts'
 import { checkedId } from './names.ts'
 import { type GitOptions, gitLines, sshKeygen } from './run.ts'
+import { makeTemporaryDirectory } from './temporary-directories.ts'
 
 /** The keys whose signatures are good. When neither is set, no signature is good. */
 export interface TrustedKeys {
@@ -82,7 +82,7 @@ export async function unsignedCommits(
 ): Promise<string[]> {
   const asked = shas.map(checkedId)
   if (asked.length === 0 || !trustsAnyone(keys)) return asked
-  const directory = await mkdtemp(join(tmpdir(), 'git-signers-'))
+  const directory = await makeTemporaryDirectory()
   try {
     const words = ['--no-walk=unsorted', '--ignore-missing', '--no-show-signature', '--stdin']
     const verdicts = await gitLines(['log', ...words, `--format=${VERDICT}`], {

@@ -1,9 +1,8 @@
-import { execFileSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { ErrorType, EventStoreDBClient, jsonEvent } from '@eventstore/db-client'
 import t, { type Test } from 'tap'
 import { all, newStream } from '../events/event-store-contract.ts'
+import { certificateFor } from './certificates.ts'
 import { startEventStoreCluster, startEventStoreDouble } from './eventstore.ts'
 import { refusal } from './refusal.ts'
 
@@ -95,21 +94,16 @@ t.test('reads and writes of a stream can be denied', async (t) => {
 
 t.test('with TLS a client must know the certificate, and its user and password', async (t) => {
   const dir = t.testdir()
-  const [certificate, key] = [join(dir, 'cert.pem'), join(dir, 'key.pem')]
-  const asked = ['-subj', '/CN=double', '-addext', 'subjectAltName=IP:127.0.0.1', '-days', '2']
-  const kind = ['-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
-  execFileSync('openssl', ['req', ...kind, ...asked, '-keyout', key, '-out', certificate], {
-    stdio: 'ignore',
-  })
+  const tls = certificateFor(join(dir, 'own'), 'DNS:localhost')
   const double = await startEventStoreDouble({
     port: 0,
     file: join(dir, 'events.db'),
-    tls: { certificate: readFileSync(certificate, 'utf8'), key: readFileSync(key, 'utf8') },
+    tls,
     users: new Map([['ann', 'p@ss']]),
   })
   t.teardown(() => double.close())
-  const read = (user: string, query = `?tlsCAFile=${encodeURIComponent(certificate)}`) =>
-    all(connected(t, double.url.replace('esdb://', `esdb://${user}`) + query).readAll())
+  const read = (user: string, query = `?tlsCAFile=${encodeURIComponent(tls.caFile)}`) =>
+    all(connected(t, double.url.replace('esdb://127.0.0.1', `esdb://${user}localhost`) + query).readAll())
   t.equal((await read('ann:p%40ss@')).length, 1)
   t.match(await refusal(read('ann:wrong@')), { type: ErrorType.ACCESS_DENIED, message: /UNAUTHENTICATED/ })
   t.match(await refusal(read('')), { type: ErrorType.ACCESS_DENIED, message: /PERMISSION_DENIED/ })

@@ -6,6 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { loadConfig } from '../../src/config.ts'
+import { StoreUnavailable } from '../../src/events/event-store.ts'
+import { startProblem } from '../../src/events/eventstoredb-diagnosis.ts'
+import { parseEventStoreDbUrl } from '../../src/eventstoredb-url.ts'
 import { openEvents } from '../../src/stores.ts'
 import { startMergelog } from '../cli/command-line.ts'
 import { type Certificate, certificateFor } from '../doubles/certificates.ts'
@@ -16,13 +19,13 @@ import { startErrors } from '../start-errors.ts'
 const USERS = new Map([['ann', 'hunter2@/%']])
 const ANN = 'ann:hunter2%40%2F%25'
 
-async function started(t: Test, tls?: Certificate) {
+async function started(t: Test, tls?: Certificate, name = '127.0.0.1') {
   const options = tls === undefined ? {} : { tls, users: USERS }
   const dir = await mkdtemp(join(tmpdir(), 'mergelog-start-'))
   t.teardown(() => rm(dir, { recursive: true }))
   const double = await startEventStoreDouble({ port: 0, file: join(dir, 'events.db'), ...options })
   t.teardown(() => double.close())
-  const as = (user: string, query = '', host = '127.0.0.1') => `esdb://${user}@${host}:${double.port}${query}`
+  const as = (user: string, query = '', host = name) => `esdb://${user}@${host}:${double.port}${query}`
   return { double, as }
 }
 
@@ -34,8 +37,8 @@ const { printed, refused } = startErrors('EVENTSTORE_URL', async (EVENTSTORE_URL
 const ca = ({ caFile }: Certificate) => `?tlsCAFile=${encodeURIComponent(caFile)}`
 
 t.test('users and their rights', async (t) => {
-  const tls = certificateFor(join(t.testdir(), 'own'), 'IP:127.0.0.1')
-  const { double, as } = await started(t, tls)
+  const tls = certificateFor(join(t.testdir(), 'own'), 'DNS:localhost')
+  const { double, as } = await started(t, tls, 'localhost')
   t.equal(await printed(as(ANN, ca(tls))), 'no error')
   await refused(
     t,
@@ -92,8 +95,30 @@ t.test('a cluster: each node is named', async (t) => {
   await refused(t, cluster.url, new RegExp(`EVENTSTORE_URL: ${first}; ${second}; ${third}$`))
 })
 
+t.test('from Node 26 on, a node that is named by its address is not reached with TLS', async (t) => {
+  const tls = certificateFor(join(t.testdir(), 'own'), 'IP:127.0.0.1')
+  const { as } = await started(t, tls)
+  const unreached = new StoreUnavailable('no answer')
+  const names =
+    'with TLS, Node 26 connects to host names only: use those of the certificates, and not IP addresses'
+  t.match(await startProblem(parseEventStoreDbUrl(as(ANN, ca(tls))), unreached, 26), {
+    message: `EVENTSTORE_URL: ${names}`,
+  })
+  for (const [url, version] of [
+    [as(ANN, ca(tls)), 24],
+    [as(ANN, '?tls=false'), 26],
+  ] as const) {
+    t.match(await startProblem(parseEventStoreDbUrl(url), unreached, version), {
+      message: /does not answer as EventStoreDB/,
+    })
+  }
+})
+
+const asksAddresses = Number.parseInt(process.versions.node, 10) < 26
+
 t.test(
   'a start that is refused by a server at an address, with TLS, prints one line and no warning of Node',
+  { skip: asksAddresses ? false : 'from Node 26 on, no server at an address is reached with TLS' },
   async (t) => {
     const tls = certificateFor(join(t.testdir(), 'own'), 'IP:127.0.0.1')
     const { as } = await started(t, tls)

@@ -19,101 +19,39 @@ const WHOLE = 20
 /** The ids of some documents of a repository in a read model. Without any, there is nothing left. */
 type Finder = (services: Services, repoId: number) => Promise<string[]>
 
+/** The first ones by these fields. */
+const first = <Field extends string>(limit: number, ...fields: Field[]) => ({
+  limit,
+  sort: fields.map((field) => [field, 1] as const),
+})
+
 /** How what is left is found, by read model. Each sort is that of an index: a part is found at once. */
 const finders: Record<string, Finder> = {
-  branches: ({ views }, repoId) => views.branches.someIds({ repoId }, { sort: [['name', 1]], limit: SMALL }),
-  tags: ({ views }, repoId) =>
-    views.tags.someIds(
-      { repoId },
-      {
-        sort: [
-          ['date', 1],
-          ['name', 1],
-        ],
-        limit: SMALL,
-      },
-    ),
-  merged_commits: ({ views }, repoId) => views.mergedCommits.someIds({ repoId }, { limit: SMALL }),
-  commit_statuses: ({ views }, repoId) =>
-    views.commitStatuses.someIds(
-      { repoId },
-      {
-        sort: [
-          ['sha', 1],
-          ['id', 1],
-        ],
-        limit: SMALL,
-      },
-    ),
-  commit_checks: ({ views }, repoId) => views.commitChecks.someIds({ repoId }, { limit: SMALL }),
-  lfs_objects: ({ views }, repoId) =>
-    views.lfsObjects.someIds({ repoId }, { sort: [['oid', 1]], limit: SMALL }),
-  lfs_locks: ({ views }, repoId) => views.lfsLocks.someIds({ repoId }, { sort: [['id', 1]], limit: SMALL }),
+  branches: ({ views }, repoId) => views.branches.someIds({ repoId }, first(SMALL, 'name')),
+  tags: ({ views }, repoId) => views.tags.someIds({ repoId }, first(SMALL, 'date', 'name')),
+  merged_commits: ({ views }, repoId) => views.mergedCommits.someIds({ repoId }, first(SMALL)),
+  commit_statuses: ({ views }, repoId) => views.commitStatuses.someIds({ repoId }, first(SMALL, 'sha', 'id')),
+  commit_checks: ({ views }, repoId) => views.commitChecks.someIds({ repoId }, first(SMALL)),
+  lfs_objects: ({ views }, repoId) => views.lfsObjects.someIds({ repoId }, first(SMALL, 'oid')),
+  lfs_locks: ({ views }, repoId) => views.lfsLocks.someIds({ repoId }, first(SMALL, 'id')),
   labels: ({ views }, repoId) =>
     views.labels.someIds(
       { scopeKey: scopeKey({ kind: 'repository', repoId }) },
-      {
-        sort: [
-          ['nameKey', 1],
-          ['id', 1],
-        ],
-        limit: SMALL,
-      },
+      first(SMALL, 'nameKey', 'id'),
     ),
-  milestones: ({ views }, repoId) =>
-    views.milestones.someIds(
-      { repoId },
-      {
-        sort: [
-          ['dueAt', 1],
-          ['id', 1],
-        ],
-        limit: LONG,
-      },
-    ),
-  releases: ({ views }, repoId) => views.releases.someIds({ repoId }, { sort: [['id', 1]], limit: LONG }),
-  redirects: ({ views }, repoId) => views.redirects.someIds({ repoId }, { limit: SMALL }),
+  milestones: ({ views }, repoId) => views.milestones.someIds({ repoId }, first(LONG, 'dueAt', 'id')),
+  releases: ({ views }, repoId) => views.releases.someIds({ repoId }, first(LONG, 'id')),
+  redirects: ({ views }, repoId) => views.redirects.someIds({ repoId }, first(SMALL)),
   reactions: ({ views }, repoId) =>
-    views.reactions.someIds(
-      { repoId },
-      {
-        sort: [
-          ['index', 1],
-          ['commentId', 1],
-          ['createdAt', 1],
-        ],
-        limit: SMALL,
-      },
-    ),
+    views.reactions.someIds({ repoId }, first(SMALL, 'index', 'commentId', 'createdAt')),
   participations: ({ views }, repoId) =>
-    views.participations.someIds(
-      { repoId },
-      {
-        sort: [
-          ['index', 1],
-          ['subscribed', 1],
-          ['userId', 1],
-        ],
-        limit: SMALL,
-      },
-    ),
+    views.participations.someIds({ repoId }, first(SMALL, 'index', 'subscribed', 'userId')),
   activities: ({ views }, repoId) =>
     views.activities.someIds({ repoId }, { sort: [['touchedAt', -1]], limit: SMALL }),
-  review_comments: ({ views }, repoId) => views.reviewComments.someIds({ repoId }, { limit: LONG }),
-  reviews: ({ views }, repoId) =>
-    views.reviews.someIds(
-      { repoId },
-      {
-        sort: [
-          ['index', 1],
-          ['id', 1],
-        ],
-        limit: LONG,
-      },
-    ),
-  issue_files: ({ views }, repoId) =>
-    views.issueFiles.someIds({ repoId }, { sort: [['index', 1]], limit: LONG }),
-  comments: ({ views }, repoId) => views.comments.someIds({ repoId }, { sort: [['id', 1]], limit: LONG }),
+  review_comments: ({ views }, repoId) => views.reviewComments.someIds({ repoId }, first(LONG)),
+  reviews: ({ views }, repoId) => views.reviews.someIds({ repoId }, first(LONG, 'index', 'id')),
+  issue_files: ({ views }, repoId) => views.issueFiles.someIds({ repoId }, first(LONG, 'index')),
+  comments: ({ views }, repoId) => views.comments.someIds({ repoId }, first(LONG, 'id')),
   async issue_texts({ readStore }, repoId) {
     const prefix = `${repoId}.`
     const ids: string[] = []
@@ -126,7 +64,7 @@ const finders: Record<string, Finder> = {
     }
     return ids
   },
-  pulls: ({ views }, repoId) => views.pulls.someIds({ repoId }, { sort: [['index', 1]], limit: LONG }),
+  pulls: ({ views }, repoId) => views.pulls.someIds({ repoId }, first(LONG, 'index')),
   issues: ({ views }, repoId) => views.issues.someIds({ repoId }, { sort: [['id', -1]], limit: LONG }),
 }
 
