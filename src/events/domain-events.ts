@@ -465,7 +465,14 @@ export type PullRequestEvent =
           diff: DiffStat
           mergeable: boolean
         }
-        PullRequestHeadMoved: { from: string; to: string; mergeBase: string; diff: DiffStat }
+        PullRequestHeadMoved: {
+          from: string
+          to: string
+          mergeBase: string
+          diff: DiffStat
+          /** Present when the new head does not contain the old one. Older events do not tell. */
+          forced?: boolean
+        }
         MergeabilityChecked: {
           head: string
           base: string

@@ -281,7 +281,14 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   AttachmentRenamed: { ...comment, attachmentId: whole, name: text },
   AttachmentDeleted: { ...comment, attachmentId: whole, uuid: text },
   PullRequestOpened: { ...opened, head: branch, base: branch, mergeBase: text, diff, mergeable: flag },
-  PullRequestHeadMoved: { ...issue, from: text, to: text, mergeBase: text, diff },
+  PullRequestHeadMoved: {
+    ...issue,
+    from: text,
+    to: text,
+    mergeBase: text,
+    diff,
+    forced: optional(flag),
+  },
   MergeabilityChecked: {
     ...issue,
     head: text,

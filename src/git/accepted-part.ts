@@ -49,6 +49,16 @@ export async function withRefused(
   return Buffer.concat([...bands.others, bandPackets(1, report(bands.report)), Buffer.from(FLUSH)])
 }
 
+/** What git's answer reports of the refs; undefined when it has no report. */
+export async function reportIn(
+  answer: Buffer,
+  { capabilities }: PushRequest,
+  client: string,
+): Promise<Buffer | undefined> {
+  const hasBands = capabilities.has('side-band-64k') || capabilities.has('side-band')
+  return hasBands ? (await bandsOf(answer, client))?.report : answer
+}
+
 /** The report in an answer with side bands, and the packets of the other bands; undefined when it has no bands. */
 async function bandsOf(
   answer: Buffer,

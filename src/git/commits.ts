@@ -250,15 +250,22 @@ export function beginningOf(text: string, characters: number): string {
   return text.length <= characters ? text : Buffer.from(text.slice(0, characters)).toString()
 }
 
-/** Some commits have impossible times or zones. They get the epoch, in UTC. */
+/** So many milliseconds has no time that a year of four digits has. */
+const TOO_MANY_MS = 1e15
+
+/**
+ * Some commits have impossible times or zones: they get the epoch, in UTC. So do those whose year, where they were written,
+ * has no four digits: clients read no other ones.
+ */
 function isoDate(seconds: number, zone: string): string {
   const hours = Number(zone.slice(1, 3))
   const minutes = Number(zone.slice(3, 5))
-  const fits = Math.abs(seconds) < 253_402_214_400 && hours < 24 && minutes < 60
-  if (!fits) return '1970-01-01T00:00:00+00:00'
   const offset = (zone.startsWith('-') ? -60 : 60) * (60 * hours + minutes)
-  const local = new Date((seconds + offset) * 1000).toISOString().slice(0, 19)
-  return `${local}${zone.slice(0, 3)}:${zone.slice(3, 5)}`
+  const local = (seconds + offset) * 1000
+  const text = Math.abs(local) < TOO_MANY_MS ? new Date(local).toISOString() : ''
+  // `toISOString` writes other years with a sign and six digits.
+  if (!/^\d{4}-/.test(text) || hours > 23 || minutes > 59) return '1970-01-01T00:00:00+00:00'
+  return `${text.slice(0, 19)}${zone.slice(0, 3)}:${zone.slice(3, 5)}`
 }
 
 /** Caches a commit that we have just written, so that it need not be read. */

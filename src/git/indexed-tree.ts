@@ -4,7 +4,7 @@
  */
 import { piecesOf } from '../pieces.ts'
 import { type EntryPlace, entryIn, placesIn } from './near-trees.ts'
-import type { TreeEntry } from './tree-entries.ts'
+import { modeAsRead, type TreeEntry } from './tree-entries.ts'
 
 export interface IndexedTree {
   /** How many entries it has. */
@@ -23,6 +23,11 @@ export interface IndexedTree {
 const STEP = 500
 /** What a tree takes besides its bytes. */
 const OVERHEAD = 512
+
+function treeEntryIn(content: Buffer, place: EntryPlace): TreeEntry {
+  const entry = entryIn(content, place)
+  return { ...entry, mode: modeAsRead(entry.mode) }
+}
 
 /** Keeps `content`, which must not be a part of a larger buffer. `dir`: its repository, whose work this is. */
 export async function indexedTree(dir: string, content: Buffer): Promise<IndexedTree> {
@@ -56,7 +61,7 @@ export async function indexedTree(dir: string, content: Buffer): Promise<Indexed
       let index = first * STEP
       for (const place of placesIn(content, starts[first] ?? content.length)) {
         if (index >= skip + limit) break
-        if (index >= skip) entries.push(entryIn(content, place))
+        if (index >= skip) entries.push(treeEntryIn(content, place))
         index += 1
       }
       return entries
@@ -70,7 +75,7 @@ export async function indexedTree(dir: string, content: Buffer): Promise<Indexed
         const { space, end } = place
         if (!lengths.has(end - space - 1)) return false
         const name = content.toString('latin1', space + 1, end)
-        if (missing.delete(name)) found.set(name, entryIn(content, place))
+        if (missing.delete(name)) found.set(name, treeEntryIn(content, place))
         return missing.size === 0
       })
       return found
@@ -78,7 +83,7 @@ export async function indexedTree(dir: string, content: Buffer): Promise<Indexed
     async all() {
       const entries: TreeEntry[] = []
       await each((place) => {
-        entries.push(entryIn(content, place))
+        entries.push(treeEntryIn(content, place))
         return false
       })
       return entries

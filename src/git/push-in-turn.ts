@@ -54,8 +54,8 @@ export interface HeldPush {
 
 /**
  * Gives a push to git. When git is about to move the refs, the push waits for its turn, is decided a second time, and is
- * recorded. Resolves to the answer for the client; `isUnplaced`: git could not move the objects to their place, and no ref
- * moved. `brokenOff` is called when git was ended by a signal.
+ * recorded. Resolves to the answer for the client; `isOfGit`: git had decided it and made the answer; `isUnplaced`: git could
+ * not move the objects to their place, and no ref moved. `brokenOff` is called when git was ended by a signal.
  * @throws GitUnavailable, GitFailed, GitOutputTooLarge, PushUnrecorded, what `inTurn` throws before the work has begun, or
  * what `checkAgain` throws
  */
@@ -64,7 +64,7 @@ export async function pushInTurn(
   arrived: HeldPush,
   brokenOff: () => Promise<void>,
   options: TurnOptions & { config: GitConfig; env: Record<string, string> },
-): Promise<{ answer: Buffer; isUnplaced?: boolean }> {
+): Promise<{ answer: Buffer; isOfGit?: boolean; isUnplaced?: boolean }> {
   const { push, held } = arrived
   const args = ['receive-pack', '--stateless-rpc', dir]
   const transfer = await startTransfer(args, options)
@@ -128,7 +128,8 @@ export async function pushInTurn(
     throw new GitOutputTooLarge(`git's answer has more than ${MAX_ANSWER} bytes`)
   }
   if (ending.code !== 0 && answer.length === 0) throw failureByInput(args, ending, dir)
-  return { answer: withReason(answer, push), isUnplaced: updates.length === 0 && saysUnplaced(answer) }
+  const isUnplaced = updates.length === 0 && saysUnplaced(answer)
+  return { answer: withReason(answer, push), isOfGit: true, isUnplaced }
 }
 
 /** What is said against a push: reasons, or an error. Undefined when nothing is. */

@@ -4,13 +4,14 @@ import { diskFull, isDiskFull } from '../disk-full.ts'
 import { limitReached } from '../limits.ts'
 import { inPieces } from '../pieces.ts'
 import { acceptedPart, withRefused } from './accepted-part.ts'
+import { deletingTogether, refusesTogether } from './deleted-together.ts'
 import type { GitConfig } from './environment.ts'
 import { GitRequestTooLarge, MalformedGitRequest, PushUnrecorded, TooManyRefs } from './errors.ts'
 import { holdBody } from './held-body.ts'
 import { standardShare } from './limits.ts'
 import { newRefProblem, refNameProblem } from './names.ts'
 import { type PushRules, preparePushHook } from './push-hook.ts'
-import { pushInTurn, type TurnOptions } from './push-in-turn.ts'
+import { type HeldPush, pushInTurn, type TurnOptions } from './push-in-turn.ts'
 import {
   canShowWords,
   type PushRequest,
@@ -154,17 +155,21 @@ async function pushHeld(
     const isAtomic = push.commands.length === 1 || push.capabilities.has('atomic')
     const hook = await preparePushHook(dir, push.commands, { ...options, isAtomic })
     try {
-      const receive = () =>
+      const receive = (arrived: HeldPush) =>
         withQuarantine(dir, options.isShared ?? false, (brokenOff) =>
-          pushInTurn(dir, { push, held, pack }, brokenOff, {
+          pushInTurn(dir, arrived, brokenOff, {
             ...options,
             asks: true,
             config: [...config, ...(pack.bases === undefined ? INDEX_ALWAYS : []), ...hook.config],
             env: hook.env,
           }),
         )
-      let result = await receive()
-      for (let left = TRIES - 1; left > 0 && result.isUnplaced; left -= 1) result = await receive()
+      const arrived: HeldPush = { push, held, pack }
+      const together = await deletingTogether(arrived, client)
+      let result = await receive(together ?? arrived)
+      if (together !== undefined && result.isOfGit && (await refusesTogether(result.answer, push, client)))
+        result = await receive(arrived)
+      for (let left = TRIES - 1; left > 0 && result.isUnplaced; left -= 1) result = await receive(arrived)
       isDone = true
       return result.answer
     } finally {

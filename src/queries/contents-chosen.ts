@@ -82,33 +82,44 @@ export function chosenContentsRoutes(services: Services): FastifyPluginAsyncType
   return async (app) => {
     const tags = ['repository']
 
+    const extended = {
+      tags,
+      querystring: Type.Object({
+        ...ContentsQuery.properties,
+        includes: OptionalText(`a list of ${[...INCLUDES.keys()].join(', ')}`),
+      }),
+      response: {
+        200: Type.Object({
+          file_contents: Type.Optional(ContentsWire),
+          dir_contents: Type.Optional(Type.Array(ContentsWire)),
+        }),
+      },
+    }
+
+    async function extendedContents(
+      request: Parameters<typeof contentsOf>[1] &
+        Parameters<typeof onRepository>[1] & { query: { includes?: string } },
+      reply: FastifyReply,
+      path: string,
+    ) {
+      const { repository } = await onRepository(services, request, 'read')
+      const wanted = wantedIn(request.query.includes)
+      const found = await contentsOf(services, request, reply, repository, path === '.' ? '' : path, wanted)
+      return Array.isArray(found)
+        ? withLongList({ dir_contents: found }, 'dir_contents')
+        : { file_contents: found }
+    }
+
+    app.get(
+      '/repos/:owner/:repo/contents-ext',
+      { schema: { ...extended, params: RepositoryParams } },
+      async (request, reply) => extendedContents(request, reply, ''),
+    )
+
     app.get(
       '/repos/:owner/:repo/contents-ext/*',
-      {
-        schema: {
-          tags,
-          params: ContentsParams,
-          querystring: Type.Object({
-            ...ContentsQuery.properties,
-            includes: OptionalText(`a list of ${[...INCLUDES.keys()].join(', ')}`),
-          }),
-          response: {
-            200: Type.Object({
-              file_contents: Type.Optional(ContentsWire),
-              dir_contents: Type.Optional(Type.Array(ContentsWire)),
-            }),
-          },
-        },
-      },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'read')
-        const wanted = wantedIn(request.query.includes)
-        const path = request.params['*'] === '.' ? '' : request.params['*']
-        const found = await contentsOf(services, request, reply, repository, path, wanted)
-        return Array.isArray(found)
-          ? withLongList({ dir_contents: found }, 'dir_contents')
-          : { file_contents: found }
-      },
+      { schema: { ...extended, params: ContentsParams } },
+      async (request, reply) => extendedContents(request, reply, request.params['*']),
     )
 
     const response = { 200: Type.Array(Nullable(ContentsWire)) }

@@ -27,7 +27,7 @@ type RowDetail =
   /** `reason`: may be empty. */
   | { type: 'lock'; reason: string }
   | { type: 'unlock' }
-  | { type: 'pull_push'; commit: string }
+  | { type: 'pull_push'; commit: string; forcedFrom?: string }
   | { type: 'merge_pull'; commit: string }
   | { type: 'pull_scheduled_merge' }
   /** `reason`: why the server canceled the schedule; empty when a user did. */
@@ -151,7 +151,13 @@ function detailsOf(event: DomainEvent): RowDetail[] {
     case 'TargetBranchChanged':
       return [{ type: 'change_target_branch', from: event.data.from.branch, to: event.data.base.branch }]
     case 'PullRequestHeadMoved':
-      return [{ type: 'pull_push', commit: event.data.to }]
+      return [
+        {
+          type: 'pull_push',
+          commit: event.data.to,
+          ...(event.data.forced && { forcedFrom: event.data.from }),
+        },
+      ]
     case 'ReviewRequested':
       return [{ type: 'review_request', reviewer: event.data.reviewer, removed: false }]
     case 'ReviewRequestRemoved':

@@ -87,7 +87,11 @@ function fieldsOf(row: TimelineRow, related: RelatedToRows): Partial<Static<type
       return { old_ref: row.branch }
     case 'pull_push':
       return {
-        body: JSON.stringify({ is_force_push: false, commit_ids: [row.commit] }),
+        body: JSON.stringify(
+          row.forcedFrom === undefined
+            ? { is_force_push: false, commit_ids: [row.commit] }
+            : { is_force_push: true, commit_ids: [row.forcedFrom, row.commit] },
+        ),
         ref_commit_sha: row.commit,
       }
     case 'merge_pull':

@@ -172,6 +172,26 @@ t.test('a name may have any separator of lines but a newline', async (t) => {
   t.match(parseSignature('Ann\rof <a@x> 1 +0000'), { name: 'Ann\rof', email: 'a@x' })
 })
 
+t.test('a time has a year of four digits where it was written, or it is the epoch', (t) => {
+  const epoch = '1970-01-01T00:00:00+00:00'
+  const dates = {
+    '-1 +0000': '1969-12-31T23:59:59+00:00',
+    '-62167219200 +0000': '0000-01-01T00:00:00+00:00',
+    '-62167219200 -0001': epoch,
+    '-253402214399 +0000': epoch,
+    '253402300799 +0000': '9999-12-31T23:59:59+00:00',
+    '253402300799 -0100': '9999-12-31T22:59:59-01:00',
+    '253402300799 +0001': epoch,
+    '99999999999999999999 +0000': epoch,
+    '1 +2400': epoch,
+    '1 +0060': epoch,
+  }
+  for (const [written, date] of Object.entries(dates)) {
+    t.equal(parseSignature(`A <a@x> ${written}`).date, date, written)
+  }
+  t.end()
+})
+
 // With a search from each of them it takes ten minutes, and nothing else runs meanwhile.
 t.test('a commit by a megabyte of `<` does not hold the loop', async (t) => {
   const dir = await setUp(t)

@@ -58,6 +58,25 @@ t.test('a fork shares disk space with the original and survives its deletion', a
   t.equal(await userGit(to, ['log', '--format=%s', 'ü/next']), 'b\na')
 })
 
+t.test('the refs of a fork are written as one file, as git writes it, however many there are', async (t) => {
+  const { from, to, a, b } = await setUp(t)
+  const names = ['a-b', 'a/b', 'a.b', 'A', 'é', 'e\u0301', '😀', 'z'.repeat(250)]
+  const commands = names.map((name, i) => `create refs/heads/${name} ${i % 2 === 0 ? a : b}\n`)
+  await userGit(from, ['update-ref', '--stdin'], commands.join(''))
+  await userGit(from, ['tag', '-a', '-m', 'of a tag', 'v2', 'v1'])
+  const started: string[] = []
+  const stop = watchProcesses((command) => {
+    started.push(command)
+    return () => {}
+  })
+  t.teardown(stop)
+  t.equal(await forkRepository(from, to), 'created')
+  t.notOk(started.includes('update-ref'), 'none is a file of its own first')
+  await userGit(from, ['update-ref', '-d', 'refs/pull/1/head'])
+  await userGit(from, ['pack-refs', '--all'])
+  t.equal(await readFile(`${to}/packed-refs`, 'utf8'), await readFile(`${from}/packed-refs`, 'utf8'))
+})
+
 t.test('line 11: objects that no ref of the fork reaches are not carried into it', async (t) => {
   const { from, to, a } = await setUp(t)
   const removed = await commit(from, 'removed', { secret: 'x' }, [a])

@@ -47,3 +47,19 @@ t.test('a name within another name is no entry', async (t) => {
   t.match(await entryAt(dir, tree, ['b']), { mode: '100755' })
   t.match(await entryAt(dir, tree, ['a 100644 b']), { mode: '100644' })
 })
+
+t.test('modes are those that git reads, however old or odd programs wrote them', async (t) => {
+  const dir = t.testdir()
+  const written = ['040000', '100664', '0100755', '100777', '120777', '0', '10644', '7777777', '160001']
+  const tree = await treeIn(
+    dir,
+    written.map((mode, i) => [mode, `${i}`]),
+  )
+  const listed = (await userGit(dir, ['ls-tree', tree])).trim().split('\n')
+  const modes = (await (await readTree(dir, tree)).all()).map(({ mode }) => mode.padStart(6, '0'))
+  t.same(
+    modes,
+    listed.map((line) => line.split(' ', 1)[0]),
+  )
+  t.match(await entryAt(dir, tree, ['0']), { mode: '40000' })
+})

@@ -180,6 +180,8 @@ t.test('a client chooses what it wants to know, and of which files', async (t) =
     },
   })
   t.equal((await ext('.')).dir_contents.length, 7)
+  const root = await get(`${base}/contents-ext`)
+  t.same(JSON.parse(await root.text()), await ext('.'), 'without a path it is the root, as in Gitea')
   t.equal((await get(`${base}/contents-ext/guide?includes=everything`)).status, 400)
   const oid = 'a'.repeat(64)
   const pointer = `version https://git-lfs.github.com/spec/v1\noid sha256:${oid}\nsize 12345\n`

@@ -138,6 +138,31 @@ t.test(
   },
 )
 
+t.test('a push by force says so, with the head before it and the new one, as in Gitea', async (t) => {
+  const { timeline } = await repository('forced', { auto_init: true })
+  const work = await workTree(t, server.gitUrl('alice', 'alice/forced'))
+  await work.git('checkout', '-q', '-b', 'topic')
+  const first = await work.commit('One', { a: 'x\n' })
+  await work.git('push', '-q', 'origin', 'topic')
+  const option = { head: 'topic', base: 'main', title: 'Topic' }
+  const { number: index = 0 } = (await alice.repos.repoCreatePullRequest('alice', 'forced', option)).data
+  await work.git('reset', '-q', '--hard', 'main')
+  const other = await work.commit('Another', { b: 'x\n' })
+  const pushed = async (sha: string) => {
+    await work.git('push', '-q', '--force', 'origin', 'topic')
+    await until(
+      'the push is in the timeline',
+      async () => (await timeline(index)).at(-1)?.ref_commit_sha === sha,
+    )
+    return JSON.parse((await timeline(index)).at(-1)?.body ?? '')
+  }
+  t.same(await pushed(other), { is_force_push: true, commit_ids: [first, other] })
+  const onto = await work.commit('On top', { c: 'x\n' })
+  t.same(await pushed(onto), { is_force_push: false, commit_ids: [onto] }, 'also with --force it is none')
+  await work.git('reset', '-q', '--hard', other)
+  t.same(await pushed(other), { is_force_push: true, commit_ids: [onto, other] })
+})
+
 t.test('comments are in the timeline as they are now, and deleted ones are not', async (t) => {
   const { open, say, timeline } = await repository('texts')
   await open()

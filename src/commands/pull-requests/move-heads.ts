@@ -105,18 +105,30 @@ export async function moveHead(
       const ancestor = await mergeBase(dir, base, to)
       // When the two share no history any more, the difference is between the whole trees.
       const diff = await diffStat(dir, ancestor ?? base, to)
+      const forced = await isForced(services, dir, state.head.sha, to)
       const ref = `refs/pull/${index}/head`
       await pulls.change(services, context, state, `head ${to}`, async (current) => {
         // Read before the tip: then a node that has lost its turn cannot take the ref back from a later move.
         const from = await resolveRef(dir, ref)
         if ((await recordedTip(services, state.head)) !== to) return []
         await updateRef(dir, ref, { from, to })
-        const moved = { to, mergeBase: ancestor ?? state.mergeBase, diff }
+        const moved = { to, mergeBase: ancestor ?? state.mergeBase, diff, ...(forced && { forced }) }
         const content = await movedContent(services, current, moved)
         return decideHeadMoved(current, moved, await movedByWriters(services, current, to), content)
       })
     })
     .catch(unlessDeleted)
+}
+
+/** Whether the new head does not contain the old one. What git cannot tell holds up no move. */
+async function isForced({ log }: Services, dir: string, from: string, to: string): Promise<boolean> {
+  try {
+    return (await mergeBase(dir, from, to)) !== from
+  } catch (error) {
+    if (error instanceof RepositoryMissing) throw error
+    log.warn({ err: error, from, to }, 'it is not known whether a head was pushed by force')
+    return false
+  }
 }
 
 /**

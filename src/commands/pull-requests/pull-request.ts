@@ -124,7 +124,7 @@ export function decideOpen(
  */
 export function decideHeadMoved(
   state: PullState,
-  moved: { to: string; mergeBase: string; diff: DiffStat },
+  moved: { to: string; mergeBase: string; diff: DiffStat; forced?: boolean },
   byWriters: boolean,
   content: MovedContent,
 ): Decision<PullRequestEvent> {
