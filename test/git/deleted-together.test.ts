@@ -1,31 +1,17 @@
 import { watch } from 'node:fs'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { listRefs } from '../../src/git/refs.ts'
-import { createRepository } from '../../src/git/repository.ts'
-import { commit, initWork, tryGit, userGit } from './client.ts'
-import { startGitServer } from './git-server.ts'
+import { commit, userGit } from './client.ts'
+import { serveWorkTree } from './served-repository.ts'
 
 const MAIN = 'refs/heads/main'
 const NAMES = Array.from({ length: 20 }, (_, i) => `old-${i}`)
 
 /** A repository with `main` and twenty more branches, all of them packed. */
 async function setUp(t: Test) {
-  const root = await mkdtemp(join(tmpdir(), 'mergelog-git-'))
-  const server = await startGitServer(root)
-  t.teardown(async () => {
-    await server.close()
-    await rm(root, { recursive: true, force: true })
-  })
-  const dir = `${root}/one.git`
-  await createRepository(dir, { defaultBranch: 'main' })
-  const work = `${root}/work`
-  await initWork(work)
-  await userGit(work, ['remote', 'add', 'origin', `${server.url}/one.git`])
+  const { dir, work, server, push: pushTo } = await serveWorkTree(t)
   const a = await commit(work, 'a', { f: '1' }, [])
-  const push = (...args: string[]) => tryGit(work, ['push', 'origin', ...args])
+  const push = (...args: string[]) => pushTo('origin', ...args)
   const branches = NAMES.map((name) => `${a}:refs/heads/${name}`)
   t.match(await push(`${a}:${MAIN}`, ...branches), { code: 0 })
   await userGit(dir, ['pack-refs', '--all'])

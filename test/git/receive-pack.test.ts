@@ -1,39 +1,29 @@
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, open, readdir, rm, writeFile } from 'node:fs/promises'
+import { open, readdir, rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { ZERO_ID } from '../../src/git/names.ts'
 import { packet } from '../../src/git/pkt-line.ts'
 import { listRefs, resolveRef } from '../../src/git/refs.ts'
-import { createRepository, deleteRepository } from '../../src/git/repository.ts'
+import { deleteRepository } from '../../src/git/repository.ts'
 import { until } from '../until.ts'
-import { commit, initWork, pushBody, tryGit, userGit } from './client.ts'
-import { type GitServerHooks, gitProcesses, startGitServer } from './git-server.ts'
+import { commit, pushBody, tryGit, userGit } from './client.ts'
+import { type GitServerHooks, gitProcesses } from './git-server.ts'
 import { startGitServerProcess } from './git-server-process.ts'
 import { idOf, packed, packOf } from './packs.ts'
+import { serveWorkTree } from './served-repository.ts'
 
 const MAIN = 'refs/heads/main'
 
 /** A server with an empty repository, and a work tree with two commits and the repository as its origin. */
 async function setUp(t: Test, hooks: GitServerHooks = {}) {
-  const root = await mkdtemp(join(tmpdir(), 'mergelog-git-'))
-  const server = await startGitServer(root, hooks)
-  t.teardown(async () => {
-    await server.close()
-    await rm(root, { recursive: true, force: true })
-  })
-  const dir = `${root}/one.git`
-  await createRepository(dir, { defaultBranch: 'main' })
-  const work = `${root}/work`
-  await initWork(work)
-  const url = `${server.url}/one.git`
-  await userGit(work, ['remote', 'add', 'origin', url])
+  const served = await serveWorkTree(t, hooks)
+  const { work } = served
   const a = await commit(work, 'a', { f: '1' }, [])
   const b = await commit(work, 'b', { f: '2' }, [a])
-  return { root, dir, work, server, url, a, b, push: (...args: string[]) => tryGit(work, ['push', ...args]) }
+  return { ...served, a, b }
 }
 
 async function pending(root: string): Promise<string[]> {

@@ -1,36 +1,25 @@
-import { mkdtemp, readdir, rm, unlink } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { readdir, unlink } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { listRefs } from '../../src/git/refs.ts'
-import { createRepository } from '../../src/git/repository.ts'
-import { commit, initWork, tryGit, userGit } from './client.ts'
-import { startGitServer } from './git-server.ts'
+import { commit, userGit } from './client.ts'
+import { serveWorkTree } from './served-repository.ts'
 import { makeKey, type TestKey } from './ssh-keys.ts'
 
 const MAIN = 'refs/heads/main'
 
 /** A server that requires commits on main and on release to be signed by Ann or by itself. */
 async function setUp(t: Test) {
-  const root = await mkdtemp(join(tmpdir(), 'mergelog-git-'))
-  const ann = await makeKey(`${root}/ann`)
-  const own = await makeKey(`${root}/own`)
-  const eve = await makeKey(`${root}/eve`)
-  const server = await startGitServer(root, {
+  const keys = t.testdir()
+  const ann = await makeKey(`${keys}/ann`)
+  const own = await makeKey(`${keys}/own`)
+  const eve = await makeKey(`${keys}/eve`)
+  const served = await serveWorkTree(t, {
     requireSigned: [MAIN, 'refs/heads/release'],
     allowedSigners: ann.signers,
     signingKey: own.path,
   })
-  t.teardown(async () => {
-    await server.close()
-    await rm(root, { recursive: true, force: true })
-  })
-  const dir = `${root}/one.git`
-  await createRepository(dir, { defaultBranch: 'main' })
-  const work = `${root}/work`
-  await initWork(work)
-  await userGit(work, ['remote', 'add', 'origin', `${server.url}/one.git`])
-  const push = (...args: string[]) => tryGit(work, ['push', 'origin', ...args])
+  const { work } = served
+  const push = (...args: string[]) => served.push('origin', ...args)
   const signed = async (key: TestKey, message: string, parents: string[]) => {
     const { path } = key
     const tree = await userGit(work, ['rev-parse', `${await commit(work, 'x', { f: message }, [])}^{tree}`])
@@ -38,7 +27,7 @@ async function setUp(t: Test) {
     const from = parents.flatMap((parent) => ['-p', parent])
     return await userGit(work, [...config, 'commit-tree', '-S', '-m', message, ...from, tree])
   }
-  return { root, dir, work, server, push, signed, ann, own, eve }
+  return { ...served, push, signed, ann, own, eve }
 }
 
 t.test("commits signed by a listed key or by the server's key are accepted", async (t) => {

@@ -1,8 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { mkdtemp, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { PassThrough, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { finished } from 'node:stream/promises'
@@ -14,25 +11,20 @@ import { decodeBody } from '../../src/git/request-body.ts'
 import { uploadPack } from '../../src/git/smart-http.ts'
 import { until } from '../until.ts'
 import { commit, initWork, tryGit, userGit } from './client.ts'
-import { gitProcesses, startGitServer } from './git-server.ts'
+import { gitProcesses } from './git-server.ts'
+import { serveRepository } from './served-repository.ts'
 
 /** A server with one repository, which has three commits on main, a branch, a tag and a pull request's ref. */
 async function setUp(t: Test) {
-  const root = await mkdtemp(join(tmpdir(), 'mergelog-git-'))
-  const server = await startGitServer(root)
-  t.teardown(async () => {
-    await server.close()
-    await rm(root, { recursive: true, force: true })
-  })
-  const dir = `${root}/one.git`
-  await createRepository(dir, { defaultBranch: 'main' })
+  const served = await serveRepository(t)
+  const { dir } = served
   const a = await commit(dir, 'a', { f: '1' }, [])
   const b = await commit(dir, 'b', { f: '2' }, [a])
   const c = await commit(dir, 'c', { f: '3' }, [b])
   const side = await commit(dir, 'side', { f: '4' }, [a])
   const refs = { 'refs/heads/main': c, 'refs/heads/side': side, 'refs/tags/v1': b, 'refs/pull/1/head': side }
   for (const [ref, sha] of Object.entries(refs)) await userGit(dir, ['update-ref', ref, sha])
-  return { root, dir, server, url: `${server.url}/one.git`, work: `${root}/work`, refs, a, b, c, side }
+  return { ...served, refs, a, b, c, side }
 }
 
 /** A repository whose pack is large enough to fill every buffer between git and a client. */
