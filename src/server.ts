@@ -15,13 +15,11 @@ import { type Config, isShared } from './config.ts'
 import { takeUpDataDir } from './data-format.ts'
 import { compareClocks } from './disk.ts'
 import { watchFreeSpace } from './free-space.ts'
-import { prepareLaunches } from './git/launcher.ts'
 import { createGitLimits } from './git/limits.ts'
 import { limitGitMemory } from './git/memory-limit.ts'
 import { objectReaders } from './git/object-readers.ts'
 import { HOOKS } from './git/push-hook.ts'
 import { openPushJournal } from './git/push-journal.ts'
-import { gitOutput } from './git/run.ts'
 import { requireCertificate } from './http/https.ts'
 import { observeCalls } from './observe/grpc-calls.ts'
 import { createMetrics } from './observe/metrics.ts'
@@ -46,7 +44,7 @@ import { createOpenRequests } from './rights/open-requests.ts'
 import { secretCollections } from './rights/secrets.ts'
 import type { Services } from './services.ts'
 import { since } from './since.ts'
-import { requirePushHook, requireReadableEnd, requireSigningKey } from './start-checks.ts'
+import { requireGit, requirePushHook, requireReadableEnd, requireSigningKey } from './start-checks.ts'
 import { openEvents, openNodes, openReadStores, withOpenTexts } from './stores.ts'
 import { createUpgradeAnswers } from './upgrade/answers.ts'
 import { startGrpc } from './upgrade/grpc-server.ts'
@@ -72,13 +70,10 @@ async function tracingOf({ otlpEndpoint: endpoint, nodeName: node }: Config): Pr
 }
 
 /** What an operator asks first about a server. */
-const startFacts = async ({ eventStoreUrl, mongodbUrl }: Config) => ({
+const startFacts = ({ eventStoreUrl, mongodbUrl }: Config, git: string) => ({
   version: VERSION,
   nodejs: process.version,
-  git: await gitOutput(['--version']).then(
-    (text) => text.toString('utf8').replace('git version ', '').trim(),
-    () => 'cannot be started',
-  ),
+  git,
   log: eventStoreUrl === undefined ? 'embedded' : 'EventStoreDB',
   readModels: mongodbUrl === undefined ? 'embedded' : 'MongoDB',
 })
@@ -104,7 +99,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   }
   makePrivateFiles()
   limitGitMemory(config.gitMemoryBytes)
-  await prepareLaunches()
+  const git = await requireGit()
   await requireSigningKey(config)
   const certificate = await requireCertificate(config)
   const gitDir = join(config.dataDir, 'git')
@@ -112,7 +107,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   const { unlock, news } = await takeUpDataDir(config.dataDir, isShared(config) ? 'shared' : 'alone', () =>
     refuseHalfRestored(config.dataDir, () => {}),
   )
-  log.info(await startFacts(config), `Mergelog ${VERSION} starts`)
+  log.info(startFacts(config, git), `Mergelog ${VERSION} starts`)
   if (news !== undefined) log.info(news)
   await requirePushHook(gitDir)
   await compareClocks(join(gitDir, HOOKS))

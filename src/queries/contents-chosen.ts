@@ -96,30 +96,28 @@ export function chosenContentsRoutes(services: Services): FastifyPluginAsyncType
       },
     }
 
-    async function extendedContents(
-      request: Parameters<typeof contentsOf>[1] &
-        Parameters<typeof onRepository>[1] & { query: { includes?: string } },
-      reply: FastifyReply,
-      path: string,
-    ) {
-      const { repository } = await onRepository(services, request, 'read')
-      const wanted = wantedIn(request.query.includes)
-      const found = await contentsOf(services, request, reply, repository, path === '.' ? '' : path, wanted)
-      return Array.isArray(found)
-        ? withLongList({ dir_contents: found }, 'dir_contents')
-        : { file_contents: found }
-    }
+    const named = (found: Awaited<ReturnType<typeof contentsOf>>) =>
+      Array.isArray(found) ? withLongList({ dir_contents: found }, 'dir_contents') : { file_contents: found }
 
     app.get(
       '/repos/:owner/:repo/contents-ext',
       { schema: { ...extended, params: RepositoryParams } },
-      async (request, reply) => extendedContents(request, reply, ''),
+      async (request, reply) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const wanted = wantedIn(request.query.includes)
+        return named(await contentsOf(services, request, reply, repository, '', wanted))
+      },
     )
 
     app.get(
       '/repos/:owner/:repo/contents-ext/*',
       { schema: { ...extended, params: ContentsParams } },
-      async (request, reply) => extendedContents(request, reply, request.params['*']),
+      async (request, reply) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const wanted = wantedIn(request.query.includes)
+        const path = request.params['*'] === '.' ? '' : request.params['*']
+        return named(await contentsOf(services, request, reply, repository, path, wanted))
+      },
     )
 
     const response = { 200: Type.Array(Nullable(ContentsWire)) }

@@ -1,6 +1,7 @@
 /** Locks of large files: `/{owner}/{repo}.git/info/lfs/locks`. A lock is for people; pushes do not look at it. */
 import { posix } from 'node:path'
 import { Type } from 'typebox'
+import type { LfsLock } from '../../events/lfs-events.ts'
 import { idsStream } from '../../events/streams.ts'
 import { OptionalText } from '../../http/optional-text.ts'
 import { pathNumber } from '../../http/path-number.ts'
@@ -122,6 +123,9 @@ export const lfsLockRoutes: Routes = (services) => {
         const context = commandContext(request)
         const id = await takeNumber(events, context, idsStream('lfs-lock'))
         const lock = { id, path, owner: { id: ownerId, login }, ref: request.body.ref?.name ?? null }
+        // A repeated request shows the time of the first one.
+        const shown = async (held: LfsLock) =>
+          wireOf((await views.lfsLocks.get(`${held.id}`)) ?? { ...held, repoId, lockedAt: context.at })
         reply.type(LFS_JSON)
         try {
           const { held } = await lfsLocks.change(services, context, { repoId, path }, 'lock', (state) =>
@@ -129,14 +133,12 @@ export const lfsLockRoutes: Routes = (services) => {
           )
           await settled(services, context, reply)
           if (held === null) throw new Refused(refuse.conflict('the lock has been ended since'))
-          return reply.code(201).send({ lock: await wireOf({ ...held, repoId, lockedAt: context.at }) })
+          return reply.code(201).send({ lock: await shown(held) })
         } catch (error) {
           if (!(error instanceof Refused) || error.refusal.id !== ALREADY_LOCKED) throw error
           const { held } = await lfsLocks.load(services, { repoId, path })
           if (held === null) throw error
-          const known = await views.lfsLocks.get(`${held.id}`)
-          const taken = await wireOf(known ?? { ...held, repoId, lockedAt: context.at })
-          return reply.code(409).send({ lock: taken, message: error.refusal.message })
+          return reply.code(409).send({ lock: await shown(held), message: error.refusal.message })
         }
       },
     )
