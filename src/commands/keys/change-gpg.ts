@@ -54,7 +54,8 @@ export async function addGpgKey(
   )
   const { keyId: id, user: _, ...rest } = state.status === 'there' ? state : data
   const longIds = [rest.primary, ...rest.subkeys].map(({ longId }) => longId)
-  return { ...rest, id, userId: user.id, longIds, addedAt: context.at }
+  const addedAt = (await services.views.gpgKeys.get(`${id}`))?.addedAt ?? context.at
+  return { ...rest, id, userId: user.id, longIds, addedAt }
 }
 
 /** Long ids are compared without the zeros in front: gpg writes them, Gitea leaves them out. */

@@ -45,7 +45,8 @@ export async function addSshKey(
   )
   const { keyId: id, ...rest } = state.status === 'there' ? state : data
   const { title, key, fingerprint, readOnly } = rest
-  return { id, title, key, fingerprint, readOnly, userId: user.id, createdAt: context.at }
+  const createdAt = (await view.get(`${id}`))?.createdAt ?? context.at
+  return { id, title, key, fingerprint, readOnly, userId: user.id, createdAt }
 }
 
 export async function removeSshKey(
@@ -77,7 +78,8 @@ export async function addDeployKey(
   )
   const { keyId: id, ...rest } = state.status === 'there' ? state : data
   const { title, key, fingerprint, readOnly } = rest
-  return { id, title, key, fingerprint, readOnly, repoId, createdAt: context.at }
+  const createdAt = (await view.get(`${id}`))?.createdAt ?? context.at
+  return { id, title, key, fingerprint, readOnly, repoId, createdAt }
 }
 
 export async function removeDeployKey(

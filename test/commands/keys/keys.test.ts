@@ -134,3 +134,20 @@ t.test('deploy keys are for admins of their repository; keys end with their owne
   await until('the key is free again', async () => (await sshKeys.count({ title: 'k' })) === 0)
   t.equal(await statusOf(bob.user.userCurrentPostKey({ title: 'k', key })), 201)
 })
+
+t.test('a repeated request for a key is answered as the first one, with its time', async (t) => {
+  await alice.user.createCurrentUserRepo({ name: 'repeated' })
+  const body = JSON.stringify({ title: 'repeated', key: ed25519() })
+  const post = async (path: string) => {
+    const headers = { 'idempotency-key': 'a key for keys' }
+    const answer = await server.fetch('alice', `/api/v1${path}`, { method: 'POST', body, headers })
+    const { id, created_at } = JSON.parse(await answer.text())
+    return { status: answer.status, id, created_at }
+  }
+  const paths = ['/user/keys', '/repos/alice/repeated/keys']
+  const first = await Promise.all(paths.map(post))
+  const second = new Date().getSeconds()
+  await until('it is another second', () => new Date().getSeconds() !== second)
+  t.match(first, [{ status: 201 }, { status: 201 }])
+  t.same(await Promise.all(paths.map(post)), first)
+})
