@@ -42,12 +42,15 @@ t.test('a damaged repository and a machine in trouble are failures of the server
     'fatal: bad object refs/heads/main\n',
     'error: object file x is empty\n',
     'fatal: unable to read tree 12\n',
-    "fatal: could not open 'x' for reading: Input/output error\n",
-    'fatal: opening x: Permission denied\n',
     'BUG: upload-pack.c:12: unreachable\n',
   ]
   for (const stderr of damage) t.type(failure(stderr), GitFailed, stderr)
-  t.type(failure('fatal: write error: No space left on device\n'), GitUnavailable)
+  const trouble = [
+    "fatal: could not open 'x' for reading: Input/output error\n",
+    'fatal: opening x: Permission denied\n',
+    'fatal: write error: No space left on device\n',
+  ]
+  for (const stderr of trouble) t.type(failure(stderr), GitUnavailable, stderr)
   t.type(failure("fatal: not a git repository: 'x.git'\n"), RepositoryMissing)
   t.type(failure("fatal: 'x.git' does not appear to be a git repository\n"), RepositoryMissing)
 })
