@@ -67,10 +67,13 @@ export function pastDocuments(services: AnswerServices, until: Until, asker: Ask
       repositoriesNow.set(now.id, now)
       const repository = await replayed(repositoryFold, repositoryStream(now.id), id)
       if (repository === undefined) return undefined
-      const { forks, releases = 0, openIssues, closedIssues, openPulls, closedPulls, empty, updatedAt } = now
+      const { forks, stars, watchers, releases = 0 } = now
+      const { openIssues, closedIssues, openPulls, closedPulls, empty, updatedAt } = now
       return {
         ...repository,
         forks,
+        stars,
+        watchers,
         releases,
         openIssues,
         closedIssues,

@@ -148,6 +148,19 @@ t.test(
   },
 )
 
+t.test('replay: a repository has as many stars and watchers as it has now', async (t) => {
+  const starred = await repository(t, 'starred')
+  await starred.branch('topic', { a: 'a\n' })
+  const index = await starred.open('topic', { title: 'A' })
+  const thing = { stream: pullStream(starred.repoId, index), index, kinds: [], path: () => 'alice/starred' }
+  const { ask } = lifeOf(server, thing)
+  await must('bob', 'PUT', 'user/starred/alice/starred')
+  await must('carol', 'PUT', 'repos/alice/starred/subscription')
+  const repo = { stars_count: 1, watchers_count: 1 }
+  t.match((await ask('pulls')).body, { base: { repo } })
+  t.match((await ask('pulls', '/replay?revision=0')).body, { base: { repo }, head: { repo } })
+})
+
 t.test('replay: gives an issue at every revision and every time as GET answered then', async (t) => {
   const tracker = await repository(t, 'tracker', { writers: ['carol'] })
   let path = 'alice/tracker'
