@@ -24,6 +24,7 @@ import { jsonAnswer } from './http/json-answer.ts'
 import { parseJsonBodies } from './http/json-bodies.ts'
 import { takeTurnsWithLongBodies } from './http/long-bodies.ts'
 import { shareLoopByAccount } from './http/loop-shares.ts'
+import { sendNoContentHeaders } from './http/no-content.ts'
 import { contentPolicy, pageHeaders } from './http/page-headers.ts'
 import { limitProxiedRequests } from './http/proxied-requests.ts'
 import { limitBodies } from './http/request-bodies.ts'
@@ -162,6 +163,7 @@ export async function buildApp(
     unreadBytes,
     connections: () => ({ http: connections(), grpc: grpcConnections() }),
   })
+  sendNoContentHeaders(app)
   registerErrors(app, docsUrl, (request) => goImport(request, services.publicUrl()))
   // Closing the server waits for live answers, which would never end.
   app.addHook('preClose', async () => services.live.end())
