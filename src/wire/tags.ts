@@ -6,6 +6,7 @@ import { type TagFacts, tagFacts } from '../git/tags.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { TagDocument } from '../projections/tags.ts'
 import { gitDirOf, type Services } from '../services.ts'
+import { wholeSeconds } from '../times.ts'
 import { CommitMetaWire } from './commits.ts'
 
 /** `*`: the name of the tag, which may contain slashes. */
@@ -76,7 +77,7 @@ function tagWire(
     commit: {
       url: `${publicUrl}/api/v1/repos/${fullName}/git/commits/${of}`,
       sha: of,
-      created: tag?.tagger?.date ?? commit?.committer.date ?? new Date(date).toISOString(),
+      created: tag?.tagger?.date ?? commit?.committer.date ?? wholeSeconds(new Date(date).toISOString()),
     },
     zipball_url: `${publicUrl}/${fullName}/archive/${path}.zip`,
     tarball_url: `${publicUrl}/${fullName}/archive/${path}.tar.gz`,

@@ -223,6 +223,17 @@ t.test(
   },
 )
 
+t.test('a tag of files has the time at which it came, in whole seconds like all times', async (t) => {
+  const { work, branch } = await repository(t, 'of-files')
+  await branch('topic', { a: 'a' })
+  await work.git('tag', 'directory', 'topic^{tree}')
+  await work.git('tag', 'file', 'topic:a')
+  await work.git('push', '-q', server.gitUrl('alice', 'alice/of-files'), 'directory', 'file')
+  for (const { name, commit } of (await alice.repos.repoListTags('alice', 'of-files')).data) {
+    t.match(commit?.created, /T\d\d:\d\d:\d\dZ$/, name)
+  }
+})
+
 t.test('a branch is renamed in one event, unless something else names it', async (t) => {
   const { repoId, branch, tip, call, open, protect } = await repository(t, 'renamed')
   const sha = await branch('topic', { a: 'a' })
