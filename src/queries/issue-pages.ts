@@ -12,8 +12,8 @@ import { updatedBetween } from './paged-list.ts'
 
 export interface IssueQuery {
   filter: Filter<IssueSelection>
-  /** Each of them must begin a word of the issue; empty when no keyword was given. */
-  words: readonly string[]
+  /** Each of them must begin a word of the issue; undefined when no keyword was given. */
+  words: readonly string[] | undefined
 }
 
 type Slice = Pick<Page, 'skip' | 'limit'>
@@ -41,9 +41,12 @@ export function sharedFilter({ state, type, ...times }: Static<typeof IssueListQ
 /** A query has at most this many words; further ones are discarded. */
 const MAX_WORDS = 50
 
-/** Search rule 2: a keyword is trimmed; one with a NUL character counts as empty. */
-export function searchedWords(q: string | undefined): string[] {
-  return q === undefined || q.includes('\0') ? [] : wordsOf(q).slice(0, MAX_WORDS)
+/**
+ * Search rule 2: a keyword is trimmed; one with a NUL character counts as empty, and is none. One of signs alone (`!!!`) is
+ * a keyword without words: nothing is found by it.
+ */
+export function searchedWords(q = ''): string[] | undefined {
+  return q.trim() === '' || q.includes('\0') ? undefined : wordsOf(q).slice(0, MAX_WORDS)
 }
 
 /** Names in a comma separated list, trimmed. */
@@ -62,6 +65,7 @@ export async function issuePage(
   { skip, limit }: Slice,
   first?: number,
 ): Promise<FoundPage<IssueDocument>> {
+  if (query.words?.length === 0) return { rows: [], total: 0 }
   if (first !== undefined && repoIds.length > 1 && repoIds.includes(first)) {
     const others = repoIds.filter((id) => id !== first)
     const own = await issuePage(services, [first], query, { skip, limit })
@@ -74,7 +78,7 @@ export async function issuePage(
   const filter = { ...query.filter, repoId }
   const { issues } = services.views
   const page = { sort: NEWEST, skip, limit }
-  if (query.words.length > 0) return issues.page({ ...filter, words: { $words: query.words } }, page)
+  if (query.words !== undefined) return issues.page({ ...filter, words: { $words: query.words } }, page)
   if (isNarrow(filter)) return issues.page(filter, page)
   const total = await issues.count(filter)
   if (skip >= total || limit === 0) return { rows: [], total }

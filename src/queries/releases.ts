@@ -41,7 +41,9 @@ function filterOf(repoId: number, access: Access, query: ReleaseQuery): Filter<R
   if (query.draft) filter.draft = flagOf(query.draft, false)
   if (query['pre-release']) filter.prerelease = flagOf(query['pre-release'], false)
   const words = searchedWords(query.q)
-  if (words.length > 0) filter.words = { $words: words }
+  // A keyword without words finds nothing.
+  if (words?.length === 0) filter.id = { $in: [] }
+  else if (words !== undefined) filter.words = { $words: words }
   // Who may not see drafts asks for them in vain.
   if (!maySeeDrafts(access)) filter.draft = filter.draft === true ? { $in: [] } : false
   return filter

@@ -64,7 +64,7 @@ t.test('search rule 2: every word of q begins a word of the title, the body or t
   t.same(await find('merge', { state: 'all' }), [4, 1])
   t.same(await find('merge', { state: 'all', limit: '1', page: '2' }), [1])
   const all = [3, 2, 1]
-  for (const none of ['', '   ', '\t\n', 'merge\0', '\0', '-- !']) t.same(await find(none), all)
+  for (const none of ['', '   ', '\t\n', 'merge\0', '\0']) t.same(await find(none), all)
 
   await alice.repos.issueEditComment('alice', 'words', comment.id ?? 0, { body: 'Only with worktrees' })
   t.same([await find('submod'), await find('worktree')], [[], [1]])
@@ -75,6 +75,18 @@ t.test('search rule 2: every word of q begins a word of the title, the body or t
   await say(4, 'reopened')
   await edit(4, { state: 'open' })
   t.same(await find('merge reopen'), [4])
+})
+
+t.test('search rule 2: a keyword of signs alone is matched by nothing, so the list is empty', async (t) => {
+  const { open, label } = await repository('signs')
+  await open({ title: 'Party 🎉 !!!', labels: [await label('bug')] })
+  for (const q of ['-- !', '🎉', '!!!', ' ++ ']) {
+    t.same(await list('signs', { q }), [], q)
+    t.same(await list('signs', { q, labels: 'bug' }), [], q)
+    const found = await call('alice', 'GET', `repos/issues/search?${new URLSearchParams({ q })}`)
+    t.same([found.body, found.headers.get('x-total-count')], [[], '0'], q)
+  }
+  t.same(await list('signs', { q: '🎉 party' }), [1])
 })
 
 t.test('search rule 2: finds only issues that have the words and one of the labels', async (t) => {

@@ -166,6 +166,7 @@ t.test('the latest is the newest that is neither draft nor prerelease; lists fil
   t.same(await list({ 'pre-release': false }, bob), ['v2.0', 'v1.0', 'v0.1'])
   t.same(await list({ draft: true }), ['v4.0'])
   t.same(await list({ q: 'apple' }), ['v1.0'])
+  t.same(await list({ q: '🎉' }), [], 'a keyword of signs alone is matched by nothing')
   t.same(await list({ limit: 2, page: 2 }), ['v2.0', 'v1.0'])
   const answer = await bob.repos.repoListReleases('alice', 'many', { limit: 1 })
   t.equal(answer.headers.get('x-total-count'), '4')
