@@ -31,7 +31,12 @@ import { limitBodies } from './http/request-bodies.ts'
 import { unusedCompilers, validatorOf } from './http/request-validators.ts'
 import type { Certificate } from './http/tls-files.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
-import { ignoreExpectations, refuseAmbiguous, refuseUnreadable } from './http/unreadable-requests.ts'
+import {
+  ignoreExpectations,
+  refuseAmbiguous,
+  refuseUnreadable,
+  TAKE_NO_HOST,
+} from './http/unreadable-requests.ts'
 import { joinIfNeeded } from './nodes/nodes.ts'
 import type { Metrics } from './observe/metrics.ts'
 import { metricsRoute } from './observe/metrics-route.ts'
@@ -98,6 +103,7 @@ export async function buildApp(
     bodyLimit: config.maxBodyBytes,
     trustProxy: isProxy ?? false,
     http: {
+      ...TAKE_NO_HOST,
       headersTimeout: config.requestTimeoutMs,
       // Fastify's own, but node compares the one above with its default before fastify sets it.
       requestTimeout: 0,

@@ -3,6 +3,7 @@ import { createServer, type Server } from 'node:https'
 import type { FastifyBaseLogger, FastifyInstance, FastifyServerFactory } from 'fastify'
 import { renewCertificate } from './renewed-certificate.ts'
 import { type Certificate, readCertificate, type TlsPair } from './tls-files.ts'
+import { TAKE_NO_HOST } from './unreadable-requests.ts'
 
 const NAMES = { cert: 'TLS_CERT', key: 'TLS_KEY' } as const
 
@@ -22,6 +23,7 @@ export function httpsServer({ pair }: Certificate, timeoutMs: number): FastifySe
     const server = createServer(
       {
         ...pair,
+        ...TAKE_NO_HOST,
         handshakeTimeout: timeoutMs,
         headersTimeout: timeoutMs,
         // No limit for a whole request: bodies have limits of their own.

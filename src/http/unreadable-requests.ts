@@ -29,6 +29,7 @@ const PROBLEMS: ReadonlyMap<string, Problem> = new Map([
     { status: 413, limit: 'body_chunks', message: 'the body comes in too many small chunks' },
   ],
   ['ERR_HOSTS', { status: 400, message: 'Host: there must be only one' }],
+  ['ERR_NO_HOST', { status: 400, message: 'Host: HTTP/1.1 needs one' }],
   ['ERR_OLD_CODING', { status: 400, message: 'Transfer-Encoding: HTTP/1.0 does not know it' }],
   ['ERR_CODING', { status: 501, message: 'Transfer-Encoding: only "chunked" is understood' }],
 ])
@@ -68,9 +69,12 @@ export function ignoreExpectations(app: FastifyInstance): void {
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 }
 
+/** For the server: node would answer 400 without a body. `refuseAmbiguous` refuses such requests. */
+export const TAKE_NO_HOST = { requireHostHeader: false } as const
+
 /**
- * Refuses what node takes, but a proxy in front may read in another way: two hosts, and codings of the body besides
- * `chunked`. One of the two would take what a client sends for the request of somebody else. So the connection ends, too.
+ * Refuses what node takes, but a proxy in front may read in another way: no host or two, and codings of the body
+ * besides `chunked`. One of the two would take what a client sends for the request of somebody else. So the connection ends, too.
  * Call it after `limitConnections`.
  */
 export function refuseAmbiguous(app: FastifyInstance): void {
@@ -91,6 +95,7 @@ function ambiguityOf({ rawHeaders, headers, httpVersion }: IncomingMessage): str
     if (name.length === 4 && name.toLowerCase() === 'host') hosts += 1
   }
   if (hosts > 1) return 'ERR_HOSTS'
+  if (hosts === 0 && httpVersion === '1.1') return 'ERR_NO_HOST'
   const coding = headers['transfer-encoding']
   if (coding === undefined) return undefined
   if (httpVersion === '1.0') return 'ERR_OLD_CODING'

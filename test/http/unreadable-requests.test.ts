@@ -11,20 +11,32 @@ function parsed(answer: string): { status: number; body: unknown } {
   return { status: Number(head.split(' ')[1]), body: JSON.parse(body) }
 }
 
-t.test('a request that is not HTTP, or has too large a head, gets the body of every error', async (t) => {
-  const url = `${server.url}/api/docs`
-  const cases: [string, number][] = [
-    ['GET /api/v1/caf\xe9 HTTP/1.1\r\nHost: a\r\n\r\n', 400],
-    ['nonsense\r\n\r\n', 400],
-    ['POST /api/v1/user/repos HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n', 400],
-    [requestText('GET', '/api/v1/user', { 'X-A': 'x'.repeat(20_000) }), 431],
-  ]
-  for (const [text, status] of cases) {
-    const client = rawClient(t, server.url)
-    client.socket.write(Buffer.from(text, 'latin1'))
-    await client.closed()
-    t.match(parsed(client.text()), { status, body: { message: /./, url } }, text.slice(0, 60))
-  }
+t.test(
+  'a request that is not HTTP, has no host, or too large a head, gets the body of every error',
+  async (t) => {
+    const url = `${server.url}/api/docs`
+    const cases: [string, number][] = [
+      ['GET /api/v1/caf\xe9 HTTP/1.1\r\nHost: a\r\n\r\n', 400],
+      ['nonsense\r\n\r\n', 400],
+      ['GET /livez HTTP/1.1\r\n\r\n', 400],
+      [`GET /livez HTTP/1.1\r\n\r\n${requestText('GET', '/livez')}`, 400],
+      ['POST /api/v1/user/repos HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n', 400],
+      [requestText('GET', '/api/v1/user', { 'X-A': 'x'.repeat(20_000) }), 431],
+    ]
+    for (const [text, status] of cases) {
+      const client = rawClient(t, server.url)
+      client.socket.write(Buffer.from(text, 'latin1'))
+      await client.closed()
+      t.match(parsed(client.text()), { status, body: { message: /./, url } }, text.slice(0, 60))
+      t.notMatch(client.text(), /200 OK/)
+    }
+  },
+)
+
+t.test('a request of HTTP/1.0 needs no host', async (t) => {
+  const client = rawClient(t, server.url, 'GET /livez HTTP/1.0\r\n\r\n')
+  await client.closed()
+  t.match(client.text(), /200 OK/)
 })
 
 t.test(
