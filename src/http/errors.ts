@@ -84,9 +84,9 @@ function fieldOf(path: string, params: Record<string, unknown>): string {
 }
 
 /** Where to send a request again that names something by an old name. */
-function movedTo(error: Error, { url }: FastifyRequest, base?: string): string | undefined {
+function movedTo(error: Error, { url, routeOptions }: FastifyRequest, base?: string): string | undefined {
   const moved = error instanceof ErrorWithRefusal ? error.refusal.moved : undefined
-  return moved && locationOf(url, moved, base)
+  return moved && locationOf({ url, route: routeOptions.url ?? '' }, moved, base)
 }
 
 /** Gives the answer to an error its status and headers. */

@@ -19,19 +19,27 @@ function decoded(part: string): string {
 /**
  * A `Location` for the request with this URL: relative, so that it is right behind every proxy and below every path.
  * With `base`, what comes before each path of the server, it is a whole path or URL: not all clients of git resolve others.
- * Undefined when the path does not have the old place.
+ * `route`: the pattern of the path (`/api/v1/repos/:owner/:repo`). An owner may have the name of a part that is no
+ * parameter. Undefined when the path does not have the old place.
  */
-export function locationOf(url: string, { from, to }: Moved, base?: string): string | undefined {
-  const [path = '', ...query] = url.split('?')
+export function locationOf(
+  { url, route }: { url: string; route: string },
+  { from, to }: Moved,
+  base?: string,
+): string | undefined {
+  const [whole = '', ...query] = url.split('?')
+  // A client may name the scheme and the host, too.
+  const path = whole.replace(/^[a-z]+:\/\/[^/]*/i, '')
   const parts = path.split('/')
   const names = parts.map((part) => decoded(part).toLowerCase())
+  const pattern = route.split('/')
   const last = from.length - 1
   const isAt = (at: number) =>
     from.every((name, i) => {
       const wanted = name.toLowerCase()
       return names[at + i] === wanted || (i === last && names[at + i] === `${wanted}${GIT}`)
     })
-  const at = names.findIndex((_, i) => isAt(i))
+  const at = names.findIndex((_, i) => pattern[i]?.startsWith(':') && isAt(i))
   if (at === -1) return undefined
   const isGit = names[at + last]?.endsWith(GIT) && !from[last]?.toLowerCase().endsWith(GIT)
   const rest = parts.slice(at + from.length)

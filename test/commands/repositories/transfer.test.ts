@@ -179,6 +179,17 @@ t.test('transfers that are refused change nothing', async (t) => {
   })
 })
 
+t.test('an old name leads on, also when it is a part of the path for everybody', async (t) => {
+  const v1 = await server.as('v1')
+  await v1.user.createCurrentUserRepo({ name: 'repos' })
+  await v1.repos.repoEdit('v1', 'repos', { name: 'news' })
+  const path = '/api/v1/repos/v1/repos/issues'
+  const { status, location } = await call('v1', 'GET', path)
+  t.equal(status, 307)
+  t.equal(new URL(location ?? '', `${server.url}${path}`).pathname, '/api/v1/repos/v1/news/issues')
+  t.equal((await v1.repos.issueListIssues('v1', 'repos')).status, 200)
+})
+
 t.test(
   'the old name leads to the repository, for those who may read it, until somebody takes the name',
   async (t) => {
