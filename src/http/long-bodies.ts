@@ -7,6 +7,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { createFairSlots } from '../fair-slots.ts'
 import { restAfter } from '../rests.ts'
 import { clientGone } from './client-gone.ts'
+import { mediaTypeOf } from './media-type.ts'
 
 /** A body of more bytes is long. */
 export const LONG_BODY = 16 * 1024
@@ -69,7 +70,7 @@ function watchClients(now: () => number) {
 }
 
 function isLong({ headers, body }: FastifyRequest): boolean {
-  if (body === undefined || body === null || !headers['content-type']?.startsWith('application/json'))
+  if (body === undefined || body === null || mediaTypeOf(headers['content-type']) !== 'application/json')
     return false
   // Without a length, nobody knows before the body has been read.
   if (headers['content-encoding'] !== undefined) return true

@@ -1,4 +1,4 @@
-/** Chooses the media type of an answer by the `Accept` header. */
+/** Reads the media type of a body, and chooses that of an answer by the `Accept` header. */
 
 /**
  * The offered type that the header prefers; the first one of several equals. The first offered type is also the
@@ -28,3 +28,6 @@ function rangeOf(text: string): [range: string, quality: number] {
   const weight = parameters.find((parameter) => parameter.startsWith('q='))
   return [range, weight === undefined ? 1 : Number(weight.slice(2)) || 0]
 }
+
+/** The media type in a `Content-Type` header, without parameters. Case does not matter in it. */
+export const mediaTypeOf = (contentType = ''): string => contentType.split(';', 1).join().trim().toLowerCase()

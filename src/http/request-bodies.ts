@@ -5,6 +5,7 @@ import { networkOf } from '../address-ranges.ts'
 import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { createShares, type ShareLimits } from '../shares.ts'
+import { mediaTypeOf } from './media-type.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -46,7 +47,7 @@ export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: Body
     }
     // A short body has come with the head: there is nothing to wait for, and it is read at once.
     if (raw.complete && headers['content-encoding'] === undefined) return done(null, payload)
-    const type = headers['content-type'] ?? ''
+    const type = mediaTypeOf(headers['content-type'])
     if (type.startsWith('application/x-git-')) return done(null, payload)
     const isHeld = !type.startsWith('multipart/') && !request.routeOptions.config.streamsBody
     const network = networkOf(request.ip)

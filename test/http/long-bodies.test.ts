@@ -17,8 +17,13 @@ async function worker(t: Test, now?: () => number, later?: (next: () => void, ms
   })
   t.teardown(() => app.close())
   const url = await app.listen({ host: '127.0.0.1', port: 0 })
-  const post = async (client: string, length: number, signal: AbortSignal | null = null) => {
-    const headers = { 'Content-Type': 'application/json', 'X-Client': client }
+  const post = async (
+    client: string,
+    length: number,
+    signal: AbortSignal | null = null,
+    type = 'application/json',
+  ) => {
+    const headers = { 'Content-Type': type, 'X-Client': client }
     return (await fetch(url, { method: 'POST', headers, body: JSON.stringify('x'.repeat(length)), signal }))
       .status
   }
@@ -53,6 +58,24 @@ t.test('requests with long bodies are worked on one at a time for each client', 
   const statuses = await Promise.all(many)
   t.ok(statuses.every((status) => status === 200 || status === 429))
   t.ok(statuses.includes(200))
+})
+
+t.test('a long body waits for its turn however its content type is written', async (t) => {
+  const { running, post } = await worker(t)
+  const first = post('mallory', LONG_BODY)
+  await until('it runs', async () => running.get('mallory')?.length === 1)
+  const types = ['Application/JSON', 'APPLICATION/JSON;charset=utf-8', 'application/json ; charset=utf-8']
+  const others = types.map((type) => post('mallory', LONG_BODY, null, type))
+  const short = post('mallory', 10)
+  await until('only a short one does not wait', async () => (running.get('mallory')?.length ?? 0) > 1)
+  const other = post('alice', LONG_BODY)
+  await until('another client is served', async () => running.get('alice')?.length === 1)
+  t.equal(running.get('mallory')?.length, 2)
+  const finishing = setInterval(() => {
+    for (const finish of [...running.values()].flat()) finish()
+  }, 5)
+  t.teardown(() => clearInterval(finishing))
+  t.strictSame(await Promise.all([first, ...others, short, other]), [200, 200, 200, 200, 200, 200])
 })
 
 t.test('who goes away has the turn until the work is done', async (t) => {
