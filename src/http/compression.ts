@@ -8,6 +8,13 @@ import { COUNTED_FROM } from './unread-answers.ts'
  * are: each line has to leave at once. A body may not become larger than `bodyLimit` when it is unpacked.
  */
 export async function compressAnswers(app: FastifyInstance): Promise<void> {
+  // The plugin knows each name in one form only.
+  app.addHook('onRequest', ({ raw: { headers } }, _reply, done) => {
+    const coding = headers['content-encoding']?.trim().toLowerCase()
+    if (coding === 'identity') delete headers['content-encoding']
+    else if (coding !== undefined) headers['content-encoding'] = coding === 'x-gzip' ? 'gzip' : coding
+    done()
+  })
   await app.register(compress, {
     // Shorter ones are not worth it. Those that are compressed hold memory, and so are among the counted ones.
     threshold: COUNTED_FROM,

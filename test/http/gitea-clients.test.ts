@@ -1,7 +1,7 @@
 /** What Gitea's clients expect of every server before they begin. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import { gzipSync } from 'node:zlib'
+import { deflateSync, gzipSync } from 'node:zlib'
 import type { Issue, PullRequest, Repository, User } from 'gitea-js'
 import t from 'tap'
 import { hostedWork } from '../hosted-work.ts'
@@ -74,6 +74,19 @@ t.test('bodies may be compressed, within the limit of their size', async (t) => 
   t.equal((await send(gzipSync(`{"title":"${'x'.repeat(10_000_000)}"}`))).status, 413)
   t.equal((await send('{"title":"Not packed"}')).status, 400)
   t.equal((await send('x', { 'content-encoding': 'zstd' })).status, 415)
+})
+
+t.test('the coding of a body is known by all of its names, in any case', async (t) => {
+  const packed = gzipSync('{"title":"Packed"}')
+  for (const [coding, body] of [
+    ['GZIP', packed],
+    ['x-gzip', packed],
+    ['Deflate', deflateSync('{"title":"Packed"}')],
+    ['identity', '{"title":"Packed"}'],
+  ] as const) {
+    const headers = { 'content-type': 'application/json', 'content-encoding': coding }
+    t.equal((await post('/repos/alice/app/issues', { headers, body })).status, 201, coding)
+  }
 })
 
 t.test('long answers are compressed when asked for; short ones and streams are not', async (t) => {
