@@ -6,13 +6,16 @@ import { newestAccount } from './newest-accounts.ts'
 import type { Identity } from './sign-in.ts'
 import { missingScopes, type ScopeLevel } from './token-scopes.ts'
 
-const API_PATH = /^\/api\/v1\//
+const API = '/api/v1/'
 
 export const NO_SUDO = refuse.forbidden('only site admins may act in the name of others (Sudo)')
 
-/** The login that a request names, in the parameter `sudo` or else in the header. */
-export function wantedSudo({ headers, query, url }: FastifyRequest): string | undefined {
-  if (!API_PATH.test(url)) return undefined
+/**
+ * The login that a request names, in the parameter `sudo` or else in the header. The route says that it is the API's, not
+ * the path, which has many forms (`/%61pi/v1/user`): who sends each request on in somebody's name relies on it.
+ */
+export function wantedSudo({ headers, query, routeOptions }: FastifyRequest): string | undefined {
+  if (!routeOptions.url?.startsWith(API)) return undefined
   const parameter = typeof query === 'object' && query !== null && 'sudo' in query ? query.sudo : undefined
   const login = parameter === undefined || parameter === '' ? headers.sudo : parameter
   if (login === undefined || login === '') return undefined

@@ -1,5 +1,7 @@
 import type { Issue, User } from 'gitea-js'
 import t from 'tap'
+import { rawClient } from '../http/raw-client.ts'
+import { basic } from '../server-template.ts'
 import { startTestServer } from '../start-server.ts'
 
 t.test('Sudo acts as that user for site admins, and gives 403 to others', async (t) => {
@@ -27,6 +29,21 @@ t.test('Sudo acts as that user for site admins, and gives 403 to others', async 
   t.equal((await ask('admin', '/user?sudo=alice&sudo=bob')).status, 400)
   t.equal((await ask('admin', '/repos/alice/app', 'bob')).status, 404, 'only what that user may see')
   t.equal((await ask('admin', '/admin/users', 'bob')).status, 403)
+
+  await t.test('Sudo holds for every form of a path', async (t) => {
+    const forms = ['/api/v1/user', '/%61pi/v1/user', '/api/%761/user', `${server.url}/api/v1/user`]
+    for (const path of forms) {
+      for (const [target, header] of [
+        [path, 'Sudo: alice\r\n'],
+        [`${path}?sudo=alice`, ''],
+      ] as const) {
+        const head = `Host: a\r\nConnection: close\r\nAuthorization: ${basic('admin')}\r\n${header}`
+        const client = rawClient(t, server.url, `GET ${target} HTTP/1.1\r\n${head}\r\n`)
+        await client.closed()
+        t.match(client.text(), /"login":"alice"/, target)
+      }
+    }
+  })
 
   await t.test('the history shows who it was', async (t) => {
     const opened = await ask('admin', '/repos/alice/app/issues', 'alice', { title: 'By an admin' })
