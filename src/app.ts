@@ -51,6 +51,7 @@ import { uiRoutes } from './ui/routes.ts'
 import { signInRoutes } from './ui/sign-in.ts'
 import type { UpgradeAnswers } from './upgrade/answers.ts'
 import { isUpgradePath, sendUpgradeProblem, upgradeHttpRoutes } from './upgrade/http.ts'
+import { deletedMeanwhile } from './wire/deleted-meanwhile.ts'
 
 const API = '/api/v1'
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
@@ -162,7 +163,12 @@ export async function buildApp(
     unreadBytes,
     connections: () => ({ http: connections(), grpc: grpcConnections() }),
   })
-  registerErrors(app, docsUrl, (request) => goImport(request, services.publicUrl()))
+  registerErrors(
+    app,
+    docsUrl,
+    (request) => goImport(request, services.publicUrl()),
+    (error, request) => deletedMeanwhile(services, request, error),
+  )
   // Closing the server waits for live answers, which would never end.
   app.addHook('preClose', async () => services.live.end())
   // Hooks with callbacks: a promise for each request would cost measurable time.
