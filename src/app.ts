@@ -57,6 +57,7 @@ import { uiRoutes } from './ui/routes.ts'
 import { signInRoutes } from './ui/sign-in.ts'
 import type { UpgradeAnswers } from './upgrade/answers.ts'
 import { isUpgradePath, sendUpgradeProblem, upgradeHttpRoutes } from './upgrade/http.ts'
+import { deletedMeanwhile } from './wire/deleted-meanwhile.ts'
 
 const API = '/api/v1'
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
@@ -169,8 +170,17 @@ export async function buildApp(
     unreadBytes,
     connections: () => ({ http: connections(), grpc: grpcConnections() }),
   })
+<<<<<<< HEAD
   sendNoContentHeaders(app)
   registerErrors(app, docsUrl, (request) => goImport(request, services.publicUrl()))
+=======
+  registerErrors(
+    app,
+    docsUrl,
+    (request) => goImport(request, services.publicUrl()),
+    (error, request) => deletedMeanwhile(services, request, error),
+  )
+>>>>>>> 9c28a14aed1ea89d9095fac1311e532a05442c8a
   // Closing the server waits for live answers, which would never end.
   app.addHook('preClose', async () => services.live.end())
   // Hooks with callbacks: a promise for each request would cost measurable time.

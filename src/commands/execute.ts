@@ -44,7 +44,12 @@ export interface CommandContext {
   readonly retry?: Retry
   /** Position of the last event that the request appended; reads of the same request wait for it. */
   written: Position
+  /** When an earlier attempt carried out the command that this one has repeated last; absent when none has. */
+  earlierAt?: string
 }
+
+/** When a request has made what it shows: an earlier attempt may have made it. */
+export const madeAt = ({ at, earlierAt }: CommandContext): string => earlierAt ?? at
 
 /** A context that begins now. `causationId`: what the commands follow from. */
 export function newContext(
@@ -234,6 +239,7 @@ export async function execute<State, Event extends DomainEvent>(
     if (found !== undefined) {
       requireSameBody(found, context)
       context.written = Math.max(context.written, found.position)
+      context.earlierAt = found.metadata.at
       return state
     }
     // The events in between may not concern the decider (most are comments): then the decision is still valid.

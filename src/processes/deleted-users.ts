@@ -7,6 +7,7 @@
 import { labels, pulls, repositories } from '../commands/aggregates.ts'
 import { eachOne } from '../commands/each-one.ts'
 import type { CommandContext } from '../commands/execute.ts'
+import { removeSshKey } from '../commands/keys/change.ts'
 import { removeGpgKey } from '../commands/keys/change-gpg.ts'
 import { decideDeleteLabel } from '../commands/labels/label.ts'
 import { leaveTeams, organizationsIn, removeGhost } from '../commands/organizations/ghosts.ts'
@@ -47,6 +48,10 @@ export function deletedUsers(services: Services): ProcessManager {
   return processManager('deleted_users', {
     async ReviewRequested(context, { data }) {
       if (await isGhost(data.reviewer.id)) await endRequest(context, data, data.reviewer)
+    },
+    async SshKeyAdded(context, { data: { keyId: id, user, fingerprint } }) {
+      if (!(await isGhost(user.id))) return
+      await removeSshKey(services, { ...context, actor: null }, { id, fingerprint })
     },
     async GpgKeyAdded(context, { data: { keyId: id, user, primary } }) {
       if (!(await isGhost(user.id))) return

@@ -9,7 +9,7 @@ import type { Services } from '../services.ts'
 import { wholeSeconds, ZERO_TIME } from '../times.ts'
 import { discussionUrls } from '../wire/comments.ts'
 import { IssueWire, issueWires } from '../wire/issues.ts'
-import { LabelWire, labelWire } from '../wire/labels.ts'
+import { LabelWire, labelsByIds, labelWire } from '../wire/labels.ts'
 import { MilestoneWire, milestoneWire } from '../wire/milestones.ts'
 import { Nullable } from '../wire/nullable.ts'
 import { PlainTeamWire, teamsById } from '../wire/teams.ts'
@@ -133,7 +133,12 @@ async function relatedToRows(
       rows.flatMap((row) => ('team' in row ? [row.team.id] : [])),
       [repository],
     ),
-    views.labels.getMany(idsOf((row) => (row.type === 'label' ? [row.label.id] : []))),
+    // What a former owner makes of its labels is not for the readers of now.
+    labelsByIds(
+      services,
+      repository,
+      rows.flatMap((row) => (row.type === 'label' ? [row.label.id] : [])),
+    ),
     views.milestones.getMany(idsOf((row) => (row.type === 'milestone' ? [row.from?.id, row.to?.id] : []))),
     views.comments.getMany(idsOf((row) => (row.type === 'comment' ? [row.id] : []))),
     views.reviews.getMany(idsOf((row) => (row.type === 'review' ? [row.review] : []))),
@@ -159,7 +164,7 @@ async function relatedToRows(
   }
 }
 
-/** A deleted label: the event still has its name. */
+/** A label that is deleted, or of a former owner: the event still has its name. */
 function deletedLabel(label: LabelRef, repository: RepositoryDocument, publicUrl: string) {
   const scope = { kind: 'repository', repoId: repository.id } as const
   const rest = { scope, exclusive: false, archived: false, color: '', description: '' }

@@ -15,7 +15,7 @@ import { wholeSeconds } from '../times.ts'
 import { isWorkInProgress } from '../work-in-progress.ts'
 import { AttachmentWire, attachmentWire } from './attachments.ts'
 import { DISCUSSION_WIRE, discussionWire } from './discussions.ts'
-import { type LabelWire, labelWire } from './labels.ts'
+import { type LabelWire, labelsByIds, labelWire } from './labels.ts'
 import { Nullable } from './nullable.ts'
 import {
   currentDocuments,
@@ -137,14 +137,14 @@ export async function issueWireNow(
   return wire
 }
 
-/** The labels of the issue in the path, without deleted ones. @throws Refused (not found) when the issue is unknown */
+/** The labels of the issue in the path, without deleted ones and those of a former owner. @throws Refused (not found) when the issue is unknown */
 export async function labelsOfIssue(
   services: Services,
   repository: RepositoryDocument,
   index: string,
 ): Promise<Static<typeof LabelWire>[]> {
   const { labelIds } = await issueFor(services, repository.id, index)
-  const labels = await services.views.labels.getMany(labelIds.map(String))
+  const labels = await labelsByIds(services, repository, labelIds)
   return labels.map((label) => labelWire(label, repository, services.publicUrl()))
 }
 

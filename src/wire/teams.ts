@@ -66,8 +66,8 @@ function plainTeamWire(team: Team, organizationId: number): Static<typeof PlainT
 }
 
 /**
- * The teams with these ids, in wire form; one that was deleted is missing. `repositories`: those that they are shown with,
- * whose organizations have Owners. One look-up.
+ * The teams with these ids, in wire form; one that was deleted, or is of a former owner, is missing. `repositories`: those
+ * that they are shown with, whose organizations have Owners. One look-up.
  */
 export async function teamsById(
   teams: Pick<View<TeamDocument>, 'getMany'>,
@@ -75,10 +75,13 @@ export async function teamsById(
   repositories: readonly Pick<RepositoryDocument, 'ownerId' | 'ownerKind'>[],
 ): Promise<ReadonlyMap<number, Static<typeof PlainTeamWire>>> {
   const made = ids.length === 0 ? [] : await teams.getMany([...new Set(ids)].map(String))
-  const owners = repositories.filter(({ ownerKind }) => ownerKind === 'organization')
+  const owners = new Set(
+    repositories.flatMap(({ ownerId, ownerKind }) => (ownerKind === 'organization' ? [ownerId] : [])),
+  )
+  const own = made.filter(({ organizationId }) => owners.has(organizationId))
   return new Map([
-    ...owners.map(({ ownerId }) => [ownerId, plainTeamWire({ kind: 'owners' }, ownerId)] as const),
-    ...made.map((team) => [team.id, plainTeamWire({ kind: 'made', team }, team.organizationId)] as const),
+    ...[...owners].map((ownerId) => [ownerId, plainTeamWire({ kind: 'owners' }, ownerId)] as const),
+    ...own.map((team) => [team.id, plainTeamWire({ kind: 'made', team }, team.organizationId)] as const),
   ])
 }
 

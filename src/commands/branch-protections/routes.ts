@@ -12,6 +12,7 @@ import {
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { repositories } from '../aggregates.ts'
 import type { RepositoryState } from '../repositories/repository.ts'
+import { whileOwnedBy } from '../repositories/same-owner.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { decideAddProtection, decideEditProtection, decideRemoveProtection } from './protections.ts'
 import {
@@ -52,9 +53,8 @@ export const branchProtectionRoutes: Routes = (services) => async (app) => {
       const named = await checkOptions(services, repository, request.body)
       const settings = withOptions({ ...NEW_PROTECTION, rule }, request.body, named)
       const context = commandContext(request)
-      const state = await repositories.change(services, context, repository.id, 'protect', (now) =>
-        decideAddProtection(now, settings, context.at),
-      )
+      const decide = whileOwnedBy(repository, (now) => decideAddProtection(now, settings, context.at))
+      const state = await repositories.change(services, context, repository.id, 'protect', decide)
       await settled(services, context, reply)
       return reply.code(201).send(await protectionWire(services, repository, ruleIn(state, rule)))
     },
@@ -78,9 +78,8 @@ export const branchProtectionRoutes: Routes = (services) => async (app) => {
       const named = await checkOptions(services, repository, request.body)
       const context = commandContext(request)
       const edit = (before: BranchProtection) => withOptions(before, request.body, named)
-      const state = await repositories.change(services, context, repository.id, 'protect', (now) =>
-        decideEditProtection(now, rule, edit, context.at),
-      )
+      const decide = whileOwnedBy(repository, (now) => decideEditProtection(now, rule, edit, context.at))
+      const state = await repositories.change(services, context, repository.id, 'protect', decide)
       await settled(services, context, reply)
       return await protectionWire(services, repository, ruleIn(state, rule))
     },
@@ -92,9 +91,8 @@ export const branchProtectionRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       const { repository } = await onRepository(services, request, 'admin')
       const context = commandContext(request)
-      await repositories.change(services, context, repository.id, 'protect', (now) =>
-        decideRemoveProtection(now, request.params['*']),
-      )
+      const decide = whileOwnedBy(repository, (now) => decideRemoveProtection(now, request.params['*']))
+      await repositories.change(services, context, repository.id, 'protect', decide)
       await settled(services, context, reply)
       return reply.code(204).send(null)
     },

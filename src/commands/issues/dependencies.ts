@@ -7,6 +7,7 @@ import { type Static, Type } from 'typebox'
 import type { IssueRef } from '../../events/domain-events.ts'
 import { issueId } from '../../projections/issue-selection.ts'
 import { Refused, refuse } from '../../refusal.ts'
+import { archivedRefusal } from '../../rights/archived.ts'
 import { onRepository, repositoryFor } from '../../rights/repository-access.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
@@ -40,12 +41,13 @@ async function add(
   { blocked, blocking }: Dependency,
 ): Promise<void> {
   const dependents = { dependencyKeys: issueId(blocking.repoId, blocking.index) }
-  if ((await services.views.issues.count(dependents)) >= MAX_DEPENDENTS) {
-    throw new Refused(refuse.unprocessable(`${MAX_DEPENDENTS} issues depend on that one already`))
-  }
   await changeDiscussion(services, context, blocked, 'add dependency', {
-    issue: async (discussion) =>
-      decideAddDependency(discussion, blocking, await dependsOn(services, blocking, blocked)),
+    async issue(discussion) {
+      if ((await services.views.issues.count(dependents)) >= MAX_DEPENDENTS) {
+        return refuse.unprocessable(`${MAX_DEPENDENTS} issues depend on that one already`)
+      }
+      return decideAddDependency(discussion, blocking, await dependsOn(services, blocking, blocked))
+    },
   })
   // Two dependencies that are added at the same time can make a circle that neither request saw. Then this one is
   // removed again.
@@ -92,6 +94,8 @@ async function dependencyFor(
   const issue = await issueFor(services, repository.id, path.index)
   const otherPath = { owner: body.owner || path.owner, repo: body.repo || path.repo }
   const found = await repositoryFor(services, request.requester, otherPath, isBlocked ? 'read' : 'write')
+  // It is the other issue that changes.
+  if (!isBlocked && found.repository.archived) throw new Refused(archivedRefusal)
   const other = await issueFor(services, found.repository.id, `${body.index}`)
   const [blocked, blocking] = isBlocked ? [issue, other] : [other, issue]
   return { issue, dependency: { blocked, blocking: refOf(blocking) } }

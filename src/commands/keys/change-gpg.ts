@@ -8,7 +8,7 @@ import { Refused } from '../../refusal.ts'
 import { gpgTokens } from '../../rights/gpg-token.ts'
 import type { Services } from '../../services.ts'
 import { gpgKeys } from '../aggregates.ts'
-import type { CommandContext } from '../execute.ts'
+import { type CommandContext, madeAt } from '../execute.ts'
 import { takeNumber } from '../sequences.ts'
 import { decideAddGpgKey, decideRemoveGpgKey, decideVerifyGpgKey, wrongTokenSignature } from './gpg-key.ts'
 
@@ -52,10 +52,11 @@ export async function addGpgKey(
   const state = await gpgKeys.change(services, context, key.primary.longId, 'add key', (before) =>
     decideAddGpgKey(before, data, owner),
   )
-  const { keyId: id, user: _, ...rest } = state.status === 'there' ? state : data
+  // A repeated request may find it verified since, or with another user.
+  const isOwn = state.status === 'there' && state.keyId === keyId
+  const { keyId: id, user: _, ...rest } = isOwn ? state : data
   const longIds = [rest.primary, ...rest.subkeys].map(({ longId }) => longId)
-  const addedAt = (await services.views.gpgKeys.get(`${id}`))?.addedAt ?? context.at
-  return { ...rest, id, userId: user.id, longIds, addedAt }
+  return { ...rest, id, userId: user.id, longIds, addedAt: madeAt(context) }
 }
 
 /** Long ids are compared without the zeros in front: gpg writes them, Gitea leaves them out. */

@@ -6,7 +6,7 @@ import type { DeployKeyDocument, SshKeyDocument } from '../../projections/keys.t
 import { isRefusal, Refused } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
 import { deployKeys, sshKeys } from '../aggregates.ts'
-import type { CommandContext } from '../execute.ts'
+import { type CommandContext, madeAt } from '../execute.ts'
 import { takeNumber } from '../sequences.ts'
 import { decideAddDeployKey, decideAddSshKey, decideRemoveDeployKey, decideRemoveSshKey } from './keys.ts'
 import { sshKeyOf } from './ssh-key.ts'
@@ -40,19 +40,18 @@ export async function addSshKey(
     count: await view.count({ userId: user.id }),
     hasTitle: (await view.count({ userId: user.id, title: data.title })) > 0,
   }
-  const state = await sshKeys.change(services, context, digestOf(data), 'add key', (before) =>
+  await sshKeys.change(services, context, digestOf(data), 'add key', (before) =>
     decideAddSshKey(before, data, others),
   )
-  const { keyId: id, ...rest } = state.status === 'there' ? state : data
-  const { title, key, fingerprint, readOnly } = rest
-  const createdAt = (await view.get(`${id}`))?.createdAt ?? context.at
-  return { id, title, key, fingerprint, readOnly, userId: user.id, createdAt }
+  // Not the key as it is now: a repeated request may find it with another user.
+  const { keyId: id, title, key, fingerprint, readOnly } = data
+  return { id, title, key, fingerprint, readOnly, userId: user.id, createdAt: madeAt(context) }
 }
 
 export async function removeSshKey(
   services: Services,
   context: CommandContext,
-  key: SshKeyDocument,
+  key: Pick<SshKeyDocument, 'id' | 'fingerprint'>,
 ): Promise<void> {
   await sshKeys.change(services, context, digestOf(key), `remove key ${key.id}`, (state) =>
     decideRemoveSshKey(state, key.id),
@@ -73,13 +72,11 @@ export async function addDeployKey(
     hasTitle: (await view.count({ repoId, title: data.title })) > 0,
   }
   const of = { repoId, digest: digestOf(data) }
-  const state = await deployKeys.change(services, context, of, 'add key', (before) =>
+  await deployKeys.change(services, context, of, 'add key', (before) =>
     decideAddDeployKey(before, data, others),
   )
-  const { keyId: id, ...rest } = state.status === 'there' ? state : data
-  const { title, key, fingerprint, readOnly } = rest
-  const createdAt = (await view.get(`${id}`))?.createdAt ?? context.at
-  return { id, title, key, fingerprint, readOnly, repoId, createdAt }
+  const { keyId: id, title, key, fingerprint, readOnly } = data
+  return { id, title, key, fingerprint, readOnly, repoId, createdAt: madeAt(context) }
 }
 
 export async function removeDeployKey(

@@ -7,6 +7,7 @@ import type { EventOf } from '../../events/handlers.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
+import { snapshots } from '../snapshots.ts'
 import { MAX_KEYS } from './keys.ts'
 
 type Added = EventOf<'GpgKeyAdded'>['data']
@@ -15,6 +16,7 @@ export type GpgKeyState = { status: 'none' } | ({ status: 'there' } & Added)
 
 export const gpgKeyDecider: Decider<GpgKeyState, GpgKeyEvent> = deciderOf({
   initialState: { status: 'none' },
+  snapshots: snapshots(),
   becomes: {
     GpgKeyAdded: (_, { data }) => ({ ...data, status: 'there' }),
     GpgKeyRemoved: () => ({ status: 'none' }),

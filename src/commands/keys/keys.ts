@@ -6,12 +6,14 @@ import type { DeployKeyEvent, KeyData, SshKeyEvent } from '../../events/social-e
 import { type Refusal, refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
+import { snapshots } from '../snapshots.ts'
 
 export type SshKeyState = { status: 'none' } | ({ status: 'there' } & SshKeyEvent['data'])
 export type DeployKeyState = { status: 'none' } | ({ status: 'there' } & DeployKeyEvent['data'])
 
 export const sshKeyDecider: Decider<SshKeyState, SshKeyEvent> = deciderOf({
   initialState: { status: 'none' },
+  snapshots: snapshots(),
   becomes: {
     SshKeyAdded: (_, { data }) => ({ ...data, status: 'there' }),
     SshKeyRemoved: () => ({ status: 'none' }),
@@ -20,6 +22,7 @@ export const sshKeyDecider: Decider<SshKeyState, SshKeyEvent> = deciderOf({
 
 export const deployKeyDecider: Decider<DeployKeyState, DeployKeyEvent> = deciderOf({
   initialState: { status: 'none' },
+  snapshots: snapshots(),
   becomes: {
     DeployKeyAdded: (_, { data }) => ({ ...data, status: 'there' }),
     DeployKeyRemoved: () => ({ status: 'none' }),

@@ -3,6 +3,7 @@ import type { AccountRef } from '../../events/domain-events.ts'
 import type { LfsEvent, LfsLock } from '../../events/lfs-events.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
+import { snapshots } from '../snapshots.ts'
 
 type LockEvent = Extract<LfsEvent, { type: 'LfsLocked' | 'LfsUnlocked' }>
 
@@ -15,6 +16,7 @@ const unlocked: LockState = { held: null }
 
 export const lockDecider: Decider<LockState, LockEvent> = deciderOf({
   initialState: unlocked,
+  snapshots: snapshots(),
   becomes: {
     LfsLocked: (_, { data }) => ({ held: data.lock }),
     LfsUnlocked: () => unlocked,

@@ -1,7 +1,6 @@
 /** Locks of large files: `/{owner}/{repo}.git/info/lfs/locks`. A lock is for people; pushes do not look at it. */
 import { posix } from 'node:path'
 import { Type } from 'typebox'
-import type { LfsLock } from '../../events/lfs-events.ts'
 import { idsStream } from '../../events/streams.ts'
 import { OptionalText } from '../../http/optional-text.ts'
 import { pathNumber } from '../../http/path-number.ts'
@@ -24,6 +23,7 @@ import {
   lfsLockWires,
 } from '../../wire/lfs.ts'
 import { lfsLocks } from '../aggregates.ts'
+import { madeAt } from '../execute.ts'
 import { gitRepository } from '../git/git-repository.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
@@ -123,22 +123,22 @@ export const lfsLockRoutes: Routes = (services) => {
         const context = commandContext(request)
         const id = await takeNumber(events, context, idsStream('lfs-lock'))
         const lock = { id, path, owner: { id: ownerId, login }, ref: request.body.ref?.name ?? null }
-        // A repeated request shows the time of the first one.
-        const shown = async (held: LfsLock) =>
-          wireOf((await views.lfsLocks.get(`${held.id}`)) ?? { ...held, repoId, lockedAt: context.at })
         reply.type(LFS_JSON)
         try {
           const { held } = await lfsLocks.change(services, context, { repoId, path }, 'lock', (state) =>
             decideLock(state, repoId, lock),
           )
           await settled(services, context, reply)
-          if (held === null) throw new Refused(refuse.conflict('the lock has been ended since'))
-          return reply.code(201).send({ lock: await shown(held) })
+          // A repeated request may find another one's lock.
+          if (held?.id !== id) throw new Refused(refuse.conflict('the lock has been ended since'))
+          return reply.code(201).send({ lock: await wireOf({ ...held, repoId, lockedAt: madeAt(context) }) })
         } catch (error) {
           if (!(error instanceof Refused) || error.refusal.id !== ALREADY_LOCKED) throw error
           const { held } = await lfsLocks.load(services, { repoId, path })
           if (held === null) throw error
-          return reply.code(409).send({ lock: await shown(held), message: error.refusal.message })
+          const known = await views.lfsLocks.get(`${held.id}`)
+          const lock = await wireOf(known ?? { ...held, repoId, lockedAt: context.at })
+          return reply.code(409).send({ lock, message: error.refusal.message })
         }
       },
     )

@@ -3,6 +3,7 @@ import type { AccountRef, IssueRef } from '../../events/domain-events.ts'
 import type { SubscriptionEvent } from '../../events/social-events.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
+import { snapshots } from '../snapshots.ts'
 
 export interface SubscriptionState {
   /** Null: the user has said nothing. */
@@ -11,6 +12,7 @@ export interface SubscriptionState {
 
 export const subscriptionDecider: Decider<SubscriptionState, SubscriptionEvent> = deciderOf({
   initialState: { subscribed: null },
+  snapshots: snapshots(),
   becomes: {
     IssueSubscribed: () => ({ subscribed: true }),
     IssueUnsubscribed: () => ({ subscribed: false }),

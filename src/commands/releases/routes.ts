@@ -4,6 +4,7 @@ import { type Static, Type } from 'typebox'
 import type { ReleaseSettings } from '../../events/release-events.ts'
 import { claimKeys, idsStream, releaseStream } from '../../events/streams.ts'
 import { type ReleaseDocument, releaseFold } from '../../projections/releases.ts'
+import { notFoundIn } from '../../projections/view.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { onRepository, type RepositoryRequest } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
@@ -95,6 +96,20 @@ async function claimTag(
   if (!claim.taken) throw new Refused(refuse.conflict('tag_name: this tag has a release already'))
 }
 
+/**
+ * What claims and frees tags for a release: one at a time of each release, on all nodes. None frees a tag that another one
+ * relies on.
+ */
+const inTurnOfRelease = <T>({ turns }: Services, id: number, work: () => Promise<T>): Promise<T> =>
+  turns(`release ${id}`, work)
+
+/** The release as the log has it. @throws Refused (not found) */
+async function releaseInLog(services: Services, id: number) {
+  const state = await releases.load(services, id)
+  if (state.status !== 'there') throw notFoundIn(services.views.releases, 'release not found')
+  return state
+}
+
 /** Runs work that needs the claim of a tag. When it is refused, the tag is free again. */
 async function withTag<T>(
   services: Services,
@@ -139,7 +154,8 @@ export const releaseRoutes: Routes = (services) => {
     const releaseId = await takeNumber(events, context, idsStream('release'))
     const author = { id: requester.id, login: requester.login }
     const holder = releaseStream(releaseId)
-    if ((await releases.ifDone(services, context, releaseId, 'create')) === undefined) {
+    await inTurnOfRelease(services, releaseId, async () => {
+      if ((await releases.ifDone(services, context, releaseId, 'create')) !== undefined) return
       await withTag(services, context, { repoId, tag, holder }, async () => {
         const wanted = { ...settings, message: request.body.tag_message ?? '' }
         const { createdAt } = settings.draft
@@ -149,33 +165,45 @@ export const releaseRoutes: Routes = (services) => {
           decideCreateRelease(state, { releaseId, repoId, author, ...settings, createdAt }),
         )
       })
-    }
+    })
     await settled(services, context, reply)
     return reply
       .code(201)
       .send(await releaseWire(services, repository, await releaseNow(services, releaseId)))
   }
 
+  /** In the turn of the release. */
   async function edit(
     context: CommandContext,
     tagging: Omit<Tagging, 'request'> & { asking: Asking },
-    { id, tag, target, draft }: ReleaseDocument,
+    id: number,
     wanted: Partial<ReleaseSettings>,
   ): Promise<void> {
-    const isPublished = !(wanted.draft ?? draft)
-    const after = { tag: wanted.tag ?? tag, target: wanted.target ?? target, message: '' }
-    const made = isPublished ? await ensureTag(services, context, tagging, after) : undefined
-    await changeRelease(services, context, id, 'edit', (state) =>
-      decideEditRelease(state, wanted, made?.isNew ? made.createdAt : undefined),
-    )
+    const before = await releaseInLog(services, id)
+    const { repoId } = before
+    const { tag, target, draft } = { ...before, ...wanted }
+    async function change(): Promise<void> {
+      const made = draft
+        ? undefined
+        : await ensureTag(services, context, tagging, { tag, target, message: '' })
+      await changeRelease(services, context, id, 'edit', (state) =>
+        decideEditRelease(state, wanted, made?.isNew ? made.createdAt : undefined),
+      )
+    }
+    if (tag === before.tag) return change()
+    requireTagName(tag)
+    const holder = releaseStream(id)
+    await withTag(services, context, { repoId, tag, holder }, change)
+    await releaseClaim(events, context, claimKeys.release(repoId, before.tag), holder)
   }
 
-  async function remove(context: CommandContext, release: ReleaseDocument): Promise<void> {
-    const { id, repoId, tag, assetUuids } = release
-    await changeRelease(services, context, id, 'delete', decideDeleteRelease)
-    await releaseClaim(events, context, claimKeys.release(repoId, tag), releaseStream(id))
-    for (const uuid of assetUuids) await services.attachments.remove(uuid)
-  }
+  const remove = (context: CommandContext, { id, assetUuids }: ReleaseDocument): Promise<void> =>
+    inTurnOfRelease(services, id, async () => {
+      const { repoId, tag } = await releaseInLog(services, id)
+      await changeRelease(services, context, id, 'delete', decideDeleteRelease)
+      await releaseClaim(events, context, claimKeys.release(repoId, tag), releaseStream(id))
+      for (const uuid of assetUuids) await services.attachments.remove(uuid)
+    })
 
   return async (app) => {
     app.post(
@@ -197,7 +225,7 @@ export const releaseRoutes: Routes = (services) => {
       }),
       async (request, reply) => {
         const found = await onRepository(services, request, 'write')
-        const release = await releaseFor(services, found, request.params.id)
+        const { id } = await releaseFor(services, found, request.params.id)
         const wanted = changesOf(request.body)
         const context = commandContext(request)
         const tagging = {
@@ -205,19 +233,9 @@ export const releaseRoutes: Routes = (services) => {
           requester: signedIn(request),
           asking: { request, reply },
         }
-        const tag = wanted.tag ?? release.tag
-        if (tag === release.tag) await edit(context, tagging, release, wanted)
-        else {
-          requireTagName(tag)
-          const { id, repoId } = release
-          const holder = releaseStream(id)
-          await withTag(services, context, { repoId, tag, holder }, () =>
-            edit(context, tagging, release, wanted),
-          )
-          await releaseClaim(events, context, claimKeys.release(repoId, release.tag), holder)
-        }
+        await inTurnOfRelease(services, id, () => edit(context, tagging, id, wanted))
         await settled(services, context, reply)
-        return releaseWire(services, found.repository, await releaseNow(services, release.id))
+        return releaseWire(services, found.repository, await releaseNow(services, id))
       },
     )
 

@@ -9,6 +9,7 @@ import { GivenOrNull } from '../../wire/nullable.ts'
 import { repositories } from '../aggregates.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { decideRemoveCollaborator, decideSetCollaborator } from './repository.ts'
+import { whileOwnedBy } from './same-owner.ts'
 
 const PERMISSIONS: readonly Permission[] = ['read', 'write', 'admin']
 
@@ -33,9 +34,10 @@ export const collaboratorRoutes: Routes = (services) => async (app) => {
       const permission = permissionOf(request.body?.permission)
       const { id, login } = await collaboratorNamed(services, request.params.collaborator)
       const context = commandContext(request)
-      await repositories.change(services, context, repository.id, 'set collaborator', (state) =>
+      const decide = whileOwnedBy(repository, (state) =>
         decideSetCollaborator(state, { id, login }, permission),
       )
+      await repositories.change(services, context, repository.id, 'set collaborator', decide)
       await settled(services, context, reply)
       return reply.code(204).send(null)
     },
@@ -48,9 +50,8 @@ export const collaboratorRoutes: Routes = (services) => async (app) => {
       const { repository } = await onRepository(services, request, 'admin')
       const { id, login } = await collaboratorNamed(services, request.params.collaborator)
       const context = commandContext(request)
-      await repositories.change(services, context, repository.id, 'remove collaborator', (state) =>
-        decideRemoveCollaborator(state, { id, login }),
-      )
+      const decide = whileOwnedBy(repository, (state) => decideRemoveCollaborator(state, { id, login }))
+      await repositories.change(services, context, repository.id, 'remove collaborator', decide)
       await settled(services, context, reply)
       return reply.code(204).send(null)
     },

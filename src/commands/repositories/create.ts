@@ -89,10 +89,10 @@ export async function requireOwnerStays(
   services: Services,
   context: CommandContext,
   owner: AccountDocument,
-  made: { id: number; name: string; parentId: number | null },
+  repoId: number,
 ): Promise<void> {
   if (!(await isBeingDeleted(services, owner))) return
-  await deleteWithClaims(services, context, { ...made, ownerId: owner.id })
+  await deleteWithClaims(services, context, { id: repoId, ownerId: owner.id })
   throw new Refused(refuse.conflict(`the account ${owner.login} is being deleted`))
 }
 
@@ -170,9 +170,7 @@ export const createRepositoryRoutes: Routes = (services) => {
         ),
       )
     }
-    if (status !== 'deleted') {
-      await requireOwnerStays(services, context, owner, { id: repoId, name, parentId: null })
-    }
+    if (status !== 'deleted') await requireOwnerStays(services, context, owner, repoId)
     if (body.auto_init && status !== 'deleted') await initialize(services, context, creator, repoId, settings)
     await settled(services, context, reply)
     const repository = await repositoryNow(services, repoId)

@@ -1,5 +1,5 @@
 /** Deletes a repository: `DELETE /repos/{owner}/{repo}`. */
-import { claimKeys, repositoryStream } from '../../events/streams.ts'
+import { repositoryStream } from '../../events/streams.ts'
 import { deleteRepository } from '../../git/repository.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { onRepository } from '../../rights/repository-access.ts'
@@ -10,21 +10,26 @@ import { repositories } from '../aggregates.ts'
 import { releaseClaim } from '../claims.ts'
 import type { CommandContext } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
-import { decideDelete } from './repository.ts'
+import { keysOf } from './claimed-keys.ts'
+import { decideDelete, type RepositoryState } from './repository.ts'
+import { whileOwnedBy } from './same-owner.ts'
 
-/** Deletes a repository, and frees what it held. */
+/** Deletes a repository of this owner, and frees what it holds at that moment: it may just have got another name. */
 export async function deleteWithClaims(
   services: Services,
   context: CommandContext,
-  { id, ownerId, name, parentId }: Pick<RepositoryDocument, 'id' | 'ownerId' | 'name' | 'parentId'>,
+  { id, ownerId }: Pick<RepositoryDocument, 'id' | 'ownerId'>,
 ): Promise<void> {
   const { events } = services
-  const stream = repositoryStream(id)
-  await repositories.change(services, context, id, 'delete', decideDelete)
+  let held: readonly string[] = []
+  const decide = (state: RepositoryState) => {
+    held = keysOf(state)
+    return decideDelete(state)
+  }
+  await repositories.change(services, context, id, 'delete', whileOwnedBy({ ownerId }, decide))
   // The event decides. A crash after it leaves claims, which the next repository of that name takes over,
   // and objects, which the next start removes.
-  await releaseClaim(events, context, claimKeys.repository(ownerId, name), stream)
-  if (parentId !== null) await releaseClaim(events, context, claimKeys.fork(parentId, ownerId), stream)
+  for (const key of held) await releaseClaim(events, context, key, repositoryStream(id))
   await deleteRepository(gitDirOf(services, id))
 }
 

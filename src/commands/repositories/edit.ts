@@ -1,6 +1,7 @@
 /** Changes a repository: `PATCH /repos/{owner}/{repo}`. */
 import { type Static, Type } from 'typebox'
 import { MERGE_STYLES, type MergeStyle } from '../../events/domain-events.ts'
+import { resolveRef } from '../../git/refs.ts'
 import { setDefaultBranch } from '../../git/repository.ts'
 import { branchId } from '../../projections/branches.ts'
 import { notFoundIn } from '../../projections/view.ts'
@@ -8,14 +9,15 @@ import { Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
-import { gitDirOf } from '../../services.ts'
+import { gitDirOf, type Services } from '../../services.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
-import { contended } from '../execute.ts'
+import { inGitTurn } from '../git/git-turn.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { moveRepository } from './move.ts'
 import { mayPublishFork } from './publish-fork.ts'
-import { decideEdit, type RepositoryEdit } from './repository.ts'
+import { decideEdit, type RepositoryEdit, type RepositoryState } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
+import { whileOwnedBy } from './same-owner.ts'
 import { UNSUPPORTED_SWITCHES, unsupportedSwitches } from './unsupported-switches.ts'
 
 export const EditRepoOption = Type.Object({
@@ -84,6 +86,24 @@ function editOf(body: Static<typeof EditRepoOption>): RepositoryEdit {
   return { ...edit, allow }
 }
 
+const noSuchBranch = refuse.unprocessable('default_branch: the branch does not exist')
+
+/** Makes a branch the default one, in the turn of the refs: nobody deletes it meanwhile. @throws Refused (unprocessable) */
+async function withDefaultBranch(
+  services: Services,
+  repoId: number,
+  branch: string,
+  change: () => Promise<RepositoryState>,
+): Promise<void> {
+  const dir = gitDirOf(services, repoId)
+  await inGitTurn(services, repoId, async () => {
+    if ((await resolveRef(dir, `refs/heads/${branch}`)) === null) throw new Refused(noSuchBranch)
+    const after = await change()
+    // Even when nothing changed: the process may have died before this line in an earlier request.
+    if (after.status === 'active') await setDefaultBranch(dir, after.settings.defaultBranch)
+  })
+}
+
 export const editRepositoryRoutes: Routes = (services) => async (app) => {
   const { views } = services
   app.patch(
@@ -98,21 +118,18 @@ export const editRepositoryRoutes: Routes = (services) => async (app) => {
       const requester = signedIn(request)
       const wanted = editOf(request.body)
       const context = commandContext(request)
-      if (wanted.defaultBranch !== undefined) {
-        const branch = await views.branches.get(branchId(repository.id, wanted.defaultBranch))
-        if (branch === undefined)
-          throw new Refused(refuse.unprocessable('default_branch: the branch does not exist'))
+      const { defaultBranch } = wanted
+      if (
+        defaultBranch !== undefined &&
+        (await views.branches.get(branchId(repository.id, defaultBranch))) === undefined
+      ) {
+        throw new Refused(noSuchBranch)
       }
       const mayPublish = wanted.private !== false || (await mayPublishFork(services, repository, requester))
-      const after = await moveRepository(services, context, repository.id, 'edit', (state) => {
-        const isMoved = state.status === 'active' && state.owner.id !== repository.ownerId
-        // The requester's rights were those in a repository of another owner.
-        return isMoved ? contended : decideEdit(state, wanted, mayPublish)
-      })
-      // Even when nothing changed: the process may have died before this line in an earlier request.
-      if (wanted.defaultBranch !== undefined && after.status === 'active') {
-        await setDefaultBranch(gitDirOf(services, repository.id), after.settings.defaultBranch)
-      }
+      const decide = whileOwnedBy(repository, (state) => decideEdit(state, wanted, mayPublish))
+      const change = () => moveRepository(services, context, repository.id, 'edit', decide)
+      if (defaultBranch === undefined) await change()
+      else await withDefaultBranch(services, repository.id, defaultBranch, change)
       await settled(services, context, reply)
       const edited = await views.repositories.get(`${repository.id}`)
       if (edited === undefined) throw notFoundIn(views.repositories, 'repository not found')

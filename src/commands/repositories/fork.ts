@@ -73,8 +73,7 @@ async function createFork(services: Services, context: CommandContext, fork: For
     }
     if (status === 'deleted') return
     await recordFork(services, context, repoId, fork)
-    const { base, owner, name } = fork
-    await requireOwnerStays(services, context, owner, { id: repoId, name, parentId: base.id })
+    await requireOwnerStays(services, context, fork.owner, repoId)
   })
   return repoId
 }

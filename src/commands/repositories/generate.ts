@@ -138,7 +138,7 @@ async function generate(
         ),
       )
     }
-    await requireOwnerStays(services, context, owner, { id: repoId, name, parentId: null })
+    await requireOwnerStays(services, context, owner, repoId)
     if (copied) await copyContent(services, context, repoId, generation)
     if (wanted.labels) await copyLabels(services, context, template.id, repoId)
   } catch (error) {

@@ -5,23 +5,13 @@ import type { Services } from '../../services.ts'
 import { repositories } from '../aggregates.ts'
 import { releaseClaim } from '../claims.ts'
 import { type CommandContext, contended, type Decision } from '../execute.ts'
+import { claimsOf, keysOf } from './claimed-keys.ts'
 import { claimRepositoryName } from './create.ts'
 import { claimFork } from './fork.ts'
 import { type RepositoryEvent, type RepositoryState, repositoryDecider } from './repository.ts'
 
 /** Well below the time after which others take a claim for given up. */
 const MAX_MOVE_MS = 20_000
-
-/** What a repository claims, in the order in which it is claimed. */
-function claimsOf(state: RepositoryState) {
-  if (state.status !== 'active') return []
-  const { owner, settings, parentId } = state
-  const name = { key: claimKeys.repository(owner.id, settings.name), fork: undefined }
-  const fork = parentId === null ? undefined : { baseId: parentId, owner }
-  return fork === undefined ? [name] : [name, { key: claimKeys.fork(fork.baseId, owner.id), fork }]
-}
-
-const keysOf = (state: RepositoryState) => claimsOf(state).map(({ key }) => key)
 
 function after(state: RepositoryState, decision: Decision<RepositoryEvent>): RepositoryState {
   if (isRefusal(decision)) throw new Refused(decision)
@@ -66,6 +56,9 @@ export function moveRepository(
     Promise.all(keys.map((key) => releaseClaim(events, context, key, stream)))
 
   return services.turns(turnOf(repoId), async () => {
+    // Another attempt of a retried request may have moved it while this one waited.
+    const done = await repositories.ifDone(services, context, repoId, step)
+    if (done !== undefined) return done
     const before = await repositories.load(services, repoId)
     // A command that will be refused must not claim a name first.
     const foreseen = after(before, decide(before))

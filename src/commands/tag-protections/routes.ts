@@ -19,6 +19,7 @@ import {
 import { repositories } from '../aggregates.ts'
 import { teamIdsNamed, userIdsNamed } from '../branch-protections/settings.ts'
 import type { RepositoryState } from '../repositories/repository.ts'
+import { whileOwnedBy } from '../repositories/same-owner.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import { decideAddTagProtection, decideEditTagProtection, decideRemoveTagProtection } from './protections.ts'
@@ -76,9 +77,10 @@ export const tagProtectionRoutes: Routes = (services) => async (app) => {
       const named = { users, ...(teams.length > 0 && { teams }) }
       const context = commandContext(request)
       const id = await takeNumber(services.events, context, idsStream('tag-protection'))
-      const state = await repositories.change(services, context, repository.id, 'protect tags', (now) =>
+      const decide = whileOwnedBy(repository, (now) =>
         decideAddTagProtection(now, { id, pattern, ...named }, context.at),
       )
+      const state = await repositories.change(services, context, repository.id, 'protect tags', decide)
       await settled(services, context, reply)
       return reply.code(201).send(await tagProtectionWire(services, repository, protectionsIn(state), id))
     },
@@ -102,9 +104,8 @@ export const tagProtectionRoutes: Routes = (services) => async (app) => {
         ...(teams !== undefined && { teams }),
       }
       const context = commandContext(request)
-      const state = await repositories.change(services, context, repository.id, 'protect tags', (now) =>
-        decideEditTagProtection(now, id, given, context.at),
-      )
+      const decide = whileOwnedBy(repository, (now) => decideEditTagProtection(now, id, given, context.at))
+      const state = await repositories.change(services, context, repository.id, 'protect tags', decide)
       await settled(services, context, reply)
       return await tagProtectionWire(services, repository, protectionsIn(state), id)
     },
@@ -117,9 +118,8 @@ export const tagProtectionRoutes: Routes = (services) => async (app) => {
       const { repository } = await onRepository(services, request, 'admin')
       const id = tagProtectionId(request.params.id)
       const context = commandContext(request)
-      await repositories.change(services, context, repository.id, 'protect tags', (now) =>
-        decideRemoveTagProtection(now, id),
-      )
+      const decide = whileOwnedBy(repository, (now) => decideRemoveTagProtection(now, id))
+      await repositories.change(services, context, repository.id, 'protect tags', decide)
       await settled(services, context, reply)
       return reply.code(204).send(null)
     },

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { UserSettings } from '../../events/domain-events.ts'
 import { claimKeys, userStream } from '../../events/streams.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { noteAccountChange } from '../../rights/newest-accounts.ts'
 import { hashPassword } from '../../rights/passwords.ts'
@@ -17,12 +18,13 @@ import { decideEditUser, isActiveAdmin, type NewPassword, settingsProblem } from
 
 export interface UserChange {
   changes?: Partial<UserSettings>
-  password?: { text: string; mustChange: boolean } | undefined
+  password?: ({ text: string } & Omit<NewPassword, 'id'>) | undefined
 }
 
 /**
  * Changes a user. The order is claim of a new address, hash of a new password, events, and then what they replace is
- * given up. The events decide: a hash counts only once its event is in the log, so a crash leaves the old password.
+ * given up. The events decide: a hash counts only once its event is in the log, so a crash leaves the old password. One
+ * change of a user at a time, on all nodes: none takes back an address that another one has just given up.
  *
  * @param otherAdmin whether another site admin can sign in; it is asked when the change may end the rights of one
  * @throws Refused (not found) when there is no such user, (unprocessable) for bad or taken values and for the last
@@ -37,8 +39,10 @@ export async function changeUser(
 ): Promise<void> {
   const { siteAdmin, active, prohibitLogin } = change.changes ?? {}
   const mayEndAdmin = siteAdmin === false || active === false || prohibitLogin === true
-  if (!mayEndAdmin) return changeNow(stores, context, id, change, true)
-  await inTurnOfAdmins(stores, async () => changeNow(stores, context, id, change, await otherAdmin()))
+  const inOwnTurn = (hasOtherAdmin: boolean) =>
+    inTurnOfUser(stores, id, () => changeNow(stores, context, id, change, hasOtherAdmin))
+  if (!mayEndAdmin) return inOwnTurn(true)
+  await inTurnOfAdmins(stores, async () => inOwnTurn(await otherAdmin()))
 }
 
 async function changeNow(
@@ -63,8 +67,9 @@ async function changeNow(
   let password: NewPassword | undefined
   try {
     if (wanted !== undefined) {
-      const hash = await hashPassword(wanted.text)
-      password = { id: randomUUID(), mustChange: wanted.mustChange }
+      const { text, ...rest } = wanted
+      const hash = await hashPassword(text)
+      password = { id: randomUUID(), ...rest }
       await keepPassword(secrets, id, hash, password.id)
     }
     const facts = { password, hasOtherAdmin }
@@ -98,6 +103,28 @@ async function changeNow(
  */
 export function inTurnOfAdmins<T>({ turns }: Pick<Services, 'turns'>, work: () => Promise<T>): Promise<T> {
   return turns('site admins', work)
+}
+
+/** The turn of what a user has claimed. Whoever needs the turn of the site admins, too, takes that one first. */
+export function inTurnOfUser<T>(
+  { turns }: Pick<Services, 'turns'>,
+  id: number,
+  work: () => Promise<T>,
+): Promise<T> {
+  return turns(`user ${id}`, work)
+}
+
+/**
+ * Another site admin may have ended the rights of the requester while the request waited for its turn. The log decides: a
+ * document may be older. @throws Refused (forbidden)
+ */
+export async function requireStillAdmin(
+  services: Pick<Services, 'events'>,
+  { id }: AccountDocument,
+): Promise<void> {
+  const state = await users.load(services, id)
+  if (state.status === 'existing' && isActiveAdmin(state.settings)) return
+  throw new Refused(refuse.forbidden('you are no site admin any more'))
 }
 
 /** Whether a site admin other than this user can sign in. The log decides; the read model only names candidates. */

@@ -19,7 +19,7 @@ import { idsOf } from '../id-map.ts'
 import { leaveTeams, organizationsIn } from '../organizations/ghosts.ts'
 import { decideForgetUser } from '../repositories/ownership.ts'
 import { requestContext, settled } from '../request-context.ts'
-import { hasOtherAdmin, inTurnOfAdmins } from './change.ts'
+import { hasOtherAdmin, inTurnOfAdmins, inTurnOfUser, requireStillAdmin } from './change.ts'
 import { decideDeleteUser } from './user.ts'
 
 /**
@@ -86,7 +86,10 @@ export const deleteUserRoutes: Routes = (services) => async (app) => {
       const { id } = await userNamed(services, request.params.username)
       if (id === requester.id) throw new Refused(refuse.unprocessable('you cannot delete yourself'))
       const context = requestContext(request)
-      await inTurnOfAdmins(services, () => deleteUser(services, context, id))
+      await inTurnOfAdmins(services, async () => {
+        await requireStillAdmin(services, requester)
+        await inTurnOfUser(services, id, () => deleteUser(services, context, id))
+      })
       await settled(services, context, reply)
       return reply.code(204).send(null)
     },

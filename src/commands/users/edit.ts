@@ -15,7 +15,7 @@ import {
   userWire,
 } from '../../wire/users.ts'
 import { requestContext, settled } from '../request-context.ts'
-import { changeUser, hasOtherAdmin, type UserChange } from './change.ts'
+import { changeUser, hasOtherAdmin, requireStillAdmin, type UserChange } from './change.ts'
 
 /** Fields of a profile, which users change themselves too. */
 const ProfileOption = Type.Object({
@@ -99,7 +99,12 @@ const profileOf = ({
 export const editUserRoutes: Routes = (services) => {
   async function change(request: FastifyRequest, reply: FastifyReply, id: number, wanted: UserChange) {
     const context = requestContext(request)
-    await changeUser(services, context, id, wanted, () => hasOtherAdmin(services, id))
+    // Only site admins end the rights of one, and only then it is asked: in their turn.
+    const otherAdmin = async () => {
+      await requireStillAdmin(services, signedIn(request))
+      return hasOtherAdmin(services, id)
+    }
+    await changeUser(services, context, id, wanted, otherAdmin)
     await settled(services, context, reply)
     const account = await services.views.accounts.get(`${id}`)
     if (account === undefined || account.deleted) throw new Refused(refuse.notFound('user not found'))

@@ -10,6 +10,7 @@ import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { passwordHashOf } from '../../rights/secrets.ts'
 import { requestContext, settled } from '../request-context.ts'
 import { changeUser } from './change.ts'
+import { NOT_THE_PASSWORD } from './user.ts'
 
 const ChangePasswordOption = Type.Object({
   old_password: Type.String({ maxLength: MAX_PASSWORD }),
@@ -32,13 +33,15 @@ export const passwordRoutes: Routes = (services) => async (app) => {
       const { old_password, new_password } = request.body
       const hash = await passwordHashOf(services.secrets, id, passwordId)
       if (hash === undefined || !(await isPassword(old_password, hash))) {
-        throw new Refused(refuse.forbidden('old_password: is not your password'))
+        throw new Refused(NOT_THE_PASSWORD)
       }
       if (old_password === new_password) {
         throw new Refused(refuse.unprocessable('new_password: must differ from the old one'))
       }
       const context = requestContext(request)
-      await changeUser(services, context, id, { password: { text: new_password, mustChange: false } })
+      // Another change may come first: who has found out an old password must not win against who takes it away.
+      const password = { text: new_password, mustChange: false, instead: passwordId }
+      await changeUser(services, context, id, { password })
       await settled(services, context, reply)
       return reply.code(204).send(null)
     },

@@ -120,6 +120,8 @@ export function isActiveAdmin({ siteAdmin, active, prohibitLogin }: UserSettings
 export interface NewPassword {
   id: string
   mustChange: boolean
+  /** The id of the password that its user has shown to change it; absent when a site admin gives the new one. */
+  instead?: string | null
 }
 
 /**
@@ -135,6 +137,8 @@ export function decideEditUser(
   const problem = settingsProblem(changes)
   if (problem !== undefined) return problem
   const { user, settings } = state
+  if (password?.instead !== undefined && password.instead !== state.passwordIds.at(-1))
+    return NOT_THE_PASSWORD
   if (!hasOtherAdmin && isActiveAdmin(settings) && !isActiveAdmin({ ...settings, ...changes })) {
     return LAST_ADMIN
   }
@@ -173,6 +177,7 @@ export function decideDeleteUser(state: UserState, belongings: Belongings): Deci
 }
 
 const NO_USER = refuse.notFound('user not found')
+export const NOT_THE_PASSWORD = refuse.forbidden('old_password: is not your password')
 const LAST_ADMIN = refuse.unprocessable(
   'the server needs a site admin who can sign in; make another one first',
 )
@@ -206,11 +211,17 @@ export function decideCreateLinkedUser(
   return [...created, { type: 'IdentityLinked', data: { user, issuer, subject } }]
 }
 
+/** A new token is compared with the names of all that the user has, and whoever deletes the user ends each of them. */
+export const MAX_TOKENS = 1000
+
 /** Creates a token. The tokens of a user have different names, since the user finds them by name. */
 export function decideCreateToken(state: UserState, token: Token): Decision<UserEvent> {
   if (state.status !== 'existing') return NO_USER
   if (tokenNamed(state.tokens, token.name) !== undefined) {
     return refuse.invalid('access token name has been used already')
+  }
+  if (state.tokens.size >= MAX_TOKENS) {
+    return refuse.unprocessable(`a user can have at most ${MAX_TOKENS} access tokens: delete some first`)
   }
   const { id: tokenId, ...details } = token
   return [{ type: 'TokenCreated', data: { user: state.user, tokenId, ...details } }]

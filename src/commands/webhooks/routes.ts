@@ -77,12 +77,13 @@ export const webhookRoutes: Routes = (services) => {
           const wanted = newWebhook(request.body, outside)
           // In turn, so that none of many at once is beyond the limit.
           const state = await turns(`webhooks of ${webhookScopeKey(scope)}`, async () => {
-            await requireFewer(scope)
             const id = await takeNumber(events, context, idsStream('webhook'))
             const configId = newConfigId(context, id)
-            // A configuration never changes: a retried request leaves that of the first attempt.
-            if ((await webhooks.ifDone(services, context, id, 'create')) === undefined)
+            // A configuration never changes: a retried request leaves that of the first attempt, which counts already.
+            if ((await webhooks.ifDone(services, context, id, 'create')) === undefined) {
+              await requireFewer(scope)
               await keepWebhookConfig(secrets, { id: configId, hookId: id, ...wanted.config })
+            }
             const made = await webhooks.change(services, context, id, 'create', (state) =>
               decideCreateWebhook(state, { id, scope, ...wanted.settings, configId }),
             )

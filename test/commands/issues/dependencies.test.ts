@@ -183,6 +183,22 @@ t.test('a change needs write access to the blocked issue and read access to the 
   t.equal(await status('dave', 'DELETE', 'open', 'dependencies', there), 200)
 })
 
+t.test('an issue of an archived repository stays as it is, from whichever side', async (t) => {
+  await withPulls(t, 'live', 1)
+  await withPulls(t, 'past', 1)
+  const [there, here] = ['past', 'live'].map((repo) => ({ owner: 'alice', repo, index: 1 }))
+  const change = async (method: string, repo: string, side: Side, meta: object = {}) =>
+    (await call('alice', method, path(repo, 1, side), meta)).status
+  t.equal(await change('POST', 'live', 'blocks', there), 201)
+  t.equal((await call('alice', 'PATCH', 'repos/alice/past', { archived: true })).status, 200)
+  for (const method of ['POST', 'DELETE']) {
+    t.equal(await change(method, 'past', 'dependencies', here), 423)
+    t.equal(await change(method, 'live', 'blocks', there), 423)
+  }
+  t.strictSame((await list('past', 1, 'dependencies')).issues, ['live#1'])
+  t.equal(await change('POST', 'live', 'dependencies', there), 422, 'its own would be a circle')
+})
+
 t.test('a token needs the scope of issues', async (t) => {
   await withPulls(t, 'scopes', 2)
   const tokenWith = async (name: string, scope: string) => {

@@ -150,4 +150,32 @@ t.test('a repeated request for a key is answered as the first one, with its time
   await until('it is another second', () => new Date().getSeconds() !== second)
   t.match(first, [{ status: 201 }, { status: 201 }])
   t.same(await Promise.all(paths.map(post)), first)
+  const [own] = first
+  await alice.user.userCurrentDeleteKey(own?.id ?? 0)
+  const { key } = JSON.parse(body)
+  t.equal(await statusOf(bob.user.userCurrentPostKey({ title: 'mine now', key })), 201)
+  t.same(await post('/user/keys'), own, 'not with the key of who has it now')
+})
+
+t.test('keys end with their owners, also one that a request was still adding', async (t) => {
+  const { events } = server.services
+  const { append } = events
+  t.teardown(() => {
+    events.append = append
+  })
+  const fay = await server.as('fay')
+  const key = ed25519()
+  let added: Promise<unknown> = Promise.resolve()
+  events.append = (stream, appended, expected) => {
+    if (!appended.some(({ type }) => type === 'SshKeyAdded')) return append(stream, appended, expected)
+    events.append = append
+    const adding = admin.admin.adminDeleteUser('fay').then(() => append(stream, appended, expected))
+    added = adding
+    return adding
+  }
+  await fay.user.userCurrentPostKey({ title: 'late', key }).catch(() => {})
+  await added
+  await until('the key is free', async () => {
+    return (await statusOf(bob.user.userCurrentPostKey({ title: 'late', key }))) === 201
+  })
 })

@@ -85,6 +85,18 @@ t.test('locks over HTTP', async (t) => {
   t.equal((await end('alice', taken.body.lock.id)).status, 404)
   t.equal((await end('bob', third.body.lock.id)).status, 200)
   t.equal((await take('bob', 'b.psd')).status, 201, 'it can be locked again')
+
+  const keyed = () =>
+    server.fetch('alice', '/alice/art.git/info/lfs/locks', {
+      method: 'POST',
+      body: JSON.stringify({ path: 'keyed.psd' }),
+      headers: { 'content-type': 'application/vnd.git-lfs+json', 'idempotency-key': 'one lock' },
+    })
+  const mine = JSON.parse(await (await keyed()).text())
+  t.same(await (await keyed()).json(), mine, 'a repeated request shows the same lock')
+  t.equal((await end('alice', mine.lock.id)).status, 200)
+  t.equal((await take('bob', 'keyed.psd')).status, 201)
+  t.equal((await keyed()).status, 409, "and never another one's")
   const history = await server.fetch('alice', '/api/v1/repos/alice/art/history?type=LfsUnlocked')
   t.match(await history.json(), [{ data: { path: 'b.psd', forced: true } }, { data: { forced: false } }])
 })

@@ -304,6 +304,32 @@ t.test('what belongs to the old owner stays with it: teams, collaborators, forks
   t.equal((await bob.repos.createFork('alice', name, {})).status, 202, 'the old owner may fork it again')
 })
 
+t.test(
+  'what a former owner makes of its labels and teams is not shown with the issues any more',
+  async (t) => {
+    const org = await organization('former', 'private')
+    const { data: label } = await alice.orgs.orgCreateLabel(org, { name: 'then', color: '#ff0000' })
+    const units = ['repo.code', 'repo.issues', 'repo.pulls']
+    const { data: team } = await alice.orgs.orgCreateTeam(org, { name: 'then', permission: 'write', units })
+    await alice.orgs.createOrgRepo(org, { name: 'asked', auto_init: true })
+    await alice.teams.orgAddTeamRepository(team.id ?? 0, org, 'asked')
+    await alice.repos.repoCreateFile(org, 'asked', 'a', { content: 'YQ==', new_branch: 'topic' })
+    const option = { title: 'Asked', head: 'topic', base: 'main', labels: [label.id ?? 0] }
+    await alice.repos.repoCreatePullRequest(org, 'asked', option)
+    await call('alice', 'POST', `/api/v1/repos/${org}/asked/pulls/1/requested_reviewers`, {
+      team_reviewers: ['then'],
+    })
+    await admin.repos.repoTransfer(org, 'asked', { new_owner: 'bob' })
+    await alice.orgs.orgEditLabel(org, label.id ?? 0, { name: 'secret', description: 'secret' })
+    await alice.teams.orgEditTeam(team.id ?? 0, { name: 'secret', description: 'secret' })
+    for (const path of ['issues/1', 'issues/1/labels', 'issues/1/timeline', 'pulls/1', 'pulls/1/reviews']) {
+      const { status, body } = await call('bob', 'GET', `/api/v1/repos/bob/asked/${path}`)
+      t.equal(status, 200)
+      t.notMatch(JSON.stringify(body), /secret/, path)
+    }
+  },
+)
+
 t.test('a retried request gets the first answer, also when the repository has moved', async (t) => {
   const { name, path } = await repository({ private: true })
   const headers = { 'idempotency-key': `move ${name}`, 'content-type': 'application/json' }

@@ -5,6 +5,7 @@ import {
   decideDeleteToken,
   decideDeleteUser,
   decideEditUser,
+  MAX_TOKENS,
   tokenCalled,
   userDecider,
 } from '../../../src/commands/users/user.ts'
@@ -62,6 +63,20 @@ t.test(
       .thenRefused('notFound')
   },
 )
+
+t.test('a user has at most 1,000 tokens', async (t) => {
+  const { given } = specify(t, userDecider)
+  const many = Array.from({ length: MAX_TOKENS }, (_, i) => ({
+    ...made,
+    data: { ...made.data, tokenId: 100 + i, name: `token ${i}` },
+  }))
+  given(created, ...many)
+    .when((state) => decideCreateToken(state, token))
+    .thenRefused('unprocessable', 'a user can have at most 1000 access tokens: delete some first')
+  given(created, ...many.slice(1))
+    .when((state) => decideCreateToken(state, token))
+    .thenEvents(made)
+})
 
 t.test('a token is deleted once', async (t) => {
   const { given } = specify(t, userDecider)

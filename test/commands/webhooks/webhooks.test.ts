@@ -146,12 +146,17 @@ t.test('webhooks of one place are not those of another, and are limited', async 
     const body = method === 'PATCH' ? { active: true } : undefined
     t.equal((await call('alice', method, path, body)).status, 404, `${method} ${path}`)
   }
-  const many = Array.from({ length: MAX_WEBHOOKS + 5 }, () =>
+  const keyed = () =>
+    call('alice', 'POST', 'hooks', { ...wanted, active: false }, { 'Idempotency-Key': 'one of the last' })
+  const first = await keyed()
+  const many = Array.from({ length: MAX_WEBHOOKS + 4 }, () =>
     call('alice', 'POST', 'hooks', { ...wanted, active: false }),
   )
   const statuses = (await Promise.all(many)).map(({ status }) => status)
-  t.equal(statuses.filter((status) => status === 201).length, MAX_WEBHOOKS)
+  t.equal(statuses.filter((status) => status === 201).length, MAX_WEBHOOKS - 1)
   t.equal(statuses.filter((status) => status === 422).length, 5)
+  const again = await keyed()
+  t.same([again.status, again.body], [201, first.body], 'a repeated request is no further webhook')
 })
 
 t.test('webhooks go with their repository and with their user', async (t) => {
