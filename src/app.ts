@@ -170,17 +170,13 @@ export async function buildApp(
     unreadBytes,
     connections: () => ({ http: connections(), grpc: grpcConnections() }),
   })
-<<<<<<< HEAD
   sendNoContentHeaders(app)
-  registerErrors(app, docsUrl, (request) => goImport(request, services.publicUrl()))
-=======
   registerErrors(
     app,
     docsUrl,
     (request) => goImport(request, services.publicUrl()),
     (error, request) => deletedMeanwhile(services, request, error),
   )
->>>>>>> 9c28a14aed1ea89d9095fac1311e532a05442c8a
   // Closing the server waits for live answers, which would never end.
   app.addHook('preClose', async () => services.live.end())
   // Hooks with callbacks: a promise for each request would cost measurable time.
