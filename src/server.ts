@@ -22,6 +22,7 @@ import { HOOKS } from './git/push-hook.ts'
 import { openPushJournal } from './git/push-journal.ts'
 import { requireCertificate } from './http/https.ts'
 import { observeCalls } from './observe/grpc-calls.ts'
+import { refuseMissingDisks } from './missing-disks.ts'
 import { createMetrics } from './observe/metrics.ts'
 import { startMetricsServer } from './observe/metrics-route.ts'
 import { observedLog } from './observe/observed-log.ts'
@@ -211,6 +212,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   await services.diskUsage.prepare()
   await services.webhookDeliveries.prepare()
   await projector.start()
+  await refuseMissingDisks(services)
   await recoverPushes(services)
   const newAdminPassword = await ensureSiteAdmin(services)
 
