@@ -3,7 +3,7 @@ import { mkdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { recordedRefs } from '../src/commands/git/recorded-refs.ts'
-import { recoverPushes, reconcileRefs } from '../src/processes/recovery.ts'
+import { reconcileRefs, recoverPushes } from '../src/processes/recovery.ts'
 import { gitDirOf } from '../src/services.ts'
 import { startTestServer, type TestServer } from './start-server.ts'
 
@@ -37,24 +37,27 @@ for (const { place, what } of [
   })
 }
 
-t.test('a cut-off push to a repository that is not on disk waits, and no branch is taken for deleted', async (t) => {
-  const server = await startTestServer(t)
-  const { services } = server
-  const repoId = await createApp(server)
-  const dir = gitDirOf(services, repoId)
-  const before = await recordedRefs(services, repoId)
-  services.pushJournal.abandon(await services.pushJournal.begin(`${repoId}`, 2 ** 22 + 1))
-  await rename(dir, `${dir}.elsewhere`)
+t.test(
+  'a cut-off push to a repository that is not on disk waits, and no branch is taken for deleted',
+  async (t) => {
+    const server = await startTestServer(t)
+    const { services } = server
+    const repoId = await createApp(server)
+    const dir = gitDirOf(services, repoId)
+    const before = await recordedRefs(services, repoId)
+    services.pushJournal.abandon(await services.pushJournal.begin(`${repoId}`, 2 ** 22 + 1))
+    await rename(dir, `${dir}.elsewhere`)
 
-  await recoverPushes(services)
-  t.match(services.pushJournal.unrecorded(), [{ key: `${repoId}`, reason: /not on disk/ }])
-  t.strictSame(await recordedRefs(services, repoId), before)
+    await recoverPushes(services)
+    t.match(services.pushJournal.unrecorded(), [{ key: `${repoId}`, reason: /not on disk/ }])
+    t.strictSame(await recordedRefs(services, repoId), before)
 
-  await rename(`${dir}.elsewhere`, dir)
-  await recoverPushes(services)
-  t.strictSame(services.pushJournal.unrecorded(), [])
-  t.strictSame(await recordedRefs(services, repoId), before)
-})
+    await rename(`${dir}.elsewhere`, dir)
+    await recoverPushes(services)
+    t.strictSame(services.pushJournal.unrecorded(), [])
+    t.strictSame(await recordedRefs(services, repoId), before)
+  },
+)
 
 t.test('a deleted repository has no branches left to record', async (t) => {
   const server = await startTestServer(t)
