@@ -4,9 +4,9 @@
  * for deleted, and what came in then would be hidden as soon as the disk is mounted.
  */
 import { opendir } from 'node:fs/promises'
-import { HOOKS } from './git/push-hook.ts'
-import { OperatorError } from './operator-error.ts'
-import type { Services } from './services.ts'
+import { HOOKS } from '../git/push-hook.ts'
+import { OperatorError } from '../operator-error.ts'
+import type { Services } from '../services.ts'
 
 /** What starts make there, and file systems. */
 const NOT_OURS: ReadonlySet<string> = new Set([HOOKS, 'incoming', 'lost+found'])

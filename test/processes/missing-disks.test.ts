@@ -2,10 +2,10 @@
 import { mkdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { recordedRefs } from '../src/commands/git/recorded-refs.ts'
-import { reconcileRefs, recoverPushes } from '../src/processes/recovery.ts'
-import { gitDirOf } from '../src/services.ts'
-import { startTestServer, type TestServer } from './start-server.ts'
+import { recordedRefs } from '../../src/commands/git/recorded-refs.ts'
+import { reconcileRefs, recoverPushes } from '../../src/processes/recovery.ts'
+import { gitDirOf } from '../../src/services.ts'
+import { startTestServer, type TestServer } from '../start-server.ts'
 
 async function createApp(server: TestServer): Promise<number> {
   const alice = await server.as('alice')
