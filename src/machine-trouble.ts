@@ -14,6 +14,7 @@ const NO_MEMORY = 'there is no memory'
 const NO_DISK = 'a disk cannot be read or written'
 const READ_ONLY = 'a disk is read-only'
 const NOT_ALLOWED = 'the server may not use its own files'
+const NO_TEMPORARY = 'the directory for temporary files (TMPDIR) is gone'
 
 /** What the system says when a process may have no more of something, or when a disk cannot be used. */
 const CODES: ReadonlyMap<unknown, string> = new Map([
@@ -27,6 +28,9 @@ const CODES: ReadonlyMap<unknown, string> = new Map([
   ['EACCES', NOT_ALLOWED],
   ['EPERM', NOT_ALLOWED],
 ])
+/** Only what is temporary is made by this call; its place may be removed or unmounted while the server runs. */
+const isTemporaryGone = (code: unknown, syscall: unknown) =>
+  syscall === 'mkdtemp' && (code === 'ENOENT' || code === 'ENOTDIR')
 /** The same of SQLite, and of Node's threads. */
 const OTHER_CODES: readonly [RegExp, string][] = [
   [/^ERR_WORKER_INIT_FAILED$/, NO_PROCESS],
@@ -62,7 +66,12 @@ export function machineTroubleOf(error: unknown): string | undefined {
   for (let i = 0; i < MAX_CAUSES && cause instanceof Error; i++) {
     const code = 'code' in cause ? cause.code : undefined
     // Errors of the system name the call that failed; others use the same codes for other things.
-    const ofSystem = 'syscall' in cause ? CODES.get(code) : undefined
+    const syscall = 'syscall' in cause ? cause.syscall : undefined
+    const ofSystem = isTemporaryGone(code, syscall)
+      ? NO_TEMPORARY
+      : syscall !== undefined
+        ? CODES.get(code)
+        : undefined
     const ofOthers = OTHER_CODES.find(([pattern]) => typeof code === 'string' && pattern.test(code))?.[1]
     const trouble = ofSystem ?? ofOthers ?? machineTroubleIn(cause.message)
     if (trouble !== undefined) return trouble

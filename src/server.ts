@@ -33,6 +33,7 @@ import type { Tracing } from './observe/tracing.ts'
 import { connectionsWithin } from './open-files.ts'
 import { makePrivateFiles, narrowDataDir } from './private-files.ts'
 import { createBackground } from './processes/background.ts'
+import { refuseMissingDisks } from './processes/missing-disks.ts'
 import { recoverPushes, takeOverTurn } from './processes/recovery.ts'
 import { createRecoveryRounds } from './processes/recovery-rounds.ts'
 import { createDiskUsage } from './projections/disk-usage.ts'
@@ -213,6 +214,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   await services.diskUsage.prepare()
   await services.webhookDeliveries.prepare()
   await projector.start()
+  await refuseMissingDisks(services)
   await recoverPushes(services)
   const newAdminPassword = await ensureSiteAdmin(services)
 

@@ -26,6 +26,8 @@ t.test('what the machine refuses is told from other failures, whoever noticed it
   ]) {
     t.type(machineTroubleOf(new Error(`git update-ref ended with 128: ${words}`)), 'string', words)
   }
+  for (const code of ['ENOENT', 'ENOTDIR'])
+    t.match(machineTroubleOf(failed(code, 'mkdtemp')), /TMPDIR/, `no place for temporary files: ${code}`)
   const circle = new Error('a circle')
   circle.cause = circle
   const sameWord = Object.assign(new Error('x'), { code: 'EACCES' })

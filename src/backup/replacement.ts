@@ -3,12 +3,13 @@
  * `DATA_DIR/restoring` before the first one moves, and a file there says what moves where. So a replacement that was cut
  * off is finished by the next restore.
  */
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { lstat, mkdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Static, Type } from 'typebox'
 import { checkOf } from '../checked-json.ts'
-import { exists, flush, namesIn, unlessMissing } from '../disk.ts'
+import { flush, namesIn, unlessMissing } from '../disk.ts'
 import { REPLACEMENT, RESTORING } from './half-restored.ts'
+import { isInItsPlace } from './made-by-starts.ts'
 import { BackupProblem } from './manifest.ts'
 import { replaceableIn } from './present.ts'
 
@@ -49,14 +50,22 @@ export async function beginReplacement(dataDir: string, backup: string): Promise
   await flush(directory)
 }
 
-/** Moves all to their places. May be repeated after a crash. Resolves to the directory of what was replaced. */
+/**
+ * Moves all to their places. May be repeated after a crash. Resolves to the directory of what was replaced.
+ * @throws BackupProblem when something cannot be moved away, as a mount point; then all is as it was before
+ */
 export async function finishReplacement(dataDir: string, { aside, names }: Replacement): Promise<string> {
   const kept = join(dataDir, aside)
   const draft = join(dataDir, RESTORING)
   await mkdir(kept, { recursive: true, mode: 0o700 })
   // All of the old ones before the first new one: then a name in the data directory is never taken for the other.
   for (const name of names) {
-    if (!(await exists(join(kept, name)))) await rename(join(dataDir, name), join(kept, name))
+    const path = join(dataDir, name)
+    if (await isThere(join(kept, name))) continue
+    await rename(path, join(kept, name)).catch(async (error: unknown) => {
+      await giveUp(dataDir, { aside, names })
+      throw isInItsPlace(path, error)
+    })
   }
   await flush(kept)
   await flush(dataDir)
@@ -70,3 +79,23 @@ export async function finishReplacement(dataDir: string, { aside, names }: Repla
   await rm(join(kept, RESTORING), { recursive: true, force: true })
   return kept
 }
+
+/** Puts back what was moved away. No new file is in its place yet. May be repeated after a crash. */
+async function giveUp(
+  dataDir: string,
+  { aside, names }: Pick<Replacement, 'aside' | 'names'>,
+): Promise<void> {
+  const kept = join(dataDir, aside)
+  for (const name of names) {
+    if (await isThere(join(kept, name))) await rename(join(kept, name), join(dataDir, name))
+  }
+  await flush(kept)
+  await flush(dataDir)
+  await rename(join(dataDir, RESTORING), join(kept, RESTORING))
+  await flush(dataDir)
+  await rm(join(kept, RESTORING), { recursive: true, force: true })
+  await rmdir(kept).catch(() => undefined)
+}
+
+/** Whether something has this name, also a link to nothing. */
+const isThere = async (path: string) => (await unlessMissing(lstat(path))) !== undefined

@@ -65,6 +65,7 @@ export async function restore({
     }
     // Check again under the lock: a server may have started in between.
     if (!replace) await requireEmpty(dataDir)
+    if (!replace) await makeWay(dataDir)
     const draft = join(dataDir, RESTORING)
     await rm(draft, { recursive: true, force: true })
     await mkdir(draft)
@@ -81,7 +82,6 @@ export async function restore({
     if (replacement !== undefined) {
       return { ...manifest, dataDir, replaced: await finishReplacement(dataDir, replacement) }
     }
-    await makeWay(dataDir)
     for (const name of await readdir(draft)) await rename(join(draft, name), join(dataDir, name))
     await flush(dataDir)
     await rmdir(draft)

@@ -1,15 +1,15 @@
 /** Copies commits from one repository of this server into another. */
 import { join } from 'node:path'
-import { exists, flush } from '../disk.ts'
+import { exists } from '../disk.ts'
 import { GitFailed, RepositoryMissing } from './errors.ts'
 import { checkedId } from './names.ts'
 import { objectReaders } from './object-readers.ts'
 import { listRefs } from './refs.ts'
-import { git, gitOutput } from './run.ts'
-import { quotedPath } from './staging.ts'
+import { git } from './run.ts'
+import { copyAsPack } from './staging.ts'
 
-/** Writing a long history takes minutes. */
-const PACKING_TIMEOUT = 30 * 60_000
+/** Walking a long history takes minutes. */
+const WALK_TIMEOUT = 30 * 60_000
 
 /**
  * Copies a commit with all its history from the repository `fromDir` into `intoDir`. Does little when a ref of
@@ -31,7 +31,7 @@ async function isReached(dir: string, sha: string): Promise<boolean> {
   const [commit] = await objectReaders.headers(dir, [sha], { peel: true })
   if (commit === undefined) return false
   const args = ['rev-list', '--max-count=1', `${sha}^{commit}`, '--not', '--all', '--']
-  const { code, stdout, stderr } = await git(args, { dir, timeout: PACKING_TIMEOUT })
+  const { code, stdout, stderr } = await git(args, { dir, timeout: WALK_TIMEOUT })
   if (code === 0) return stdout.length === 0
   if (code === 128) return false
   throw new GitFailed(args, code, stderr)
@@ -45,14 +45,6 @@ async function copyHistory(intoDir: string, fromDir: string, sha: string): Promi
   // Tell a deleted repository from one that lacks the commit.
   if (!(await exists(join(fromDir, 'HEAD')))) throw new RepositoryMissing(`no repository at ${fromDir}`)
   const present = new Set((await listRefs(intoDir)).map((one) => one.sha))
-  await gitOutput(
-    ['pack-objects', '-q', '--revs', '--delta-base-offset', join(intoDir, 'objects/pack/pack')],
-    {
-      dir: intoDir,
-      input: [`${sha}^{commit}`, ...[...present].map((id) => `^${id}`), ''].join('\n'),
-      env: { GIT_ALTERNATE_OBJECT_DIRECTORIES: quotedPath(join(fromDir, 'objects')) },
-      timeout: PACKING_TIMEOUT,
-    },
-  )
-  await flush(join(intoDir, 'objects/pack'))
+  const wanted = [`${sha}^{commit}`, ...[...present].map((id) => `^${id}`), ''].join('\n')
+  await copyAsPack(fromDir, intoDir, wanted)
 }

@@ -97,6 +97,21 @@ export async function maintainRepository(
     kind === 'full' ? 'full' : maintenanceDue(await looseObjects(dir), await packsOf(dir), timeOfFiles())
   if (due === 'none') return due
 
+  const isFull = await leavingNothing(dir, () => repack(dir, due, run, onStep))
+  // They hold on to the files of packs that are gone.
+  void objectReaders.close(dir)
+  return isFull ? 'full' : due
+}
+
+type Run = (...args: string[]) => Promise<Buffer>
+
+/** Resolves to whether the repository has one pack of all that refs reach. */
+async function repack(
+  dir: string,
+  due: MaintenanceKind,
+  run: Run,
+  onStep: (step: MaintenanceStep) => void,
+): Promise<boolean> {
   onStep('loose objects')
   // Walks from the refs, so git knows the paths of what it packs, and finds good deltas. To roll up loose objects
   // without paths makes packs that are many times as large.
@@ -114,9 +129,33 @@ export async function maintainRepository(
     onStep('packs')
     await repackAll(dir, run)
   }
-  // They hold on to the files of packs that are gone.
-  void objectReaders.close(dir)
-  return isFull ? 'full' : due
+  return isFull
+}
+
+/**
+ * Removes the unfinished packs of repacks that failed. git leaves them: on a disk that is nearly full the first one would
+ * take the rest of it, until nobody can use its file any more.
+ */
+async function leavingNothing<T>(dir: string, work: () => Promise<T>): Promise<T> {
+  const before = new Set(await unfinishedPacks(dir))
+  try {
+    return await work()
+  } catch (error) {
+    for (const path of await unfinishedPacks(dir).catch(() => [])) {
+      if (!before.has(path)) await rm(path, { force: true }).catch(() => undefined)
+    }
+    throw error
+  }
+}
+
+/** Only repacks make these here: pushes have a quarantine, and copies of history a staging area. */
+const UNFINISHED_PACK = /^tmp_(?:pack|idx|rev|mtimes|bitmap)_|^\.tmp-\d+-pack-/
+
+async function unfinishedPacks(dir: string): Promise<string[]> {
+  const directory = join(dir, 'objects', 'pack')
+  return (await namesIn(directory))
+    .filter((name) => UNFINISHED_PACK.test(name))
+    .map((name) => join(directory, name))
 }
 
 /**
@@ -125,7 +164,7 @@ export async function maintainRepository(
  * ref. Only what was in a cruft pack for more than a day is removed, since work that is under way may have found it
  * before, elsewhere. git writes again what it finds in a cruft pack alone.
  */
-async function repackAll(dir: string, run: (...args: string[]) => Promise<Buffer>): Promise<void> {
+async function repackAll(dir: string, run: Run): Promise<void> {
   const now = timeOfFiles()
   const touch = async (path: string) => void (await unlessMissing(utimes(path, new Date(now), new Date(now))))
   const pathOf = (name: string) => join(dir, 'objects', 'pack', name)

@@ -1,15 +1,18 @@
 /** A staging area for new objects. They become part of the repository only when the work succeeds. */
 import { randomUUID } from 'node:crypto'
-import { mkdir, opendir, rename, rm } from 'node:fs/promises'
+import { mkdir, opendir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flush } from '../disk.ts'
 import { forEachConcurrently } from '../turns.ts'
 import { intoFanOut, writeObject } from './loose-objects.ts'
+import { gitOutput } from './run.ts'
 
 const FAN_OUT = /^[0-9a-f]{2}$/
 const LOOSE_OBJECT = /^[0-9a-f]{38}$/
 
 export interface Staging {
+  /** A directory of objects. */
+  directory: string
   /** The environment for commands that read the repository's objects and write new objects here. */
   env: Readonly<Record<string, string>>
   /** Stores a commit. Returns its id. */
@@ -28,6 +31,7 @@ export async function withStaging<T>(dir: string, work: (staging: Staging) => Pr
   await mkdir(directory)
   try {
     return await work({
+      directory,
       env: { GIT_OBJECT_DIRECTORY: directory, GIT_ALTERNATE_OBJECT_DIRECTORIES: quotedPath(objects) },
       writeCommit: (content) => writeObject(directory, 'commit', content),
       keepAllBut: (unwanted) => moveLooseObjects(directory, objects, unwanted),
@@ -35,6 +39,39 @@ export async function withStaging<T>(dir: string, work: (staging: Staging) => Pr
   } finally {
     await rm(directory, { recursive: true, force: true })
   }
+}
+
+/** Writing a long history takes minutes. */
+const PACKING_TIMEOUT = 30 * 60_000
+
+/**
+ * Writes objects of the repository `fromDir` into `intoDir` as one pack, which appears atomically and is on disk when this
+ * resolves. `wanted`: the lines that `git pack-objects --revs` reads. git leaves an unfinished pack when it fails, so it
+ * works in a staging area.
+ *
+ * @throws RepositoryMissing, GitUnavailable, GitFailed
+ */
+export async function copyAsPack(fromDir: string, intoDir: string, wanted: string): Promise<void> {
+  const objects = join(intoDir, 'objects')
+  await withStaging(intoDir, async ({ directory }) => {
+    const from = join(directory, 'pack')
+    await mkdir(from)
+    await gitOutput(['pack-objects', '-q', '--revs', '--delta-base-offset', join(from, 'pack')], {
+      dir: intoDir,
+      input: wanted,
+      env: {
+        GIT_OBJECT_DIRECTORY: directory,
+        GIT_ALTERNATE_OBJECT_DIRECTORIES: [objects, join(fromDir, 'objects')].map(quotedPath).join(':'),
+      },
+      timeout: PACKING_TIMEOUT,
+    })
+    // With its index, a pack is one for everybody.
+    const names = (await readdir(from)).filter((name) => name.startsWith('pack-'))
+    const last = (name: string) => Number(name.endsWith('.idx'))
+    for (const name of names.sort((one, other) => last(one) - last(other)))
+      await rename(join(from, name), join(objects, 'pack', name))
+    await flush(join(objects, 'pack'))
+  })
 }
 
 /** Quotes a path for a list in which git separates paths by colons. */

@@ -1,14 +1,9 @@
 /** Makes one commit of the files of another repository, without its history. */
-import { join } from 'node:path'
-import { flush } from '../disk.ts'
 import { branchRef } from './names.ts'
 import { commitTree, type NewCommit } from './new-commit.ts'
 import { type RefOutcome, resolveRef, updateRef } from './refs.ts'
 import { gitOutput } from './run.ts'
-import { quotedPath } from './staging.ts'
-
-/** Writing many files takes minutes. */
-const PACKING_TIMEOUT = 30 * 60_000
+import { copyAsPack } from './staging.ts'
 
 export interface CopiedCommit extends Omit<NewCommit, 'tree' | 'parents'> {
   /** The branch of the repository that is copied. */
@@ -34,16 +29,7 @@ export async function copyAsFirstCommit(
   const tree = (await gitOutput(['rev-parse', '--verify', `${tip}^{tree}`], { dir: fromDir }))
     .toString()
     .trim()
-  await gitOutput(
-    ['pack-objects', '-q', '--revs', '--delta-base-offset', join(intoDir, 'objects/pack/pack')],
-    {
-      dir: intoDir,
-      input: `${tree}\n`,
-      env: { GIT_ALTERNATE_OBJECT_DIRECTORIES: quotedPath(join(fromDir, 'objects')) },
-      timeout: PACKING_TIMEOUT,
-    },
-  )
-  await flush(join(intoDir, 'objects/pack'))
+  await copyAsPack(fromDir, intoDir, `${tree}\n`)
   const sha = await commitTree(intoDir, { ...commit, tree, parents: [] })
   return { sha, outcome: await updateRef(intoDir, branchRef(branch), { from: null, to: sha }) }
 }

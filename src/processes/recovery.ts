@@ -16,6 +16,7 @@ import { unlessDeleted } from '../commands/pull-requests/move-heads.ts'
 import { isShared } from '../config.ts'
 import type { IssueRef } from '../events/domain-events.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
+import { RepositoryMissing } from '../git/errors.ts'
 import { isServersRef } from '../git/names.ts'
 import type { PushMarker } from '../git/push-journal.ts'
 import { listRefs } from '../git/refs.ts'
@@ -25,13 +26,19 @@ import { gitDirOf, type Services } from '../services.ts'
 
 const recoveryContext = () => newContext(null, randomUUID())
 
-/** Records the refs that differ between git and the log. Resolves to their number. */
+/**
+ * Records the refs that differ between git and the log. Resolves to their number: 0 for a deleted repository.
+ * @throws RepositoryMissing for any other one that is not on disk: the disk may only not be mounted, and nobody has deleted
+ * its branches
+ */
 export async function reconcileRefs(services: Services, repoId: number): Promise<number> {
   const { refs: recorded, revision } = await recordedRefs(services, repoId)
   const refs = await listRefs(gitDirOf(services, repoId)).catch(unlessDeleted)
-  const actual = new Map(
-    (refs ?? []).filter(({ ref }) => !isServersRef(ref)).map(({ ref, sha }) => [ref, sha]),
-  )
+  if (refs === undefined) {
+    if ((await repositories.load(services, repoId)).status === 'deleted') return 0
+    throw new RepositoryMissing(`repository ${repoId} is not on disk`)
+  }
+  const actual = new Map(refs.filter(({ ref }) => !isServersRef(ref)).map(({ ref, sha }) => [ref, sha]))
   const names = new Set([...recorded.keys(), ...actual.keys()])
   const moved = [...names]
     .map((ref) => ({ ref, from: recorded.get(ref) ?? null, to: actual.get(ref) ?? null }))

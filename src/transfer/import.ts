@@ -68,6 +68,7 @@ export async function importExport({
   try {
     // Read it again under the lock: another import may have gone on meanwhile.
     const state = await importStateOf(dataDir, manifest)
+    if (state?.complete !== true) await makeWay(dataDir)
     const log = await openTargetLog(config, join(dataDir, RESTORING), manifest.sums)
     try {
       const earlier = await earlierPart(config, log, state)
@@ -220,7 +221,6 @@ async function write(secrets: ReadStore, changes: readonly Change[]): Promise<vo
 /** Moves the files in `restoring` to their places. May be repeated after a crash. */
 async function moveToPlaces(dataDir: string): Promise<void> {
   const draft = join(dataDir, RESTORING)
-  await makeWay(dataDir)
   for (const name of await readdir(draft)) {
     if (name !== IMPORT_STATE) await rename(join(draft, name), join(dataDir, name))
   }

@@ -1,4 +1,5 @@
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { spawnSync } from 'node:child_process'
+import { mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { backup } from '../../src/backup/backup.ts'
@@ -6,6 +7,7 @@ import { presentIn } from '../../src/backup/present.ts'
 import { beginReplacement, finishReplacement, replacementIn } from '../../src/backup/replacement.ts'
 import { restore } from '../../src/backup/restore.ts'
 import { mergelog } from '../cli/command-line.ts'
+import { NODE_ARGS, program } from '../program.ts'
 import { startTestServer } from '../start-server.ts'
 import { checkRestored, gitRefs, temporaryDirectory } from './restored.ts'
 import { copyOf, type SettledData, settledData } from './settled-data.ts'
@@ -163,3 +165,70 @@ t.test('a replacement that was cut off between any two moves is finished by the 
     t.notOk((await readdir(dataDir)).includes('restoring'))
   }
 })
+
+/** Whether this machine lets us mount something that only our own processes see. */
+const UNSHARE = ['--mount', '--map-root-user', 'sh', '-c']
+const mounts = spawnSync('unshare', [...UNSHARE, 'mount --bind /tmp /mnt'], { encoding: 'utf8' })
+const skip =
+  mounts.status === 0 ? false : `nothing can be mounted here: ${mounts.error?.message ?? mounts.stderr}`
+
+/** Runs a restore where `DATA_DIR/NAME` is a mount point. */
+function restoreAtMount(dataDir: string, name: string, args: readonly string[]) {
+  const script = 'mount --bind "$1" "$1" && shift && exec "$@"'
+  const words = [process.execPath, ...NODE_ARGS, program('src/cli/mergelog'), 'restore', ...args]
+  return spawnSync('unshare', [...UNSHARE, script, 'sh', join(dataDir, name), ...words], {
+    encoding: 'utf8',
+    env: { PATH: process.env.PATH, DATA_DIR: dataDir },
+  })
+}
+
+t.test(
+  'a restore that meets a mount point puts back all that it has moved, and says why',
+  { skip },
+  async (t) => {
+    const directory = join(place, '..', 'at-mounts')
+    await backup({ dataDir: settled.dataDir, directory })
+    const dataDir = await copyOf(t, settled)
+    const before = (await readdir(dataDir)).sort()
+    // The second time as after a crash in the middle of the first.
+    for (const again of [false, true]) {
+      if (again) {
+        await restore({ directory, dataDir: join(dataDir, '..', 'whole') })
+        await rename(join(dataDir, '..', 'whole'), join(dataDir, 'restoring'))
+        await rm(join(dataDir, 'restoring', 'lock.db'))
+        await beginReplacement(dataDir, 'x')
+        const aside = join(dataDir, (await replacementIn(dataDir))?.aside ?? '')
+        await mkdir(aside)
+        await rename(join(dataDir, 'attachments'), join(aside, 'attachments'))
+      }
+      t.match(restoreAtMount(dataDir, 'git', [directory, '--yes']), {
+        status: 1,
+        stderr:
+          /DATA_DIR: \S+\/git is a mount point, so nothing was restored: take it away, restore, and move/,
+      })
+      t.strictSame((await readdir(dataDir)).sort(), before)
+    }
+    t.same(await gitRefs(dataDir, 1), await gitRefs(settled.dataDir, 1))
+    await (await startTestServer(t, { DATA_DIR: dataDir })).stop()
+  },
+)
+
+t.test(
+  'a restore into an empty directory refuses a mount point or a link in it before it writes',
+  { skip },
+  async (t) => {
+    const directory = join(place, '..', 'for-empty')
+    await backup({ dataDir: settled.dataDir, directory })
+    const dataDir = t.testdir({ git: {} })
+    const left = async () => (await readdir(dataDir)).filter((name) => !name.startsWith('lock.db'))
+    t.match(restoreAtMount(dataDir, 'git', [directory]), { status: 1, stderr: /git is a mount point/ })
+    t.strictSame(await left(), ['git'])
+    await rm(join(dataDir, 'git'), { recursive: true })
+    await symlink(await temporaryDirectory(t), join(dataDir, 'git'))
+    t.match(await mergelog(['restore', directory], { DATA_DIR: dataDir }), {
+      code: 1,
+      stderr: /git is a link/,
+    })
+    t.strictSame(await left(), ['git'])
+  },
+)

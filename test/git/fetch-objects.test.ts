@@ -1,4 +1,4 @@
-import { readdir } from 'node:fs/promises'
+import { chmod, readdir, truncate } from 'node:fs/promises'
 import t, { type Test } from 'tap'
 import { fetchObjects } from '../../src/git/fetch-objects.ts'
 import { listRefs } from '../../src/git/refs.ts'
@@ -75,4 +75,15 @@ t.test('a missing commit or repository is refused, and nothing is copied', async
   await t.rejects(fetchObjects(`${into}x`, from, two), { name: 'RepositoryMissing' })
   await t.rejects(fetchObjects(into, from, 'main'), { name: 'InvalidGitArgument' })
   t.same(await packs(into), [])
+})
+
+t.test('a copy that fails leaves no unfinished pack', async (t) => {
+  const { into, from, two } = await setUp(t)
+  const blob = await userGit(from, ['rev-parse', `${two}:f`])
+  const damaged = `${from}/objects/${blob.slice(0, 2)}/${blob.slice(2)}`
+  await chmod(damaged, 0o600)
+  await truncate(damaged, 10)
+  await t.rejects(fetchObjects(into, from, two), { name: 'GitFailed' })
+  t.strictSame(await readdir(`${into}/objects/pack`), [])
+  t.notOk((await readdir(`${into}/objects`)).some((name) => name.startsWith('tmp_')))
 })

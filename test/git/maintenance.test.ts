@@ -1,4 +1,16 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, utimes, writeFile } from 'node:fs/promises'
+import { randomBytes } from 'node:crypto'
+import {
+  chmod,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  truncate,
+  utimes,
+  writeFile,
+} from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -296,6 +308,20 @@ t.test(
     t.equal(await fsck(), '')
   },
 )
+
+t.test('a repack that fails leaves no unfinished pack', async (t) => {
+  const { dir, maintain } = await setUp(t)
+  const a = await commit(dir, 'a', { f: randomBytes(3000).toString('hex') }, [])
+  await userGit(dir, ['update-ref', MAIN, a])
+  const blob = await userGit(dir, ['rev-parse', `${a}:f`])
+  const pack = join(dir, 'objects', 'pack')
+  await writeFile(join(pack, 'tmp_pack_before'), 'x')
+  const damaged = join(dir, 'objects', blob.slice(0, 2), blob.slice(2))
+  await chmod(damaged, 0o600)
+  await truncate(damaged, 200)
+  await t.rejects(maintain({ kind: 'full' }), { name: 'GitFailed' })
+  t.strictSame(await readdir(pack), ['tmp_pack_before'], 'what was there before may be in use')
+})
 
 t.test('pushes, forks and new objects beside maintenance after maintenance lose nothing', async (t) => {
   const { dir, root, maintain, fsck } = await setUp(t)
