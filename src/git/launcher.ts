@@ -90,7 +90,10 @@ interface Asked {
 
 /** After the launcher has ended, how long its processes may take to end, in milliseconds. */
 const ORPHAN_MS = 5000
-/** The streams of a process are made before it starts. What is not here so long after that was lost, in milliseconds. */
+/**
+ * The streams of a process are made before it starts. So long after that, in milliseconds, they are looked for: what has
+ * not come when no other stream came for so many turns of the event loop was lost.
+ */
 const STREAMS_MS = 1000
 const STREAMS_TURNS = 5
 /** What a path of a socket may have, on all systems. */
@@ -101,11 +104,16 @@ async function startLauncher(gone: () => void) {
   const processes = new Map<number, Asked>()
   let lastId = 0
   let isRetired = false
+  /** How many streams have come, and the last process of which one has. */
+  let came = 0
+  let cameOf = 0
 
   const path = await socketPath()
   const server = createServer((stream) => {
+    came += 1
     stream.on('error', () => undefined)
     readHead(stream, (id, place) => {
+      cameOf = Math.max(cameOf, id)
       const asked = processes.get(id)
       if (asked === undefined) {
         stream.destroy()
@@ -172,8 +180,13 @@ async function startLauncher(gone: () => void) {
   /** A process whose streams are not here will never have them. Perhaps it waits for input that can't come. */
   async function requireStreams(id: number, asked: Asked): Promise<void> {
     await delay(STREAMS_MS, undefined, { ref: false })
-    // The event loop may have been held until now. Then the streams come in the next turns.
-    for (let i = 0; i < STREAMS_TURNS; i++) await nextTurn()
+    // One stream comes in a turn of the event loop, in the order of the processes. When many are started at once by a busy
+    // server, this one has to wait for the others.
+    for (let still = 0; still < STREAMS_TURNS && !asked.isStarted; ) {
+      const before = came
+      await nextTurn()
+      still = came > before && cameOf <= id ? 0 : still + 1
+    }
     if (asked.isStarted || processes.get(id) !== asked) return
     if (asked.pid !== undefined && !asked.hasEnded) void endOrphans(asked.pid)
     fail(id, new LaunchFailed(STREAMS_CUT_OFF))

@@ -27,6 +27,8 @@ export function sendStreamedText(
 }
 
 function closeAfterGrace(reply: FastifyReply, ending: AbortSignal): void {
+  // A client that went away while its request waited: nothing would take the listener away, and it holds all of the request.
+  if (reply.raw.closed) return
   const onEnding = () => {
     const grace = setTimeout(() => reply.raw.destroy(), GRACE_MS).unref()
     reply.raw.once('close', () => clearTimeout(grace))

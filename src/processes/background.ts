@@ -60,11 +60,12 @@ export function createBackground(
     /** To be called when the recovery is done. */
     async start(): Promise<void> {
       await lateMerges.prepare()
+      // Before its process, which asks it what is held.
+      webhooks.start(webhookRunner.hold)
       for (const runner of processes) await runner.start()
       maintenance.start()
-      webhooks.start(webhookRunner.isHeld)
-      lateMerges.start(pullRunner.isHeld)
-      scheduledMerges.start(scheduledRunner.isHeld)
+      lateMerges.start(pullRunner.hold)
+      scheduledMerges.start(scheduledRunner.hold)
     },
     /** Ends the processes; resolves when the workers have ended, too. To be called when the signal is aborted. */
     async stop(): Promise<void> {

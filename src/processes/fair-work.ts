@@ -6,6 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { createPauses } from '../pauses.ts'
 import { createRecentUse } from '../recent-use.ts'
+import type { Hold } from './process-manager.ts'
 
 export interface Work {
   /** Two with the same id are never done at the same time. */
@@ -106,16 +107,18 @@ export function createFairWork<W extends Work>(
     }
   }
 
-  async function keepWorking(isHeld: () => boolean): Promise<void> {
-    let isLoaded = false
+  async function keepWorking(hold: Hold): Promise<void> {
+    let loadedFor: string | undefined
     while (!signal.aborted) {
       try {
-        if (!isHeld()) {
-          isLoaded = false
+        const held = hold()
+        if (held !== loadedFor) {
+          loadedFor = undefined
           waiting.clear()
-        } else {
-          if (!isLoaded) for await (const one of all()) void add(one)
-          isLoaded = true
+        }
+        if (held !== undefined) {
+          if (loadedFor === undefined) for await (const one of all()) void add(one)
+          loadedFor = held
           beginAll()
         }
         await pause(LOOK_MS)
@@ -131,9 +134,9 @@ export function createFairWork<W extends Work>(
   return {
     /** Has it done by the worker. Resolves when it is done; never, when this node does not do it. */
     add,
-    /** Begins to work. `isHeld`: whether this node runs the process. */
-    start(isHeld: () => boolean): void {
-      following = keepWorking(isHeld)
+    /** Begins to work, while this node runs the process. */
+    start(hold: Hold): void {
+      following = keepWorking(hold)
     },
     /** Resolves when the worker has ended, after the signal was aborted. */
     stopped: () => following,

@@ -7,13 +7,15 @@ import type { FastifyBaseLogger } from 'fastify'
 import { decode, KNOWN_TYPES, UnreadableEvent } from '../events/codec.ts'
 import type { DomainEvent, Recorded } from '../events/domain-events.ts'
 import { type EventStore, LOG_START, type Position } from '../events/event-store.ts'
-import type { Membership } from '../nodes/nodes.ts'
+import type { Membership, Nodes } from '../nodes/nodes.ts'
 import type { Projector } from '../projections/projector.ts'
 import { LostHold, type ReadStore, type SharedCheckpoints } from '../projections/read-store.ts'
+import { shortSignal } from '../short-signal.ts'
 import { BrokenFile } from '../sqlite.ts'
 import {
   checkpointName,
   contextOf,
+  type Hold,
   type ProcessManager,
   type ProcessStatus,
   processCheckpoint,
@@ -34,7 +36,7 @@ export function createProcessRunner(
   checkpoints: ReadStore,
   projector: Pick<Projector, 'waitFor' | 'stopped' | 'position'>,
   manager: ProcessManager,
-  membership: Membership,
+  membership: Membership & Pick<Nodes, 'onLost'>,
   retryMs = RETRY_MS,
 ) {
   const stopping = new AbortController()
@@ -55,9 +57,12 @@ export function createProcessRunner(
   const { shared } = checkpoints
   /** The incarnation for which this server runs the process; undefined while another server does. */
   let holder: string | undefined
+  /** Also ends the subscription when the others have gone on without this server: they may run the process. */
+  let losing = shortSignal(signal)
+  let unsubscribe = () => {}
 
   /** Waits until no other server runs the process, and goes on where it was. */
-  async function hold(shared: SharedCheckpoints): Promise<void> {
+  async function waitForHold(shared: SharedCheckpoints): Promise<void> {
     while (!signal.aborted) {
       const { id } = membership.self()
       const at = (await shared.read([name])).get(name)
@@ -66,6 +71,8 @@ export function createProcessRunner(
       const free = at?.holder === undefined || at.holder === id || (await membership.isGone(at.holder))
       const after = { ...processCheckpoint(manager.name, position)[1], holder: id }
       if (free && membership.isMember() && (await shared.take(name, at, after))) {
+        losing.release()
+        losing = shortSignal(signal)
         holder = id
         return
       }
@@ -73,10 +80,14 @@ export function createProcessRunner(
     }
   }
 
+  const hold: Hold = () => {
+    const { id } = membership.self()
+    return shared === undefined || (holder === id && membership.isMember()) ? id : undefined
+  }
+
   /** @throws LostHold when another server may run the process */
   function requireHold(): void {
-    if (shared === undefined) return
-    if (!membership.isMember() || membership.self().id !== holder) throw new LostHold([name])
+    if (hold() === undefined) throw new LostHold([name])
   }
 
   async function moveCheckpoint(): Promise<void> {
@@ -146,7 +157,7 @@ export function createProcessRunner(
       try {
         return await manager.react(event, contextOf(event))
       } catch (error) {
-        if (signal.aborted) throw error
+        if (signal.aborted || error instanceof LostHold) throw error
         const isAway = !(await storesAnswer())
         const wait = isAway ? retryMs.at(-1) : retryMs[tries]
         const at = { err: error, process: manager.name, position: event.position }
@@ -162,8 +173,9 @@ export function createProcessRunner(
   async function follow(): Promise<void> {
     while (!signal.aborted) {
       try {
-        if (shared !== undefined && holder === undefined) await hold(shared)
-        for await (const batch of events.subscribe({ after: position, signal, unwanted, passed: skipTo })) {
+        if (shared !== undefined && holder === undefined) await waitForHold(shared)
+        const options = { after: position, signal: losing.signal, unwanted, passed: skipTo }
+        for await (const batch of events.subscribe(options)) {
           for (const recorded of batch) {
             const event = unwanted.has(recorded.type) ? undefined : decode(recorded)
             passed += 1
@@ -185,6 +197,7 @@ export function createProcessRunner(
           await moveCheckpoint()
           passed = 0
         }
+        if (losing.signal.aborted) throw new LostHold([name])
       } catch (error) {
         if (signal.aborted) return
         if (error instanceof LostHold) {
@@ -214,11 +227,15 @@ export function createProcessRunner(
     /** Goes on where it was. Once it follows the log, a further call changes nothing. */
     async start() {
       if (following !== undefined) return
+      unsubscribe = membership.onLost((id) => {
+        if (id === holder) losing.abort()
+      })
       position = (await processPosition(checkpoints, manager.name)) ?? LOG_START
       following = follow()
     },
     async stop() {
       stopping.abort()
+      unsubscribe()
       await following
       await moving
       // So that the next start does not pass over the same events again.
@@ -226,8 +243,9 @@ export function createProcessRunner(
       // If this fails, another server takes the process when it finds out that this one is gone.
       if (holder !== undefined) await shared?.give(name, holder).catch(() => {})
     },
-    /** Whether this server runs the process, and not another. */
+    /** Whether this server runs the process, as far as it knows. */
     isHeld: () => shared === undefined || holder !== undefined,
+    hold,
     status(): ProcessStatus {
       const at = { name: manager.name, position }
       return stopped === undefined ? at : { ...at, stopped }

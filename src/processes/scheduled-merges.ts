@@ -20,6 +20,7 @@ import { type PullDocument, pullId } from '../projections/pulls.ts'
 import type { Views } from '../projections/views.ts'
 import { type Refusal, Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
+import { shortSignal } from '../short-signal.ts'
 import { createFairWork, type Work } from './fair-work.ts'
 import { createPatience } from './patience.ts'
 import type { ProcessManager } from './process-manager.ts'
@@ -195,10 +196,11 @@ export function createScheduledMerges(
       const account = `${context.actor?.id ?? 'server'}`
       const waitMs = patience.with(account)
       if (added.length === 0 || waitMs === 0) return
-      const over = new AbortController()
-      const isOver = delay(waitMs, undefined, { signal: AbortSignal.any([over.signal, signal]) })
+      const over = shortSignal(signal)
+      const isOver = delay(waitMs, undefined, { signal: over.signal })
       await patience.during(account, () => Promise.race([Promise.all(added), isOver.catch(() => {})]))
       over.abort()
+      over.release()
     },
   }
   return { manager, start: worker.start, stopped: worker.stopped }

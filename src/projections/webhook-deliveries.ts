@@ -74,8 +74,11 @@ export function createWebhookDeliveries(store: ReadStore) {
   return {
     prepare: () => store.prepare([collection]),
 
-    /** Adds those that are not there: an event may be looked at again after a crash. Resolves to those that it added. */
-    async add(wanted: readonly WebhookDelivery[]): Promise<WebhookDelivery[]> {
+    /**
+     * Adds those that are not there: an event may be looked at again after a crash. Resolves to those that it added.
+     * `requireHold` is asked between a look and the write, and throws when another node may have added and sent them.
+     */
+    async add(wanted: readonly WebhookDelivery[], requireHold: () => void): Promise<WebhookDelivery[]> {
       const added: WebhookDelivery[] = []
       for (let i = 0; i < wanted.length; i += AT_ONCE) {
         const part = wanted.slice(i, i + AT_ONCE)
@@ -85,6 +88,7 @@ export function createWebhookDeliveries(store: ReadStore) {
         )
         const known = new Set(there.map(({ id }) => id))
         const missing = part.filter(({ id }) => !known.has(id))
+        requireHold()
         if (missing.length > 0) await store.apply(missing.map(putting), new Map())
         added.push(...missing)
       }

@@ -135,6 +135,26 @@ t.test('a process whose streams the server could not take is not waited for, and
   t.equal(Number(await outputOf(await shell('echo $PPID'))), launcher, 'the next one is started as before')
 })
 
+t.test(
+  'however many processes a busy server starts at once, none is taken for one without streams',
+  async (t) => {
+    let isBusy = true
+    // The streams come one by one: one in each turn of the event loop.
+    function holdLoop(): void {
+      const end = performance.now() + 60
+      while (performance.now() < end);
+      if (isBusy) setImmediate(holdLoop)
+    }
+    setImmediate(holdLoop)
+    const started = await Promise.allSettled(Array.from({ length: 16 }, () => shell('echo here')))
+    isBusy = false
+    for (const one of started) {
+      if (one.status === 'rejected') t.fail(`${one.reason}`)
+      else t.equal(await outputOf(one.value), 'here\n')
+    }
+  },
+)
+
 t.test('when the launcher is killed, its processes end, and another one starts the next', async (t) => {
   const launcher = Number(await outputOf(await shell('echo $PPID')))
   const orphan = await shell('exec sleep 1000')

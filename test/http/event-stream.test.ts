@@ -1,3 +1,5 @@
+import { once as event, getEventListeners } from 'node:events'
+import { get } from 'node:http'
 import Fastify from 'fastify'
 import t from 'tap'
 import { registerErrors } from '../../src/http/errors.ts'
@@ -204,4 +206,30 @@ t.test('Accept: a type that must be named does not match any *', async (t) => {
   for (const [accept, type] of cases) {
     t.equal(preferredType(accept, offered, ['text/event-stream']), type, accept)
   }
+})
+
+t.test('a client that went away before its stream began leaves nothing behind', async (t) => {
+  const app = Fastify()
+  const ending = new AbortController()
+  let begun = () => {}
+  const isBegun = new Promise<void>((resolve) => {
+    begun = resolve
+  })
+  const isSent = new Promise<void>((resolve) => {
+    app.get('/', async (request, reply) => {
+      begun()
+      await event(reply.raw, 'close')
+      sendEventStream(request, reply, once([]), ending.signal)
+      resolve()
+      return reply
+    })
+  })
+  const url = await app.listen({ port: 0 })
+  t.teardown(() => app.close())
+  const leaving = get(url)
+  leaving.on('error', () => {})
+  await isBegun
+  leaving.destroy()
+  await isSent
+  t.strictSame(getEventListeners(ending.signal, 'abort'), [])
 })

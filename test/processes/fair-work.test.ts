@@ -5,7 +5,10 @@ import type { Test } from '../commands/pull-requests/pull-repository.ts'
 import { until } from '../until.ts'
 
 /** A worker whose work is under way until the test ends it. `log`: what has begun, in its order. */
-function worker(t: Test, { places = 2, stored = [] as Work[], isHeld = (): boolean => true } = {}) {
+function worker(
+  t: Test,
+  { places = 2, stored = [] as Work[], hold = (): string | undefined => 'here' } = {},
+) {
   const ending = new AbortController()
   const log: string[] = []
   const failures: number[] = []
@@ -31,7 +34,7 @@ function worker(t: Test, { places = 2, stored = [] as Work[], isHeld = (): boole
     for (const { end } of open.values()) end()
     await fair.stopped()
   })
-  fair.start(isHeld)
+  fair.start(hold)
   const end = (id: string) => open.get(id)?.end()
   const fail = (id: string) => open.get(id)?.fail(new Error(`${id} failed`))
   const begins = (...ids: string[]) => until(`${ids} have begun`, () => `${log}` === `${ids}`)
@@ -82,14 +85,26 @@ t.test('what fails is done again, and who waits for it is told when it is done',
 t.test(
   'a node that begins to run the process does all that waits, and one that ends does no more',
   async (t) => {
-    let isHeld = true
-    const { fair, begins, end } = worker(t, { stored: [of('alice', 'stored')], isHeld: () => isHeld })
+    let held: string | undefined = 'here'
+    const { fair, begins, end } = worker(t, { stored: [of('alice', 'stored')], hold: () => held })
     await begins('stored')
     void fair.add(of('alice', 'new'))
-    isHeld = false
+    held = undefined
     end('stored')
     await nextTurn()
-    isHeld = true
+    held = 'here'
+    await begins('stored', 'stored')
+  },
+)
+
+t.test(
+  'a node that has lost the process and runs it again, before it has looked, does all that waits',
+  async (t) => {
+    let held = 'first'
+    const { begins, end } = worker(t, { stored: [of('alice', 'stored')], hold: () => held })
+    await begins('stored')
+    held = 'second'
+    end('stored')
     await begins('stored', 'stored')
   },
 )

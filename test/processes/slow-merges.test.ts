@@ -76,7 +76,7 @@ t.test('merges that take long to try keep no other repository waiting: a worker 
   const late = lateMerges(t, {})
   await late.check(aContext(), 8, repoId, refs.slice(1))
   t.match(await lastCheck(3), { mergeable: true }, 'what follows waits with the others of its repository')
-  late.start(() => true)
+  late.start(() => 'here')
   await until('the worker has tried them', isDone(repoId))
   for (const { index } of refs) t.match(await lastCheck(index), { mergeable: false, conflicts: ['a.txt'] })
 })
@@ -84,7 +84,7 @@ t.test('merges that take long to try keep no other repository waiting: a worker 
 t.test('a merge that takes too long to try, also by itself, counts as one that cannot be done', async (t) => {
   const { repoId, refs, lastCheck } = await conflicting(t, 'too-slow', 2)
   const late = lateMerges(t, { atOnceMs: 0, tryMs: 0 })
-  late.start(() => true)
+  late.start(() => 'here')
   await late.check(aContext(), 7, repoId, refs)
   await until('the worker has given up', isDone(repoId))
   for (const { index } of refs) t.match(await lastCheck(index), { mergeable: false, conflicts: [] })
@@ -114,7 +114,7 @@ t.test('a merge that git cannot try, also by itself, is given up, and keeps no o
       if (indexes.includes(1)) throw new GitFailed(['merge-tree'], 128, 'an object is damaged')
     },
   })
-  late.start(() => true)
+  late.start(() => 'here')
   const refs = [1, 2].map((index) => ({ repoId: 97, index }))
   await late.check(aContext(), 7, 97, refs)
   await until('all were tried', isDone(97))
@@ -131,7 +131,7 @@ t.test('what is tried when the server stops ends at once, and stays noted', asyn
       signal?.throwIfAborted()
     },
   })
-  late.start(() => true)
+  late.start(() => 'here')
   await late.stopped()
   t.match(await notes.get(repoId), { pulls: [{ index: 1, position: 7 }] })
 })
@@ -148,6 +148,6 @@ t.test('a merge that is to be tried again while it is tried stays noted', async 
 
 t.test('the merges of a repository that was deleted are forgotten', async (t) => {
   await notes.add({ repoId: 98, actor: null }, [1], 5)
-  lateMerges(t, {}).start(() => true)
+  lateMerges(t, {}).start(() => 'here')
   await until('they are forgotten', isDone(98))
 })

@@ -7,6 +7,7 @@ import { type Check, checkOf, problemOf } from '../../checked-json.ts'
 import { parseInt64, parseUint64 } from '../../events/int64.ts'
 import type { ModuleVersion, UpgradePlan } from '../../events/upgrade-events.ts'
 import { OperatorError } from '../../operator-error.ts'
+import { shortSignal } from '../../short-signal.ts'
 import { Nullable } from '../../wire/nullable.ts'
 import type { Observed } from './follow-changes.ts'
 
@@ -77,7 +78,7 @@ export function openGateway(url: URL, { timeoutMs = 10_000, maxBytes = 2 ** 20 }
     signal: AbortSignal,
     height?: string,
   ): Promise<{ answer: T; height: string | undefined }> {
-    const late = new AbortController()
+    const late = shortSignal(signal)
     const timer = setTimeout(
       () => late.abort(new GatewayError(`${path}: no complete answer in ${timeoutMs / 1000} s`)),
       timeoutMs,
@@ -87,7 +88,7 @@ export function openGateway(url: URL, { timeoutMs = 10_000, maxBytes = 2 ** 20 }
         headers: { accept: 'application/json', ...(height !== undefined && { [HEIGHT_HEADER]: height }) },
         // The operator chose this host, not the host of a redirect.
         redirect: 'error',
-        signal: AbortSignal.any([signal, late.signal]),
+        signal: late.signal,
       })
       if (response.status !== 200) {
         await response.body?.cancel()
@@ -106,6 +107,7 @@ export function openGateway(url: URL, { timeoutMs = 10_000, maxBytes = 2 ** 20 }
       throw new GatewayError(`${path}: ${causeOf(error)}`, { cause: error })
     } finally {
       clearTimeout(timer)
+      late.release()
     }
   }
 

@@ -3,6 +3,7 @@ import { BadRedirect, NotOutside, type Outside } from '../../http/outside-reques
 import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
 import { webhookConfigsOf } from '../../rights/webhook-configs.ts'
 import type { Services } from '../../services.ts'
+import { shortSignal } from '../../short-signal.ts'
 import { deliveryRequest } from './delivery-request.ts'
 import type { Payloads } from './payloads.ts'
 import { GIVEN_UP_AFTER_MS, isDelivered, mayChange } from './retries.ts'
@@ -38,7 +39,8 @@ function againOrGivenUp({ at }: WebhookDelivery, statusCode: number, problem: st
 }
 
 /**
- * Never rejects for what the receiver does. Resolves to undefined when the webhook is gone.
+ * Never rejects for what the receiver does. Resolves to undefined when the webhook is gone. `requireHold` is asked right
+ * before it is sent, and throws when another node may send it.
  * @throws what stores and git throw, and when the server stops
  */
 export async function attempt(
@@ -46,6 +48,7 @@ export async function attempt(
   { outside, payloads }: { outside: Outside; payloads: Payloads },
   delivery: WebhookDelivery,
   stopping: AbortSignal,
+  requireHold: () => void,
 ): Promise<Outcome | undefined> {
   const hook = await views.webhooks.get(`${delivery.hookId}`)
   if (hook === undefined) return undefined
@@ -54,10 +57,12 @@ export async function attempt(
   if (config === undefined) return failed('its configuration is lost: set its URL and its secret again')
   const payload = await payloads(delivery, hook.scope)
   if ('problem' in payload) return failed(payload.problem)
-  const timeout = AbortSignal.timeout(TIMEOUT_MS)
   const request = deliveryRequest(delivery, hook.contentType, config, payload.json)
+  requireHold()
+  const stopped = shortSignal(stopping)
+  const timeout = AbortSignal.timeout(TIMEOUT_MS)
   try {
-    const statusCode = await outside.post({ ...request, signal: AbortSignal.any([timeout, stopping]) })
+    const statusCode = await outside.post({ ...request, signal: AbortSignal.any([timeout, stopped.signal]) })
     if (isDelivered(statusCode)) return { result: 'delivered', statusCode, problem: '' }
     const problem = `the receiver answered with ${statusCode}`
     return mayChange(statusCode)
@@ -67,5 +72,7 @@ export async function attempt(
     if (stopping.aborted) throw error
     if (error instanceof NotOutside || error instanceof BadRedirect) return failed(error.message)
     return againOrGivenUp(delivery, 0, problemOf(error))
+  } finally {
+    stopped.release()
   }
 }

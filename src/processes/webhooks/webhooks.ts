@@ -18,7 +18,7 @@ import { type WebhookDocument, webhookScopeKey } from '../../projections/webhook
 import { globMatches } from '../../rights/glob.ts'
 import { forgetWebhookConfig } from '../../rights/webhook-configs.ts'
 import type { Services } from '../../services.ts'
-import { type ProcessManager, processManager } from '../process-manager.ts'
+import { type Hold, type ProcessManager, processManager } from '../process-manager.ts'
 import { type Notice, notices } from './notices.ts'
 import { deliveriesOf, type Told } from './parts.ts'
 import { GIVEN_UP_AFTER_MS } from './retries.ts'
@@ -29,8 +29,8 @@ const RETRY_MS = 1000
 
 export interface Webhooks {
   manager: ProcessManager
-  /** Begins to deliver. To be called when the recovery is done. `isHeld`: whether this node runs the process. */
-  start(isHeld: () => boolean): void
+  /** Begins to deliver, while this node runs the process. To be called when the recovery is done, before the process runs. */
+  start(hold: Hold): void
   /** Resolves when the worker has ended, after the signal was aborted. */
   stopped(): Promise<void>
 }

@@ -1,6 +1,7 @@
 /**
  * Sends what webhooks have to send. In memory is only which webhooks have something and when each is next; what it is, is
- * in the store.
+ * in the store. A node that stood still may find that another one has gone on: then it sends nothing more, and what it
+ * learns of what it has sent is not recorded over what the other one knows.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { isDiskFull } from '../../disk-full.ts'
@@ -10,9 +11,11 @@ import type { Outside } from '../../http/outside-request.ts'
 import { limitReached } from '../../limits.ts'
 import { machineTroubleOf } from '../../machine-trouble.ts'
 import { createPauses } from '../../pauses.ts'
+import { LostHold } from '../../projections/read-store.ts'
 import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
 import { createRecentUse } from '../../recent-use.ts'
 import type { Services } from '../../services.ts'
+import type { Hold } from '../process-manager.ts'
 import { attempt, type Outcome } from './attempt.ts'
 import { alone, deliveryAfter } from './parts.ts'
 import { createPayloads } from './payloads.ts'
@@ -64,9 +67,21 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
   const gone = new Set<number>()
   let working: Promise<void> = Promise.resolve()
   const { pause, wake } = createPauses(signal)
+  let hold: Hold = () => undefined
+  /** The incarnation for which the heads were read. */
+  let loadedFor: string | undefined
+
+  /** Makes what throws LostHold when another node may have done this work since now. */
+  function holdOfNow(): () => void {
+    const held = hold()
+    return () => {
+      if (held === undefined || hold() !== held) throw new LostHold(['webhooks'])
+    }
+  }
 
   /** Notes what is to be sent. Of a webhook that has too much waiting, it is recorded as failed. */
   async function add(wanted: readonly WebhookDelivery[]): Promise<void> {
+    const requireHold = holdOfNow()
     const noted: WebhookDelivery[] = []
     const full = new Set<number>()
     for (const delivery of wanted) {
@@ -81,7 +96,7 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
       const problem = 'too many deliveries wait for this webhook'
       noted.push(isFull ? { ...alone(delivery), state: 'failed', problem } : delivery)
     }
-    for (const { hookId, ownerId, state } of await deliveries.add(noted)) {
+    for (const { hookId, ownerId, state } of await deliveries.add(noted, requireHold)) {
       if (state === 'waiting' && !heads.has(hookId)) heads.set(hookId, { ownerId, notBefore: 0 })
     }
     // A receiver that is away ends none, so nothing else would remove those.
@@ -90,7 +105,13 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
   }
 
   /** Records what came of an attempt. Resolves to when the webhook is next. */
-  async function record(delivery: WebhookDelivery, begun: number, outcome: Outcome): Promise<number> {
+  async function record(
+    delivery: WebhookDelivery,
+    begun: number,
+    outcome: Outcome,
+    requireHold: () => void,
+  ): Promise<number> {
+    requireHold()
     const now = Date.now()
     const { result, statusCode, problem } = outcome
     const tried: WebhookDelivery = {
@@ -118,7 +139,7 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
 
   /** The outcome of a delivery that we fail to make again and again: what comes after it waits. @throws the error before */
   function unmade({ id, hookId }: WebhookDelivery, error: unknown): Outcome {
-    if (signal.aborted || mayPass(error)) throw error
+    if (signal.aborted || error instanceof LostHold || mayPass(error)) throw error
     const before = failing.get(hookId)
     const times = before?.id === id ? before.times + 1 : 1
     failing.set(hookId, { id, times })
@@ -132,6 +153,7 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
 
   /** Sends the next delivery of a webhook, if its time has come. */
   async function sendNext(hookId: number): Promise<void> {
+    const requireHold = holdOfNow()
     // Before the look: what is added from now on makes a new head.
     heads.delete(hookId)
     const delivery = await deliveries.next(hookId)
@@ -143,12 +165,12 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
       if (!(await projector.waitFor(delivery.position, AFTER_FAILURE_MS))) notBefore = Date.now()
       else {
         const begun = Date.now()
-        const outcome = await attempt(services, { outside, payloads }, delivery, signal).catch(
+        const outcome = await attempt(services, { outside, payloads }, delivery, signal, requireHold).catch(
           (error: unknown) => unmade(delivery, error),
         )
         failing.delete(hookId)
         if (outcome === undefined || gone.has(hookId)) return await deliveries.removeAll(hookId)
-        notBefore = await record(delivery, begun, outcome)
+        notBefore = await record(delivery, begun, outcome, requireHold)
       }
     }
     heads.set(hookId, { ownerId, notBefore })
@@ -160,6 +182,11 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
     const one = sendNext(hookId)
       .catch((error: unknown) => {
         if (signal.aborted) return
+        if (error instanceof LostHold) {
+          // When this node has the work again, it begins with what is stored then.
+          loadedFor = undefined
+          return
+        }
         log.warn({ err: error, hookId }, 'a delivery of a webhook failed; it will be tried again')
         heads.set(hookId, { ownerId, notBefore: Date.now() + AFTER_FAILURE_MS })
       })
@@ -204,20 +231,22 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
     }
   }
 
-  async function work(isHeld: () => boolean): Promise<void> {
-    let isLoaded = false
+  async function work(): Promise<void> {
     while (!signal.aborted) {
       try {
-        if (!isHeld()) {
-          isLoaded = false
+        const held = hold()
+        if (held === undefined || held !== loadedFor) {
+          loadedFor = undefined
           heads.clear()
           waiting.clear()
           failing.clear()
+          if (held !== undefined) await load()
+          loadedFor = held
+        }
+        if (held === undefined) {
           await pause(LOOK_MS)
           continue
         }
-        if (!isLoaded) await load()
-        isLoaded = true
         await pause(Math.min(beginAll() - Date.now(), LOOK_MS))
       } catch (error) {
         if (signal.aborted) break
@@ -238,8 +267,9 @@ export function createWorker(services: Services, outside: Outside, signal: Abort
       if (busy.has(hookId)) gone.add(hookId)
       await deliveries.removeAll(hookId)
     },
-    start(isHeld: () => boolean): void {
-      working = work(isHeld)
+    start(own: Hold): void {
+      hold = own
+      working = work()
     },
     stopped: () => working,
   }

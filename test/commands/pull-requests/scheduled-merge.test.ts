@@ -38,7 +38,7 @@ function scheduledMerges(
     ending.signal,
     options,
   )
-  start(() => true)
+  start(() => 'here')
   t.teardown(async () => {
     ending.abort()
     await stopped()

@@ -1,0 +1,101 @@
+/** What a node that stood still has sent: the other nodes have gone on meanwhile. */
+import type { ServerResponse } from 'node:http'
+import t, { type Test } from 'tap'
+import { NODES } from '../../../src/nodes/membership.ts'
+import { checkpointName } from '../../../src/processes/process-manager.ts'
+import { openMongoDatabase } from '../../../src/projections/mongodb-database.ts'
+import { sharedStores } from '../../shared-stores.ts'
+import { ADMIN_PASSWORD, startTestServer, type TestServer } from '../../start-server.ts'
+import { until } from '../../until.ts'
+import { startReceiver } from './receiver.ts'
+
+const admin = `Basic ${Buffer.from(`admin:${ADMIN_PASSWORD}`).toString('base64')}`
+
+async function send(url: string, path: string, body: object): Promise<void> {
+  const headers = { authorization: admin, 'content-type': 'application/json' }
+  const answer = await fetch(`${url}/api/v1${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`)
+}
+
+const hook = (url: string) => ({
+  type: 'gitea',
+  config: { url, content_type: 'json', secret: 'key' },
+  events: ['issues'],
+  active: true,
+})
+
+/** Does to a node what the other ones do when they see no beat of it. Resolves when it has joined them again. */
+async function fenceOut(t: Test, mongodbUrl: string, { services: { nodes } }: TestServer): Promise<void> {
+  const database = openMongoDatabase(mongodbUrl, 'the nodes')
+  t.teardown(() => database.close())
+  const { id } = nodes.self()
+  await database.database.collection<{ _id: string }>(NODES).deleteOne({ _id: id })
+  await until('it is back, as another incarnation', () => nodes.self().id !== id && nodes.isMember())
+}
+
+/** One node stands still while it waits for an answer, the other one goes on without it, and then the answer comes. */
+async function deliveredAfterStandstill(t: Test, answerLate: (response: ServerResponse) => void) {
+  const receiver = await startReceiver(t)
+  const stores = await sharedStores(t)
+  const environment = { ...stores, WEBHOOK_ALLOWED_HOSTS: 'loopback' }
+  const one = await startTestServer(t, { ...environment, NODE_NAME: 'one', LOG_LEVEL: 'fatal' })
+  await send(one.url, '/user/repos', { name: 'app' })
+  await send(one.url, '/repos/admin/app/hooks', hook(receiver.url('/still')))
+  const held: ServerResponse[] = []
+  receiver.answer('/still', (response) => void held.push(response))
+  for (const title of ['one', 'two', 'three']) await send(one.url, '/repos/admin/app/issues', { title })
+  await receiver.count('/still', 1)
+  receiver.answer('/still', (response) => response.writeHead(200).end())
+  const two = await startTestServer(t, { ...environment, NODE_NAME: 'two', LOG_LEVEL: 'fatal' })
+
+  await fenceOut(t, stores.MONGODB_URL, one)
+  await receiver.count('/still', 4)
+  for (const response of held) answerLate(response)
+  await send(two.url, '/repos/admin/app/issues', { title: 'four' })
+  await until('the last one is delivered', () => receiver.at('/still').some(({ json }) => json.number === 4))
+  await send(two.url, '/repos/admin/app/issues', { title: 'five' })
+  await until('what comes next is delivered', () =>
+    receiver.at('/still').some(({ json }) => json.number === 5),
+  )
+  t.same(
+    receiver.at('/still').map(({ json }) => json.number),
+    [1, 1, 2, 3, 4, 5],
+  )
+}
+
+t.test(
+  'a node that stood still while it sent something does not send it again after what came later',
+  async (t) => {
+    await t.test('when the receiver has refused it', (t) =>
+      deliveredAfterStandstill(t, (response) => response.writeHead(503).end()),
+    )
+    await t.test('when the connection has ended', (t) =>
+      deliveredAfterStandstill(t, (response) => response.destroy()),
+    )
+  },
+)
+
+t.test(
+  'a node without which the others went on runs no process any more, also when nothing happens',
+  async (t) => {
+    const stores = await sharedStores(t)
+    const one = await startTestServer(t, { ...stores, NODE_NAME: 'one', LOG_LEVEL: 'fatal' })
+    const two = await startTestServer(t, { ...stores, NODE_NAME: 'two', LOG_LEVEL: 'fatal' })
+    const runs = async ({ url }: TestServer) => {
+      const answer = await fetch(`${url}/metrics`, { headers: { authorization: admin } })
+      return (await answer.text()).includes('mergelog_process_stopped{process="webhooks"}')
+    }
+    await until('the first one runs it', () => runs(one))
+    t.notOk(await runs(two))
+    const { id } = one.services.nodes.self()
+    await fenceOut(t, stores.MONGODB_URL, one)
+    const name = checkpointName('webhooks')
+    const holder = async () => (await two.services.readStore.shared?.read([name]))?.get(name)?.holder
+    await until('one of them has taken it', async () => ![id, undefined].includes(await holder()))
+    const others = (await holder()) === two.services.nodes.self().id ? [one, two] : [two, one]
+    await until('the other one does not run it', async () => {
+      const [other = false, taker = false] = await Promise.all(others.map(runs))
+      return taker && !other
+    })
+  },
+)

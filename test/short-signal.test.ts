@@ -1,0 +1,32 @@
+import { getEventListeners } from 'node:events'
+import t from 'tap'
+import { shortSignal } from '../src/short-signal.ts'
+
+t.test(
+  'a short signal is aborted with the longer one, with its reason, also when that was before',
+  async (t) => {
+    const longer = new AbortController()
+    const before = shortSignal(longer.signal)
+    longer.abort('it is over')
+    for (const { signal } of [before, shortSignal(longer.signal)]) {
+      t.ok(signal.aborted)
+      t.equal(signal.reason, 'it is over')
+    }
+  },
+)
+
+t.test('what was aborted alone leaves the longer signal as it is', async (t) => {
+  const longer = new AbortController()
+  const one = shortSignal(longer.signal)
+  one.abort('enough')
+  t.equal(one.signal.reason, 'enough')
+  t.notOk(longer.signal.aborted)
+})
+
+t.test('a short signal that was released leaves nothing at the longer one', async (t) => {
+  const longer = new AbortController()
+  const before = Object.getOwnPropertySymbols(longer.signal).length
+  for (let i = 0; i < 100; i++) shortSignal(longer.signal).release()
+  t.strictSame(getEventListeners(longer.signal, 'abort'), [])
+  t.equal(Object.getOwnPropertySymbols(longer.signal).length, before)
+})
