@@ -10,22 +10,8 @@ import { startServerProcess } from '../../server-process.ts'
 import { sharedStores } from '../../shared-stores.ts'
 import { ADMIN_PASSWORD, startTestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
+import { hook, send } from './admin-requests.ts'
 import { startReceiver } from './receiver.ts'
-
-const admin = `Basic ${Buffer.from(`admin:${ADMIN_PASSWORD}`).toString('base64')}`
-
-async function send(url: string, path: string, body: object): Promise<void> {
-  const headers = { authorization: admin, 'content-type': 'application/json' }
-  const answer = await fetch(`${url}/api/v1${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
-  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`)
-}
-
-const hook = (url: string) => ({
-  type: 'gitea',
-  config: { url, content_type: 'json', secret: 'key' },
-  events: ['issues'],
-  active: true,
-})
 
 async function deliveredAfterKill(t: Test, stores: Record<string, string>, dataDir: string) {
   const environment = { ...stores, WEBHOOK_ALLOWED_HOSTS: 'loopback' }

@@ -5,24 +5,10 @@ import { NODES } from '../../../src/nodes/membership.ts'
 import { checkpointName } from '../../../src/processes/process-manager.ts'
 import { openMongoDatabase } from '../../../src/projections/mongodb-database.ts'
 import { sharedStores } from '../../shared-stores.ts'
-import { ADMIN_PASSWORD, startTestServer, type TestServer } from '../../start-server.ts'
+import { startTestServer, type TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
+import { admin, hook, send } from './admin-requests.ts'
 import { startReceiver } from './receiver.ts'
-
-const admin = `Basic ${Buffer.from(`admin:${ADMIN_PASSWORD}`).toString('base64')}`
-
-async function send(url: string, path: string, body: object): Promise<void> {
-  const headers = { authorization: admin, 'content-type': 'application/json' }
-  const answer = await fetch(`${url}/api/v1${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
-  if (!answer.ok) throw new Error(`${path}: ${answer.status} ${await answer.text()}`)
-}
-
-const hook = (url: string) => ({
-  type: 'gitea',
-  config: { url, content_type: 'json', secret: 'key' },
-  events: ['issues'],
-  active: true,
-})
 
 /** Does to a node what the other ones do when they see no beat of it. Resolves when it has joined them again. */
 async function fenceOut(t: Test, mongodbUrl: string, { services: { nodes } }: TestServer): Promise<void> {
