@@ -37,7 +37,10 @@ t.test('a pull request is merged on EventStoreDB and MongoDB, with their real dr
   t.equal(health.status, 200)
 
   // A second node on the same stores has its own projector and gives the same answers.
-  const second = await startTestServer(t, environment)
+  const said: string[] = []
+  const second = await startTestServer(t, environment, { write: (line) => void said.push(line) })
+  // Its data directory is a new one, on an old log.
+  t.match(said.join(''), /\/git is empty, but the log has repositories: mount its disk, or restore a backup/)
   const { data: there } = await (await second.as('admin')).repos.repoGetPullRequest('alice', 'app', 1)
   t.match(there, { number: 1, merged: true, merge_commit_sha: await work.git('rev-parse', 'origin/main') })
 
