@@ -74,7 +74,8 @@ export const TAKE_NO_HOST = { requireHostHeader: false } as const
 
 /**
  * Refuses what node takes, but a proxy in front may read in another way: no host or two, and codings of the body
- * besides `chunked`. One of the two would take what a client sends for the request of somebody else. So the connection ends, too.
+ * besides `chunked`. One of the two would take what a client sends for the request of somebody else. So the connection ends,
+ * too.
  * Call it after `limitConnections`.
  */
 export function refuseAmbiguous(app: FastifyInstance): void {

@@ -137,7 +137,10 @@ export async function issueWireNow(
   return wire
 }
 
-/** The labels of the issue in the path, without deleted ones and those of a former owner. @throws Refused (not found) when the issue is unknown */
+/**
+ * The labels of the issue in the path, without deleted ones and those of a former owner.
+ * @throws Refused (not found) when the issue is unknown
+ */
 export async function labelsOfIssue(
   services: Services,
   repository: RepositoryDocument,
