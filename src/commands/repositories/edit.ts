@@ -3,7 +3,6 @@ import { type Static, Type } from 'typebox'
 import { MERGE_STYLES, type MergeStyle } from '../../events/domain-events.ts'
 import { resolveRef } from '../../git/refs.ts'
 import { setDefaultBranch } from '../../git/repository.ts'
-import { branchId } from '../../projections/branches.ts'
 import { notFoundIn } from '../../projections/view.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
@@ -86,8 +85,6 @@ function editOf(body: Static<typeof EditRepoOption>): RepositoryEdit {
   return { ...edit, allow }
 }
 
-const noSuchBranch = refuse.unprocessable('default_branch: the branch does not exist')
-
 /** Makes a branch the default one, in the turn of the refs: nobody deletes it meanwhile. @throws Refused (unprocessable) */
 async function withDefaultBranch(
   services: Services,
@@ -97,7 +94,9 @@ async function withDefaultBranch(
 ): Promise<void> {
   const dir = gitDirOf(services, repoId)
   await inGitTurn(services, repoId, async () => {
-    if ((await resolveRef(dir, `refs/heads/${branch}`)) === null) throw new Refused(noSuchBranch)
+    if ((await resolveRef(dir, `refs/heads/${branch}`)) === null) {
+      throw new Refused(refuse.unprocessable('default_branch: the branch does not exist'))
+    }
     const after = await change()
     // Even when nothing changed: the process may have died before this line in an earlier request.
     if (after.status === 'active') await setDefaultBranch(dir, after.settings.defaultBranch)
@@ -119,12 +118,6 @@ export const editRepositoryRoutes: Routes = (services) => async (app) => {
       const wanted = editOf(request.body)
       const context = commandContext(request)
       const { defaultBranch } = wanted
-      if (
-        defaultBranch !== undefined &&
-        (await views.branches.get(branchId(repository.id, defaultBranch))) === undefined
-      ) {
-        throw new Refused(noSuchBranch)
-      }
       const mayPublish = wanted.private !== false || (await mayPublishFork(services, repository, requester))
       const decide = whileOwnedBy(repository, (state) => decideEdit(state, wanted, mayPublish))
       const change = () => moveRepository(services, context, repository.id, 'edit', decide)
