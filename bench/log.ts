@@ -9,7 +9,7 @@ import { openSqliteEventStore } from '../src/events/sqlite.ts'
 import { openSqliteReadStore } from '../src/projections/sqlite.ts'
 import type { Group, Sizes } from './bench.ts'
 import { startChild } from './child.ts'
-import { type SeededRepository, seedEvents, skipProcesses } from './seed/events.ts'
+import { noteMissingGit, type SeededRepository, seedEvents, skipProcesses } from './seed/events.ts'
 import type { Recovered, ServerReady } from './server-process.ts'
 import { median, milliseconds, perSecond, type Row } from './table.ts'
 import type { Admin } from './target.ts'
@@ -183,5 +183,6 @@ export async function seedFor(
   const views = openSqliteReadStore(join(dataDir, 'views.db'))
   await skipProcesses(views, position)
   await views.close()
+  await noteMissingGit(dataDir)
   return appended
 }

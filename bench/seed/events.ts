@@ -1,5 +1,7 @@
 /** Fills a log with repositories, issues and pull requests, directly through the EventStore port. */
 import { randomUUID } from 'node:crypto'
+import { mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { schemaOf } from '../../src/events/codec.ts'
 import type { AccountKind, AccountRef, DomainEvent } from '../../src/events/domain-events.ts'
 import type { EventStore, ExpectedRevision, NewEvent, Position } from '../../src/events/event-store.ts'
@@ -168,6 +170,13 @@ export async function seedEvents(
  */
 export async function skipProcesses(readStore: ReadStore, position: Position): Promise<void> {
   await readStore.apply([], new Map(PROCESSES.map((name) => processCheckpoint(name, position))))
+}
+
+/** Seeded repositories have no git data. Without a file there, a start would take the disk of git for missing. */
+export async function noteMissingGit(dataDir: string): Promise<void> {
+  const git = join(dataDir, 'git')
+  await mkdir(git, { recursive: true })
+  await writeFile(join(git, 'SEEDED'), '')
 }
 
 /** The last revision of a stream; null when it does not exist. */

@@ -11,7 +11,7 @@ import { LOG_START } from '../../src/events/event-store.ts'
 import { idsStream } from '../../src/events/streams.ts'
 import { secretCollections } from '../../src/rights/secrets.ts'
 import { openEvents, openReadStores } from '../../src/stores.ts'
-import { lastRevision, type SeededRepository, seedEvents, skipProcesses } from './events.ts'
+import { lastRevision, noteMissingGit, type SeededRepository, seedEvents, skipProcesses } from './events.ts'
 import { RARE_WORD } from './issue.ts'
 
 const LOGIN = 'seed'
@@ -96,6 +96,7 @@ async function fill(config: Config, amounts: Amounts, password: string): Promise
       seedEvents(events, plan, (done) => onProgress({ step: 'seeding', done, total })),
     )
     await skipProcesses(readStore, await events.lastPosition())
+    await noteMissingGit(config.dataDir)
     return appended
   } finally {
     await Promise.all([events.close(), readStore.close(), secrets.close()])

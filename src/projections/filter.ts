@@ -16,6 +16,10 @@ export type Condition =
   /** With `parts`: the words are in the documents of that collection that are parts of the document. */
   | { kind: 'containsWords'; field: string; words: string[]; parts?: AnyCollection }
 
+/** Whether a condition is that a field has just one value. */
+export const isOfOneValue = (condition: Condition): boolean =>
+  condition.kind === 'equals' || (condition.kind === 'oneOf' && condition.values.length === 1)
+
 /** A page of a sorted list, with all defaults filled in. `limit` is null when there is no limit. */
 export interface Page {
   sort: (readonly [field: string, direction: 1 | -1])[]

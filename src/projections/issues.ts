@@ -31,6 +31,10 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     { isPull: 1, state: 1, id: -1 },
     { isPull: 1, id: -1 },
     { id: -1 },
+    // To find the few of many, and to count them.
+    { posterId: 1, repoId: 1, state: 1, isPull: 1, id: -1 },
+    { milestoneId: 1, repoId: 1, state: 1, isPull: 1, id: -1 },
+    { repoId: 1, updatedAt: 1 },
   ],
   arrays: ['assigneeIds', 'labelIds', 'dependencyKeys', 'reviewerIds', 'requestedReviewerIds'],
   wordsIn: { words: issueTextFold.collection },

@@ -69,7 +69,7 @@ export const foundPage = <D>({ rows, total }: StoredPage<D>): FoundPage<D> => ({
 })
 
 /** The fields of an index, the most significant first. 1 is ascending, -1 descending. */
-type Index<Field extends string> = { readonly [F in Field]?: 1 | -1 }
+export type Index<Field extends string = string> = { readonly [F in Field]?: 1 | -1 }
 
 /** A collection without the type of its documents: all that an adapter needs to know. */
 export interface AnyCollection {

@@ -2,7 +2,7 @@
  * How much SQLite looks at to answer a question. What is short is asked on the event loop, where it is fastest: it takes
  * a millisecond or two. Everything else may hold the loop for seconds, so it is asked beside it.
  */
-import type { Condition, Page } from './filter.ts'
+import { type Condition, isOfOneValue, type Page } from './filter.ts'
 import type { AnyCollection } from './read-store.ts'
 
 /** To read a document and to test it takes 3 µs, and 200 µs when it has a long text. */
@@ -50,6 +50,3 @@ function fits(
     sort.every(([field, direction], i) => rest[i]?.[0] === field && rest[i]?.[1] === direction)
   )
 }
-
-const isOfOneValue = (condition: Condition): boolean =>
-  condition.kind === 'equals' || (condition.kind === 'oneOf' && condition.values.length === 1)

@@ -2,9 +2,24 @@
  * Filters and pages as SQL. Values are always bound and names are checked. Filters of the same shape give the same
  * text, so that they share one prepared statement.
  */
-import { type Condition, checkName, type Element, type FilterValue, type Page } from './filter.ts'
-import { type AnyCollection, LONG_DOCUMENT } from './read-store.ts'
-import { arrayTable, documentTable, fieldOf, longTexts, partTable, wordIndex } from './sqlite-tables.ts'
+import {
+  type Condition,
+  checkName,
+  type Element,
+  type FilterValue,
+  isOfOneValue,
+  type Page,
+} from './filter.ts'
+import { type AnyCollection, type Index, LONG_DOCUMENT } from './read-store.ts'
+import {
+  arrayTable,
+  documentTable,
+  fieldOf,
+  indexName,
+  longTexts,
+  partTable,
+  wordIndex,
+} from './sqlite-tables.ts'
 
 export type Bindable = string | number
 export interface Sql {
@@ -63,32 +78,52 @@ function ownersOf(parts: AnyCollection, word: string): Hits {
   }
 }
 
-/** The sets of documents that indexes find: of each index the fields that it begins with and that conditions give. */
+/**
+ * The sets of documents that indexes find: of each index the fields that it begins with and that conditions give. The last
+ * one may have bounds.
+ */
 export function indexedHits(collection: AnyCollection, conditions: readonly Condition[]): Hits[] {
-  const values = conditions.filter(({ kind }) => kind === 'equals' || kind === 'oneOf')
   const sets = new Map(
     collection.indexes.map((index) => {
-      const fields = Object.keys(index)
-      const end = fields.findIndex((name) => values.every(({ field }) => field !== name))
-      const given = end === -1 ? fields : fields.slice(0, end)
-      return [given.toSorted().join(), values.filter(({ field }) => given.includes(field))]
+      const set = beginningOf(index, conditions)
+      return [
+        set
+          .map(({ field }) => field)
+          .toSorted()
+          .join(),
+        { index, set },
+      ]
     }),
   )
   return [...sets.values()]
-    .filter((set) => set.length > 0)
+    .filter(({ set }) => set.length > 0)
     .filter(
-      (set, _, all) =>
-        !all.some((larger) => larger.length > set.length && set.every((one) => larger.includes(one))),
+      ({ set }, _, all) =>
+        !all.some((larger) => larger.set.length > set.length && set.every((one) => larger.set.includes(one))),
     )
-    .map((set) => {
+    .map(({ index, set }) => {
       const tests = set.map((condition) => test(collection, condition))
       const where = tests.map(({ text }) => text).join(' AND ')
+      // SQLite may take another index for an equal number of values. To test bounds it would read all of the documents.
+      const by = set.at(-1)?.kind === 'range' ? ` INDEXED BY ${indexName(collection, index)}` : ''
       return {
         id: 'id',
-        from: `FROM ${documentTable(collection)} WHERE ${where}`,
+        from: `FROM ${documentTable(collection)}${by} WHERE ${where}`,
         values: tests.flatMap((one) => one.values),
       }
     })
+}
+
+/** The conditions on the fields that an index begins with: on values, and then on bounds of one field. */
+function beginningOf(index: Index, conditions: readonly Condition[]): Condition[] {
+  const beginning: Condition[] = []
+  for (const name of Object.keys(index)) {
+    const onField = conditions.filter(({ field }) => field === name)
+    const onValues = onField.filter(({ kind }) => kind === 'equals' || kind === 'oneOf')
+    if (onValues.length > 0) beginning.push(...onValues)
+    else return [...beginning, ...onField.filter(({ kind }) => kind === 'range')]
+  }
+  return beginning
 }
 
 /** Counts the documents of a set, at most up to `most`. */
@@ -105,7 +140,7 @@ export type Listed = keyof typeof LISTED
 
 /**
  * Selects one page of documents. With `start`, SQLite tests and sorts only the documents of that set. Without it,
- * SQLite walks the index of the sort until the page is full.
+ * SQLite walks the index of the sort until the page is full: it would prefer another one, and sort all that this finds.
  */
 export function selectPage(
   collection: AnyCollection,
@@ -114,7 +149,8 @@ export function selectPage(
   what: Listed,
   start?: Hits,
 ): Sql {
-  const { text, values } = matching(collection, conditions, start)
+  const walk = start === undefined ? walkOf(collection, conditions, page) : undefined
+  const { text, values } = matching(collection, conditions, start, walk)
   const order = page.sort.map(([field, direction]) => `${fieldOf(field)}${direction === 1 ? '' : ' DESC'}`)
   return {
     text: `SELECT ${LISTED[what]} AS listed ${text} ORDER BY ${[...order, 'd.id'].join(', ')} LIMIT ? OFFSET ?`,
@@ -122,13 +158,45 @@ export function selectPage(
   }
 }
 
+/** The conditions that tell where to walk in the index of the sort. Undefined when no index has what the page needs. */
+function walkOf(
+  { indexes }: AnyCollection,
+  conditions: readonly Condition[],
+  { sort, limit }: Page,
+): readonly Condition[] | undefined {
+  const [first] = sort
+  if (first === undefined || limit === null) return undefined
+  const walks = indexes.flatMap((index) => {
+    const fields = Object.entries(index)
+    const names = fields.slice(0, -sort.length).map(([field]) => field)
+    const ends = fields.slice(names.length)
+    const isSorted =
+      ends.length === sort.length &&
+      sort.every(([field, direction], i) => ends[i]?.[0] === field && ends[i]?.[1] === direction)
+    const given = names.map((name) => conditions.find((one) => one.field === name && isOfOneValue(one)))
+    return isSorted && !given.includes(undefined) ? [given.filter((one) => one !== undefined)] : []
+  })
+  const longest = walks.toSorted((a, b) => b.length - a.length)[0]
+  return (
+    longest && [...longest, ...conditions.filter(({ kind, field }) => kind === 'range' && field === first[0])]
+  )
+}
+
 /** A list is one bound value, so that lists of any length share one statement. */
 const LIST = '(SELECT value FROM json_each(?))'
 
-/** SQL from `FROM` on for all documents that meet the conditions. `start`: see `selectPage`. */
-export function matching(collection: AnyCollection, conditions: readonly Condition[], start?: Hits): Sql {
+/**
+ * SQL from `FROM` on for all documents that meet the conditions. `start`: see `selectPage`. `indexed`: the conditions for
+ * which SQLite may use an index; all without it.
+ */
+export function matching(
+  collection: AnyCollection,
+  conditions: readonly Condition[],
+  start?: Hits,
+  indexed = conditions,
+): Sql {
   const documents = `${documentTable(collection)} AS d`
-  const tests = conditions.map((condition) => test(collection, condition))
+  const tests = conditions.map((condition) => test(collection, condition, indexed.includes(condition)))
   // In SQLite, CROSS JOIN fixes the order: first the hits, then their documents.
   const from =
     start === undefined
@@ -138,8 +206,9 @@ export function matching(collection: AnyCollection, conditions: readonly Conditi
   return { text: `${from}${where}`, values: [...(start?.values ?? []), ...tests.flatMap((t) => t.values)] }
 }
 
-function test(collection: AnyCollection, condition: Condition): Sql {
-  const field = fieldOf(condition.field)
+function test(collection: AnyCollection, condition: Condition, mayUseIndex = true): Sql {
+  // The plus stops SQLite from using an index.
+  const field = `${mayUseIndex ? '' : '+'}${fieldOf(condition.field)}`
   const own = `FROM ${arrayTable(collection)} AS a WHERE a.field = '${condition.field}' AND a.id = d.id`
   const contains = ({ text, values }: Sql) => ({ text: `EXISTS (SELECT 1 ${own}${text})`, values })
   switch (condition.kind) {

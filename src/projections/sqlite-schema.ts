@@ -2,7 +2,7 @@
 import { type Sqlite, select } from '../sqlite.ts'
 import { checkName } from './filter.ts'
 import type { AnyCollection } from './read-store.ts'
-import { arrayTable, documentTable, fieldOf } from './sqlite-tables.ts'
+import { arrayTable, documentTable, indexColumns, indexName } from './sqlite-tables.ts'
 import { prepareParts, tablesOfParts } from './sqlite-words.ts'
 
 /**
@@ -51,13 +51,7 @@ export function prepareCollection(db: Sqlite, collection: AnyCollection): void {
 
 function prepareIndexes(db: Sqlite, collection: AnyCollection, documents: string): void {
   const declared = new Map(
-    collection.indexes.map((index) => {
-      const fields = Object.entries(index)
-      const name = fields.map(([field, direction]) => `${field}${direction === 1 ? '' : '_desc'}`).join('__')
-      const columns = fields.map(([field, direction]) => `${fieldOf(field)}${direction === 1 ? '' : ' DESC'}`)
-      // Every index ends with the id, because the id breaks the ties of every sort.
-      return [`${documents}__${name}`, [...columns, 'id'].join(', ')]
-    }),
+    collection.indexes.map((index) => [indexName(collection, index), indexColumns(index)]),
   )
   const existing = select<[string], { name: string }>(
     db,

@@ -1,7 +1,7 @@
 /** The tables of the embedded read store. Their names are checked, because they become part of SQL. */
 import { type Sqlite, selectColumn } from '../sqlite.ts'
 import { checkName } from './filter.ts'
-import type { AnyCollection } from './read-store.ts'
+import type { AnyCollection, Index } from './read-store.ts'
 
 const checked = (collection: AnyCollection) => checkName('collection', collection.name)
 
@@ -22,6 +22,19 @@ export const longTexts = (collection: AnyCollection) => `long_${checked(collecti
 
 /** The SQL expression of a field. Indexes are built on it, so conditions must use the same text. */
 export const fieldOf = (field: string) => `json_extract(body, '$.${checkName('field', field)}')`
+
+/** The columns of a declared index. Each index ends with the id, because the id breaks the ties of every sort. */
+export const indexColumns = (index: Index): string =>
+  [
+    ...Object.entries(index).map(([field, direction]) => fieldOf(field) + (direction === 1 ? '' : ' DESC')),
+    'id',
+  ].join(', ')
+/** The name of a declared index. */
+export const indexName = (collection: AnyCollection, index: Index): string =>
+  [
+    documentTable(collection),
+    ...Object.entries(index).map(([field, direction]) => `${field}${direction === 1 ? '' : '_desc'}`),
+  ].join('__')
 
 /** Whether there is a table or an index with this name. */
 export const exists = (db: Sqlite, name: string): boolean =>

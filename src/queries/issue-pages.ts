@@ -86,7 +86,15 @@ export async function issuePage(
   return { rows: walked ?? (await issues.rows(filter, page)), total }
 }
 
-const NARROW = ['labelIds', 'assigneeIds', 'milestoneId', 'posterId', 'reviewerIds', 'requestedReviewerIds']
+const NARROW = [
+  'labelIds',
+  'assigneeIds',
+  'milestoneId',
+  'posterId',
+  'reviewerIds',
+  'requestedReviewerIds',
+  'updatedAt',
+]
 
 /** Whether an index finds few issues, so that the condition on repositories only has to filter these. */
 function isNarrow(filter: Filter<IssueSelection>): boolean {

@@ -82,6 +82,15 @@ t.test('npm run seed: the server has the requested data, and continues from it',
   await t.rejects(run(dataDir, []), { code: 1, stderr: /^seed: DATA_DIR: another process uses / })
 })
 
+t.test('npm run seed: a server starts on the data again', async (t) => {
+  const dataDir = t.testdir()
+  await run(dataDir, ['--issues', '0', '--pulls', '0', '--repos', '1'])
+  const first = await startTestServer(t, { DATA_DIR: dataDir })
+  await first.stop()
+  const again = await startTestServer(t, { DATA_DIR: dataDir })
+  t.equal((await again.anonymous.users.userListRepos('seed')).data.length, 1)
+})
+
 t.test('npm run seed: does not touch a directory with repositories', async (t) => {
   const dataDir = t.testdir()
   await run(dataDir, ['--issues', '0', '--pulls', '0', '--repos', '1'])

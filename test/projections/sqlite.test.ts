@@ -7,9 +7,18 @@ import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 import { StoreUnavailable } from '../../src/events/event-store.ts'
 import { readFilter, readPage } from '../../src/projections/filter.ts'
+import { issueFold } from '../../src/projections/issues.ts'
 import type { Checkpoint, Collection, Filter, FindOptions } from '../../src/projections/read-store.ts'
 import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
-import { type Bindable, hitsOf, matching, type Sql, selectPage } from '../../src/projections/sqlite-query.ts'
+import {
+  type Bindable,
+  countHits,
+  hitsOf,
+  indexedHits,
+  matching,
+  type Sql,
+  selectPage,
+} from '../../src/projections/sqlite-query.ts'
 import { openSqlite, select } from '../../src/sqlite.ts'
 import { NODE_ARGS, program } from '../program.ts'
 import { type Card, cards, put, readStoreContract } from './read-store-contract.ts'
@@ -102,6 +111,40 @@ t.test('the query plans of SQLite', async (t) => {
       /SEARCH arr_cards USING COVERING INDEX arr_cards__value \(field=\? AND value>\? AND value<\?\)/,
     )
     t.match(plan, /SEARCH d USING INDEX sqlite_autoindex_doc_cards_1 \(id=\?\)/)
+  })
+})
+
+t.test('the query plans of SQLite for a condition with bounds', async (t) => {
+  const { store, db } = await emptyStore(t)
+  const { collection } = issueFold
+  await store.prepare([collection])
+  const planOf = ({ text, values }: Sql) =>
+    select<Bindable[], { detail: string }>(db, `EXPLAIN QUERY PLAN ${text}`)
+      .all(...values)
+      .map(({ detail }) => detail)
+      .join('\n')
+  const filter = { repoId: 1, isPull: false, state: 'open', updatedAt: { $gte: '2026' } } as const
+  const conditions = readFilter(collection, filter)
+  const newest = readPage({ sort: [['id', -1]], limit: 30 })
+
+  t.test('a page walks the index of its sort, and does not sort all that another one finds', async (t) => {
+    const { text, values } = selectPage(collection, conditions, newest, 'row')
+    t.match(
+      planOf({ text, values }),
+      /^SEARCH d USING INDEX doc_issues__repoId__isPull__state__id_desc [^\n]*$/,
+    )
+    const left = planOf({ text: text.replaceAll('+json_extract', 'json_extract'), values })
+    t.match(left, /TEMP B-TREE/, 'SQLite would prefer to sort')
+  })
+
+  t.test('a set within the bounds is found by the index that has them after its equal fields', async (t) => {
+    const byBounds = /doc_issues__repoId__updatedAt \(<expr>=\? AND <expr>>\?\)/
+    const sets = indexedHits(collection, conditions).filter(({ from }) => from.includes('INDEXED BY'))
+    t.equal(sets.length, 1)
+    for (const hits of sets) {
+      t.match(planOf(countHits(hits, 1000)), byBounds)
+      t.match(planOf(selectPage(collection, conditions, newest, 'row', hits)), byBounds)
+    }
   })
 })
 
