@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { type Config, isShared } from './config.ts'
 import { DataDirInUse } from './data-lock.ts'
-import type { EventStore } from './events/event-store.ts'
+import { type EventStore, isOutage } from './events/event-store.ts'
 import { lostTextReporter } from './events/lost-texts.ts'
 import { type SealedStore, sealTexts } from './events/sealed-store.ts'
 import { openSqliteEventStore } from './events/sqlite.ts'
@@ -108,18 +108,20 @@ export async function openNodes(
 ): Promise<OpenNodes> {
   const { mongodbUrl, nodeName: name } = config
   if (mongodbUrl === undefined || !isShared(config)) {
-    return { nodes: aloneNode(name), turns: createTurns(), close: async () => {} }
+    return { nodes: aloneNode(name), turns: createTurns(undefined, isOutage), close: async () => {} }
   }
   const { openMongoDatabase } = await import('./projections/mongodb-database.ts')
-  const { createNodeTurns } = await import('./nodes/turns.ts')
+  const { keepNodeTurns } = await import('./nodes/turns.ts')
+  const closing = new AbortController()
   const database = openMongoDatabase(mongodbUrl, 'the nodes', { maxPoolSize: NODE_CONNECTIONS })
   try {
     const nodes = await joinNodes({ ...database, ...options, name })
-    const { inTurn, idle } = createNodeTurns({ ...database, ...options, nodes })
+    const { inTurn, idle } = keepNodeTurns({ ...database, ...options, nodes }, closing.signal)
     return {
       nodes,
       turns: inTurn,
       async close() {
+        closing.abort()
         await idle()
         await nodes.leave()
         await database.close()

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createSlots, inTurn } from '../src/turns.ts'
+import { createSlots, createTurns } from '../src/turns.ts'
 
 t.test('at most the given number run at the same time, and waiters go in order', async (t) => {
   const slots = createSlots(2)
@@ -41,6 +41,7 @@ t.test('a waiter that gives up leaves the queue and takes no slot', async (t) =>
 })
 
 t.test('work with one key runs one at a time and in order, also after a failure', async (t) => {
+  const inTurn = createTurns()
   const log: string[] = []
   const step = (name: string, fails = false) =>
     inTurn('repository', async () => {
@@ -57,3 +58,37 @@ t.test('work with one key runs one at a time and in order, also after a failure'
   )
   t.same(log, ['a begins', 'a ends', 'b begins', 'b ends', 'c begins', 'c ends'])
 })
+
+t.test(
+  'when work fails because a store stands still, all who wait for their turn then fail with it',
+  async (t) => {
+    const away = new Error('the store does not answer')
+    const inTurn = createTurns(undefined, (error) => error === away)
+    const begun: string[] = []
+    let fail = (_error: Error) => {}
+    const first = inTurn('issue', () => {
+      begun.push('first')
+      return new Promise<void>((_, reject) => {
+        fail = reject
+      })
+    })
+    const step = (key: string, name: string): Promise<string> =>
+      inTurn(key, async () => {
+        begun.push(name)
+        return name
+      })
+    const waiting = [step('issue', 'second'), step('issue', 'third')]
+    const elsewhere = step('another issue', 'elsewhere')
+    fail(away)
+    await t.rejects(first, away)
+    for (const one of waiting) await t.rejects(one, away)
+    t.equal(await elsewhere, 'elsewhere')
+    t.equal(await step('issue', 'later'), 'later', 'who comes afterwards tries again')
+    t.strictSame(begun, ['first', 'elsewhere', 'later'])
+
+    const refused = inTurn('issue', () => Promise.reject(new Error('refused')))
+    const next = step('issue', 'next')
+    await t.rejects(refused, { message: 'refused' })
+    t.equal(await next, 'next', 'any other failure is that of one alone')
+  },
+)

@@ -41,8 +41,18 @@ const troubleOfMachine = (what: string): Trouble => ({
   ends: (seconds) => ({ facts: { seconds }, message: `it is over, after ${seconds} s: ${what}` }),
 })
 
-/** Errors of a store begin with its name. Those of the embedded ones are sentences. */
-const EMBEDDED = /^the (?:event log|read models)\b/
+/** Errors of a store begin with its name, or with the setting that names it. Those of the embedded ones are sentences. */
+const STORE = /^(?:EventStoreDB|MongoDB|EVENTSTORE_URL|MONGODB_URL|the event log|the read models)\b/
+
+/** What follows from an outage, or is like one: this server is behind the others, or has lost touch with them. */
+const OTHER: Trouble = {
+  what: 'other',
+  begins: 'requests are refused for now; until that is over, no more lines about this',
+  ends: (seconds) => ({
+    facts: { seconds },
+    message: `no requests are refused any more, after ${seconds} s`,
+  }),
+}
 
 function troubleOf(error: unknown): Trouble | undefined {
   // Whoever noticed it: the disk may hold the log, too.
@@ -50,7 +60,8 @@ function troubleOf(error: unknown): Trouble | undefined {
   const machine = machineTroubleOf(error)
   if (machine !== undefined) return troubleOfMachine(machine)
   if (!(error instanceof StoreUnavailable)) return undefined
-  const [store = ''] = EMBEDDED.exec(error.message) ?? error.message.split(/\W/, 1)
+  const [store] = STORE.exec(error.message) ?? []
+  if (store === undefined) return OTHER
   return {
     what: store,
     begins: 'a store does not answer; until it does, no more lines about this',

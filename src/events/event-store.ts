@@ -215,6 +215,15 @@ export class StoreUnavailable extends ErrorWithRefusal {
   readonly refusal = storeUnavailable
 }
 
+/** Others have written the same thing each time. The store answers, and who writes something else there may succeed. */
+export class TooManyWriters extends StoreUnavailable {
+  override readonly name = 'TooManyWriters'
+}
+
+/** Whether whoever waits for the same store would only wait as long for the same error. */
+export const isOutage = (error: unknown): boolean =>
+  error instanceof StoreUnavailable && !(error instanceof TooManyWriters)
+
 /** The server denies what Mergelog needs. An operator must change its settings or ours; it cannot heal by itself. */
 export class StoreDenied extends StoreUnavailable {
   override readonly name = 'StoreDenied'

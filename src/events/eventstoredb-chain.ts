@@ -18,6 +18,7 @@ import {
   type NewEvent,
   type RecordedEvent,
   StoreUnavailable,
+  TooManyWriters,
   WrongExpectedRevision,
 } from './event-store.ts'
 
@@ -266,7 +267,7 @@ export function createChainedAppend({
             if (tries > 0) await setTimeout(tries)
           }
         }
-        throw new StoreUnavailable(`stream ${stream} is written by too many clients at the same time`)
+        throw new TooManyWriters(`stream ${stream} is written by too many clients at the same time`)
       })
     },
   }

@@ -4,7 +4,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { MongoServerError } from 'mongodb'
-import type { InTurn } from '../turns.ts'
+import { isOutage } from '../events/event-store.ts'
+import { type InTurn, sharedFailures } from '../turns.ts'
 import { joinIfNeeded, type Nodes, type NodesDatabase, type NodesLog } from './nodes.ts'
 
 export const TURNS = 'mergelog.turns'
@@ -14,8 +15,10 @@ const FIRST_PAUSE_MS = 5
 const LONGEST_PAUSE_MS = 100
 /** How often a turn goes to the next one on this node before it is free for all. */
 const MAX_PASSES = 8
-/** How long a node waits before it tries again to give up a turn. */
-const FREE_AGAIN_MS = 500
+/** How often a node looks for turns that it has and does not use, in milliseconds. */
+const LOOK_MS = 2000
+/** A read of this small collection that takes longer has failed. */
+const READ = { maxTimeMS: 2000 }
 const DUPLICATE_KEY = 11000
 
 interface TurnDocument {
@@ -33,6 +36,8 @@ interface Line {
   /** The incarnation for which this node has the turn; undefined when it has not. */
   held: string | undefined
   passes: number
+  /** On this node: who waits on another one asks the store by itself. */
+  place: ReturnType<typeof sharedFailures>
 }
 
 export interface NodeTurns {
@@ -41,6 +46,12 @@ export interface NodeTurns {
    * @throws StoreUnavailable, and the work is not started, when this node is no member or the store does not answer
    */
   inTurn: InTurn
+  /**
+   * Gives up the turns that this node has in the store, and that nothing on it uses. They are left by commands that failed
+   * for this node: the store may not have carried out that a turn was given up, and may have carried out that one was
+   * taken. Others would wait for them as long as this node lives. It never rejects.
+   */
+  giveUpLeft(): Promise<void>
   /** Resolves when no turn is held or waited for. */
   idle(): Promise<void>
 }
@@ -119,51 +130,83 @@ export function createNodeTurns({ database, ask, nodes, log, takeOver }: NodeTur
     line.passes += 1
     if (line.waiting > 0 && line.passes < MAX_PASSES && held === nodes.self().id) return
     line.held = undefined
-    const wanted = await free(key, held, line)
+    const wanted = await free(key, held)
     // Who waits elsewhere asks again within this time.
     if (wanted && line.waiting > 0) await delay(2 * LONGEST_PAUSE_MS)
   }
 
   /** Whether another node wants the turn that is given up. */
-  async function free(key: string, holder: string, line: Line): Promise<boolean> {
-    for (;;) {
-      try {
-        const freed = await ask(() => turns.findOneAndDelete({ _id: key, holder }))
-        return freed?.wanted === true
-      } catch (error) {
-        // When this node is gone, or takes the turn again, the turn needs no freeing.
-        if (line.waiting > 0 || !nodes.isMember() || nodes.self().id !== holder) return false
-        log.warn({ err: error, key }, 'a turn could not be given up; it will be tried again')
-        await delay(FREE_AGAIN_MS)
-      }
+  async function free(key: string, holder: string): Promise<boolean> {
+    try {
+      const freed = await ask(() => turns.findOneAndDelete({ _id: key, holder }))
+      return freed?.wanted === true
+    } catch (error) {
+      log.warn({ err: error, key }, 'a turn could not be given up; it will be tried again')
+      return false
     }
   }
 
-  return {
-    inTurn(key, work) {
-      const line = lines.get(key) ?? { last: Promise.resolve(), waiting: 0, held: undefined, passes: 0 }
-      lines.set(key, line)
-      line.waiting += 1
-      const mine = line.last.then(async () => {
-        line.waiting -= 1
-        await hold(key, line)
-        return work()
+  const inTurn: InTurn = (key, work) => {
+    const line: Line = lines.get(key) ?? {
+      last: Promise.resolve(),
+      waiting: 0,
+      held: undefined,
+      passes: 0,
+      place: sharedFailures(isOutage),
+    }
+    lines.set(key, line)
+    line.waiting += 1
+    const placed = line.place(async () => {
+      await hold(key, line)
+      return work()
+    })
+    const mine = line.last.then(() => {
+      line.waiting -= 1
+      return placed()
+    })
+    // Whoever waits for this work does not wait until the turn is given up.
+    const ended = mine
+      .then(
+        () => {},
+        () => {},
+      )
+      .then(() => pass(key, line))
+      .then(() => {
+        if (line.last === ended) lines.delete(key)
       })
-      // Whoever waits for this work does not wait until the turn is given up.
-      const ended = mine
-        .then(
-          () => {},
-          () => {},
-        )
-        .then(() => pass(key, line))
-        .then(() => {
-          if (line.last === ended) lines.delete(key)
-        })
-      line.last = ended
-      return mine
+    line.last = ended
+    return mine
+  }
+
+  return {
+    inTurn,
+    async giveUpLeft() {
+      if (!nodes.isMember()) return
+      const { id: holder } = nodes.self()
+      try {
+        const held = await ask(() => turns.find({ holder }, READ).toArray())
+        const left = held.filter(({ _id }) => !lines.has(_id))
+        // In line, because work that comes meanwhile takes such a turn, too; and what it was taken for is brought in order.
+        await Promise.all(left.map(({ _id }) => inTurn(_id, async () => {})))
+      } catch (error) {
+        log.warn({ err: error }, 'turns could not be given up; it will be tried again')
+      }
     },
     async idle() {
       while (lines.size > 0) await Promise.all([...lines.values()].map(({ last }) => last))
     },
   }
+}
+
+/** The same, and gives up what is left until the signal aborts. */
+export function keepNodeTurns(options: NodeTurnsOptions, signal: AbortSignal): NodeTurns {
+  const nodeTurns = createNodeTurns(options)
+  async function keepLooking(): Promise<void> {
+    while (!signal.aborted) {
+      await delay(LOOK_MS, undefined, { signal, ref: false }).catch(() => {})
+      if (!signal.aborted) await nodeTurns.giveUpLeft()
+    }
+  }
+  void keepLooking()
+  return nodeTurns
 }

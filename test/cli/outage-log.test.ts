@@ -86,3 +86,16 @@ t.test('the two embedded stores are told apart by name', async (t) => {
   pass(60_000)
   t.match(lines.slice(2), [/"store":"the event log"/, /"store":"the read models"/])
 })
+
+t.test('what is refused without a store being away is not logged as the outage of one', async (t) => {
+  const { log, lines, pass } = aLogger()
+  log.error({ err: new StoreUnavailable('this server is behind the others') }, 'no')
+  log.error({ err: new StoreUnavailable('stream issue-1.1 is written too slowly') }, 'no')
+  pass(60_000)
+  t.match(lines, [
+    /"reason":"this server is behind the others".*"msg":"requests are refused for now;/,
+    /"msg":"no requests are refused any more, after 0 s"/,
+  ])
+  t.equal(lines.length, 2)
+  for (const line of lines) t.notMatch(line, /"store"/)
+})

@@ -17,7 +17,7 @@ import { type ReceiveOptions, receivePack } from '../../src/git/receive-pack.ts'
 import type { RefChange } from '../../src/git/refs.ts'
 import { decodeBody } from '../../src/git/request-body.ts'
 import { advertiseRefs, isGitService, uploadPack } from '../../src/git/smart-http.ts'
-import { inTurn } from '../../src/turns.ts'
+import { createTurns } from '../../src/turns.ts'
 
 export interface GitServer {
   url: string
@@ -32,6 +32,9 @@ export interface GitServer {
   connections(): number
   close(): Promise<void>
 }
+
+/** The turns of pushes to these servers. */
+export const inTurn = createTurns()
 
 export interface GitServerHooks
   extends Pick<ReceiveOptions, 'requireSigned' | 'allowedSigners' | 'signingKey' | 'share'> {

@@ -4,6 +4,9 @@ import { createNodeTurns, TURNS } from '../../src/nodes/turns.ts'
 import { until } from '../until.ts'
 import { at, type Member, nodeWorld } from './node-world.ts'
 
+/** What MongoDB answers while it has no primary. */
+const AWAY = { code: 10107, codeName: 'NotWritablePrimary' }
+
 type World = Awaited<ReturnType<typeof nodeWorld>>
 
 /** The turns of a node, and the keys that it has taken over from nodes that are gone. */
@@ -166,22 +169,92 @@ t.test('a turn that cannot be brought in order stays to be taken over', async (t
   t.strictSame(living.takenOver, ['git 7', 'git 7'])
 })
 
-t.test('without MongoDB no turn begins, and one that could not be given up is given up later', async (t) => {
+t.test('without MongoDB no turn begins', async (t) => {
   const world = await nodeWorld(t)
-  const nodes = await world.joined('a', 'b')
-  const [a, b] = nodes.map((node) => turnsOf(world, node))
-  if (a === undefined || b === undefined) throw new Error('no nodes')
-  const away = { code: 10107, codeName: 'NotWritablePrimary' }
-  world.double.fail({ command: 'insert', with: away })
+  const [a] = (await world.joined('a', 'b')).map((node) => turnsOf(world, node))
+  if (a === undefined) throw new Error('no node')
+  world.double.fail({ command: 'insert', with: AWAY })
   await t.rejects(
     a.inTurn('k', async () => t.fail('it must not begin')),
     StoreUnavailable,
   )
-  world.double.fail({ command: 'findAndModify', with: away })
-  t.equal(await a.inTurn('k', async () => 'done'), 'done')
-  t.equal(await b.inTurn('k', async () => 'next'), 'next')
-  t.strictSame(b.takenOver, [])
 })
+
+t.test(
+  'a turn that an outage of MongoDB has left with a living node does not keep the others waiting',
+  async (t) => {
+    const world = await nodeWorld(t)
+    const nodes = await world.joined('a', 'b')
+    const [a, b] = nodes.map((node) => turnsOf(world, node))
+    const [self] = nodes.map((node) => node.self().id)
+    if (a === undefined || b === undefined || self === undefined) throw new Error('no nodes')
+
+    // Nobody was fenced out meanwhile, so the node is the same one afterwards.
+    world.double.fail({ command: 'findAndModify', with: AWAY })
+    t.equal(
+      await a.inTurn('not given up', async () => {
+        world.wait(5000)
+        return 'done'
+      }),
+      'done',
+    )
+    await a.idle()
+    t.equal(at(nodes, 0).isMember(), false)
+    t.match(await stored(world), [{ _id: 'not given up', holder: self }])
+    await a.giveUpLeft()
+    t.equal((await stored(world)).length, 1, 'a node that is no member gives up nothing')
+    for (const node of nodes) await node.tick()
+    t.equal(at(nodes, 0).self().id, self)
+
+    // MongoDB has carried out a command that failed for the node.
+    const turns = world.database.database.collection<{ _id: string; holder: string }>(TURNS)
+    await turns.insertOne({ _id: 'taken', holder: self })
+
+    const { open, opened } = gate()
+    const working = a.inTurn('in use', () => opened)
+    await until('it has the turn', async () => (await stored(world)).length === 3)
+    const waiting = ['not given up', 'taken'].map((key) => b.inTurn(key, async () => key))
+    await a.giveUpLeft()
+    t.strictSame(await Promise.all(waiting), ['not given up', 'taken'])
+    await b.idle()
+    t.match(await stored(world), [{ _id: 'in use', holder: self }], 'one in use stays')
+    open()
+    await working
+    await a.idle()
+    t.strictSame(await stored(world), [])
+    t.strictSame(
+      a.takenOver.sort(),
+      ['not given up', 'taken'],
+      'what the work has left is brought in order first',
+    )
+    t.strictSame(b.takenOver, [])
+  },
+)
+
+t.test(
+  'when work fails because a store stands still, all who wait on this node then fail with it',
+  async (t) => {
+    const world = await nodeWorld(t)
+    const nodes = await world.joined('a', 'b')
+    const [a, b] = nodes.map((node) => turnsOf(world, node))
+    if (a === undefined || b === undefined) throw new Error('no nodes')
+    const { open, opened } = gate()
+    const away = new StoreUnavailable('the log does not answer')
+    const first = a.inTurn('k', async () => {
+      await opened
+      throw away
+    })
+    const waiting = [1, 2].map(() => a.inTurn('k', async () => t.fail('it must not begin')))
+    const elsewhere = b.inTurn('k', async () => 'elsewhere')
+    open()
+    await t.rejects(first, away)
+    for (const one of waiting) await t.rejects(one, away)
+    t.equal(await elsewhere, 'elsewhere', 'another node asks by itself')
+    t.equal(await a.inTurn('k', async () => 'later'), 'later')
+    for (const { idle } of [a, b]) await idle()
+    t.strictSame(await stored(world), [])
+  },
+)
 
 t.test('a node that has left begins no turn', async (t) => {
   const world = await nodeWorld(t)

@@ -5,9 +5,9 @@ import { discussionStream } from '../../events/streams.ts'
 import { type CommentDocument, commentFold } from '../../projections/comments.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
-import { inTurn } from '../../turns.ts'
 import { append, type CommandContext, type Decision, execute, requireSameRequest } from '../execute.ts'
 import type { Snapshot } from '../snapshots.ts'
+import { inTurn } from '../turns.ts'
 import { type CommentState, commentDecider } from './comment.ts'
 
 /**

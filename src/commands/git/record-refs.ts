@@ -5,7 +5,7 @@ import type { GitEvent, RefUpdate } from '../../events/domain-events.ts'
 import {
   type Append,
   type ExpectedRevision,
-  StoreUnavailable,
+  TooManyWriters,
   WrongExpectedRevision,
 } from '../../events/event-store.ts'
 import { gitStream } from '../../events/streams.ts'
@@ -72,7 +72,7 @@ async function recordMissing(
       if (!(error instanceof WrongExpectedRevision)) throw error
     }
   }
-  throw new StoreUnavailable(`the refs of repository ${repoId} are written by too many at the same time`)
+  throw new TooManyWriters(`the refs of repository ${repoId} are written by too many at the same time`)
 }
 
 interface Reason {

@@ -4,8 +4,8 @@ import { discussionStream } from '../../events/streams.ts'
 import type { ReactionDocument } from '../../projections/reactions.ts'
 import { NO_COMMENT } from '../../projections/reactions.ts'
 import type { Services } from '../../services.ts'
-import { inTurn } from '../../turns.ts'
 import { type CommandContext, type Decision, execute } from '../execute.ts'
+import { inTurn } from '../turns.ts'
 import {
   decideRemoveReaction,
   type ReactionsState,

@@ -2,9 +2,9 @@
 import type { ReleaseEvent } from '../../events/release-events.ts'
 import { releaseStream } from '../../events/streams.ts'
 import type { Services } from '../../services.ts'
-import { inTurn } from '../../turns.ts'
 import { releases } from '../aggregates.ts'
 import type { CommandContext, Decision } from '../execute.ts'
+import { inTurn } from '../turns.ts'
 import type { ReleaseState } from './release.ts'
 
 /**

@@ -6,12 +6,12 @@ import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
-import { inTurn } from '../../turns.ts'
 import { CommitStatusWire, commitOf, StatusParams, statusWire } from '../../wire/statuses.ts'
 import { userWire } from '../../wire/users.ts'
 import { execute } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
+import { inTurn } from '../turns.ts'
 import { type ChecksState, checksDecider, decidePost } from './checks.ts'
 
 /** Gitea's name for a status without a context. */
