@@ -39,6 +39,15 @@ export async function namesIn(directory: string): Promise<string[]> {
   return names
 }
 
+/** The paths of all files in a directory and in those in it; none when it does not exist. */
+export async function* filesBelow(directory: string): AsyncGenerator<string> {
+  for await (const entry of (await unlessMissing(opendir(directory))) ?? []) {
+    const path = join(directory, entry.name)
+    if (entry.isDirectory()) yield* filesBelow(path)
+    else yield path
+  }
+}
+
 /** Whether a file or directory exists at this path. */
 export async function exists(path: string): Promise<boolean> {
   return (await unlessMissing(access(path).then(() => true))) ?? false

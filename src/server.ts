@@ -175,6 +175,9 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   beginsAfter(events, { node: config.nodeName, position: beginning })
   const upgrade = createUpgradeAnswers(readStore, projector, beginning, nodes.isMember)
 
+  const attachments = await openAttachmentFiles(join(config.dataDir, 'attachments'), {
+    isShared: isShared(config),
+  })
   let publicUrl = config.publicUrl ?? ''
   const services: Services = {
     config,
@@ -193,12 +196,13 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     pushJournal: await openPushJournal(join(config.dataDir, 'pushes'), {
       owners: isShared(config) ? { self: () => nodes.self().id, isGone: nodes.isGone } : undefined,
     }),
-    attachments: await openAttachmentFiles(join(config.dataDir, 'attachments'), {
-      isShared: isShared(config),
-    }),
+    attachments,
     diskUsage: createDiskUsage(readStore),
     webhookDeliveries: createWebhookDeliveries(readStore),
-    freeSpace: watchFreeSpace(config.dataDir, config.minFreeBytes),
+    freeSpace: watchFreeSpace(
+      { data: config.dataDir, git: gitDir, attachments: attachments.directory },
+      config.minFreeBytes,
+    ),
     startedAt,
     startedAfter: beginning,
     live: createLiveEvents({ events, projector, toJson: historyJson, log }),

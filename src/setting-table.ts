@@ -266,7 +266,7 @@ export const table = {
   minFreeBytes: setting('MIN_FREE_BYTES', bytes('(0 for no reserve)', 0), {
     default: '128MiB',
     meaning:
-      'Room on the disk that pushes, attachments, forks and new repositories leave free; they get 507 without it. `0` means none',
+      'Room that pushes, attachments, forks and new repositories leave free on each disk of `DATA_DIR`, and 1,000 more files; they get 507 without it. `0` means none',
   }),
   maxOwnerBytes: setting('MAX_OWNER_BYTES', bytes('(0 for no limit)', 0), {
     default: '0',

@@ -1,6 +1,7 @@
 /** Reads dates in requests, and writes times as answers show them. */
 
-const DATE_TIME = /^(\d{4}-\d\d-\d\d)T\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/i
+/** No hour is 24: JavaScript would take it for the next day. */
+const DATE_TIME = /^(\d{4}-\d\d-\d\d)T(?!24)\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-](?!24)\d\d:\d\d)$/i
 
 /** Go's zero time. Clients send it for "no time", because null means "don't change it". */
 export const ZERO_TIME = '0001-01-01T00:00:00Z'

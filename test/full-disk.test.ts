@@ -42,12 +42,34 @@ t.test('free space is asked for once for all who ask within a moment', async (t)
     asked += 1
     return 1000
   }
-  const space = watchFreeSpace('/', 600, { read, freshMs: 60_000 })
-  await Promise.all([space.require(), space.require(400)])
-  await t.rejects(space.require(401), { name: 'Refused', message: /nearly full/ })
-  t.equal(asked, 1)
-  await watchFreeSpace('/', 0, { read }).require(5000)
-  t.equal(asked, 1, 'without a reserve nobody asks')
+  const places = { data: '/data', git: '/git', attachments: '/attachments' }
+  const space = watchFreeSpace(places, 600, { read, freshMs: 60_000 })
+  await Promise.all([space.require('git'), space.require('git', 400)])
+  await t.rejects(space.require('git', 401), { name: 'Refused', message: /nearly full/ })
+  t.equal(asked, 3, 'once for each place')
+  await watchFreeSpace(places, 0, { read }).require('git', 5000)
+  t.equal(asked, 3, 'without a reserve nobody asks')
+})
+
+t.test('each of the disks of git, the attachments and the log keeps its reserve', async (t) => {
+  const free = new Map([
+    ['/data', 700],
+    ['/git', 5000],
+    ['/attachments', 900],
+  ])
+  const places = { data: '/data', git: '/git', attachments: '/attachments' }
+  const read = async (directory: string) => free.get(directory) ?? 0
+  const space = watchFreeSpace(places, 600, { read, freshMs: 0 })
+  await space.require('git', 4400)
+  await space.require('attachments', 300)
+  await t.rejects(space.require('attachments', 301), { name: 'Refused' })
+  await t.rejects(space.require('git', 4401), { name: 'Refused' })
+  for (const place of free.keys()) {
+    const before = free.get(place) ?? 0
+    free.set(place, 599)
+    await t.rejects(space.require('git'), { name: 'Refused' }, place)
+    free.set(place, before)
+  }
 })
 
 /** Whether this machine lets us mount a file system that only our own processes see. */

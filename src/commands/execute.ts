@@ -165,7 +165,7 @@ export async function appendMade(
 }
 
 /** The place of the i-th event of a step that an earlier attempt of the request has appended, as `earlierAttempt`. */
-async function placeBefore(
+export async function placeBefore(
   store: EventStore,
   { retry }: CommandContext,
   stream: string,

@@ -1,4 +1,5 @@
 /** Whether there is room for what a request brings: on the disk, and within the quota of its owner. */
+import type { Place } from '../free-space.ts'
 import { limitReached } from '../limits.ts'
 import type { Reservation } from '../projections/disk-usage.ts'
 import { Refused, refuse } from '../refusal.ts'
@@ -10,6 +11,8 @@ export interface RoomFor {
   repoId: number
   /** How much it grows, at most or about. */
   bytes: number
+  /** Where; the git repositories when it is not set. */
+  place?: Place
 }
 
 /**
@@ -22,7 +25,7 @@ export async function takeRoom(
   services: Pick<Services, 'config' | 'diskUsage' | 'freeSpace'>,
   room: RoomFor,
 ): Promise<Reservation> {
-  await services.freeSpace.require(room.bytes)
+  await services.freeSpace.require(room.place ?? 'git', room.bytes)
   return takeQuota(services, room)
 }
 

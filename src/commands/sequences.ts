@@ -10,7 +10,7 @@ import {
 } from '../events/event-store.ts'
 import { isIdsStream } from '../events/streams.ts'
 import { perStore } from '../per-store.ts'
-import { append, type CommandContext, eventsOf, partOf } from './execute.ts'
+import { append, type CommandContext, eventsOf, partOf, placeBefore } from './execute.ts'
 import { createIdsAhead, type IdsAhead } from './ids-ahead.ts'
 
 /** The most numbers that one append takes: about 500 bytes each, so an append stays far below 1 MiB. */
@@ -64,6 +64,16 @@ export async function takeNumber(
       setImmediate(takeForAll, store, waiters, sequence)
     }
   })
+}
+
+/** The number that an earlier attempt of a retried request took; undefined when it took none, or when that is hard to tell. */
+export async function numberBefore(
+  store: EventStore,
+  context: CommandContext,
+  sequence: string,
+): Promise<number | undefined> {
+  const place = await placeBefore(store, context, sequence, 'take', 0)
+  return place ? place.revision + 1 : undefined
 }
 
 /**

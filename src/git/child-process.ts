@@ -1,5 +1,8 @@
 /** Helpers for all git processes: start them, send signals, explain failures. */
+import { accessSync, constants } from 'node:fs'
 import type { Socket } from 'node:net'
+import { join } from 'node:path'
+import { isMissing } from '../disk.ts'
 import { limitReached } from '../limits.ts'
 import { machineTroubleIn } from '../machine-trouble.ts'
 import { GitFailed, GitOutputTooLarge, GitUnavailable, RepositoryMissing } from './errors.ts'
@@ -107,6 +110,8 @@ export function killNow({ pid, hasEnded }: GitProcess): void {
 }
 
 const NO_REPOSITORY = /not a git repository|does not appear to be a git repository/
+/** What git looks at to tell whether a directory is a repository. */
+const REPOSITORY = ['HEAD', 'objects', 'refs']
 const NO_ROOM = /No space left on device|Disk quota exceeded|File too large/
 /** git's own words, and those of the system's library. */
 export const NO_MEMORY = /Cannot allocate memory|out of memory/i
@@ -123,7 +128,8 @@ export interface Ending {
 
 /** The error when git's standard error shows that no command could have worked here and now. */
 export function unusable({ stderr }: Ending, dir?: string): Error | undefined {
-  if (NO_REPOSITORY.test(stderr)) return new RepositoryMissing(`no repository at ${dir ?? 'that place'}`)
+  if (NO_REPOSITORY.test(stderr))
+    return unreadable(dir) ?? new RepositoryMissing(`no repository at ${dir ?? 'that place'}`)
   if (NO_MEMORY.test(stderr)) {
     limitReached('git_memory')
     return new GitOutputTooLarge('git needs more memory than it may have')
@@ -132,6 +138,17 @@ export function unusable({ stderr }: Ending, dir?: string): Error | undefined {
   if (lack === undefined) return undefined
   const said = new Error(stderr.trim().slice(-500))
   return new GitUnavailable(`git can't work now: ${lack}`, { cause: said })
+}
+
+/** git says the same of a repository that it may not read, or whose disk does not answer. Undefined when it is not there. */
+function unreadable(dir: string | undefined): GitUnavailable | undefined {
+  if (dir === undefined) return undefined
+  try {
+    for (const name of REPOSITORY) accessSync(join(dir, name), constants.R_OK)
+    return undefined
+  } catch (error) {
+    return isMissing(error) ? undefined : new GitUnavailable(`${dir} can't be read`, { cause: error })
+  }
 }
 
 /** The error for a git process that should not have ended like this. */

@@ -1,7 +1,7 @@
 /** Removes what git processes leave behind when they are killed during a write. */
-import { opendir, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { isAbandoned, namesIn, timeOfFilesIn, unlessMissing, writtenAt } from '../disk.ts'
+import { filesBelow, isAbandoned, namesIn, timeOfFilesIn, unlessMissing, writtenAt } from '../disk.ts'
 
 /** git holds the lock of one ref for a moment only. Longer ones are held in the turn of the repository's refs. */
 const LOCK_MS = 5_000
@@ -63,12 +63,4 @@ const FAN_OUT = /^[0-9a-f]{2}$/
 async function removeOld(path: string, isOld: IsOld): Promise<void> {
   const written = await writtenAt(path)
   if (written !== undefined && isOld(written)) await rm(path, { recursive: true, force: true })
-}
-
-async function* filesBelow(directory: string): AsyncGenerator<string> {
-  for await (const entry of (await unlessMissing(opendir(directory))) ?? []) {
-    const path = join(directory, entry.name)
-    if (entry.isDirectory()) yield* filesBelow(path)
-    else yield path
-  }
 }

@@ -104,6 +104,20 @@ grep -Fqx -e "$1" "$PUSH_RULES/refused"
 [ $? = 1 ]
 `
 
+/** The new refs of a push, when the server makes them: see `made-together.ts`. */
+const MOVE = 'move'
+
+/**
+ * git has moved the objects to their place, and gives it the refs that the server makes. This server knows them already,
+ * and says with how many bytes it answers. Without an answer, git makes none of these refs.
+ */
+const MAKING_HOOK = `#!/bin/sh
+exec 4<&0
+cat <&4 >/dev/null 2>&1 &
+printf '000eversion=1\\n0000'
+echo ${MOVE} >&3 && read -r size <&3 && head -c "$size" <&3
+`
+
 /** The directory below the hook's that has the hook for each ref, too. Only pushes that need it pay for its processes. */
 const BY_REF = 'by-ref'
 
@@ -121,7 +135,12 @@ export async function installPushHook(gitDir: string): Promise<string> {
   const known = installed.get(gitDir)
   if (known !== undefined && (await canExecute(known))) return known
   // Its name follows from its text: servers of another version may use the same directory.
-  const version = createHash('sha256').update(HOOK).update(REF_HOOK).digest('hex').slice(0, 16)
+  const version = createHash('sha256')
+    .update(HOOK)
+    .update(REF_HOOK)
+    .update(MAKING_HOOK)
+    .digest('hex')
+    .slice(0, 16)
   const places = [
     () => join(gitDir, HOOKS, version),
     // Nobody else may have been there before.
@@ -150,6 +169,7 @@ export async function installPushHook(gitDir: string): Promise<string> {
 
 const hooksIn = (directory: string) => [
   { path: join(directory, 'pre-receive'), text: HOOK },
+  { path: join(directory, 'proc-receive'), text: MAKING_HOOK },
   { path: join(directory, BY_REF, 'pre-receive'), text: HOOK },
   { path: join(directory, BY_REF, 'update'), text: REF_HOOK },
 ]
@@ -237,4 +257,20 @@ export function hookAsks(channel: Duplex): Promise<string | undefined> {
 /** Answers the hook. Without a yes, git moves no ref of the push. */
 export function answerHook(channel: Duplex, yes: boolean): void {
   channel.write(`${yes ? YES : NO}\n`)
+}
+
+/** Resolves when git is about to make new refs: the server has to, see `answerMaking`. Call it before `answerHook`. */
+export function hookMakes(channel: Duplex): Promise<void> {
+  return new Promise((resolve) => {
+    let said = ''
+    channel.on('data', (chunk: Buffer) => {
+      if (said.length < MAX_QUESTION) said += chunk.toString()
+      if (said === `${MOVE}\n`) resolve()
+    })
+  })
+}
+
+/** Answers git, in the packets of its hook `proc-receive`. */
+export function answerMaking(channel: Duplex, packets: Buffer): void {
+  channel.write(Buffer.concat([Buffer.from(`${packets.length}\n`), packets]))
 }

@@ -6,8 +6,9 @@ import type { GitConfig } from './environment.ts'
 import { GitOutputTooLarge, GitUnavailable, PushUnrecorded, RepositoryMissing } from './errors.ts'
 import type { HeldBody } from './held-body.ts'
 import { standardShare } from './limits.ts'
+import { ASK_FOR_NEW, makeTogether, newRefsTogether } from './made-together.ts'
 import { saysUnplaced, withReason } from './push-answer.ts'
-import { answerHook, hookAsks } from './push-hook.ts'
+import { answerHook, answerMaking, hookAsks, hookMakes } from './push-hook.ts'
 import type { PushJournal } from './push-journal.ts'
 import { type PushRequest, reasonsOfMissing, refusalReport } from './push-request.ts'
 import { flushRefs, type RefChange, readRefs } from './refs.ts'
@@ -67,13 +68,15 @@ export async function pushInTurn(
 ): Promise<{ answer: Buffer; isOfGit?: boolean; isUnplaced?: boolean }> {
   const { push, held } = arrived
   const args = ['receive-pack', '--stateless-rpc', dir]
-  const transfer = await startTransfer(args, options)
+  const { workMs, client } = options.share ?? standardShare
+  const newRefs = newRefsTogether(push, Object.keys(options.env).length > 0)
+  const config = newRefs === undefined ? options.config : [...options.config, ...ASK_FOR_NEW]
+  const transfer = await startTransfer(args, { ...options, config })
   const marker = await options.journal.begin(options.key, transfer.pid).catch(async (error: unknown) => {
     transfer.stop()
     await transfer.ended
     throw new GitUnavailable("the push can't be written to the journal", { cause: error })
   })
-  const { workMs, client } = options.share ?? standardShare
   const running = runGit(transfer, held, workMs)
   const { channel } = transfer
   const quarantine = channel && (await Promise.race([hookAsks(channel), running.then(() => undefined)]))
@@ -90,7 +93,10 @@ export async function pushInTurn(
       hasTurn = true
       if (channel !== undefined && quarantine !== undefined) {
         refusal ??= await refusalOf(() => options.checkAgain?.(push.commands))
+        const making = newRefs && hookMakes(channel).then(() => newRefs)
         answerHook(channel, refusal === undefined)
+        const made = await Promise.race([making, running.then(() => undefined)])
+        if (made !== undefined) answerMaking(channel, await makeTogether(dir, made, push, client))
       }
       const { ending } = await running
       if (ending.code === null) await brokenOff()

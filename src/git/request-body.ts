@@ -3,6 +3,7 @@
  */
 import { type Duplex, finished, type Readable, Transform } from 'node:stream'
 import { createGunzip } from 'node:zlib'
+import { codingOf } from '../content-coding.ts'
 import { limitReached } from '../limits.ts'
 import { GitClientGone, GitRequestTooLarge, MalformedGitRequest, UnknownContentEncoding } from './errors.ts'
 
@@ -34,9 +35,9 @@ const UNFOLDED_TIMES = 10
  * @throws UnknownContentEncoding
  */
 export function decodeBody(body: Readable, contentEncoding: string | undefined): Readable {
-  const encoding = contentEncoding?.trim().toLowerCase() ?? ''
-  if (encoding === '' || encoding === 'identity') return body
-  if (encoding !== 'gzip' && encoding !== 'x-gzip') {
+  const coding = codingOf(contentEncoding)
+  if (coding === 'identity') return body
+  if (coding !== 'gzip') {
     throw new UnknownContentEncoding('the request body must be gzip or identity')
   }
   const gunzip = createGunzip()

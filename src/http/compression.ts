@@ -1,7 +1,11 @@
 /** Compresses long answers for clients that ask for it, and reads bodies that clients have compressed. */
 import compress from '@fastify/compress'
 import type { FastifyInstance } from 'fastify'
+import { codingOf } from '../content-coding.ts'
 import { COUNTED_FROM } from './unread-answers.ts'
+
+/** `*` in an Accept-Encoding that excludes a coding of ours. The plugin takes it for that one. */
+const NOT_ANY = /^(?=.*\b(?:gzip|deflate)\s*;\s*q\s*=\s*0(?:\.0*)?\s*(?:,|$))(?=.*(?:^|,)\s*\*)/i
 
 /**
  * For the routes that are registered after this call, in this scope. Lines of JSON and server-sent events stay as they
@@ -10,9 +14,10 @@ import { COUNTED_FROM } from './unread-answers.ts'
 export async function compressAnswers(app: FastifyInstance): Promise<void> {
   // The plugin knows each name in one form only.
   app.addHook('onRequest', ({ raw: { headers } }, _reply, done) => {
-    const coding = headers['content-encoding']?.trim().toLowerCase()
+    const coding = codingOf(headers['content-encoding'])
     if (coding === 'identity') delete headers['content-encoding']
-    else if (coding !== undefined) headers['content-encoding'] = coding === 'x-gzip' ? 'gzip' : coding
+    else headers['content-encoding'] = coding
+    if (NOT_ANY.test(`${headers['accept-encoding']}`)) delete headers['accept-encoding']
     done()
   })
   await app.register(compress, {

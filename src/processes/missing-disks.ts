@@ -11,8 +11,10 @@ import type { Services } from '../services.ts'
 
 /** What starts make there, and file systems. */
 const NOT_OURS: ReadonlySet<string> = new Set([HOOKS, 'incoming', 'lost+found'])
-/** Few issues have files, and the repositories of some may be deleted: so many of them are looked at. */
-const ISSUES_WITH_FILES = 100
+/** The repositories of some files may be deleted: so many issues, comments and releases with files are looked at. */
+const MOST_LOOKED_AT = 100
+/** With one of these each uuid begins. */
+const DIGITS = [...'0123456789abcdef']
 
 /**
  * To be called when the read models stand at the beginning of this start, and before anything is recovered. When neither
@@ -27,17 +29,31 @@ export async function refuseMissingDisks({
   views,
   log,
 }: Pick<Services, 'config' | 'gitDir' | 'attachments' | 'views' | 'log'>): Promise<void> {
-  const refuseEmpty = async (directory: string, what: string) => {
-    if (!(await isEmpty(directory))) return
+  const refuse = (directory: string, what: string) => {
     const problem = `DATA_DIR: ${directory} is empty, but the log has ${what}: mount its disk, or restore a backup`
     if (!isShared(config))
       throw new OperatorError(`${problem}; a file in it lets the server start without them`)
     log.error(problem)
   }
-  if ((await views.repositories.find({}, { limit: 1 })).length > 0) await refuseEmpty(gitDir, 'repositories')
-  const withFiles = await views.issueFiles.find({}, { limit: ISSUES_WITH_FILES })
-  const repositories = await views.repositories.getMany(withFiles.map(({ repoId }) => `${repoId}`))
-  if (repositories.length > 0) await refuseEmpty(attachments.directory, 'attached files')
+  if ((await isEmpty(gitDir)) && (await views.repositories.find({}, { limit: 1 })).length > 0)
+    refuse(gitDir, 'repositories')
+  if ((await isEmpty(attachments.directory)) && (await hasFiles(views)))
+    refuse(attachments.directory, 'attached files')
+}
+
+/** Whether an issue, a comment or a release of a repository that is there has a file. */
+async function hasFiles(views: Services['views']): Promise<boolean> {
+  const options = { limit: MOST_LOOKED_AT }
+  const isThere = async (found: readonly { repoId: number }[]) =>
+    found.length > 0 && (await views.repositories.getMany(found.map(({ repoId }) => `${repoId}`))).length > 0
+  if (await isThere(await views.issueFiles.find({}, options))) return true
+  // Most comments and releases have no files, so they are found by the files' names.
+  for (const digit of DIGITS) {
+    const begins = { $words: [digit] }
+    if (await isThere(await views.comments.find({ attachmentUuids: begins }, options))) return true
+    if (await isThere(await views.releases.find({ assetUuids: begins }, options))) return true
+  }
+  return false
 }
 
 async function isEmpty(directory: string): Promise<boolean> {

@@ -243,8 +243,6 @@ export function createProcessRunner(
       // If this fails, another server takes the process when it finds out that this one is gone.
       if (holder !== undefined) await shared?.give(name, holder).catch(() => {})
     },
-    /** Whether this server runs the process, as far as it knows. */
-    isHeld: () => shared === undefined || holder !== undefined,
     hold,
     status(): ProcessStatus {
       const at = { name: manager.name, position }

@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process'
 import { mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -7,8 +6,8 @@ import { presentIn } from '../../src/backup/present.ts'
 import { beginReplacement, finishReplacement, replacementIn } from '../../src/backup/replacement.ts'
 import { restore } from '../../src/backup/restore.ts'
 import { mergelog } from '../cli/command-line.ts'
-import { NODE_ARGS, program } from '../program.ts'
 import { startTestServer } from '../start-server.ts'
+import { cannotMount, mergelogAtMount } from './at-mount.ts'
 import { checkRestored, gitRefs, temporaryDirectory } from './restored.ts'
 import { copyOf, type SettledData, settledData } from './settled-data.ts'
 
@@ -166,25 +165,9 @@ t.test('a replacement that was cut off between any two moves is finished by the 
   }
 })
 
-/** Whether this machine lets us mount something that only our own processes see. */
-const UNSHARE = ['--mount', '--map-root-user', 'sh', '-c']
-const mounts = spawnSync('unshare', [...UNSHARE, 'mount --bind /tmp /mnt'], { encoding: 'utf8' })
-const skip =
-  mounts.status === 0 ? false : `nothing can be mounted here: ${mounts.error?.message ?? mounts.stderr}`
-
-/** Runs a restore where `DATA_DIR/NAME` is a mount point. */
-function restoreAtMount(dataDir: string, name: string, args: readonly string[]) {
-  const script = 'mount --bind "$1" "$1" && shift && exec "$@"'
-  const words = [process.execPath, ...NODE_ARGS, program('src/cli/mergelog'), 'restore', ...args]
-  return spawnSync('unshare', [...UNSHARE, script, 'sh', join(dataDir, name), ...words], {
-    encoding: 'utf8',
-    env: { PATH: process.env.PATH, DATA_DIR: dataDir },
-  })
-}
-
 t.test(
   'a restore that meets a mount point puts back all that it has moved, and says why',
-  { skip },
+  { skip: cannotMount },
   async (t) => {
     const directory = join(place, '..', 'at-mounts')
     await backup({ dataDir: settled.dataDir, directory })
@@ -201,7 +184,7 @@ t.test(
         await mkdir(aside)
         await rename(join(dataDir, 'attachments'), join(aside, 'attachments'))
       }
-      t.match(restoreAtMount(dataDir, 'git', [directory, '--yes']), {
+      t.match(mergelogAtMount(dataDir, 'git', ['restore', directory, '--yes']), {
         status: 1,
         stderr:
           /DATA_DIR: \S+\/git is a mount point, so nothing was restored: take it away, restore, and move/,
@@ -215,13 +198,16 @@ t.test(
 
 t.test(
   'a restore into an empty directory refuses a mount point or a link in it before it writes',
-  { skip },
+  { skip: cannotMount },
   async (t) => {
     const directory = join(place, '..', 'for-empty')
     await backup({ dataDir: settled.dataDir, directory })
     const dataDir = t.testdir({ git: {} })
     const left = async () => (await readdir(dataDir)).filter((name) => !name.startsWith('lock.db'))
-    t.match(restoreAtMount(dataDir, 'git', [directory]), { status: 1, stderr: /git is a mount point/ })
+    t.match(mergelogAtMount(dataDir, 'git', ['restore', directory]), {
+      status: 1,
+      stderr: /git is a mount point/,
+    })
     t.strictSame(await left(), ['git'])
     await rm(join(dataDir, 'git'), { recursive: true })
     await symlink(await temporaryDirectory(t), join(dataDir, 'git'))

@@ -1,8 +1,24 @@
+import { symlink } from 'node:fs/promises'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
-import { startProcess } from '../../src/git/child-process.ts'
+import { startProcess, unusable } from '../../src/git/child-process.ts'
 import { gitEnvironment } from '../../src/git/environment.ts'
+import { GitUnavailable, RepositoryMissing } from '../../src/git/errors.ts'
 import { until } from '../until.ts'
+
+t.test('a repository that cannot be read is a trouble of the machine, and none is not found', async (t) => {
+  const dir = t.testdir({ bare: { HEAD: 'ref: refs/heads/main\n', objects: {} } })
+  const ending = { code: 128, stderr: 'fatal: not a git repository: (NULL)' }
+  t.ok(unusable(ending, join(dir, 'none')) instanceof RepositoryMissing)
+  t.ok(unusable(ending, join(dir, 'bare')) instanceof RepositoryMissing)
+  // Unlike a directory without permissions, nobody can read a link to itself, also not root.
+  for (const name of ['round', 'bare/refs']) await symlink(join(dir, name), join(dir, name))
+  t.ok(unusable(ending, join(dir, 'bare')) instanceof GitUnavailable)
+  const trouble = unusable(ending, join(dir, 'round'))
+  t.ok(trouble instanceof GitUnavailable)
+  t.match(trouble?.cause, { code: 'ELOOP' }, 'the log says why')
+})
 
 t.test('output that is kept waits for a reader who comes after the end of the process', async (t) => {
   const git = await startProcess('git', ['--version'], gitEnvironment([]), { keepsOutput: true })

@@ -1,6 +1,7 @@
 /** Repositories and attached files may lie on disks of their own, which may be missing at a start. */
-import { mkdir, rename } from 'node:fs/promises'
+import { mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Api } from 'gitea-js'
 import t from 'tap'
 import { recordedRefs } from '../../src/commands/git/recorded-refs.ts'
 import { reconcileRefs, recoverPushes } from '../../src/processes/recovery.ts'
@@ -33,6 +34,37 @@ for (const { place, what } of [
     await t.rejects(startTestServer(t, { DATA_DIR }), {
       name: 'OperatorError',
       message: `DATA_DIR: ${join(DATA_DIR, place)} is empty, but the log has ${what}: mount its disk`,
+    })
+  })
+}
+
+const attachment = new File(['hello'], 'a.txt')
+
+for (const [what, attach] of Object.entries<(alice: Api<unknown>) => Promise<unknown>>({
+  async comment({ repos }) {
+    await repos.issueCreateIssue('alice', 'app', { title: 'x' })
+    const { data } = await repos.issueCreateComment('alice', 'app', 1, { body: 'x' })
+    await repos.issueCreateIssueCommentAttachment('alice', 'app', data.id ?? 0, { attachment })
+  },
+  async release({ repos }) {
+    const { data } = await repos.repoCreateRelease('alice', 'app', { tag_name: 'v1' })
+    await repos.repoCreateReleaseAttachment('alice', 'app', data.id ?? 0, { attachment })
+  },
+})) {
+  t.test(`nor where the only file is that of a ${what}`, async (t) => {
+    const DATA_DIR = join(t.testdir(), 'data')
+    const server = await startTestServer(t, { DATA_DIR })
+    await createApp(server)
+    const attachments = join(DATA_DIR, 'attachments')
+    await server.stop()
+    await rm(attachments, { recursive: true })
+    const again = await startTestServer(t, { DATA_DIR })
+    await attach(await again.as('alice'))
+    await again.stop()
+    await rm(attachments, { recursive: true })
+    await t.rejects(startTestServer(t, { DATA_DIR }), {
+      name: 'OperatorError',
+      message: `DATA_DIR: ${attachments} is empty, but the log has attached files: mount its disk`,
     })
   })
 }

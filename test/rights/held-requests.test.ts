@@ -79,11 +79,13 @@ t.test('who leaves an organization while a request is on its way changes nothing
     '--xx--',
   ].join('\r\n')
   const type = 'multipart/form-data; boundary=xx'
+  const capitals = 'Multipart/FORM-DATA; boundary=xx'
   const base = '/repos/acme/app'
   const requests: Record<string, Held> = {
     'an issue': { method: 'POST', path: `${base}/issues`, body: '{"title":"Second"}' },
     'a commit': { method: 'POST', path: `${base}/contents/a`, body: '{"content":"eA==","message":"a"}' },
     'a file of an issue': { method: 'POST', path: `${base}/issues/1/assets`, body: form, type },
+    'a form in capitals': { method: 'POST', path: `${base}/issues/1/assets`, body: form, type: capitals },
     'a file of a release': { method: 'POST', path: `${base}/releases/1/assets`, body: form, type },
   }
   for (const [what, held] of Object.entries(requests)) {

@@ -11,6 +11,7 @@ import { keepPassword, passwordHashOf, secretCollections } from '../../src/right
 import { openReadStores } from '../../src/stores.ts'
 import { exportAll } from '../../src/transfer/export.ts'
 import { importExport } from '../../src/transfer/import.ts'
+import { cannotMount, mergelogAtMount } from '../backup/at-mount.ts'
 import { temporaryDirectory } from '../backup/restored.ts'
 import { settledData } from '../backup/settled-data.ts'
 import { startMergelog } from '../cli/command-line.ts'
@@ -45,6 +46,15 @@ async function flip(path: string): Promise<void> {
     await file.close()
   }
 }
+
+t.test('an import refuses a mount point in DATA_DIR before it writes', { skip: cannotMount }, async (t) => {
+  const dataDir = t.testdir({ git: {} })
+  t.match(mergelogAtMount(dataDir, 'git', ['import', directory]), {
+    status: 1,
+    stderr: /git is a mount point/,
+  })
+  t.strictSame(await names(dataDir), ['git'])
+})
 
 t.test('an import refuses a DATA_DIR that is not empty, and leaves it', async (t) => {
   for (const kind of ['embedded', 'both servers'] as const) {

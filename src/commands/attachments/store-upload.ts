@@ -65,7 +65,8 @@ export async function storeUpload<T>(
   const { attachments, config, diskUsage, freeSpace } = services
   const { id: repoId, ownerId, ownerLogin } = repository
   const owner = { id: ownerId, login: ownerLogin }
-  const room = (bytes: number) => takeRoom({ config, diskUsage, freeSpace }, { owner, repoId, bytes })
+  const room = (bytes: number) =>
+    takeRoom({ config, diskUsage, freeSpace }, { owner, repoId, bytes, place: 'attachments' })
   // What it says of its size is refused before it is read; what it is counts in the end.
   const bytes = Number(request.headers['content-length'] ?? 0)
   const announced = await room(Math.min(bytes, config.attachmentMaxBytes))

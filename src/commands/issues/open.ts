@@ -20,6 +20,7 @@ import { commandContext, settled } from '../request-context.ts'
 import { appendNumbered, takeNumber } from '../sequences.ts'
 import { decideStatus } from './discussion.ts'
 import { assigneeRefs, deadlineOf, discussionOptions, labelRefs, milestoneRef, titleOf } from './fields.ts'
+import { openedBefore } from './opened-before.ts'
 import { statusChange } from './status-change.ts'
 
 const CreateIssueOption = (services: Services) =>
@@ -71,7 +72,7 @@ export const openIssueRoutes: Routes = (services) => async (app) => {
       if (title === '') throw new Refused(refuse.unprocessable('title: must not be empty'))
       const isWriter = atLeast(access, 'write')
       const context = commandContext(request)
-      const index = await openIssue(services, context, {
+      const opening = async () => ({
         repoId: repository.id,
         poster: { id, login },
         title,
@@ -82,6 +83,9 @@ export const openIssueRoutes: Routes = (services) => async (app) => {
         assignees: isWriter ? await assigneeRefs(services, repository, body, 'invalid') : [],
         deadline: isWriter ? deadlineOf(body.due_date ?? body.deadline ?? null) : null,
       })
+      const index =
+        (await openedBefore(services, context, issues, repository.id)) ??
+        (await openIssue(services, context, await opening()))
       const issue = { repoId: repository.id, index }
       // Create rule 4: a new issue may be closed at once.
       if (body.closed) {

@@ -29,6 +29,7 @@ import {
   milestoneRef,
   titleOf,
 } from '../issues/fields.ts'
+import { openedBefore } from '../issues/opened-before.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import { requireTip } from './branch-tips.ts'
@@ -93,11 +94,6 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   if (actor === null) throw new Refused(refuse.unauthenticated('sign in first'))
   const repoId = repository.id
   const dir = gitDirOf(services, repoId)
-  if (context.retry !== undefined) {
-    const earlier = await takeNumber(events, context, numbersStream(repoId))
-    if (await pulls.ifDone(services, context, { repoId, index: earlier }, 'open')) return earlier
-  }
-
   const [baseSha, headSha] = await Promise.all([
     requireTip(services, repoId, baseBranch),
     requireTip(services, headRepository.id, headBranch),
@@ -142,29 +138,33 @@ export const openPullRoutes: Routes = (services) => async (app) => {
       const requester = signedIn(request)
       const { body } = request
       if (repository.empty) throw notFoundIn(services.views.repositories, 'the repository has no commits')
-      const { headRepository, headBranch } = await headOf(services, requester, repository, body.head)
-      if (headRepository.id === repository.id && headBranch === body.base) {
-        throw new Refused(
-          refuse.unprocessable('head and base are the same, so there are no changes between them'),
-        )
-      }
-      const title = titleOf(body.title)
-      if (title === '') throw new Refused(refuse.unprocessable('title: must not be empty'))
-
       const context = commandContext(request)
-      const index = await openPull(services, context, {
-        repository,
-        headRepository,
-        headBranch,
-        baseBranch: body.base,
-        maintainerEdit: invites(repository, headRepository, requester),
-        title,
-        body: body.body ?? '',
-        labels: await labelRefs(services, repository, body.labels ?? []),
-        milestone: await milestoneRef(services, repository, body.milestone ?? 0),
-        assignees: await assigneeRefs(services, repository, body),
-        deadline: deadlineOf(body.due_date ?? body.deadline ?? null),
-      })
+      const opening = async () => {
+        const { headRepository, headBranch } = await headOf(services, requester, repository, body.head)
+        if (headRepository.id === repository.id && headBranch === body.base) {
+          throw new Refused(
+            refuse.unprocessable('head and base are the same, so there are no changes between them'),
+          )
+        }
+        const title = titleOf(body.title)
+        if (title === '') throw new Refused(refuse.unprocessable('title: must not be empty'))
+        return {
+          repository,
+          headRepository,
+          headBranch,
+          baseBranch: body.base,
+          maintainerEdit: invites(repository, headRepository, requester),
+          title,
+          body: body.body ?? '',
+          labels: await labelRefs(services, repository, body.labels ?? []),
+          milestone: await milestoneRef(services, repository, body.milestone ?? 0),
+          assignees: await assigneeRefs(services, repository, body),
+          deadline: deadlineOf(body.due_date ?? body.deadline ?? null),
+        }
+      }
+      const index =
+        (await openedBefore(services, context, pulls, repository.id)) ??
+        (await openPull(services, context, await opening()))
       await settled(services, context, reply)
       const pull = await documentNow(services, 'pull request', {
         id: pullId(repository.id, index),

@@ -307,6 +307,19 @@ t.test('with an Idempotency-Key, a request sent twice opens one issue', async (t
   t.same([...new Set(rush.map(({ status, body }) => `${status} ${body.number}`))], ['201 4'])
 })
 
+t.test('a repeated request opens its issue once more, also when what it names is gone since', async (t) => {
+  const { tryOpen, milestone } = await repository('gone')
+  const key = { 'idempotency-key': 'gone' }
+  const one = await milestone('One')
+  const option = { title: 'Once', milestone: one }
+  const first = await tryOpen(option, 'alice', key)
+  await alice.repos.issueDeleteMilestone('alice', 'gone', `${one}`)
+  const again = await tryOpen(option, 'alice', key)
+  t.same([first.status, again.status, again.body.number], [201, 201, first.body.number])
+  t.equal((await tryOpen(option, 'alice', { 'idempotency-key': 'another' })).status, 404)
+  t.match(await tryOpen({ title: 'Next' }, 'alice', { 'idempotency-key': 'next' }), { body: { number: 2 } })
+})
+
 t.test('opening needs a signed-in requester who may read the repository', async (t) => {
   const { tryOpen } = await repository('open-to-all')
   const { tryOpen: hidden, issues } = await repository('hidden', { private: true })

@@ -196,6 +196,14 @@ t.test('with an Idempotency-Key a retried request is carried out once', async (t
   t.equal((await post('pulls', { ...body, title: 'Twice' }, key('k'))).status, 422)
   t.equal((await post('pulls', body, key('k2'))).status, 409, 'another key is another request')
   t.equal((await post('pulls', body, key('x'.repeat(256)))).status, 400)
+  const { id } = (await post('milestones', { title: 'One' }, {})).body
+  await branch('named', { a: 'named' })
+  const named = { head: 'named', base: 'main', title: 'Named', milestone: id }
+  const opened = await post('pulls', named, key('named'))
+  t.equal((await call('alice', 'DELETE', `milestones/${id}`)).status, 204)
+  const again = await post('pulls', named, key('named'))
+  t.strictSame([again.status, again.body.number], [201, opened.body.number], 'its milestone is gone since')
+  t.equal((await call('alice', 'PATCH', `pulls/${again.body.number}`, { state: 'closed' })).status, 201)
 
   const merge = (name: string) => post(`pulls/${number}/merge`, { Do: 'merge' }, key(name))
   t.strictSame(

@@ -1,0 +1,25 @@
+/**
+ * Finds what an earlier attempt of a retried request (Idempotency-Key) has opened, before anything that the request names is
+ * looked up: a label, a milestone, an assignee or a branch may be gone since.
+ */
+import { numbersStream } from '../../events/streams.ts'
+import type { Services } from '../../services.ts'
+import type { issues, pulls } from '../aggregates.ts'
+import type { CommandContext } from '../execute.ts'
+import { numberBefore } from '../sequences.ts'
+
+/**
+ * The number of the issue or pull request; undefined when there is none yet, or when that is hard to tell.
+ * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
+ */
+export async function openedBefore(
+  { events }: Pick<Services, 'events'>,
+  context: CommandContext,
+  kind: Pick<typeof issues | typeof pulls, 'ifDone'>,
+  repoId: number,
+): Promise<number | undefined> {
+  const index = await numberBefore(events, context, numbersStream(repoId))
+  if (index === undefined) return undefined
+  const state = await kind.ifDone({ events }, context, { repoId, index }, 'open')
+  return state === undefined ? undefined : index
+}
