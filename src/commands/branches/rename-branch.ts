@@ -28,7 +28,7 @@ import { mergeTurn } from '../pull-requests/finish-merge.ts'
 import { unlessDeleted } from '../pull-requests/move-heads.ts'
 import { claimRenamed, renameInPulls } from '../pull-requests/renamed-branches.ts'
 import { repositoryDecider } from '../repositories/repository.ts'
-import { decideRenamedSettings } from './renamed-settings.ts'
+import { renamedSettings } from './renamed-settings.ts'
 
 const Account = Type.Object({ id: Type.Integer(), login: Type.String() })
 
@@ -156,7 +156,7 @@ async function record(services: Services, rename: Rename, since: ExpectedRevisio
   const context = contextOf(rename)
   if (!(await recordAtOnce(services, context, rename, since))) {
     await repositories.change(services, context, repoId, CAUSE, (state) =>
-      decideRenamedSettings(state, rename),
+      renamedSettings(state, rename),
     )
     await recordRefs(services, context, repoId, CAUSE, changesOf(rename), since)
   }
@@ -175,7 +175,7 @@ async function recordAtOnce(
   if (events.appendTogether === undefined) return false
   const stream = repositoryStream(repoId)
   const { state, revision } = await load(events, stream, repositoryDecider)
-  const settings = decideRenamedSettings(state, rename)
+  const settings = renamedSettings(state, rename)
   if (settings.length === 0 || revision === null) return false
   const moves: GitEvent[] = []
   for await (const data of refsUpdated(gitDirOf(services, repoId), repoId, CAUSE, changesOf(rename))) {

@@ -5,7 +5,7 @@ import type { RepositoryEvent, RepositoryState } from '../repositories/repositor
  * The default branch stays the default one, and the rule with exactly its name stays its rule: in one append. No event when
  * the settings do not name the branch. There is nothing to refuse: git has renamed it already.
  */
-export function decideRenamedSettings(
+export function renamedSettings(
   state: RepositoryState,
   { from, to }: { from: string; to: string },
 ): RepositoryEvent[] {

@@ -1,8 +1,10 @@
 /** A rename beside other work on the same branch, and failures between its steps. */
+import { mkdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import t from 'tap'
+import { newContext } from '../../../src/commands/execute.ts'
 import { gitTurn, inGitTurn } from '../../../src/commands/git/git-turn.ts'
 import { recordRefs } from '../../../src/commands/git/record-refs.ts'
-import { newContext } from '../../../src/commands/execute.ts'
 import { StoreUnavailable } from '../../../src/events/event-store.ts'
 import { claimKeys, claimStream } from '../../../src/events/streams.ts'
 import { updateRef } from '../../../src/git/refs.ts'
@@ -160,7 +162,10 @@ t.test('a log that takes one stream at a time may die between any two appends of
   const ask = async (path: string, method = 'GET', body?: object) => {
     const init = { method, ...(body && { body: JSON.stringify(body) }) }
     const answer = await running.fetch('alice', `/api/v1/repos/alice/app${path}`, init)
-    return { status: answer.status, body: answer.status === 204 ? undefined : JSON.parse(await answer.text()) }
+    return {
+      status: answer.status,
+      body: answer.status === 204 ? undefined : JSON.parse(await answer.text()),
+    }
   }
   let now = 'main'
   // The appends: the new claim, the settings, the refs, the pull request, the release of the old claim.
@@ -172,7 +177,8 @@ t.test('a log that takes one stream at a time may die between any two appends of
       dieAt(running.services, n, when)
       const name = `${when}${n}`
       const { status } = await ask(`/branches/${now}`, 'PATCH', { name })
-      t.ok(status === 503 || (n === 5 && status === 204), `${crash}: ${status}`)
+      // The process may have done the rest before the request.
+      t.ok(status === 503 || (n >= 4 && status === 204), `${crash}: ${status}`)
       await running.stop()
       running = await startTestServer(t, { DATA_DIR, LOG_LEVEL: 'silent' })
       if (n > 1) now = name
@@ -180,15 +186,21 @@ t.test('a log that takes one stream at a time may die between any two appends of
       t.strictSame([base.ref, mergeable], [now, true], crash)
       t.equal((await ask('')).body.default_branch, now, crash)
       const rules = (await ask('/branch_protections')).body
-      t.strictSame(rules.map(({ rule_name }: { rule_name: string }) => rule_name), [now], crash)
+      t.strictSame(
+        rules.map(({ rule_name }: { rule_name: string }) => rule_name),
+        [now],
+        crash,
+      )
       const branches = (await ask('/branches')).body.map((branch: { name: string }) => branch.name)
       t.strictSame(branches.sort(), [now, 'topic'].sort(), crash)
       const head = await made.work.git('--git-dir', made.dir, 'symbolic-ref', '--short', 'HEAD')
       t.equal(head, now, crash)
     }
   }
-  const { events, texts, readStore } = running.services
-  const { keys } = texts
-  const report = await verifyServer({ events, keys, readStore, models: READ_MODELS, scratchDir: t.testdir() })
+  const { texts, readStore } = running.services
+  const { stored, keys } = texts
+  const scratchDir = join(t.testdirName, 'scratch')
+  await mkdir(scratchDir)
+  const report = await verifyServer({ events: stored, keys, readStore, models: READ_MODELS, scratchDir })
   t.match(report, { sound: true }, 'replayed from the log, everything is the same')
 })

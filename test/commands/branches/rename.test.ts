@@ -125,76 +125,90 @@ t.test('head branches are renamed in the pull requests of the repository and of 
   t.equal((await made.merge(index)).status, 200)
 })
 
-t.test('approvals and a scheduled merge stay, and the merge goes into the branch of the new name', async (t) => {
-  const made = await repository(t, 'scheduled', { writers: ['bob'] })
-  await made.protect('main', { required_approvals: 1, enable_status_check: true })
-  const sha = await made.branch('topic', { a: 'a' })
-  const index = await made.open('topic')
-  const approval = await made.call('bob', 'POST', `pulls/${index}/reviews`, { event: 'APPROVED' })
-  t.match(approval.body, { official: true, stale: false })
-  t.equal((await made.merge(index, { merge_when_checks_succeed: true })).status, 201)
-  t.equal((await rename(made, 'main', 'trunk')).status, 204)
-  t.equal((await rename(made, 'topic', 'theme')).status, 204)
-  const { body: reviews } = await made.call('alice', 'GET', `pulls/${index}/reviews`)
-  t.match(reviews, [{ state: 'APPROVED', official: true, stale: false, dismissed: false }])
-  t.equal((await made.merge(index)).status, 405, 'the rule asks for the checks still')
-  await made.postStatus(sha, 'success')
-  await until('it is merged', async () => (await made.get(index)).merged === true)
-  const names = (await made.typesOf(index)).filter((type) => /Schedule|Renamed|Refused/.test(type))
-  t.strictSame(names, ['MergeScheduled', 'PullRequestBranchRenamed', 'PullRequestBranchRenamed'])
-  const started = (await made.eventsOf(index)).find(({ type }) => type === 'MergeStarted')
-  t.match(started?.data, { baseBranch: 'trunk' })
-})
+t.test(
+  'approvals and a scheduled merge stay, and the merge goes into the branch of the new name',
+  async (t) => {
+    const made = await repository(t, 'scheduled', { writers: ['bob'] })
+    await made.protect('main', { required_approvals: 1, enable_status_check: true })
+    const sha = await made.branch('topic', { a: 'a' })
+    const index = await made.open('topic')
+    const approval = await made.call('bob', 'POST', `pulls/${index}/reviews`, { event: 'APPROVED' })
+    t.match(approval.body, { official: true, stale: false })
+    t.equal((await made.merge(index, { merge_when_checks_succeed: true })).status, 201)
+    t.equal((await rename(made, 'main', 'trunk')).status, 204)
+    t.equal((await rename(made, 'topic', 'theme')).status, 204)
+    const { body: reviews } = await made.call('alice', 'GET', `pulls/${index}/reviews`)
+    t.match(reviews, [{ state: 'APPROVED', official: true, stale: false, dismissed: false }])
+    t.equal((await made.merge(index)).status, 405, 'the rule asks for the checks still')
+    await made.postStatus(sha, 'success')
+    await until('it is merged', async () => (await made.get(index)).merged === true)
+    const names = (await made.typesOf(index)).filter((type) => /Schedule|Renamed|Refused/.test(type))
+    t.strictSame(names, ['MergeScheduled', 'PullRequestBranchRenamed', 'PullRequestBranchRenamed'])
+    const started = (await made.eventsOf(index)).find(({ type }) => type === 'MergeStarted')
+    t.match(started?.data, { baseBranch: 'trunk' })
+  },
+)
 
-t.test('admins rename a default branch and one that a rule names; a rule for several names keeps it', async (t) => {
-  const made = await repository(t, 'rights', { writers: ['bob', 'carol'] })
-  await made.writer('carol', 'admin')
-  for (const name of ['named', 'release/1', 'free', 'again']) await made.branch(name, { [name.slice(0, 3)]: name })
-  await made.protect('named', {})
-  await made.protect('release/*', {})
-  await made.protect('kept', {})
-  const log = await server.services.events.lastPosition()
-  for (const [login, from, to, status] of [
-    ['bob', 'main', 'trunk', 403],
-    ['bob', 'named', 'other', 403],
-    ['bob', 'release/1', 'other', 403],
-    ['carol', 'release/1', 'other', 403],
-    ['carol', 'free', 'release/2', 403],
-    ['carol', 'named', 'kept', 422],
-    ['carol', 'named', 'a{b,c}', 422],
-    ['carol', 'named', 'free', 422],
-    ['carol', 'main', 'main', 422],
-    ['carol', 'main', 'free/x', 422],
-    ['carol', 'missing', 'other', 404],
-    ['dave', 'free', 'other', 403],
-  ] as const) {
-    t.equal((await rename(made, from, to, login)).status, status, `${login}: ${from} to ${to}`)
-  }
-  t.equal(await server.services.events.lastPosition(), log, 'what is refused writes nothing')
-  t.equal((await rename(made, 'free', 'freed', 'bob')).status, 204)
-  t.equal((await rename(made, 'named', 'release/3', 'carol')).status, 204, 'its own rule goes with it')
-  t.equal((await rename(made, 'main', 'trunk', 'carol')).status, 204)
-  const { body: rules } = await made.call('alice', 'GET', 'branch_protections')
-  t.same(rules.map(({ rule_name }: { rule_name: string }) => rule_name).sort(), ['kept', 'release/*', 'release/3'])
-})
+t.test(
+  'admins rename a default branch and one that a rule names; a rule for several names keeps it',
+  async (t) => {
+    const made = await repository(t, 'rights', { writers: ['bob', 'carol'] })
+    await made.writer('carol', 'admin')
+    for (const name of ['named', 'release/1', 'free', 'again'])
+      await made.branch(name, { [name.slice(0, 3)]: name })
+    await made.protect('named', {})
+    await made.protect('release/*', {})
+    await made.protect('kept', {})
+    const log = await server.services.events.lastPosition()
+    for (const [login, from, to, status] of [
+      ['bob', 'main', 'trunk', 403],
+      ['bob', 'named', 'other', 403],
+      ['bob', 'release/1', 'other', 403],
+      ['carol', 'release/1', 'other', 403],
+      ['carol', 'free', 'release/2', 403],
+      ['carol', 'named', 'kept', 422],
+      ['carol', 'named', 'a{b,c}', 422],
+      ['carol', 'named', 'free', 422],
+      ['carol', 'main', 'main', 422],
+      ['carol', 'main', 'free/x', 422],
+      ['carol', 'missing', 'other', 404],
+      ['dave', 'free', 'other', 403],
+    ] as const) {
+      t.equal((await rename(made, from, to, login)).status, status, `${login}: ${from} to ${to}`)
+    }
+    t.equal(await server.services.events.lastPosition(), log, 'what is refused writes nothing')
+    t.equal((await rename(made, 'free', 'freed', 'bob')).status, 204)
+    t.equal((await rename(made, 'named', 'release/3', 'carol')).status, 204, 'its own rule goes with it')
+    t.equal((await rename(made, 'main', 'trunk', 'carol')).status, 204)
+    const { body: rules } = await made.call('alice', 'GET', 'branch_protections')
+    t.same(rules.map(({ rule_name }: { rule_name: string }) => rule_name).sort(), [
+      'kept',
+      'release/*',
+      'release/3',
+    ])
+  },
+)
 
-t.test('a rename that would make two unmerged pull requests with the same head and base is refused', async (t) => {
-  const made = await repository(t, 'twins')
-  await made.branch('topic', { a: 'a' })
-  await made.branch('old', { o: 'o' })
-  const closed = await made.open('topic', { base: 'old' })
-  await made.close(closed)
-  t.equal((await made.call('alice', 'DELETE', 'branches/old')).status, 204)
-  const open = await made.open('topic')
-  const log = await server.services.events.lastPosition()
-  const refused = await rename(made, 'main', 'old')
-  t.equal(refused.status, 409)
-  t.match(refused.message, `#${closed} `)
-  t.equal(await server.services.events.lastPosition(), log)
-  t.equal(await namesOf(made, open), 'topic > main')
-  t.equal((await rename(made, 'main', 'trunk')).status, 204)
-  t.equal(await namesOf(made, open), 'topic > trunk')
-})
+t.test(
+  'a rename that would make two unmerged pull requests with the same head and base is refused',
+  async (t) => {
+    const made = await repository(t, 'twins')
+    await made.branch('topic', { a: 'a' })
+    await made.branch('old', { o: 'o' })
+    const closed = await made.open('topic', { base: 'old' })
+    await made.close(closed)
+    t.equal((await made.call('alice', 'DELETE', 'branches/old')).status, 204)
+    const open = await made.open('topic')
+    const log = await server.services.events.lastPosition()
+    const refused = await rename(made, 'main', 'old')
+    t.equal(refused.status, 409)
+    t.match(refused.message, `#${closed} `)
+    t.equal(await server.services.events.lastPosition(), log)
+    t.equal(await namesOf(made, open), 'topic > main')
+    t.equal((await rename(made, 'main', 'trunk')).status, 204)
+    t.equal(await namesOf(made, open), 'topic > trunk')
+  },
+)
 
 t.test('who opens a pull request into a branch of the old name that was made again keeps it', async (t) => {
   const made = await repository(t, 'again')
