@@ -155,9 +155,7 @@ async function record(services: Services, rename: Rename, since: ExpectedRevisio
   const { repoId } = rename
   const context = contextOf(rename)
   if (!(await recordAtOnce(services, context, rename, since))) {
-    await repositories.change(services, context, repoId, CAUSE, (state) =>
-      renamedSettings(state, rename),
-    )
+    await repositories.change(services, context, repoId, CAUSE, (state) => renamedSettings(state, rename))
     await recordRefs(services, context, repoId, CAUSE, changesOf(rename), since)
   }
   await alignHead(services, rename)
