@@ -33,6 +33,8 @@ export async function startServerProcess(
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   test.teardown(() => void child.kill('SIGKILL'))
+  // What it has started may keep its output open a while longer.
+  child.once('exit', () => child.stdout.destroy())
   for await (const line of createInterface({ input: child.stdout })) {
     const url = /listens on (http:\S+)/.exec(line)?.[1]
     if (url === undefined) continue

@@ -82,6 +82,7 @@ export const schemaOf = {
   MergeabilityChecked: 1,
   MergeBaseMoved: 1,
   TargetBranchChanged: 1,
+  PullRequestBranchRenamed: 1,
   MaintainerEditChanged: 1,
   MergeStarted: 2,
   MergeFailed: 1,

@@ -485,6 +485,8 @@ export type PullRequestEvent =
         /** The base branch moved, and now contains more or fewer of the head's commits than before. */
         MergeBaseMoved: { from: string; to: string; diff: DiffStat }
         TargetBranchChanged: { from: BranchPoint; base: BranchPoint; mergeBase: string; diff: DiffStat }
+        /** The branch that is its head or its base got another name. No commit has changed. */
+        PullRequestBranchRenamed: { side: 'head' | 'base'; from: string; to: string }
         MaintainerEditChanged: { allowed: boolean }
         MergeStarted: MergeIntent
         MergeFailed: { commit: string; reason: string }

@@ -299,6 +299,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   },
   MergeBaseMoved: { ...issue, from: text, to: text, diff },
   TargetBranchChanged: { ...issue, from: branch, base: branch, mergeBase: text, diff },
+  PullRequestBranchRenamed: { ...issue, side: word('head', 'base'), from: text, to: text },
   MaintainerEditChanged: { ...issue, allowed: flag },
   MergeStarted: {
     ...issue,

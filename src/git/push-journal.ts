@@ -25,6 +25,8 @@ interface Content {
   owner: string | undefined
   /** Where the process id means something: the machine since its start, and the container. */
   place: string | undefined
+  /** What the caller needs to finish the work. */
+  note: string | undefined
 }
 
 /** The servers that use the same journal. */
@@ -46,9 +48,9 @@ export type PushJournal = Awaited<ReturnType<typeof openPushJournal>>
 
 const KEY = /^[A-Za-z0-9_.]{1,100}$/
 const MARKER = /^([A-Za-z0-9_.]{1,100})-[0-9a-f-]{36}\.json$/
-/** Earlier versions wrote no owner and no place. */
+/** Earlier versions wrote no owner, no place and no note, which is base64url. */
 const CONTENT =
-  /^\{"key":"[^"]*","pid":(?<pid>\d{1,15})(,"owner":"(?<owner>[^"]*)")?(,"place":"(?<place>[^"]*)")?\}$/
+  /^\{"key":"[^"]*","pid":(?<pid>\d{1,15})(,"owner":"(?<owner>[^"]*)")?(,"place":"(?<place>[^"]*)")?(,"note":"(?<note>[\w-]*)")?\}$/
 /** How long git may take to end without a signal. */
 const TIMEOUT_MS = 10_000
 /** How long git may take to end after a signal. */
@@ -94,13 +96,17 @@ export async function openPushJournal(
   return {
     clean,
 
-    /** Writes a marker; it is on disk when this resolves. `pid` is the git process that leads its group. */
-    async begin(key: string, pid: number): Promise<PushMarker> {
+    /**
+     * Writes a marker; it is on disk when this resolves. `pid` is the git process that leads its group. `note`: what
+     * `noteOf` gives to whoever recovers it.
+     */
+    async begin(key: string, pid: number, note?: string): Promise<PushMarker> {
       if (!KEY.test(key)) throw new TypeError('a push key is letters, digits, _ and .')
       const file = join(directory, `${key}-${randomUUID()}.json`)
       busy.add(file)
       try {
-        const content = JSON.stringify({ key, pid, owner: owners?.self(), place })
+        const encoded = note === undefined ? undefined : Buffer.from(note).toString('base64url')
+        const content = JSON.stringify({ key, pid, owner: owners?.self(), place, note: encoded })
         await writeFile(file, content, { flag: 'wx', flush: true })
         await flush(directory)
       } catch (error) {
@@ -129,6 +135,12 @@ export async function openPushJournal(
         failures.delete(file)
         again.delete(file)
       }
+    },
+
+    /** The note in a marker, if it has one. */
+    async noteOf({ file }: PushMarker): Promise<string | undefined> {
+      const note = (await contentOf(file))?.note
+      return note === undefined ? undefined : Buffer.from(note, 'base64url').toString()
     },
 
     /** Notes why the push of a marker cannot be recorded now. Whether the reason is new. */
@@ -188,7 +200,7 @@ async function contentOf(file: string): Promise<Content | undefined> {
   const found = CONTENT.exec(text)?.groups
   if (found === undefined) return undefined
   const pid = Number(found.pid)
-  return { pid: pid > 1 ? pid : undefined, owner: found.owner, place: found.place }
+  return { pid: pid > 1 ? pid : undefined, owner: found.owner, place: found.place, note: found.note }
 }
 
 /** Tells apart machines, their starts, and containers: each has process ids of its own. Undefined without /proc. */

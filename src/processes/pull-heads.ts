@@ -8,6 +8,7 @@ import { eachOne } from '../commands/each-one.ts'
 import type { CommandContext } from '../commands/execute.ts'
 import { branchNames, recordedTip } from '../commands/pull-requests/branch-tips.ts'
 import { moveHead, moveHeads, moveMergeBases, unlessDeleted } from '../commands/pull-requests/move-heads.ts'
+import { followRenames, renamedIn, renameInPulls } from '../commands/pull-requests/renamed-branches.ts'
 import type { BranchPoint, IssueRef } from '../events/domain-events.ts'
 import type { Position } from '../events/event-store.ts'
 import type { RecordedOf } from '../events/handlers.ts'
@@ -37,7 +38,10 @@ export function pullHeads(services: Services, check: LateMerges['check']): Proce
     const { repoId } = data
     const refs = data.refs.map(({ ref }) => ref)
     // What fails for one pull request must not stop what follows for the others.
+    const renamed = renamedIn(data)
     const steps = [
+      // First: the steps after it look for the branches by their new names.
+      async () => renamed && (await renameInPulls(services, context, renamed, position)),
       () => moveHeads(services, context, repoId, refs),
       () => eachOne(data.refs, (update) => moveMergeBases(services, context, repoId, update)),
       () => checkBranches(context, position, repoId, refs),
@@ -70,6 +74,7 @@ export function pullHeads(services: Services, check: LateMerges['check']): Proce
     ...points: readonly BranchPoint[]
   ) {
     const tips = await Promise.all(points.map((point) => recordedTip(services, point)))
+    if (tips.includes(undefined)) await followRenames(services, context, pull)
     if (points.some(({ sha }, i) => sha !== tips[i])) await catchUp(context, position, pull)
   }
 

@@ -37,6 +37,8 @@ export function createRecoveryRounds(signal: AbortSignal): RecoveryRounds {
     await projected(services)
     if (signal.aborted) return
     await finishDeletions(services)
+    // The rest of renames of branches, for which read models were not ready before.
+    await recoverPushes(services)
     await recoverMerges(services)
     await recoverErasures(services)
     await removeOrphans(services)

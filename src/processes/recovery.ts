@@ -5,6 +5,7 @@
 import { randomUUID } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { pulls, repositories } from '../commands/aggregates.ts'
+import { finishRename, finishRenameInPulls, renameInNote } from '../commands/branches/rename-branch.ts'
 import { eachOne } from '../commands/each-one.ts'
 import { finishErasure } from '../commands/erasures/erase.ts'
 import { newContext } from '../commands/execute.ts'
@@ -23,6 +24,9 @@ import { listRefs } from '../git/refs.ts'
 import { deleteRepository, sweepRepositories } from '../git/repository.ts'
 import { documentsNow } from '../rights/documents-now.ts'
 import { gitDirOf, type Services } from '../services.ts'
+
+/** How long the recovery of a rename waits for the read models, in milliseconds. */
+const READ_MODELS_MS = 500
 
 const recoveryContext = () => newContext(null, randomUUID())
 
@@ -62,11 +66,25 @@ export async function recoverPushes(services: Services): Promise<void> {
 }
 
 /** Runs in the turn of the repository's refs. */
+async function recoverPushesOf(services: Services, repoId: number): Promise<void> {
+  for (const marker of await services.pushJournal.unfinished(`${repoId}`)) {
+    await recoverPush(services, repoId, marker)
+  }
+}
+
+/** Runs in the turn of the repository's refs. */
 async function recoverPush(services: Services, repoId: number, marker: PushMarker): Promise<void> {
-  const { pushJournal, log } = services
+  const { pushJournal, projector, log } = services
   try {
     await pushJournal.settle(marker, gitDirOf(services, repoId))
+    const rename = renameInNote(await pushJournal.noteOf(marker))
+    const renamedAt = rename && (await finishRename(services, rename))
     const moved = await reconcileRefs(services, repoId)
+    if (rename !== undefined && renamedAt !== undefined) {
+      // At a start the read models may be far behind. Then the marker stays until the recovery that waits for them.
+      if (!(await projector.waitFor(renamedAt, READ_MODELS_MS))) return
+      await finishRenameInPulls(services, rename, renamedAt)
+    }
     await pushJournal.finish(marker)
     log.info({ repoId, moved }, 'recorded a push that was cut off')
   } catch (error) {
@@ -128,12 +146,12 @@ export async function takeOverTurn(services: Services, key: string): Promise<voi
   const repoId = Number(/ (\d+)$/.exec(key)?.[1])
   if (key === gitTurn(repoId)) {
     await services.pushJournal.clean(gitDirOf(services, repoId))
-    for (const marker of await services.pushJournal.unfinished(`${repoId}`)) {
-      await recoverPush(services, repoId, marker)
-    }
+    await recoverPushesOf(services, repoId)
   }
   if (key === mergeTurn(repoId)) {
     await documentsNow(services)
+    // A merge would find neither the old nor the new base of a pull request.
+    await services.turns(gitTurn(repoId), () => recoverPushesOf(services, repoId))
     const merging = await services.views.pulls.find({ repoId, merging: true })
     for (const pull of merging) await recoverMerge(services, pull)
   }

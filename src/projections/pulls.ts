@@ -6,6 +6,7 @@ import type { TeamRef } from '../events/team-events.ts'
 import { discussionChanges, erasedPullTexts, stateOf } from './discussion.ts'
 import type { IssueDocument } from './issues.ts'
 import { type Fold, foldOf } from './read-model.ts'
+import { renamedBranch } from './renamed-branch.ts'
 
 /** It lacks the fields of an issue by which only lists of issues find it. */
 export interface PullDocument
@@ -128,6 +129,8 @@ export const pullFold: Fold<PullDocument> = foldOf({
     MergeStarted: ({ updatedAt }) => ({ merging: true, updatedAt }),
     MergeFailed: ({ updatedAt }) => ({ merging: false, updatedAt }),
     TargetBranchChanged: (_, { data: { base, mergeBase, diff } }) => ({ base, mergeBase, diff }),
+    // Nobody has changed the pull request, so it was not updated.
+    PullRequestBranchRenamed: (pull, event) => ({ ...renamedBranch(pull, event), updatedAt: pull.updatedAt }),
     MaintainerEditChanged: (_, { data }) => ({ allowMaintainerEdit: data.allowed }),
     PullRequestMerged: (pull, { data: { commit, head, mergeBase, mergedBy }, metadata: { at } }) => ({
       state: 'closed',

@@ -104,6 +104,10 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
     kind: 'field',
     action: `changed the target branch from ${branch(from)} to ${branch(base)}: now ${stat(diff)}`,
   }),
+  PullRequestBranchRenamed: ({ side, from, to }) => ({
+    kind: 'field',
+    action: `renamed the ${side} branch from ${branch({ branch: from })} to ${branch({ branch: to })}`,
+  }),
   MaintainerEditChanged: ({ allowed }) => ({
     kind: 'field',
     action: `${allowed ? 'allowed' : 'no longer allows'} edits by maintainers`,

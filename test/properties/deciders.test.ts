@@ -84,11 +84,20 @@ eachPull('a merged pull request never changes back, and keeps what was merged', 
   assert.deepEqual([after.head, after.base, after.mergeBase], [before.head, before.base, before.mergeBase])
 })
 
-eachPull('a closed pull request keeps its head and its base, and is not merged', ({ before, after }) => {
+eachPull('a closed pull request keeps its commits, and is not merged', ({ before, after }) => {
   if (before.status !== 'closed') return
   assert.notEqual(after.status, 'merged')
-  assert.deepEqual([after.head, after.base, after.mergeBase], [before.head, before.base, before.mergeBase])
+  const commits = ({ head, base, mergeBase }: typeof after) => [head.sha, base.sha, mergeBase]
+  assert.deepEqual(commits(after), commits(before))
 })
+
+eachPull(
+  'a closed pull request keeps its branches, unless they get other names',
+  ({ before, after, types }) => {
+    if (before.status !== 'closed' || types.includes('PullRequestBranchRenamed')) return
+    assert.deepEqual([after.head, after.base], [before.head, before.base])
+  },
+)
 
 eachPull('only writers merge, and no work in progress (merge rule 2)', ({ before, types, events }) => {
   if (!types.includes('MergeStarted') && !types.includes('MergeScheduled')) return

@@ -122,6 +122,16 @@ export const pullCommands = [
       return pull.decideTargetBranch(state, target, isWriter(by))
     },
   ),
+  onPull(
+    'branch renamed',
+    record({ side: oneOf(['head', 'base']), to: oneOf(['main', 'next']) }),
+    (state, _, { side, to }) => {
+      const { repoId, branch: from } = side === 'head' ? state.head : state.base
+      // A branch does not get the name of another one.
+      const isTaken = [state.head, state.base].some((at) => at.repoId === repoId && at.branch === to)
+      return isTaken ? [] : pull.decideBranchRenamed(state, { repoId, from, to })
+    },
+  ),
   onPull('maintainer edit', fc.boolean(), (state, _, allowed) => pull.decideMaintainerEdit(state, allowed)),
   onPull('delete head branch', fc.nat(), (state, _, commentId) =>
     pull.decideHeadBranchDeleted(state, commentId),

@@ -85,6 +85,10 @@ const cases: [TimelineEvent, string][] = [
     },
     'changed the target branch from main to next: now 1 file, +2 −1',
   ],
+  [
+    { type: 'PullRequestBranchRenamed', data: { ...own, side: 'head', from: 'topic', to: 'theme' } },
+    'renamed the head branch from topic to theme',
+  ],
   [{ type: 'MaintainerEditChanged', data: { ...own, allowed: true } }, 'allowed edits by maintainers'],
   [
     {

@@ -1,59 +1,56 @@
 /** Renames a branch: `PATCH /repos/{owner}/{repo}/branches/{branch}`. */
 import { Type } from 'typebox'
-import type { ExpectedRevision } from '../../events/event-store.ts'
 import { newBranchNameProblem } from '../../git/names.ts'
-import { updateRefs } from '../../git/refs.ts'
 import { branchId } from '../../projections/branches.ts'
-import { branchKey } from '../../projections/pulls.ts'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { notFoundIn } from '../../projections/view.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { protectionOf } from '../../rights/protection-rules.ts'
+import { isPattern } from '../../rights/glob.ts'
+import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
 import { onRepository } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { gitDirOf, type Services } from '../../services.ts'
+import { memberOf } from '../../rights/team-membership.ts'
 import { BranchParams } from '../../wire/branches.ts'
-import { moveRefs } from '../git/change-refs.ts'
-import { recordRefs } from '../git/record-refs.ts'
-import { writerNow } from '../git/writer-now.ts'
+import { type Writer, writerNow } from '../git/writer-now.ts'
 import { commandContext, settled } from '../request-context.ts'
+import { renameBranch } from './rename-branch.ts'
+
+const taken = refuse.unprocessable('name: there is a branch with that name, or its path has that name')
 
 /**
- * Refuses to rename what other things name: the default branch, a protected branch, and the head or base of a pull
- * request that is not merged. Gitea renames these with the branch.
+ * As in Gitea, admins rename the default branch and one that a rule protects by exactly its name, which goes with it. A
+ * rule for several names would not: so what it protects keeps its name. A rule of the new name must let the requester push
+ * to it.
  *
  * @throws Refused (forbidden, unprocessable)
  */
-async function requireUnused(
-  { views }: Services,
-  repository: RepositoryDocument,
-  from: string,
-  to: string,
-): Promise<void> {
-  if (from === repository.defaultBranch) {
+function requireMayRename(
+  { repository, access, requester }: Writer,
+  { from, to }: { from: string; to: string },
+): void {
+  const { defaultBranch, protections } = repository
+  const own = protectionOf(protections, from)
+  const isNamed = own?.rule === from
+  if (own !== undefined && !isNamed) {
     throw new Refused(
-      refuse.unprocessable('the default branch cannot be renamed: make another one the default first'),
+      refuse.forbidden(`${from} is protected by a rule for other names, too: it keeps its name`),
     )
   }
-  for (const name of [from, to]) {
-    if (protectionOf(repository.protections, name) === undefined) continue
-    throw new Refused(refuse.forbidden(`${name} is protected: the branch cannot be renamed`))
+  if ((isNamed || from === defaultBranch) && access !== 'admin') {
+    const reason = isNamed ? 'is protected' : 'is the default branch'
+    throw new Refused(refuse.forbidden(`${from} ${reason}: only admins of the repository rename it`))
   }
-  const key = branchKey(repository.id, from)
-  const unmerged = { status: { $in: ['open', 'closed'] } } as const
-  const found = await Promise.all([
-    views.pulls.findOne({ headKey: key, ...unmerged }),
-    views.pulls.findOne({ baseKey: key, ...unmerged }),
-  ])
-  const pull = found.find((each) => each !== undefined)
-  if (pull === undefined) return
-  throw new Refused(
-    refuse.unprocessable(
-      pull.repoId === repository.id
-        ? `the branch cannot be renamed: pull request #${pull.index} is not merged yet`
-        : 'the branch cannot be renamed: a pull request in another repository is not merged yet',
-    ),
-  )
+  const other = protectionOf(protections, to)
+  if (isNamed && other?.rule === to) {
+    throw new Refused(refuse.unprocessable(`name: there is a branch protection with that name`))
+  }
+  if (isNamed && isPattern(to)) {
+    const reason = 'the protection of the branch would be one of several names'
+    throw new Refused(refuse.unprocessable(`name: has special characters of patterns, so ${reason}`))
+  }
+  // The rule that goes with the branch comes before those for several names.
+  if (isNamed || mayPush(other, memberOf(repository, requester), access)) return
+  throw new Refused(refuse.forbidden(`${to} is protected: the branch cannot be renamed`))
 }
 
 export const renameBranchRoutes: Routes = (services) => async (app) => {
@@ -66,39 +63,30 @@ export const renameBranchRoutes: Routes = (services) => async (app) => {
       response: NO_CONTENT,
     }),
     async (request, reply) => {
-      const { repository } = await onRepository(services, request, 'write')
-      const from = request.params['*']
-      const { name: to } = request.body
-      const branch = await branches.get(branchId(repository.id, from))
-      if (branch === undefined) throw notFoundIn(branches, 'branch not found')
-      const problem = newBranchNameProblem(to)
-      if (problem !== undefined) throw new Refused(refuse.unprocessable(`name: ${problem}`))
-      await requireUnused(services, repository, from, to)
-      const context = commandContext(request)
-      const { sha } = branch.commit
-      const changes = [
-        { ref: `refs/heads/${from}`, from: sha, to: null },
-        { ref: `refs/heads/${to}`, from: null, to: sha },
-      ]
-      const rename = async (since: ExpectedRevision) => {
-        // git makes both changes or none. One event has both.
-        const moved = await updateRefs(gitDirOf(services, repository.id), changes)
-        const recorded = moved === 'moved' ? changes : []
-        await recordRefs(services, context, repository.id, 'branch-rename', recorded, since)
-        return moved
+      const { repository, access } = await onRepository(services, request, 'write')
+      const requester = signedIn(request)
+      const repoId = repository.id
+      const names = { from: request.params['*'], to: request.body.name }
+      /** Its tip. */
+      async function requireBranch(): Promise<string> {
+        const branch = await branches.get(branchId(repoId, names.from))
+        if (branch === undefined) throw notFoundIn(branches, 'branch not found')
+        return branch.commit.sha
       }
-      const outcome = await moveRefs(services, repository.id, rename, async () => {
-        const now = await writerNow(services, request, repository.id)
-        await requireUnused(services, now.repository, from, to)
+      await requireBranch()
+      const problem = newBranchNameProblem(names.to)
+      if (problem !== undefined) throw new Refused(refuse.unprocessable(`name: ${problem}`))
+      requireMayRename({ repository, access, requester }, names)
+      if ((await branches.get(branchId(repoId, names.to))) !== undefined) throw new Refused(taken)
+      const context = commandContext(request)
+      const outcome = await renameBranch(services, context, { repoId, ...names }, async () => {
+        requireMayRename(await writerNow(services, request, repoId), names)
+        if ((await branches.get(branchId(repoId, names.to))) !== undefined) throw new Refused(taken)
+        return await requireBranch()
       })
-      if (outcome !== 'moved') {
-        const isTaken =
-          outcome === 'name-conflict' || (await branches.get(branchId(repository.id, to))) !== undefined
-        throw new Refused(
-          isTaken
-            ? refuse.unprocessable('name: there is a branch with that name, or its path has that name')
-            : refuse.conflict('a push has moved the branch in the meantime'),
-        )
+      if (outcome === 'name-conflict') throw new Refused(taken)
+      if (outcome === 'stale') {
+        throw new Refused(refuse.conflict('a push has moved the branch in the meantime'))
       }
       await settled(services, context, reply)
       return reply.code(204).send(null)

@@ -5,6 +5,7 @@ import { gitStream } from '../../events/streams.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import type { Services } from '../../services.ts'
 import type { ActivePull, PullState } from './pull-request.ts'
+import { renamedIn } from './renamed-branches.ts'
 
 /** So many pushes to the repository of the head are looked at; the head is then nobody's who is known. */
 const MAX_EVENTS = 1000
@@ -33,7 +34,7 @@ async function moversOf(
   { head }: ActivePull,
   to: string,
 ): Promise<ReadonlySet<AccountRef['id']> | undefined> {
-  const ref = `refs/heads/${head.branch}`
+  let ref = `refs/heads/${head.branch}`
   const stream = gitStream(head.repoId)
   const movers = new Set<number>()
   let reached = false
@@ -51,6 +52,12 @@ async function moversOf(
         reached ||= update.to === to
         if (!reached) continue
         if (update.to === head.sha) return movers
+        const renamed = update.from === null ? renamedIn(event.data) : undefined
+        if (renamed !== undefined) {
+          // Who renames a branch has not moved it. Its earlier moves are those of the old name.
+          ref = `refs/heads/${renamed.from}`
+          break
+        }
         if (event.metadata.actor === null) return undefined
         movers.add(event.metadata.actor.id)
         if (update.from === head.sha) return movers

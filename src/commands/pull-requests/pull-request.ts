@@ -10,6 +10,7 @@ import type {
   ScheduledMerge,
 } from '../../events/domain-events.ts'
 import { type Discussion, discussionChanges, erasedPullTexts, stateOf } from '../../projections/discussion.ts'
+import { renamedBranch } from '../../projections/renamed-branch.ts'
 import { type ReviewFacts, reviewChanges } from '../../projections/review-facts.ts'
 import { isRefusal, refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
@@ -71,6 +72,7 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = deciderOf({
     }),
     MergeBaseMoved: (_, { data }) => ({ mergeBase: data.to }),
     TargetBranchChanged: (_, { data: { base, mergeBase } }) => ({ base, mergeBase }),
+    PullRequestBranchRenamed: renamedBranch,
     MaintainerEditChanged: (_, { data }) => ({ allowMaintainerEdit: data.allowed }),
     MergeStarted: (_, { data: { repoId: _repoId, index: _index, ...merging } }) => ({ merging }),
     MergeFailed: () => ({ merging: null }),
@@ -211,6 +213,38 @@ export function decideTargetBranch(
   if (state.schedule === null || byWriter) return events
   const reason = 'the base branch was changed by someone without write access to the base repository'
   return [...events, scheduleRefused(state, { head: head.sha, reason, errors: [] })]
+}
+
+/** A branch that has got another name. */
+export interface RenamedBranch {
+  repoId: number
+  from: string
+  to: string
+}
+
+/** As what an unmerged pull request names a branch; undefined when it does not. Head and base are never the same one. */
+export function sideOf(
+  state: PullState,
+  { repoId, branch }: Pick<BranchPoint, 'repoId' | 'branch'>,
+): 'head' | 'base' | undefined {
+  if (state.status === 'none' || state.status === 'merged') return undefined
+  return (['head', 'base'] as const).find(
+    (side) => state[side].repoId === repoId && state[side].branch === branch,
+  )
+}
+
+/**
+ * Follows a rename of the head or base branch. The commits are the same, so reviews, a scheduled merge and whether it can
+ * be merged stay as they are. A merged pull request keeps the names that it was merged with.
+ */
+export function decideBranchRenamed(
+  state: PullState,
+  { repoId: branchRepoId, from, to }: RenamedBranch,
+): Decision<PullRequestEvent> {
+  const side = sideOf(state, { repoId: branchRepoId, branch: from })
+  if (state.status === 'none' || side === undefined) return []
+  const { repoId, index } = state
+  return [{ type: 'PullRequestBranchRenamed', data: { repoId, index, side, from, to } }]
 }
 
 /** Edit rules 4 and 5: closes or reopens. Closing also cancels a scheduled merge. */

@@ -234,7 +234,7 @@ t.test('a tag of files has the time at which it came, in whole seconds like all 
   }
 })
 
-t.test('a branch is renamed in one event, unless something else names it', async (t) => {
+t.test('a branch is renamed in one event, unless the name cannot be its name', async (t) => {
   const { repoId, branch, tip, call, open, protect } = await repository(t, 'renamed')
   const sha = await branch('topic', { a: 'a' })
   const rename = (from: string, name: string) => call('alice', 'PATCH', `branches/${from}`, { name })
@@ -257,9 +257,7 @@ t.test('a branch is renamed in one event, unless something else names it', async
     ['deep/other', 'deep', 422],
     ['deep/other', 'a..b', 422],
     ['deep/other', 'release/1', 403],
-    ['guarded', 'x', 403],
-    ['main', 'x', 422],
-    ['busy', 'x', 422],
+    ['guarded', 'busy', 422],
   ] as const) {
     t.equal((await rename(from, name)).status, status, `${from} to ${name}`)
   }

@@ -1,0 +1,195 @@
+/**
+ * Renames a branch: in git, in the settings that name it, and in pull requests. A marker in the journal of pushes says what
+ * is wanted until all of it is done, so a crash at any point leaves the old state, or one that the next recovery finishes:
+ *
+ * 1. the claims of the pull requests under the new name, before there is a branch of that name;
+ * 2. the marker; 3. git; 4. the settings and the move of the refs, in this order; 5. the pull requests.
+ *
+ * Before 3 nothing has happened: claims without their pull request can be taken over. After it all goes on.
+ */
+import { randomUUID } from 'node:crypto'
+import { type Static, Type } from 'typebox'
+import { checkOf } from '../../checked-json.ts'
+import type { GitEvent } from '../../events/domain-events.ts'
+import { type Append, type ExpectedRevision, LOG_START, type Position } from '../../events/event-store.ts'
+import { gitStream, repositoryStream } from '../../events/streams.ts'
+import type { PushMarker } from '../../git/push-journal.ts'
+import { type RefOutcome, readRefs, updateRefs } from '../../git/refs.ts'
+import { setDefaultBranch } from '../../git/repository.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { repositories } from '../aggregates.ts'
+import { appendAtOnce, type CommandContext, doneBefore, eventsOf } from '../execute.ts'
+import { inGitTurn } from '../git/git-turn.ts'
+import { recordRefs } from '../git/record-refs.ts'
+import { recordedRefs } from '../git/recorded-refs.ts'
+import { refsUpdated } from '../git/refs-updated.ts'
+import { load } from '../load.ts'
+import { mergeTurn } from '../pull-requests/finish-merge.ts'
+import { unlessDeleted } from '../pull-requests/move-heads.ts'
+import { claimRenamed, renameInPulls } from '../pull-requests/renamed-branches.ts'
+import { repositoryDecider } from '../repositories/repository.ts'
+import { renamedSettings } from './renamed-settings.ts'
+
+const Account = Type.Object({ id: Type.Integer(), login: Type.String() })
+
+/** What a marker says of a rename: all that is needed to finish it in the name of who asked for it. */
+const Rename = Type.Object({
+  id: Type.String(),
+  repoId: Type.Integer(),
+  from: Type.String(),
+  to: Type.String(),
+  /** The tip of the branch. */
+  sha: Type.String(),
+  actor: Type.Union([Account, Type.Null()]),
+  sudo: Type.Optional(Account),
+  at: Type.String(),
+  correlationId: Type.String(),
+  causationId: Type.String(),
+})
+type Rename = Static<typeof Rename>
+const isRename = checkOf(Rename)
+
+const CAUSE = 'branch-rename'
+/** The refs move in this process, so a recovery has no other process to wait for. */
+const NO_PROCESS = 0
+
+const headOf = (branch: string) => `refs/heads/${branch}`
+
+/** The rename that a marker is for. */
+export function renameInNote(note: string | undefined): Rename | undefined {
+  const rename: unknown = note === undefined ? undefined : JSON.parse(note)
+  return isRename(rename) ? rename : undefined
+}
+
+/** The context in which a rename is recorded: its events have the same ids whenever that is. */
+function contextOf({ id, actor, sudo, at, correlationId, causationId }: Rename): CommandContext {
+  const retry = { namespace: id, digest: CAUSE }
+  return { actor, ...(sudo && { sudo }), at, correlationId, causationId, retry, written: LOG_START }
+}
+
+/**
+ * Renames a branch. In turn with merges, which would find neither the old nor the new base of a pull request. `decide` is
+ * called when the turn has come: it resolves to the tip of the branch, or throws when it must not be renamed.
+ *
+ * @throws Refused (conflict, unprocessable), also by what pull requests need
+ */
+export function renameBranch(
+  services: Services,
+  context: CommandContext,
+  { repoId, from, to }: { repoId: number; from: string; to: string },
+  decide: () => Promise<string>,
+): Promise<RefOutcome> {
+  const { pushJournal } = services
+  return services.turns(mergeTurn(repoId), async () => {
+    let marker: PushMarker | undefined
+    try {
+      const begun = await inGitTurn(services, repoId, async (since) => {
+        const sha = await decide()
+        const giveBack = await claimRenamed(services, context, { repoId, from, to })
+        const { actor, sudo, at, correlationId, causationId } = context
+        const by = { actor, ...(sudo && { sudo }), at, correlationId, causationId }
+        const rename = { id: randomUUID(), repoId, from, to, sha, ...by }
+        marker = await pushJournal.begin(`${repoId}`, NO_PROCESS, JSON.stringify(rename))
+        const outcome = await updateRefs(gitDirOf(services, repoId), changesOf(rename))
+        if (outcome !== 'moved') {
+          await giveBack()
+          return { outcome }
+        }
+        return { outcome, rename, position: await record(services, rename, since) }
+      })
+      if (begun.rename !== undefined) {
+        context.written = Math.max(context.written, begun.position)
+        await renameInPulls(services, context, begun.rename, begun.position)
+      }
+      if (marker !== undefined) await pushJournal.finish(marker)
+      return begun.outcome
+    } catch (error) {
+      if (marker !== undefined) pushJournal.abandon(marker)
+      throw error
+    }
+  })
+}
+
+/**
+ * Finishes in git and in the log, in the turn of the refs, what a marker says. Resolves to the position of the event of the
+ * rename; undefined when git had not renamed the branch, so that it keeps its name.
+ */
+export async function finishRename(services: Services, rename: Rename): Promise<Position | undefined> {
+  const { repoId, from, to, sha } = rename
+  const context = contextOf(rename)
+  const dir = gitDirOf(services, repoId)
+  const now = await readRefs(dir, [headOf(from), headOf(to)]).catch(unlessDeleted)
+  if (now === undefined) return undefined
+  if (await doneBefore(services.events, context, gitStream(repoId), CAUSE)) {
+    await alignHead(services, rename)
+    return context.written
+  }
+  const { refs, revision } = await recordedRefs(services, repoId)
+  const isOut = now.get(headOf(from)) === null && refs.get(headOf(from)) === sha
+  if (now.get(headOf(to)) === null || (refs.has(headOf(to)) && !isOut)) return undefined
+  // git makes the new ref first. When it was killed before it removed the old one, this is the rest.
+  if (now.get(headOf(from)) === sha) await updateRefs(dir, [{ ref: headOf(from), from: sha, to: null }])
+  return await record(services, rename, revision)
+}
+
+/** Gives the pull requests the new name, after `finishRename`. Read models must have passed the position. */
+export async function finishRenameInPulls(
+  services: Services,
+  rename: Rename,
+  position: Position,
+): Promise<void> {
+  const { retry: _retry, ...context } = contextOf(rename)
+  await renameInPulls(services, context, rename, position)
+}
+
+const changesOf = ({ from, to, sha }: Rename) => [
+  { ref: headOf(from), from: sha, to: null },
+  { ref: headOf(to), from: null, to: sha },
+]
+
+/**
+ * Records the settings and the move of the refs: at once where the log can do that. Otherwise the settings come first: who
+ * sees the refs move finds a default branch that is there. Resolves to the position of the move.
+ */
+async function record(services: Services, rename: Rename, since: ExpectedRevision): Promise<Position> {
+  const { repoId } = rename
+  const context = contextOf(rename)
+  if (!(await recordAtOnce(services, context, rename, since))) {
+    await repositories.change(services, context, repoId, CAUSE, (state) => renamedSettings(state, rename))
+    await recordRefs(services, context, repoId, CAUSE, changesOf(rename), since)
+  }
+  await alignHead(services, rename)
+  return context.written
+}
+
+async function recordAtOnce(
+  services: Services,
+  context: CommandContext,
+  rename: Rename,
+  since: ExpectedRevision,
+): Promise<boolean> {
+  const { events } = services
+  const { repoId } = rename
+  if (events.appendTogether === undefined) return false
+  const stream = repositoryStream(repoId)
+  const { state, revision } = await load(events, stream, repositoryDecider)
+  const settings = renamedSettings(state, rename)
+  if (settings.length === 0 || revision === null) return false
+  const moves: GitEvent[] = []
+  for await (const data of refsUpdated(gitDirOf(services, repoId), repoId, CAUSE, changesOf(rename))) {
+    moves.push({ type: 'RefsUpdated', data })
+  }
+  const git = gitStream(repoId)
+  const appends: Append[] = [
+    { stream, events: eventsOf(context, stream, CAUSE, settings), expected: revision },
+    { stream: git, events: eventsOf(context, git, CAUSE, moves), expected: since },
+  ]
+  return await appendAtOnce(services.events, context, appends)
+}
+
+/** Makes git's HEAD name the default branch. May be repeated. */
+async function alignHead(services: Services, { repoId, to }: Rename): Promise<void> {
+  const state = await repositories.load(services, repoId)
+  if (state.status !== 'active' || state.settings.defaultBranch !== to) return
+  await setDefaultBranch(gitDirOf(services, repoId), to)
+}
