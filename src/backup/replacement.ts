@@ -62,7 +62,8 @@ export async function finishReplacement(dataDir: string, { aside, names }: Repla
   for (const name of names) {
     const path = join(dataDir, name)
     if (await isThere(join(kept, name))) continue
-    await rename(path, join(kept, name)).catch(async (error: unknown) => {
+    // One may have gone: SQLite removes the `-wal` and `-shm` of a database when its last connection ends.
+    await unlessMissing(rename(path, join(kept, name))).catch(async (error: unknown) => {
       await giveUp(dataDir, { aside, names })
       throw isInItsPlace(path, error)
     })

@@ -172,7 +172,9 @@ t.test(
     const directory = join(place, '..', 'at-mounts')
     await backup({ dataDir: settled.dataDir, directory })
     const dataDir = await copyOf(t, settled)
-    const before = (await readdir(dataDir)).sort()
+    // SQLite removes these beside a database when nobody has it open any more.
+    const names = async () => (await readdir(dataDir)).filter((name) => !/-(shm|wal)$/.test(name)).sort()
+    const before = await names()
     // The second time as after a crash in the middle of the first.
     for (const again of [false, true]) {
       if (again) {
@@ -189,7 +191,7 @@ t.test(
         stderr:
           /DATA_DIR: \S+\/git is a mount point, so nothing was restored: take it away, restore, and move/,
       })
-      t.strictSame((await readdir(dataDir)).sort(), before)
+      t.strictSame(await names(), before)
     }
     t.same(await gitRefs(dataDir, 1), await gitRefs(settled.dataDir, 1))
     await (await startTestServer(t, { DATA_DIR: dataDir })).stop()
