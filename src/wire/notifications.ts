@@ -50,8 +50,8 @@ export interface Thread {
 /** The latest issues of a user, and the pinned ones; the repositories that were watched last, and the latest of each. */
 const MAX_PARTICIPATIONS = 300
 const MAX_PINNED = 300
-/** How often the latest issues are read to find as many that the user may read. */
-const MAX_READS = 10
+/** So many of the latest issues are looked at to find as many that the user may read. */
+const MOST_LOOKED_AT = 3000
 const MAX_WATCHED = 50
 const MAX_OF_WATCHED = 20
 
@@ -112,13 +112,13 @@ async function ownActivities(
   user: AccountDocument,
   only: { repoId?: number },
 ): Promise<ActivityDocument[]> {
-  const own: ActivityDocument[] = []
-  for (let i = 0; i < MAX_READS && own.length < MAX_PARTICIPATIONS; i++) {
-    const part = { skip: i * MAX_PARTICIPATIONS, limit: MAX_PARTICIPATIONS }
-    const filter = { participants: user.id, ...only }
-    const found = await views.activities.find(filter, { sort: [['touchedAt', -1]], ...part })
-    own.push(...(await readable(views, user, found)))
-    if (found.length < MAX_PARTICIPATIONS) break
+  const filter = { participants: user.id, ...only }
+  let own: ActivityDocument[] = []
+  // The second time from the beginning: what a deleted repository left may be removed meanwhile, and move the others up.
+  for (const limit of [MAX_PARTICIPATIONS, MOST_LOOKED_AT]) {
+    const found = await views.activities.find(filter, { sort: [['touchedAt', -1]], limit })
+    own = await readable(views, user, found)
+    if (own.length >= MAX_PARTICIPATIONS || found.length < limit) break
   }
   return own.slice(0, MAX_PARTICIPATIONS)
 }
