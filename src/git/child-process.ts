@@ -1,5 +1,5 @@
 /** Helpers for all git processes: start them, send signals, explain failures. */
-import { accessSync, constants } from 'node:fs'
+import { access, constants } from 'node:fs/promises'
 import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { isMissing } from '../disk.ts'
@@ -127,9 +127,9 @@ export interface Ending {
 }
 
 /** The error when git's standard error shows that no command could have worked here and now. */
-export function unusable({ stderr }: Ending, dir?: string): Error | undefined {
+export async function unusable({ stderr }: Ending, dir?: string): Promise<Error | undefined> {
   if (NO_REPOSITORY.test(stderr))
-    return unreadable(dir) ?? new RepositoryMissing(`no repository at ${dir ?? 'that place'}`)
+    return (await unreadable(dir)) ?? new RepositoryMissing(`no repository at ${dir ?? 'that place'}`)
   if (NO_MEMORY.test(stderr)) {
     limitReached('git_memory')
     return new GitOutputTooLarge('git needs more memory than it may have')
@@ -141,10 +141,10 @@ export function unusable({ stderr }: Ending, dir?: string): Error | undefined {
 }
 
 /** git says the same of a repository that it may not read, or whose disk does not answer. Undefined when it is not there. */
-function unreadable(dir: string | undefined): GitUnavailable | undefined {
+async function unreadable(dir: string | undefined): Promise<GitUnavailable | undefined> {
   if (dir === undefined) return undefined
   try {
-    for (const name of REPOSITORY) accessSync(join(dir, name), constants.R_OK)
+    for (const name of REPOSITORY) await access(join(dir, name), constants.R_OK)
     return undefined
   } catch (error) {
     return isMissing(error) ? undefined : new GitUnavailable(`${dir} can't be read`, { cause: error })
@@ -152,8 +152,8 @@ function unreadable(dir: string | undefined): GitUnavailable | undefined {
 }
 
 /** The error for a git process that should not have ended like this. */
-export function failureOf(args: readonly string[], ending: Ending, dir?: string): Error {
-  const problem = unusable(ending, dir)
+export async function failureOf(args: readonly string[], ending: Ending, dir?: string): Promise<Error> {
+  const problem = await unusable(ending, dir)
   if (problem !== undefined) return problem
   if (ending.code === null) return new GitUnavailable(`git ${args[0]} was ended by a signal`)
   return new GitFailed(args, ending.code, ending.stderr)

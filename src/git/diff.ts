@@ -103,7 +103,7 @@ async function readDiffText(
     const ending = await transfer.ended
     signal?.throwIfAborted()
     if (ending.code === 0) return
-    const failure = failureOf(args, ending, dir)
+    const failure = await failureOf(args, ending, dir)
     rememberFailure(key, failure)
     throw failure
   }

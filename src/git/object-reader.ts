@@ -126,7 +126,7 @@ export function startObjectReader(dir: string, { slots, idle, onRetired }: Objec
       started.stdin.write(unsent.join(''))
       unsent = []
       const { code } = await started.ended
-      if (!isRetired || calls.length > 0) throw failureOf(ARGS, { code, stderr: started.stderr() }, dir)
+      if (!isRetired || calls.length > 0) throw await failureOf(ARGS, { code, stderr: started.stderr() }, dir)
     } finally {
       release()
     }

@@ -19,15 +19,15 @@ const CRASHES = ['SIGSEGV', 'SIGABRT', 'SIGFPE', 'SIGILL']
  * The error when git gives no answer to a client's request: MalformedGitRequest, unless git says that something is wrong
  * here. Each version of git has other words to refuse an input, so those are not listed.
  */
-export function failureByInput(args: readonly string[], ending: Ending, dir?: string): Error {
+export async function failureByInput(args: readonly string[], ending: Ending, dir?: string): Promise<Error> {
   const own = ownLines(ending.stderr)
-  const failure = failureOf(args, { ...ending, stderr: own.join('\n') }, dir)
+  const failure = await failureOf(args, { ...ending, stderr: own.join('\n') }, dir)
   const isRefused =
     ending.code === null
       ? CRASHES.includes(ending.signal ?? '')
       : failure instanceof GitFailed && !own.some((line) => OURS.some((pattern) => pattern.test(line)))
   if (!isRefused) return failure
-  const cause = failureOf(args, ending, dir)
+  const cause = await failureOf(args, ending, dir)
   return new MalformedGitRequest('this is not a git request', { cause })
 }
 

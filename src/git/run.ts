@@ -66,7 +66,7 @@ export interface GitResult extends Ending {
  */
 export async function git(args: readonly string[], options: GitOptions = {}): Promise<GitResult> {
   const result = await run('git', args, options)
-  const problem = result.code === 0 ? undefined : unusable(result, options.dir)
+  const problem = result.code === 0 ? undefined : await unusable(result, options.dir)
   if (problem !== undefined) throw problem
   return result
 }

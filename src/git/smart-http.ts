@@ -158,7 +158,7 @@ async function exchange(args: readonly string[], request: Readable, options: Exc
       return answer.once('close', end)
     }
     const ending = await transfer.ended
-    if (ending.code !== 0) throw options.failure(args, ending, args.at(-1))
+    if (ending.code !== 0) throw await options.failure(args, ending, args.at(-1))
     end()
     return Readable.from(front)
   } catch (error) {

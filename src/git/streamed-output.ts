@@ -49,7 +49,7 @@ export async function streamOutput(
     }
     const ending = await transfer.ended
     signal.throwIfAborted()
-    if (ending.code !== 0) throw failureOf(args, ending, dir)
+    if (ending.code !== 0) throw await failureOf(args, ending, dir)
   }
 
   const rest = output()

@@ -10,7 +10,7 @@ import { waitFor, workingFor, workingUntil } from '../long-work.ts'
 import { ErrorWithRefusal, refuse } from '../refusal.ts'
 import { sharedAnswers } from '../shared-answers.ts'
 import { openSqliteReader, type SqliteReader } from '../sqlite-reader.ts'
-import type { Bindable } from './sqlite-query.ts'
+import type { Bindable } from './sqlite-conditions.ts'
 
 export interface LongReadOptions {
   /** How long one read may take, in milliseconds. Default: as long as it takes. */

@@ -13,6 +13,7 @@ import type {
   ReadStore,
   StoredRow,
 } from './read-store.ts'
+import type { Bindable, Sql } from './sqlite-conditions.ts'
 import {
   listOf,
   parsed,
@@ -25,16 +26,7 @@ import {
 } from './sqlite-documents.ts'
 import { FEW_DOCUMENTS, isShort } from './sqlite-effort.ts'
 import { createLongReads, type LongReadOptions } from './sqlite-long-reads.ts'
-import {
-  type Bindable,
-  countHits,
-  type Hits,
-  hitsOf,
-  indexedHits,
-  matching,
-  type Sql,
-  selectPage,
-} from './sqlite-query.ts'
+import { countHits, type Hits, hitsOf, indexedHits, matching, selectPage } from './sqlite-query.ts'
 import { openSqliteSnapshot } from './sqlite-snapshot.ts'
 import { cachedStatements } from './sqlite-statements.ts'
 import { documentTable } from './sqlite-tables.ts'

@@ -10,12 +10,12 @@ import { until } from '../until.ts'
 t.test('a repository that cannot be read is a trouble of the machine, and none is not found', async (t) => {
   const dir = t.testdir({ bare: { HEAD: 'ref: refs/heads/main\n', objects: {} } })
   const ending = { code: 128, stderr: 'fatal: not a git repository: (NULL)' }
-  t.ok(unusable(ending, join(dir, 'none')) instanceof RepositoryMissing)
-  t.ok(unusable(ending, join(dir, 'bare')) instanceof RepositoryMissing)
+  t.ok((await unusable(ending, join(dir, 'none'))) instanceof RepositoryMissing)
+  t.ok((await unusable(ending, join(dir, 'bare'))) instanceof RepositoryMissing)
   // Unlike a directory without permissions, nobody can read a link to itself, also not root.
   for (const name of ['round', 'bare/refs']) await symlink(join(dir, name), join(dir, name))
-  t.ok(unusable(ending, join(dir, 'bare')) instanceof GitUnavailable)
-  const trouble = unusable(ending, join(dir, 'round'))
+  t.ok((await unusable(ending, join(dir, 'bare'))) instanceof GitUnavailable)
+  const trouble = await unusable(ending, join(dir, 'round'))
   t.ok(trouble instanceof GitUnavailable)
   t.match(trouble?.cause, { code: 'ELOOP' }, 'the log says why')
 })

@@ -14,7 +14,7 @@ t.test('what git refuses is the fault of the client, in whatever words', async (
     'warning: something\nfatal: words of a later version\n',
     '',
   ]
-  for (const stderr of words) t.type(failure(stderr), MalformedGitRequest, stderr)
+  for (const stderr of words) t.type(await failure(stderr), MalformedGitRequest, stderr)
 })
 
 t.test('a client cannot say in the words of git that the server is at fault', async (t) => {
@@ -32,7 +32,7 @@ t.test('a client cannot say in the words of git that the server is at fault', as
       "fatal: error: unsupported object format '",
       "fatal: '",
     ])
-      t.type(failure(`${before}${text}\n`), MalformedGitRequest, before + text)
+      t.type(await failure(`${before}${text}\n`), MalformedGitRequest, before + text)
   }
 })
 
@@ -44,18 +44,20 @@ t.test('a damaged repository and a machine in trouble are failures of the server
     'fatal: unable to read tree 12\n',
     'BUG: upload-pack.c:12: unreachable\n',
   ]
-  for (const stderr of damage) t.type(failure(stderr), GitFailed, stderr)
+  for (const stderr of damage) t.type(await failure(stderr), GitFailed, stderr)
   const trouble = [
     "fatal: could not open 'x' for reading: Input/output error\n",
     'fatal: opening x: Permission denied\n',
     'fatal: write error: No space left on device\n',
   ]
-  for (const stderr of trouble) t.type(failure(stderr), GitUnavailable, stderr)
-  t.type(failure("fatal: not a git repository: 'x.git'\n"), RepositoryMissing)
-  t.type(failure("fatal: 'x.git' does not appear to be a git repository\n"), RepositoryMissing)
+  for (const stderr of trouble) t.type(await failure(stderr), GitUnavailable, stderr)
+  t.type(await failure("fatal: not a git repository: 'x.git'\n"), RepositoryMissing)
+  t.type(await failure("fatal: 'x.git' does not appear to be a git repository\n"), RepositoryMissing)
 })
 
 t.test('a signal of a fault in git comes of the input, any other one from outside', async (t) => {
-  for (const signal of ['SIGSEGV', 'SIGABRT', 'SIGFPE', 'SIGILL']) t.type(ended(signal), MalformedGitRequest)
-  for (const signal of ['SIGKILL', 'SIGTERM', 'SIGBUS', 'SIGXFSZ']) t.type(ended(signal), GitUnavailable)
+  for (const signal of ['SIGSEGV', 'SIGABRT', 'SIGFPE', 'SIGILL'])
+    t.type(await ended(signal), MalformedGitRequest)
+  for (const signal of ['SIGKILL', 'SIGTERM', 'SIGBUS', 'SIGXFSZ'])
+    t.type(await ended(signal), GitUnavailable)
 })

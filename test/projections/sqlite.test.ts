@@ -10,15 +10,8 @@ import { readFilter, readPage } from '../../src/projections/filter.ts'
 import { issueFold } from '../../src/projections/issues.ts'
 import type { Checkpoint, Collection, Filter, FindOptions } from '../../src/projections/read-store.ts'
 import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
-import {
-  type Bindable,
-  countHits,
-  hitsOf,
-  indexedHits,
-  matching,
-  type Sql,
-  selectPage,
-} from '../../src/projections/sqlite-query.ts'
+import type { Bindable, Sql } from '../../src/projections/sqlite-conditions.ts'
+import { countHits, hitsOf, indexedHits, matching, selectPage } from '../../src/projections/sqlite-query.ts'
 import { openSqlite, select } from '../../src/sqlite.ts'
 import { NODE_ARGS, program } from '../program.ts'
 import { type Card, cards, put, readStoreContract } from './read-store-contract.ts'
