@@ -133,7 +133,7 @@ export async function pushInTurn(
     limitReached('git_output_bytes')
     throw new GitOutputTooLarge(`git's answer has more than ${MAX_ANSWER} bytes`)
   }
-  if (ending.code !== 0 && answer.length === 0) throw failureByInput(args, ending, dir)
+  if (ending.code !== 0 && answer.length === 0) throw await failureByInput(args, ending, dir)
   const isUnplaced = updates.length === 0 && saysUnplaced(answer)
   return { answer: withReason(answer, push), isOfGit: true, isUnplaced }
 }
