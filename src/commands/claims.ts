@@ -6,7 +6,8 @@
  * in between leaves a claim whose holder does not have the key. When a server has known such a claim for a grace
  * period, the next request for the key takes the claim over; at once, when it was taken by an earlier process of this
  * node, which works on nothing more. If the stream of the old holder was never written, it is closed first: otherwise a
- * very slow first writer could come back and become a second holder.
+ * very slow first writer could come back and become a second holder. A stream that is there already cannot be closed: its
+ * holder writes the event that relies on the claim within a time limit, or not at all (`appendMade` in `execute.ts`).
  */
 import { LRUCache } from 'lru-cache'
 import { decode } from '../events/codec.ts'
@@ -24,6 +25,8 @@ import { append, appendMade, type CommandContext, eventsOf } from './execute.ts'
 
 /** Longer than any request takes: the holder of a younger claim may still be being created. */
 const GRACE_MS = 60_000
+/** From when a claim is taken until the event that relies on it. Well below the grace period. */
+const MAX_MOVE_MS = 20_000
 /** A claim that is forgotten is one that this process sees for the first time. */
 const MAX_SEEN = 10_000
 
@@ -64,7 +67,10 @@ export interface Claim {
   stillHolds(holder: string): Promise<boolean>
 }
 
-/** Takes a key for a holder. When the holder has the key already, this succeeds and changes nothing. */
+/**
+ * Takes a key for a holder. When the holder has the key already, this succeeds and changes nothing. When only an earlier
+ * request has taken it for the holder, it is taken again: the time until others may take it over begins anew.
+ */
 export async function takeClaim(
   store: EventStore,
   context: CommandContext,
@@ -75,17 +81,22 @@ export async function takeClaim(
   for (;;) {
     const last = await lastClaim(store, stream)
     const { holder: current, revision } = last
-    if (current === holder) return { taken: true }
-    if (current !== undefined) {
+    if (current === holder && (isTakenInTime(context, claim) || (await claim.stillHolds(holder)))) {
+      return { taken: true }
+    }
+    if (current !== undefined && current !== holder) {
       const given = await isGivenUp(store, claim, last)
       if (!given || !(await closeUnwritten(store, context, claim, current)))
         return { taken: false, holder: current }
     }
     try {
       const taken = { type: 'ClaimTaken', data: { key, holder } } as const
+      const { now } = agesOf(store)
+      const began = now()
       // A retried request may take a key again that was released in between. So the step names the revision: it is
       // another event.
       await append(store, context, stream, `take ${holder} after ${revision}`, [taken], revision)
+      claimsFor(context, holder).set(key, () => now() - began > MAX_MOVE_MS)
       return { taken: true }
     } catch (error) {
       // Another request changed the claim in between: read again who has it.
@@ -93,6 +104,17 @@ export async function takeClaim(
     }
   }
 }
+
+/** The claims that the request has taken for a holder, and that no event relies on yet. */
+function claimsFor(context: CommandContext, holder: string): Map<string, () => boolean> {
+  context.claims ??= new Map()
+  const known = context.claims.get(holder) ?? new Map<string, () => boolean>()
+  context.claims.set(holder, known)
+  return known
+}
+
+const isTakenInTime = ({ claims }: CommandContext, { key, holder }: Claim): boolean =>
+  claims?.get(holder)?.get(key)?.() === false
 
 /** The holder of a key now. Serves to refuse a request before it takes a number; only `takeClaim` decides. */
 export async function claimHolder(
@@ -144,6 +166,7 @@ export async function releaseClaim(
   key: string,
   holder: string,
 ): Promise<void> {
+  context.claims?.get(holder)?.delete(key)
   const release = await releaseOf(store, context, key, holder)
   if (release === undefined) return
   try {

@@ -44,6 +44,11 @@ export interface CommandContext {
   readonly retry?: Retry
   /** Position of the last event that the request appended; reads of the same request wait for it. */
   written: Position
+  /**
+   * Claims that the request has taken and no event relies on yet, by holder and key: whether it is too late for that event.
+   * `claims.ts` keeps it.
+   */
+  claims?: Map<string, Map<string, () => boolean>>
   /** When an earlier attempt carried out the command that this one has repeated last; absent when none has. */
   earlierAt?: string
 }
@@ -68,6 +73,8 @@ const MAX_APPENDS = 100
 export const contended = refuse.conflict(
   'the resource is being changed by others at the same time; try again',
 )
+
+const tookTooLong = refuse.conflict('this took too long and was given up; try again')
 
 /**
  * A random id that begins with the time (UUID version 7). Ids that grow are near each other in the index of the log: to
@@ -129,7 +136,8 @@ export function eventsOf(
  * Appends events that need no decision (a number is taken, git has moved refs already). `step` names this append
  * within its request: the ids of the events derive from it.
  *
- * @throws Refused (too large) when the events are too large for one append; nothing is written then
+ * @throws Refused (too large) when the events are too large for one append, (conflict) when they rely on a claim that was
+ *   taken too long ago; nothing is written then
  */
 export async function append(
   store: EventStore,
@@ -152,6 +160,17 @@ export async function append(
   })
 }
 
+/**
+ * An event that relies on a claim is written in time or not at all: another request may have taken the claim over since.
+ * The first event of a stream needs no time limit: who takes its claim over has closed the stream.
+ *
+ * @throws Refused (conflict)
+ */
+function requireInTime({ claims }: CommandContext, { stream, expected }: Append): void {
+  const taken = expected === 'no-stream' ? undefined : claims?.get(stream)
+  for (const isLate of taken?.values() ?? []) if (isLate()) throw new Refused(tookTooLong)
+}
+
 /** The same for events that are ready to append, at a revision that was read. @throws as `append` */
 export async function appendMade(
   store: EventStore,
@@ -159,7 +178,9 @@ export async function appendMade(
   { stream, events, expected }: Append,
 ): Promise<Appended> {
   requireAppendable(events)
+  requireInTime(context, { stream, events, expected })
   const appended = await store.append(stream, events, expected)
+  context.claims?.delete(stream)
   context.written = Math.max(context.written, appended.position)
   return appended
 }
@@ -180,7 +201,7 @@ export async function placeBefore(
  * Makes several appends in one, so that all of it is in the log or nothing. Resolves to whether it did: not in a store
  * that can't, and not when a stream has moved on or has one of the events already. Then each is to be made by itself.
  *
- * @throws Refused (too large) when the events of an append are too large; nothing is written then
+ * @throws Refused as `append`; nothing is written then
  */
 export async function appendAtOnce(
   store: EventStore,
@@ -188,9 +209,13 @@ export async function appendAtOnce(
   appends: readonly Append[],
 ): Promise<boolean> {
   if (store.appendTogether === undefined) return false
-  for (const { events } of appends) requireAppendable(events)
+  for (const one of appends) {
+    requireAppendable(one.events)
+    requireInTime(context, one)
+  }
   try {
     const places = await store.appendTogether(appends.map((one) => () => one))
+    for (const { stream } of appends) context.claims?.delete(stream)
     context.written = Math.max(context.written, ...places.map(({ position }) => position))
     return true
   } catch (error) {
@@ -235,7 +260,7 @@ export async function execute<State, Event extends DomainEvent>(
   let decisions = 0
   for (let attempt = 1; attempt <= MAX_APPENDS; attempt++) {
     const { state, revision, found, abandoned } = await load(store, stream, decider, first)
-    if (abandoned) throw new Refused(refuse.conflict('this took too long and was given up; try again'))
+    if (abandoned) throw new Refused(tookTooLong)
     if (found !== undefined) {
       requireSameBody(found, context)
       context.written = Math.max(context.written, found.position)

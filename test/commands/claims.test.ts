@@ -1,6 +1,6 @@
 import t from 'tap'
 import { beginsAfter, claimHolder, releaseClaim, takeClaim } from '../../src/commands/claims.ts'
-import { append } from '../../src/commands/execute.ts'
+import { append, type CommandContext } from '../../src/commands/execute.ts'
 import { type EventStore, LOG_START } from '../../src/events/event-store.ts'
 import { aContext, openStores } from '../stores.ts'
 
@@ -117,4 +117,53 @@ t.test('what was claimed before a server began is as old as the server', async (
   t.same(await takeClaim(events, aContext(), second), { taken: false, holder: 'repo-1' })
   now = 60_000
   t.same(await takeClaim(events, aContext(), second), { taken: true })
+})
+
+const more = (events: EventStore, context: CommandContext, holder: string, revision: number) =>
+  append(events, context, holder, 'more', [{ type: 'NumberTaken', data: { sequence: holder } }], revision)
+
+t.test('an event that relies on a claim is written within 20 seconds or not at all', async (t) => {
+  const { events } = openStores(t)
+  const pass = timeOf(events)
+  await make(events, 'repo-1')
+  const claim = { key: 'k', holder: 'repo-1', stillHolds: givenUp }
+  const slow = aContext()
+  await takeClaim(events, slow, claim)
+  pass(20_000)
+  await takeClaim(events, slow, { ...claim, key: 'another' })
+  pass(1)
+  await t.rejects(
+    more(events, slow, 'repo-1', 0),
+    { refusal: { refused: 'conflict' } },
+    'its first claim is too old',
+  )
+  await releaseClaim(events, slow, 'k', 'repo-1')
+  await t.resolves(more(events, slow, 'repo-1', 0), 'the event relies on the other claim alone')
+  pass(60_000)
+  await t.resolves(more(events, slow, 'repo-1', 1), 'what comes later relies on no claim')
+})
+
+t.test('a first event needs no time limit: who takes its claim over has closed the stream', async (t) => {
+  const { events } = openStores(t)
+  const pass = timeOf(events)
+  const slow = aContext()
+  await takeClaim(events, slow, { key: 'k', holder: 'repo-1', stillHolds: givenUp })
+  pass(300_000)
+  const made = [{ type: 'NumberTaken', data: { sequence: 'repo-1' } }] as const
+  await t.resolves(append(events, slow, 'repo-1', 'make', made, 'no-stream'))
+})
+
+t.test('a claim that an earlier request left is taken again by its holder: others wait anew', async (t) => {
+  const { events } = openStores(t)
+  const pass = timeOf(events)
+  await make(events, 'repo-1')
+  await make(events, 'repo-2')
+  const claim = { key: 'k', holder: 'repo-1', stillHolds: givenUp }
+  const rival = { ...claim, holder: 'repo-2' }
+  await takeClaim(events, aContext(), claim)
+  await takeClaim(events, aContext(), rival)
+  pass(59_999)
+  t.same(await takeClaim(events, aContext(), claim), { taken: true })
+  pass(1)
+  t.same(await takeClaim(events, aContext(), rival), { taken: false, holder: 'repo-1' })
 })

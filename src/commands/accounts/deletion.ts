@@ -10,9 +10,6 @@ import { organizations, users } from '../aggregates.ts'
 import { claimHolder, releaseClaim, takeClaim } from '../claims.ts'
 import type { CommandContext } from '../execute.ts'
 
-/** Well below the time after which others take a claim for given up. */
-const MAX_DELETION_MS = 20_000
-
 type Stores = Pick<Services, 'events'>
 
 interface Account {
@@ -34,22 +31,19 @@ export async function isBeingDeleted(stores: Stores, account: Account): Promise<
 
 /**
  * Does `work`, which ends with the account's deletion, while nothing becomes the account's own. When it fails, the account
- * is free again. `isLate`: whether so much time has passed that the deletion must not be recorded any more.
+ * is free again.
  */
 export async function whileDeleting(
   stores: Stores,
   context: CommandContext,
   account: Account,
-  work: (isLate: () => boolean) => Promise<void>,
+  work: () => Promise<void>,
 ): Promise<void> {
   const { events } = stores
   const claim = deletionOf(stores, account)
-  // An attempt that was cut off has left a claim of another time.
-  await releaseClaim(events, context, claim.key, claim.holder)
-  const began = performance.now()
   await takeClaim(events, context, claim)
   try {
-    await work(() => performance.now() - began > MAX_DELETION_MS)
+    await work()
   } catch (error) {
     if (!(await claim.stillHolds())) await releaseClaim(events, context, claim.key, claim.holder)
     throw error

@@ -29,11 +29,11 @@ async function deleteOrganization(
   const owned = () => services.views.repositories.count({ ownerId: id })
   const refusal = decideDeleteOrganization(await organizations.load(services, id), actor, await owned())
   if (isRefusal(refusal)) throw new Refused(refusal)
-  await whileDeleting(services, context, { id, kind: 'organization' }, async (isLate) => {
+  await whileDeleting(services, context, { id, kind: 'organization' }, async () => {
     await documentsNow(services)
     const repositories = await owned()
     await organizations.change(services, context, id, 'delete organization', (state) =>
-      isLate() ? contended : decideDeleteOrganization(state, actor, repositories),
+      decideDeleteOrganization(state, actor, repositories),
     )
   })
   await endTransfersTo(services, context, organization)

@@ -10,9 +10,6 @@ import { claimRepositoryName } from './create.ts'
 import { claimFork } from './fork.ts'
 import { type RepositoryEvent, type RepositoryState, repositoryDecider } from './repository.ts'
 
-/** Well below the time after which others take a claim for given up. */
-const MAX_MOVE_MS = 20_000
-
 function after(state: RepositoryState, decision: Decision<RepositoryEvent>): RepositoryState {
   if (isRefusal(decision)) throw new Refused(decision)
   return decision.reduce((next, event) => repositoryDecider.evolve(next, event), state)
@@ -65,7 +62,6 @@ export function moveRepository(
     const had = keysOf(before)
     const wanted = keysOf(foreseen)
     const claimed: string[] = []
-    const began = performance.now()
     try {
       for (const { key, fork } of claimsOf(foreseen)) {
         if (had.includes(key)) continue
@@ -75,8 +71,6 @@ export function moveRepository(
       }
       const moved = await repositories.change(services, context, repoId, step, (state) => {
         const decision = decide(state)
-        const isLate = performance.now() - began > MAX_MOVE_MS
-        if (claimed.length > 0 && isLate) return contended
         return keysOf(after(state, decision)).join() === wanted.join() ? decision : contended
       })
       await release(had.filter((key) => !wanted.includes(key)))

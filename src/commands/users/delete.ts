@@ -14,7 +14,7 @@ import { whileDeleting } from '../accounts/deletion.ts'
 import { repositories, users } from '../aggregates.ts'
 import { releaseClaim } from '../claims.ts'
 import { eachOne } from '../each-one.ts'
-import { type CommandContext, contended } from '../execute.ts'
+import type { CommandContext } from '../execute.ts'
 import { idsOf } from '../id-map.ts'
 import { leaveTeams, organizationsIn } from '../organizations/ghosts.ts'
 import { decideForgetUser } from '../repositories/ownership.ts'
@@ -44,12 +44,10 @@ async function deleteUser(services: Services, context: CommandContext, id: numbe
   for (const organizationId of organizationsIn(teams)) {
     await leaveTeams(services, context, organizationId, user)
   }
-  await whileDeleting(services, context, { id, kind: 'user' }, async (isLate) => {
+  await whileDeleting(services, context, { id, kind: 'user' }, async () => {
     await documentsNow(services)
     const belongings = await belongingsOf(services, id)
-    await users.change(services, context, id, 'delete user', (state) =>
-      isLate() ? contended : decideDeleteUser(state, belongings),
-    )
+    await users.change(services, context, id, 'delete user', (state) => decideDeleteUser(state, belongings))
   })
   noteAccountChange(events, id, context.written)
   await releaseClaim(events, context, claimKeys.email(settings.email), userStream(id))
