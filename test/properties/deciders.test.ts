@@ -172,10 +172,15 @@ eachPull(
   },
 )
 
-eachPull('a schedule ends when strangers move the head or change the base', ({ after, types, by }) => {
-  const moved = types.includes('PullRequestHeadMoved') || types.includes('TargetBranchChanged')
-  if (moved && !isWriter(by)) assert.equal(after.schedule, null)
-})
+eachPull(
+  'a schedule ends when strangers move the head, or another user changes the base',
+  ({ before, after, types, by }) => {
+    if (types.includes('PullRequestHeadMoved') && !isWriter(by)) assert.equal(after.schedule, null)
+    if (types.includes('TargetBranchChanged') && before.schedule?.by.id !== by.id) {
+      assert.equal(after.schedule, null)
+    }
+  },
+)
 
 eachPull('the base changes only while it is open and not being merged (edit rule 6)', ({ before, types }) => {
   if (types.includes('TargetBranchChanged')) assert.ok(before.status === 'open' && before.merging === null)

@@ -119,7 +119,7 @@ export const pullCommands = [
       if (branch === state.base.branch || state.status === 'merged') return []
       const base = { repoId: state.repoId, branch, sha: at }
       const target = { base, mergeBase: at, diff: DIFF, mergeable, conflicts }
-      return pull.decideTargetBranch(state, target, isWriter(by))
+      return pull.decideTargetBranch(state, target, by)
     },
   ),
   onPull(

@@ -49,8 +49,6 @@ interface PullEdit {
   closed: boolean | undefined
   base: string | undefined
   allowMaintainerEdit: boolean | undefined
-  /** Whether the editor may write to the base repository. */
-  byWriter: boolean
 }
 
 /** An edit that changes nothing. */
@@ -59,7 +57,6 @@ const NOTHING = {
   closed: undefined,
   base: undefined,
   allowMaintainerEdit: undefined,
-  byWriter: false,
 } satisfies Omit<PullEdit, 'by'>
 
 /** The changes of title, text, labels, milestone, assignees and deadline in a request: edit rules 2 and 3. */
@@ -141,9 +138,7 @@ async function decideEdit(
     })
   }
   if (base !== undefined && base !== state.base.branch && state.status !== 'merged') {
-    steps.push(async (current) =>
-      decideTargetBranch(current, await targetOf(services, state, base), edit.byWriter),
-    )
+    steps.push(async (current) => decideTargetBranch(current, await targetOf(services, state, base), edit.by))
   }
   if (allowMaintainerEdit !== undefined) {
     steps.push((current) => decideMaintainerEdit(current, allowMaintainerEdit))
@@ -281,7 +276,6 @@ export const editPullRoutes: Routes = (services) => async (app) => {
         closed,
         base: body.base || undefined,
         allowMaintainerEdit,
-        byWriter: isWriter,
       })
       await settled(services, context, reply)
       if (closed === false && pull.status === 'closed') await catchUpAfterReopening(services, context, pull)

@@ -2,7 +2,9 @@
 import { decode } from '../../events/codec.ts'
 import type { AccountRef } from '../../events/domain-events.ts'
 import { gitStream } from '../../events/streams.ts'
-import { accessTo, atLeast } from '../../rights/access.ts'
+import { accessTo } from '../../rights/access.ts'
+import { mayMerge, protectionOf } from '../../rights/protection-rules.ts'
+import { memberOf } from '../../rights/team-membership.ts'
 import type { Services } from '../../services.ts'
 import type { ActivePull, PullState } from './pull-request.ts'
 import { renamedIn } from './renamed-branches.ts'
@@ -12,11 +14,11 @@ const MAX_EVENTS = 1000
 const AT_ONCE = 50
 
 /**
- * Whether everyone who has moved the head from where the pull request has it to `to` may write to the base repository
- * now. Several pushes may have come since; one by a stranger is enough for a no. So is a push of which only git knows
+ * Whether everyone who has moved the head from where the pull request has it to `to` may merge into the base branch now.
+ * Several pushes may have come since; one by someone who may not is enough for a no. So is a push of which only git knows
  * (`recovered`). Without a scheduled merge nothing depends on it, and nothing is read.
  */
-export async function movedByWriters(services: Services, pull: PullState, to: string): Promise<boolean> {
+export async function movedByMergers(services: Services, pull: PullState, to: string): Promise<boolean> {
   if (pull.status === 'none' || pull.schedule === null) return true
   const movers = await moversOf(services, pull, to)
   if (movers === undefined) return false
@@ -24,8 +26,11 @@ export async function movedByWriters(services: Services, pull: PullState, to: st
   const base = await views.repositories.get(`${pull.repoId}`)
   if (base === undefined) return false
   const accounts = await views.accounts.getMany([...movers].map(String))
-  const writers = accounts.filter((account) => atLeast(accessTo(base, account), 'write'))
-  return writers.length === movers.size
+  const protection = protectionOf(base.protections, pull.base.branch)
+  const mergers = accounts.filter((account) =>
+    mayMerge(protection, memberOf(base, account), accessTo(base, account)),
+  )
+  return mergers.length === movers.size
 }
 
 /** The ids of the accounts that moved the branch; undefined when not all of them are known. */

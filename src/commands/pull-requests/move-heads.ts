@@ -22,7 +22,7 @@ import { recordRefs } from '../git/record-refs.ts'
 import type { MovedContent } from '../reviews/outdated.ts'
 import { branchNames, recordedTip } from './branch-tips.ts'
 import { checkMergeability } from './check-mergeability.ts'
-import { movedByWriters } from './head-movers.ts'
+import { movedByMergers } from './head-movers.ts'
 import { type ActivePull, decideHeadMoved, decideMergeBaseMoved, type PullState } from './pull-request.ts'
 
 /** The pull requests of so many branches are looked for at a time. A push may have thousands. */
@@ -114,7 +114,7 @@ export async function moveHead(
         await updateRef(dir, ref, { from, to })
         const moved = { to, mergeBase: ancestor ?? state.mergeBase, diff, ...(forced && { forced }) }
         const content = await movedContent(services, current, moved)
-        return decideHeadMoved(current, moved, await movedByWriters(services, current, to), content)
+        return decideHeadMoved(current, moved, await movedByMergers(services, current, to), content)
       })
     })
     .catch(unlessDeleted)

@@ -119,15 +119,15 @@ export function decideOpen(
 }
 
 /**
- * Records a new head. A closed pull request keeps the head that it had when it was closed. `byWriters`: whether all who
- * have moved the head may write to the base repository. The same append ends a scheduled merge that was for another
+ * Records a new head. A closed pull request keeps the head that it had when it was closed. `byMergers`: whether all who
+ * have moved the head may merge into the base branch. The same append ends a scheduled merge that was for another
  * head, or that others would change: there is no moment in which it could still be carried out. The same holds for
  * reviews of what the pull request was before.
  */
 export function decideHeadMoved(
   state: PullState,
   moved: { to: string; mergeBase: string; diff: DiffStat; forced?: boolean },
-  byWriters: boolean,
+  byMergers: boolean,
   content: MovedContent,
 ): Decision<PullRequestEvent> {
   if (state.status !== 'open' || state.head.sha === moved.to) return []
@@ -142,8 +142,8 @@ export function decideHeadMoved(
     const reason = `head_commit_id: the head has moved to ${moved.to}`
     return [...events, scheduleRefused(state, { head: moved.to, reason, errors: [] })]
   }
-  if (byWriters) return events
-  const reason = 'the head was moved by someone without write access to the base repository'
+  if (byMergers) return events
+  const reason = 'the head was moved by someone who may not merge into the base branch'
   return [...events, scheduleRefused(state, { head: moved.to, reason, errors: [] })]
 }
 
@@ -186,8 +186,8 @@ function mergeabilityChecked(
 }
 
 /**
- * Edit rule 6: changes the base branch. `target`: the new base, compared with the head. Who may not write to the base
- * repository ends a scheduled merge with that: its user has not agreed to this base.
+ * Edit rule 6: changes the base branch. `target`: the new base, compared with the head. It ends a merge that another user
+ * has scheduled: that user has not agreed to this base.
  */
 export function decideTargetBranch(
   state: PullState,
@@ -198,7 +198,7 @@ export function decideTargetBranch(
     mergeable: boolean
     conflicts: string[]
   },
-  byWriter: boolean,
+  by: AccountRef,
 ): Decision<PullRequestEvent> {
   if (state.status === 'none') return gone
   if (state.status === 'merged') return refuse.conflict('the pull request is merged already')
@@ -210,8 +210,8 @@ export function decideTargetBranch(
     { type: 'TargetBranchChanged', data: { repoId, index, from, base, mergeBase, diff } },
     mergeabilityChecked(state, { head: head.sha, base: base.sha, mergeable, conflicts }),
   ]
-  if (state.schedule === null || byWriter) return events
-  const reason = 'the base branch was changed by someone without write access to the base repository'
+  if (state.schedule === null || state.schedule.by.id === by.id) return events
+  const reason = 'the base branch was changed by someone else'
   return [...events, scheduleRefused(state, { head: head.sha, reason, errors: [] })]
 }
 

@@ -113,7 +113,7 @@ t.test('another head ends a scheduled merge for one head, and one that a strange
     .thenEvents(event)
   given(opened, scheduled(null))
     .when((state) => decideHeadMoved(state, moved, false, content))
-    .thenEvents(event, ended('the head was moved by someone without write access to the base repository'))
+    .thenEvents(event, ended('the head was moved by someone who may not merge into the base branch'))
 })
 
 t.test('a refusal ends the schedule, but not while a merge is under way', async (t) => {

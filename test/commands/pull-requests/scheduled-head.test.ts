@@ -12,7 +12,7 @@ const { server, repository } = await startPulls(t)
 const { services } = server
 
 const WHEN_GREEN = { merge_when_checks_succeed: true }
-const BY_STRANGER = 'the head was moved by someone without write access to the base repository'
+const BY_STRANGER = 'the head was moved by someone who may not merge into the base branch'
 
 /** Waits until the schedule has ended; resolves to its reason in the timeline. */
 async function reasonIn({ call, typesOf }: PullRepository): Promise<string> {
@@ -66,7 +66,7 @@ t.test('a scheduled merge with the head_commit_id of its head is merged', async 
 })
 
 t.test(
-  'without head_commit_id a head moved by someone without write access to the base ends the schedule as well',
+  'without head_commit_id a head moved by someone who may not write to the base repository ends the schedule as well',
   async (t) => {
     const repo = await repository(t, 'stranger')
     const own = await repo.fork('bob')
@@ -129,6 +129,55 @@ t.test('a base branch that a poster without write access chooses ends the schedu
   await repo.open('bob:topic', { base: 'dev' }, 'bob')
   t.equal((await repo.merge(1, WHEN_GREEN)).status, 201)
   t.equal((await repo.edit(1, { base: 'main' }, 'bob')).status, 201)
-  t.match(await reasonIn(repo), /the base branch was changed by someone without write access/)
+  t.equal(await reasonIn(repo), 'the base branch was changed by someone else')
   await staysOpen(t, repo, head)
+})
+
+for (const withHead of [false, true]) {
+  const given = withHead ? 'with' : 'without'
+  t.test(
+    `a base branch that a writer chooses ends the schedule of another user, ${given} head_commit_id`,
+    async (t) => {
+      const repo = await repository(t, `chosen-${given}`, { writers: ['bob'] })
+      await repo.protect('main', { enable_merge_whitelist: true, merge_whitelist_usernames: ['alice'] })
+      await repo.branch('dev', { d: 'd' })
+      const head = await repo.branch('topic', { a: 'a' })
+      await repo.open('topic', { base: 'dev' }, 'bob')
+      const schedule = { ...WHEN_GREEN, ...(withHead && { head_commit_id: head }) }
+      t.equal((await repo.merge(1, schedule)).status, 201)
+      t.equal((await repo.edit(1, { base: 'main' }, 'bob')).status, 201)
+      t.equal(await reasonIn(repo), 'the base branch was changed by someone else')
+      await staysOpen(t, repo, head)
+    },
+  )
+}
+
+t.test('a base branch that the user of the schedule chooses keeps it', async (t) => {
+  const repo = await repository(t, 'own-choice')
+  await repo.branch('dev', { d: 'd' })
+  const head = await repo.branch('topic', { a: 'a' })
+  await repo.open('topic', { base: 'dev' })
+  t.equal((await repo.merge(1, WHEN_GREEN)).status, 201)
+  t.equal((await repo.edit(1, { base: 'main' })).status, 201)
+  await repo.postStatus(head, 'success')
+  await until('it is merged', async () => (await repo.get(1)).merged === true)
+})
+
+t.test('a head that a writer who may not merge into the base branch moved ends the schedule', async (t) => {
+  const repo = await repository(t, 'writer', { writers: ['bob', 'carol'] })
+  const mergers = ['alice', 'carol']
+  await repo.protect('main', { enable_merge_whitelist: true, merge_whitelist_usernames: mergers })
+  await repo.branch('topic', { a: 'a' })
+  await repo.open('topic')
+  t.equal((await repo.merge(1, WHEN_GREEN)).status, 201)
+  const change = (login: string, path: string) =>
+    repo.call(login, 'POST', `contents/${path}`, { branch: 'topic', content: 'eA==' })
+  const byCarol = await change('carol', 'carol')
+  t.equal(byCarol.status, 201)
+  await until('the head has moved', async () => (await repo.get(1)).head?.sha === byCarol.body.commit.sha)
+  t.notOk((await repo.typesOf(1)).includes('ScheduledMergeRefused'), 'who may merge keeps it')
+  const byBob = await change('bob', 'bob')
+  t.equal(byBob.status, 201)
+  t.equal(await reasonIn(repo), BY_STRANGER)
+  await staysOpen(t, repo, byBob.body.commit.sha)
 })
