@@ -1,8 +1,11 @@
-/** Deletes a repository: `DELETE /repos/{owner}/{repo}`. */
+/** Deletes a repository: `DELETE /repos/{owner}/{repo}`. As in Gitea, only its owner may. */
 import { repositoryStream } from '../../events/streams.ts'
 import { deleteRepository } from '../../git/repository.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { owns } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
@@ -39,6 +42,9 @@ export const deleteRepositoryRoutes: Routes = (services) => async (app) => {
     route('repository', { params: RepositoryParams, response: NO_CONTENT }),
     async (request, reply) => {
       const { repository } = await onRepository(services, request, 'admin')
+      if (!owns(repository, signedIn(request))) {
+        throw new Refused(refuse.forbidden('only the owner of the repository may delete it'))
+      }
       const context = commandContext(request)
       await deleteWithClaims(services, context, repository)
       await settled(services, context, reply)
