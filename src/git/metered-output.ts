@@ -1,4 +1,5 @@
 /** Passes git's output on to a client, within the time that git may work and the time that the client may read. */
+import { deadlineAfter } from '../deadline.ts'
 import { limitReached } from '../limits.ts'
 import { GitClientGone, GitTooSlow } from './errors.ts'
 import type { TransferShare } from './limits.ts'
@@ -24,16 +25,13 @@ export async function* meteredOutput(
   /** Does `step`, ends all when it takes longer than `left`, and gives the time that it took. */
   function clock(left: number, limit: 'git_time' | 'git_client_rate', why: () => GitTooSlow | GitClientGone) {
     const start = performance.now()
-    const timer = setTimeout(
-      () => {
-        reason = why()
-        limitReached(limit)
-        late(reason)
-      },
-      Math.max(0, left),
-    )
+    const stop = deadlineAfter(left, () => {
+      reason = why()
+      limitReached(limit)
+      late(reason)
+    })
     return () => {
-      clearTimeout(timer)
+      stop()
       return performance.now() - start
     }
   }

@@ -4,6 +4,7 @@
 import { type Duplex, finished, type Readable, Transform } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { codingOf } from '../content-coding.ts'
+import { deadline } from '../deadline.ts'
 import { limitReached } from '../limits.ts'
 import { GitClientGone, GitRequestTooLarge, MalformedGitRequest, UnknownContentEncoding } from './errors.ts'
 
@@ -83,17 +84,12 @@ export function paceBody(body: Readable, pace: Pace): Readable {
     },
   })
   const left = () => start + timeFor(pace, size) - performance.now()
-  const check = () => {
-    const more = left()
-    if (more > 0) timer = setTimeout(check, more)
-    else {
-      limitReached('git_client_rate')
-      counted.destroy(new GitClientGone('the request came too slowly'))
-    }
-  }
-  let timer = setTimeout(check, left())
-  counted.once('close', () => clearTimeout(timer))
-  counted.once('end', () => clearTimeout(timer))
+  const stop = deadline(left, () => {
+    limitReached('git_client_rate')
+    counted.destroy(new GitClientGone('the request came too slowly'))
+  })
+  counted.once('close', stop)
+  counted.once('end', stop)
   return passOn(body, counted)
 }
 
