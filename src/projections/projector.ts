@@ -142,10 +142,10 @@ export function createProjector(
   const documents = createWrittenDocuments(views)
   const starts = createModelStarts({ log, events, views, progress, positions, documents })
 
-  /** What the subscription has passed since it began. After the last event that came, only events of others are there. */
-  let seen: Position = LOG_START
-  /** The last event that came since the subscription began. */
+  /** The last event that came. It may be written later, or have to come again. */
   let last: Position = LOG_START
+  /** How far subscriptions have passed the log: between `last` and here are only events of others. */
+  let seen: Position = LOG_START
   /** Ends the subscription, so that it begins anew. */
   let beginAnew = () => {}
 
@@ -186,6 +186,8 @@ export function createProjector(
     ahead: FoldedAhead | undefined,
     signal: AbortSignal,
   ): BatchInWork {
+    // Now, and not when it is written: the subscription may say before that it has passed the batch.
+    last = Math.max(last, batch.at(-1)?.position ?? LOG_START)
     let isFolded = () => {}
     const folded = new Promise<void>((resolve) => {
       isFolded = resolve
@@ -237,11 +239,10 @@ export function createProjector(
     }
     for (const [p, at] of reached) Object.assign(p, at)
     stopModels(log, poisoned)
-    last = end.position
-    shared?.add(read, last)
+    shared?.add(read, end.position)
     answerWaiters()
     positions.saveSoon()
-    starts.passed(batch, last)
+    starts.passed(batch, end.position)
   }
 
   /** Writes the checkpoints that were not worth a write before. */
@@ -258,7 +259,6 @@ export function createProjector(
   const answerWaiters = () => waiters.answer(passed())
 
   function startFollowing(): void {
-    if (following === undefined) seen = LOG_START
     following ??= follow().finally(() => {
       following = undefined
     })
@@ -334,8 +334,6 @@ export function createProjector(
   async function takeModels(forced?: string): Promise<void> {
     await inTurn(TURN, async () => {
       if (!(await shared?.take(starts.begin, forced))) return
-      seen = LOG_START
-      last = LOG_START
       beginAnew()
       answerWaiters()
     })

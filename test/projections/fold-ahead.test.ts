@@ -17,7 +17,7 @@ interface Tally {
 
 const tallies: Collection<Tally> = { name: 'tallies', indexes: [], arrays: [] }
 const PADDING = 'x'.repeat(200_000)
-/** Enough for two batches. */
+/** Enough for two batches; the half of it is a large batch. */
 const EVENTS = 1500
 
 /** A fold that counts numbers by their sequence, and says which positions it has folded. */
@@ -36,13 +36,27 @@ function counting(folded: number[] = []): Fold<Tally> {
 
 const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
 
+const takeHalf = (events: EventStore) =>
+  append(events, aContext(), 'numbers-a', 'take', Array<DomainEvent>(EVENTS / 2).fill(taken), 'any')
+
 /** Resolves to the position of the last of `EVENTS` events. */
 async function takeMany(events: EventStore): Promise<number> {
-  const half = () =>
-    append(events, aContext(), 'numbers-a', 'take', Array<DomainEvent>(EVENTS / 2).fill(taken), 'any')
-  await half()
-  return (await half()).position
+  await takeHalf(events)
+  return (await takeHalf(events)).position
 }
+
+/** A log that says how far its subscriptions are, as EventStoreDB does. `told` is called after the reader was told. */
+const passing = (events: EventStore, told: () => void): EventStore => ({
+  ...events,
+  async *subscribe(options) {
+    for await (const batch of events.subscribe(options)) {
+      yield batch
+      options.passed?.(batch.at(-1)?.position ?? options.after)
+      // The reader takes it in a later turn.
+      setImmediate(told)
+    }
+  },
+})
 
 function project(t: Test, events: EventStore, views: ReadStore, fold: Fold<Tally>) {
   const projector = createProjector(pino({ level: 'silent' }), events, views, [readModel(fold)])
@@ -152,3 +166,32 @@ t.test('a read model that stops in a batch takes nothing of the next one', async
   t.match(projector.stopped(), [{ name: 'tallies', position: last }])
   t.match(await views.get(tallies, 'a'), { count: 3 })
 })
+
+for (const [how, failure] of [
+  ['slow', undefined],
+  ['slow, and fails', new StoreUnavailable('away')],
+] as const) {
+  t.test(
+    `what the subscription has passed does not count before its last batch is written: ${how}`,
+    async (t) => {
+      const { events, views } = openStores(t)
+      const { position } = await takeHalf(events)
+      const { slow, end } = slowly(views)
+      let hasPassed = false
+      const told = () => {
+        hasPassed = true
+      }
+      const projector = project(t, passing(events, told), slow, counting())
+      await projector.start()
+      await until('the subscription has passed the batch', () => hasPassed)
+      t.ok(projector.position() < position)
+      t.equal(await projector.waitFor(position, 0), false)
+      end(failure)
+      t.equal(await projector.waitFor(position, 60_000), true)
+      t.match(await views.get(tallies, 'a'), { count: EVENTS / 2 })
+      const { position: next } = await takeHalf(events)
+      t.equal(await projector.waitFor(next, 60_000), true)
+      t.match(await views.get(tallies, 'a'), { count: EVENTS })
+    },
+  )
+}
