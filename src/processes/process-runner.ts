@@ -180,14 +180,15 @@ export function createProcessRunner(
             const event = unwanted.has(recorded.type) ? undefined : decode(recorded)
             passed += 1
             const isToDo = event !== undefined && (await isMine(event))
-            if (signal.aborted) break
+            // It asks for no more: the subscription would say that the rest of the batch is passed.
+            if (signal.aborted) return
             if (isToDo) {
               await reactTo(event)
               stopped = undefined
               passed = CHECKPOINT_EVERY
             }
             position = recorded.position
-            if (signal.aborted) break
+            if (signal.aborted) return
             // Some reactions wait for nothing but memory, and a push may be fifty events.
             if (isToDo && recorded !== batch.at(-1)) await nextTurn()
           }

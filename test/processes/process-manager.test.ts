@@ -14,7 +14,10 @@ const RETRY_MS = [1, 2, 3]
 
 const away = (what: string) => new StoreUnavailable(`${what} does not answer`)
 
-/** A process that reacts to two events as `react` says. `reactions`: the sequences that it has reacted to. */
+/**
+ * A process that reacts to two events as `react` says. It does not want the event after them. `reactions`: the sequences
+ * that it has reacted to.
+ */
 async function started(
   t: Test,
   react: (sequence: string, tries: number) => Promise<void>,
@@ -30,6 +33,14 @@ async function started(
   await views.prepare([])
   await take('one')
   const { position } = await take('two')
+  await append(
+    events,
+    aContext(),
+    'other',
+    'take',
+    [{ type: 'CreationAbandoned', data: { key: 'k' } }],
+    'no-stream',
+  )
   const reactions: string[] = []
   let tries = 0
   const projector = { waitFor: async () => true, stopped: () => [], position: () => position }
@@ -54,8 +65,14 @@ async function started(
   )
   await runner.start()
   t.teardown(() => runner.stop())
-  const isDone = async () => (await processPosition(views, 'mentions')) === position
-  return { runner, reactions, tries: () => tries, done: () => until('both events are done', isDone) }
+  const isDone = async () => ((await processPosition(views, 'mentions')) ?? 0) >= position
+  return {
+    ...stores,
+    runner,
+    reactions,
+    tries: () => tries,
+    done: () => until('both events are done', isDone),
+  }
 }
 
 t.test(
@@ -139,3 +156,21 @@ t.test(
     t.same(reactions, ['one', 'two'])
   },
 )
+
+t.test('a process that stops between two events reacts to the second one after the next start', async (t) => {
+  let isReacting = false
+  let end = () => {}
+  const ended = new Promise<void>((resolve) => {
+    end = resolve
+  })
+  const { views, runner, reactions } = await started(t, () => {
+    isReacting = true
+    return ended
+  })
+  await until('it reacts to the first one', () => isReacting)
+  const stopped = runner.stop()
+  end()
+  await stopped
+  t.same(reactions, ['one'])
+  t.ok(((await processPosition(views, 'mentions')) ?? 0) <= 1, 'the checkpoint is not behind the second one')
+})
