@@ -14,11 +14,11 @@ import { SubscriptionDropped } from './eventstoredb-errors.ts'
 import {
   isSystemType,
   MOST,
+  NOT_OF_THE_SYSTEM,
   toPassedOver,
   toReadPosition,
   toRecorded,
   toSafe,
-  wantedTypes,
 } from './eventstoredb-events.ts'
 import { type createSameLog, firstFrom } from './eventstoredb-same-log.ts'
 
@@ -30,9 +30,6 @@ const LARGEST_PAGE = 4096
  * events, and none for its last page when it reaches the end of the log: at most 64 and a few.
  */
 const MOST_UNREPORTED = 128
-
-/** The events that the server looks through at a time for the few that somebody wants. */
-const WINDOW = 1000
 
 /** How often in turn the server may drop a subscription that has not made progress. */
 const MOST_DROPS = 5
@@ -136,6 +133,8 @@ export function createAllReads(
     options: SubscribeOptions & { passed: (position: Position) => void },
   ): AsyncIterable<RecordedEvent[]> {
     const { signal, batchSize = BATCH_SIZE, unwanted, passed } = options
+    const isWanted = (event: RecordedEvent | undefined): event is RecordedEvent =>
+      event !== undefined && !unwanted?.has(event.type)
     let { after } = options
     // The server does not send what its filter leaves out, but a checkpoint when it has passed some of that.
     let checkpoint: Position = LOG_START
@@ -145,34 +144,28 @@ export function createAllReads(
     if (found !== undefined && found.position > after) {
       after = found.position
       const event = toRecorded(found.event)
-      if (event !== undefined && !unwanted?.has(event.type)) yield take([event])
+      if (isWanted(event)) yield take([event])
       passed(after)
     }
-    // None comes for the last events. They are passed when the server says that all old events were sent. One before
-    // 23.10 does not: there the reader stays up to a window behind, until more events come.
-    const end = unwanted === undefined ? LOG_START : await lastPosition()
     const open = (changed: () => void) => {
-      const reached = (position: Position) => {
-        checkpoint = Math.max(checkpoint, position)
-        changed()
-      }
       const filter = eventTypeFilter({
-        regex: wantedTypes(unwanted),
-        checkpointReached: (_: unknown, { commit }: { commit: bigint }) => reached(Number(commit)),
-        ...(unwanted && { maxSearchWindow: WINDOW }),
+        regex: NOT_OF_THE_SYSTEM,
+        checkpointReached: (_: unknown, { commit }: { commit: bigint }) => {
+          checkpoint = Math.max(checkpoint, Number(commit))
+          changed()
+        },
       })
-      const subscription = client().subscribeToAll(
+      return client().subscribeToAll(
         { fromPosition: toReadPosition(after), filter },
         { highWaterMark: batchSize },
       )
-      return subscription.on('caughtUp', () => reached(end))
     }
     const drained = () => passed(checkpoint)
     const following = { ...readingAll, batchSize, signal, isSubscription: true, drained }
     for await (const batch of readBatches(open, (subscription) => subscription.unsubscribe(), following)) {
       const events = batch
         .map(({ event }) => event && toRecorded(event))
-        .filter((event) => event !== undefined)
+        .filter(isWanted)
       if (events.length > 0) yield take(events)
       const last = batch.at(-1)?.event?.position
       if (last !== undefined) passed(toSafe(last.commit, 'position'))

@@ -35,6 +35,11 @@ interface Double {
   scavenge(positions: readonly number[]): void
   /** The number of events that clients were sent. */
   sentEvents(): number
+  /**
+   * The characters of the regular expressions of all filters so far. A real server compiles each of them: 2,200 characters
+   * take it 0.3 s.
+   */
+  compiledCharacters(): number
   /** Breaks all connections, like a server that dies, and closes the log. */
   close(): Promise<void>
 }
@@ -112,6 +117,7 @@ async function start(
     append: core.append,
     scavenge: core.scavenged.remove,
     sentEvents: () => core.sent.events,
+    compiledCharacters: () => core.sent.expressions,
     elect: core.elect,
     async close() {
       for (const node of nodes) node.stop()

@@ -59,6 +59,21 @@ t.test('the last position is known, and passed by a subscription, whatever other
   t.equal(before.ids.length, 1)
 })
 
+t.test('a subscription costs the server little, however many types the reader does not want', async (t) => {
+  const { double, store } = await started(t)
+  const { position } = await store.append(newStream(), [newEvent()], 'any')
+  const unwanted = new Set(Array.from({ length: 100 }, (_, n) => `SomethingThatIsNotWanted${n}`))
+  const before = double.compiledCharacters()
+  const ending = new AbortController()
+  let reached: Position = LOG_START
+  for await (const batch of store.subscribe({ after: LOG_START, signal: ending.signal, unwanted })) {
+    reached = batch.at(-1)?.position ?? reached
+    if (reached >= position) break
+  }
+  // The server compiles the expression of each subscription again.
+  t.ok(double.compiledCharacters() - before < 100, `${double.compiledCharacters() - before} characters`)
+})
+
 t.test('the last position is one read of a few events, however many are not ours', async (t) => {
   const { double, store } = await started(t)
   await store.append(newStream(), [newEvent()], 'any')

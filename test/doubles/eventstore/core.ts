@@ -34,8 +34,8 @@ export async function openCore(file: string, size: number, users: Access['users'
   }
   const nodes = Array.from({ length: size }, () => ({ id: randomUUID(), port: 0, isAlive: false }))
   const scavenged = createScavenged()
-  /** For tests that count what a client reads. */
-  const sent = { events: 0 }
+  /** For tests that count what a client costs the server. `expressions`: of filters, in characters. */
+  const sent = { events: 0, expressions: 0 }
   let leader = 0
 
   // The first event of a real server's log is its own.

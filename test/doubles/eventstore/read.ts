@@ -38,13 +38,13 @@ interface Reading {
   sendEvent(event: RecordedServerEvent): Promise<void>
 }
 
-/** `stopping` aborts when the server is closed, and ends the subscriptions. `sent` counts the events sent to clients. */
+/** `stopping` aborts when the server is closed, and ends the subscriptions. `sent` counts the events sent to clients, and what filters cost. */
 export function read(
   store: EventStore,
   streams: Streams,
   gate: Gate,
   stopping: AbortSignal,
-  sent: { events: number },
+  sent: { events: number; expressions: number },
   scavenged: Scavenged,
 ): handleServerStreamingCall<streamsPb.ReadReq, streamsPb.ReadResp> {
   return async (call) => {
@@ -58,6 +58,9 @@ export function read(
       const stream = options.hasAll() ? '$all' : streamName(options.getStream()?.getStreamIdentifier())
       gate.admit(call.metadata, 'read', stream)
       const how = { structured: options.getUuidOption()?.hasStructured() ?? false, ofAll: options.hasAll() }
+      const filter = options.getFilter()
+      const regex = filter?.getEventType()?.getRegex() ?? filter?.getStreamIdentifier()?.getRegex() ?? ''
+      sent.expressions += regex.length
       const send = (response: streamsPb.ReadResp) => sendSlowly(call, response, signal)
       const sendEvent = (event: RecordedServerEvent) => {
         if (event.type === '$>' && options.getResolveLinks()) throw new NotSupported('resolving links')
