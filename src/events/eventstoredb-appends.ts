@@ -11,6 +11,7 @@ import {
   convertToCommandError,
   DeadlineExceededError,
   MaxAppendSizeExceededError,
+  NotLeaderError,
   StreamDeletedError,
   UnavailableError,
 } from '@eventstore/db-client'
@@ -62,11 +63,7 @@ export function createAppends(client: () => Client, deadline: number, check: () 
     return opening.opened
   }
 
-  /**
-   * Appends the events after exactly this revision, all or none of them.
-   * @throws WrongExpectedRevision; errors of the driver
-   */
-  return async function append(
+  async function appendOnce(
     stream: string,
     events: readonly EventText[],
     expected: number | 'no-stream',
@@ -86,6 +83,22 @@ export function createAppends(client: () => Client, deadline: number, check: () 
         opened.waiting.delete(id)
       }
     })
+  }
+
+  /**
+   * Appends the events after exactly this revision, all or none of them.
+   * @throws WrongExpectedRevision; errors of the driver
+   */
+  return async function append(
+    ...given: [stream: string, events: readonly EventText[], expected: number | 'no-stream']
+  ): Promise<Confirmed> {
+    try {
+      return await appendOnce(...given)
+    } catch (error) {
+      // The client connects to the leader that the answer names. The server knows what it has already appended.
+      if (!(error instanceof NotLeaderError)) throw error
+      return await appendOnce(...given)
+    }
   }
 }
 

@@ -80,10 +80,15 @@ export type AppendCall = ClientDuplexStream<streamsPb.BatchAppendReq, streamsPb.
 
 /** A class, because only a class may use and replace what the driver declares as protected. */
 export class Client extends EventStoreDBClient {
-  /** Opens a call for appends. It ends with an error when the connection breaks. */
+  /**
+   * Opens a call for appends to the leader. It ends with an error when the connection breaks, and with one that names the
+   * leader when another node leads: the client connects to that one then. Without this, a node that was the leader would
+   * send appends on for ever, and answer reads late.
+   */
   openAppends(): Promise<AppendCall> {
+    const call = { requiresLeader: true }
     const open = this.GRPCStreamCreator(StreamsClient, 'batchAppend', (client) =>
-      client.batchAppend(...this.callArguments({}, { deadline: Number.POSITIVE_INFINITY })),
+      client.batchAppend(...this.callArguments(call, { deadline: Number.POSITIVE_INFINITY })),
     )
     return open()
   }

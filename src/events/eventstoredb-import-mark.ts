@@ -24,7 +24,7 @@ export function createImportMark(
 ): ImportMark {
   const write = async (type: string, data: Record<string, string>) => {
     const event = jsonEvent({ id: randomUUID(), type, data })
-    await command(() => client().appendToStream(STREAM, event), `to write the stream ${STREAM}`)
+    await command(() => client().appendToStream(STREAM, event, { requiresLeader: true }), `to write the stream ${STREAM}`)
   }
 
   return {

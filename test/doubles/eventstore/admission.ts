@@ -15,8 +15,8 @@ export interface Access {
   drops: number
   /** Whether subscriptions to `$all` are as before 23.10: they don't say when all old events were sent. */
   saysNoEnd?: boolean
-  /** For tests that count calls: called with each. */
-  called?: (what: 'read' | 'write', stream: string) => void
+  /** For tests that count calls: called with each, and whether it came to the leader. */
+  called?: (what: 'read' | 'write', stream: string, toLeader: boolean) => void
 }
 
 /** The place of a node in its cluster, now. */
@@ -82,11 +82,11 @@ export function createGate(access: Access, standing: () => Standing): Gate {
       return true
     },
     admit(headers, what, stream) {
-      access.called?.(what, stream)
+      const { isLeader, leader } = standing()
+      access.called?.(what, stream, isLeader)
       identify(headers)
       const denied = what === 'read' ? access.deniedReads : access.deniedWrites
       if (denied.has(stream)) throw new AccessDenied('Access Denied')
-      const { isLeader, leader } = standing()
       if (leader === undefined) throw new NotReady('Server Is Not Ready')
       // A follower sends a write on to the leader by itself, unless the client requires to speak with the leader.
       if (!isLeader && headers.get('requires-leader')[0] === 'true') throw new NotLeader(leader)
