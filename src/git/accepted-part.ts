@@ -4,13 +4,20 @@ import { ZERO_ID } from './names.ts'
 import { bandPackets, FLUSH, packet, readPacket } from './pkt-line.ts'
 import { type PushRequest, refusedLines } from './push-request.ts'
 
-/** The push without the refused refs, as git reads it. The pack stays: what no ref reaches of it is never served. */
+/**
+ * The push without the refused refs, as git reads it. The pack stays, with what only the refused refs reach of it: that is
+ * never served, and maintenance removes it.
+ */
 export async function acceptedPart(
   push: PushRequest,
   refused: ReadonlyMap<string, string>,
   client: string,
 ): Promise<PushRequest> {
   const commands = push.commands.filter(({ ref }) => !refused.has(ref))
+  const refusedTips = [
+    ...push.refusedTips,
+    ...push.commands.flatMap(({ ref, to }) => (refused.has(ref) && to !== null ? [to] : [])),
+  ]
   const lines: Buffer[] = []
   await inPieces(client, push.shallow, (id) => {
     lines.push(packet(`shallow ${id}`))
@@ -28,7 +35,7 @@ export async function acceptedPart(
   ])
   // What was read of the body beyond the commands is the beginning of the pack.
   const front = Buffer.concat([head, push.front.subarray(push.packStart)])
-  return { ...push, commands, front, packStart: head.length }
+  return { ...push, commands, refusedTips, front, packStart: head.length }
 }
 
 /** git's answer to the accepted part, with a line for each refused ref. */

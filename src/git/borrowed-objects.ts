@@ -1,9 +1,8 @@
 /**
  * Finds what a push takes from the repository although no ref reaches it: an id alone must not bring back what was
- * removed. It may be the new object of a ref, a parent, tree or file of a new commit, or what a delta builds on.
+ * removed. It may be the new object of a ref, a parent, tree or file of a new commit, or what a delta builds on. Finds also
+ * what a push brings although none of its refs reaches it: nobody could see it, and nobody would look at it.
  */
-import { createReadStream } from 'node:fs'
-import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
@@ -12,7 +11,9 @@ import { limitReached } from '../limits.ts'
 import { GitFailed, GitUnavailable } from './errors.ts'
 import type { HeldBody } from './held-body.ts'
 import { idsNear, MAX_NEAR } from './near-trees.ts'
-import type { PushRequest } from './push-request.ts'
+import { objectReaders } from './object-readers.ts'
+import { type PackIndex, readPackIndex } from './pack-index.ts'
+import { newTips, type PushRequest } from './push-request.ts'
 import { firstUnreachable, tipsOf } from './reachable.ts'
 import type { SentPack } from './small-pack.ts'
 import { reliesOnTips } from './small-push.ts'
@@ -23,8 +24,8 @@ import { startTransferNow } from './transfer.ts'
 const NEWLINE = 0x0a
 const ID_LENGTH = 40
 const FAN_OUT = /^[0-9a-f]{2}$/
-/** In version 2 of an index, the last number of the table before the ids is the number of objects. */
-const INDEX_COUNT_AT = 8 + 255 * 4
+/** So many objects are asked for at once. */
+const PART = 1000
 
 /** A push whose objects git has put into a place of their own, and whose refs have not moved. */
 export interface ArrivedPush {
@@ -38,34 +39,85 @@ export interface ArrivedPush {
   timeout: number
 }
 
+/** An object that speaks against a push. */
+export type StrayObject =
+  /** The push relies on it, no ref reaches it, and the push does not bring it. */
+  | { borrowed: string }
+  /** The push brings it, and none of its refs reaches it. */
+  | { unreached: string }
+
 /**
- * An object that the push relies on, that no ref reaches and that the push does not bring; undefined when there is none.
- * Small pushes onto the tip of a branch cost no process, most others one walk of what is new. git's hook runs
- * also when git has found that objects are missing: the first of them is one that the push does not bring.
+ * An object that the push borrows, or that it brings without a use; undefined when there is none. Small pushes onto the tip of
+ * a branch cost no process, most others one walk of what is new, and 20 bytes for each object of the push. git's hook
+ * runs also when git has found that objects are missing: the first of them is one that the push does not bring.
  *
  * @throws GitFailed, GitTooSlow, GitUnavailable, RepositoryMissing
  */
-export async function borrowedObject(arrived: ArrivedPush): Promise<string | undefined> {
+export async function strayObject(arrived: ArrivedPush): Promise<StrayObject | undefined> {
   const { dir, quarantine, push, pack } = arrived
-  const tips = push.commands.flatMap(({ to }) => to ?? [])
-  if (tips.length === 0) return undefined
+  // Of a push that only deletes refs, git takes no objects.
+  if (push.commands.every(({ to }) => to === null)) return undefined
   if (await reliesOnTips(arrived)) return undefined
   const index = quarantine === '' ? undefined : await indexIn(quarantine)
-  const fresh = await walkNew(arrived, tips, index !== undefined)
-  if ('missing' in fresh) return fresh.missing
+  const sent = index ?? looseObjects(quarantine === '' ? new Set() : await looseIn(quarantine))
+  const fresh = await walkNew(arrived, newTips(push), sent)
+  if ('missing' in fresh) return { borrowed: fresh.missing }
   const bases = index === undefined ? (pack.bases ?? []) : await appendedBases(arrived, index)
   const near = bases.length === 0 ? new Set() : await idsNear(dir, fresh.boundary, fresh.paths)
   let wanted = [...fresh.absent, ...bases.filter((id) => !near.has(id))]
   // git makes no loose object of what the repository has, so the pack may bring some of these.
   if (wanted.length > 0 && index === undefined && pack.count > 0) wanted = await notSent(arrived, wanted)
-  if (wanted.length === 0) return undefined
-  return await firstUnreachable(dir, wanted, await tipsOf(dir, { queue: 'held' }), { queue: 'held' })
+  if (wanted.length > 0) {
+    const borrowed = await firstUnreachable(dir, wanted, await tipsOf(dir, { queue: 'held' }), {
+      queue: 'held',
+    })
+    if (borrowed !== undefined) return { borrowed }
+  }
+  const unreached = await firstAbsent(dir, sent.unseen())
+  return unreached === undefined ? undefined : { unreached }
+}
+
+/**
+ * The first of the ids that the repository does not have without the push. What it has may come once more: clients do not
+ * know of all that refs reach.
+ */
+async function firstAbsent(
+  dir: string,
+  ids: AsyncIterable<string> | Iterable<string>,
+): Promise<string | undefined> {
+  let part: string[] = []
+  const absentIn = async () => {
+    const headers = await objectReaders.headers(dir, part)
+    return part.find((_, i) => headers[i] === undefined)
+  }
+  for await (const id of ids) {
+    part.push(id)
+    if (part.length < PART) continue
+    const absent = await absentIn()
+    if (absent !== undefined) return absent
+    part = []
+  }
+  return await absentIn()
 }
 
 /** The index of the one pack in a directory of objects; undefined when its objects are loose. */
-async function indexIn(objects: string): Promise<string | undefined> {
+async function indexIn(objects: string): Promise<PackIndex | undefined> {
   const name = (await namesIn(join(objects, 'pack'))).find((file) => file.endsWith('.idx'))
-  return name === undefined ? undefined : join(objects, 'pack', name)
+  return name === undefined ? undefined : await readPackIndex(join(objects, 'pack', name))
+}
+
+/** The objects of a push, and which of them were looked at. */
+type SentObjects = Pick<PackIndex, 'lookAt'> & { unseen(): AsyncIterable<string> | Iterable<string> }
+
+function looseObjects(ids: ReadonlySet<string>): SentObjects {
+  const unseen = new Set(ids)
+  return {
+    lookAt(id) {
+      unseen.delete(id)
+      return ids.has(id)
+    },
+    unseen: () => unseen,
+  }
 }
 
 async function looseIn(objects: string): Promise<Set<string>> {
@@ -96,13 +148,11 @@ function missingFor(error: unknown): string | undefined {
 async function walkNew(
   { dir, quarantine, timeout }: ArrivedPush,
   tips: readonly string[],
-  isIndexed: boolean,
+  sent: Pick<SentObjects, 'lookAt'>,
 ): Promise<NewObjects | { missing: string }> {
   const objects = join(dir, 'objects')
   const both = { GIT_OBJECT_DIRECTORY: quarantine, GIT_ALTERNATE_OBJECT_DIRECTORIES: quotedPath(objects) }
-  const loose = isIndexed || quarantine === '' ? new Set() : await looseIn(quarantine)
   const found: NewObjects = { absent: [], boundary: [], paths: new Set() }
-  let unsure: string[] = []
   const take = splitAt(NEWLINE, (line) => {
     const text = line.toString('latin1')
     if (text.startsWith('-')) {
@@ -111,22 +161,13 @@ async function walkNew(
     }
     const id = text.slice(0, ID_LENGTH)
     if (text.length > ID_LENGTH && found.paths.size < MAX_NEAR) found.paths.add(text.slice(ID_LENGTH + 1))
-    if (isIndexed) unsure.push(id)
-    else if (!loose.has(id)) found.absent.push(id)
+    if (!sent.lookAt(id)) found.absent.push(id)
   })
   const args = ['rev-list', '--objects', '--boundary', '--stdin', '--not', '--all']
   const input = [tips.map((id) => `${id}\n`).join('')]
   try {
     await through(args, dir, { env: quarantine === '' ? {} : both, input, timeout }, async (output) => {
-      async function* questions() {
-        for await (const chunk of output) {
-          unsure = []
-          take(chunk)
-          if (unsure.length > 0) yield `${unsure.join('\n')}\n`
-        }
-      }
-      if (!isIndexed) for await (const _ of questions());
-      else found.absent = await missingIn(dir, quarantine, questions(), timeout)
+      for await (const chunk of output) take(chunk)
     })
   } catch (error) {
     const missing = missingFor(error)
@@ -136,29 +177,10 @@ async function walkNew(
   return found
 }
 
-/** Those of the ids that a directory of objects does not have. */
-async function missingIn(
-  dir: string,
-  objects: string,
-  ids: Iterable<string> | AsyncIterable<string>,
-  timeout: number,
-): Promise<string[]> {
-  const missing: string[] = []
-  const take = splitAt(NEWLINE, (line) => {
-    if (line.length > ID_LENGTH) missing.push(line.toString('latin1', 0, ID_LENGTH))
-  })
-  const env = { GIT_OBJECT_DIRECTORY: objects, GIT_ALTERNATE_OBJECT_DIRECTORIES: '' }
-  // One character for each object that is there.
-  await through(['cat-file', '--batch-check=.'], dir, { env, input: ids, timeout }, async (output) => {
-    for await (const chunk of output) take(chunk)
-  })
-  return missing
-}
-
 /** Those of the ids that are not in the pack of the push. Broken packs bring nothing. */
 async function notSent(arrived: ArrivedPush, ids: readonly string[]): Promise<string[]> {
   const { dir, held, push, timeout } = arrived
-  return await withStaging(dir, async ({ env }) => {
+  return await withStaging(dir, async ({ directory, env }) => {
     const input = held.stream(push.packStart)
     const args = ['index-pack', '--stdin', '--fix-thin']
     try {
@@ -170,42 +192,17 @@ async function notSent(arrived: ArrivedPush, ids: readonly string[]): Promise<st
       if (error instanceof GitFailed) return [...ids]
       throw error
     }
-    const staged = env.GIT_OBJECT_DIRECTORY ?? ''
-    const index = await indexIn(staged)
+    const index = await indexIn(directory)
     if (index === undefined) return [...ids]
     const appended = new Set(await appendedBases(arrived, index))
-    const missing = new Set(await missingIn(dir, staged, [ids.map((id) => `${id}\n`).join('')], timeout))
-    return ids.filter((id) => missing.has(id) || appended.has(id))
+    return ids.filter((id) => appended.has(id) || !index.lookAt(id))
   })
 }
 
 /** The objects that git has appended to a pack, because deltas in it build on them: they come last. */
-async function appendedBases({ dir, pack, timeout }: ArrivedPush, index: string): Promise<string[]> {
-  const count = (await numberOfObjects(index)) - pack.count
-  if (count <= 0) return []
-  let last: { at: number; id: string }[] = []
-  const keepLast = () => {
-    last = last.sort((one, other) => other.at - one.at).slice(0, count)
-  }
-  const take = splitAt(NEWLINE, (line) => {
-    const [at = '', id = ''] = line.toString('latin1').split(' ')
-    last.push({ at: Number(at), id })
-    if (last.length > 2 * count + 1000) keepLast()
-  })
-  await through(['show-index'], dir, { input: createReadStream(index), timeout }, async (output) => {
-    for await (const chunk of output) take(chunk)
-  })
-  keepLast()
-  return last.map(({ id }) => id)
-}
-
-async function numberOfObjects(index: string): Promise<number> {
-  const file = await open(index)
-  try {
-    return (await file.read(Buffer.alloc(4), 0, 4, INDEX_COUNT_AT)).buffer.readUInt32BE(0)
-  } finally {
-    await file.close()
-  }
+async function appendedBases({ pack }: ArrivedPush, index: PackIndex): Promise<string[]> {
+  const count = index.count - pack.count
+  return count <= 0 ? [] : await index.last(count)
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Lets git do a push: in the turn of its repository, decided a second time, and recorded before the client is answered. */
 import { limitReached } from '../limits.ts'
 import { inPieces } from '../pieces.ts'
-import { type ArrivedPush, borrowedObject } from './borrowed-objects.ts'
+import { type ArrivedPush, strayObject } from './borrowed-objects.ts'
 import type { GitConfig } from './environment.ts'
 import { GitOutputTooLarge, GitUnavailable, PushUnrecorded, RepositoryMissing } from './errors.ts'
 import type { HeldBody } from './held-body.ts'
@@ -10,7 +10,7 @@ import { ASK_FOR_NEW, makeTogether, newRefsTogether } from './made-together.ts'
 import { saysUnplaced, withReason } from './push-answer.ts'
 import { answerHook, answerMaking, hookAsks, hookMakes } from './push-hook.ts'
 import type { PushJournal } from './push-journal.ts'
-import { type PushRequest, reasonsOfMissing, refusalReport } from './push-request.ts'
+import { type PushRequest, reasonsOfMissing, reasonsOfUnreached, refusalReport } from './push-request.ts'
 import { flushRefs, type RefChange, readRefs } from './refs.ts'
 import { failureByInput } from './refused-input.ts'
 import type { SentPack } from './small-pack.ts'
@@ -84,7 +84,7 @@ export async function pushInTurn(
   let refusal =
     quarantine === undefined
       ? undefined
-      : await refusalOf(() => borrowed({ dir, quarantine, timeout: workMs, ...arrived }))
+      : await refusalOf(() => stray({ dir, quarantine, timeout: workMs, ...arrived }))
   let updates: RefChange[] = []
   let hasTurn = false
   try {
@@ -152,10 +152,13 @@ async function refusalOf(
   }
 }
 
-/** One reason for all refs of a push that takes an object from the repository which no ref reaches. */
-async function borrowed(arrived: ArrivedPush): Promise<ReadonlyMap<string, string>> {
-  const missing = await borrowedObject(arrived)
-  return missing === undefined ? new Map() : reasonsOfMissing(arrived.push, missing)
+/** One reason for all refs of a push that takes an object which no ref reaches, or brings one. */
+async function stray(arrived: ArrivedPush): Promise<ReadonlyMap<string, string>> {
+  const found = await strayObject(arrived)
+  if (found === undefined) return new Map()
+  return 'borrowed' in found
+    ? reasonsOfMissing(arrived.push, found.borrowed)
+    : reasonsOfUnreached(arrived.push, found.unreached)
 }
 
 /** The changes of the push that are in effect. When another push moved a ref on, that push records it. */

@@ -11,6 +11,8 @@ import { bodyError } from './request-body.ts'
 export interface PushRequest {
   /** The changes of refs that the client asks for. Each ref is named once. */
   commands: RefChange[]
+  /** The new objects of refs that were refused before git sees the push. The pack has what they need. */
+  refusedTips: readonly string[]
   capabilities: ReadonlySet<string>
   /** The commits where the history of a shallow clone ends. */
   shallow: string[]
@@ -21,6 +23,12 @@ export interface PushRequest {
   /** Where in the body the pack begins, in bytes. */
   packStart: number
 }
+
+/** All objects for which a client has made the pack of its push. */
+export const newTips = ({ commands, refusedTips }: PushRequest): string[] => [
+  ...commands.flatMap(({ to }) => to ?? []),
+  ...refusedTips,
+]
 
 export interface PushRequestLimits {
   /** Most bytes of the commands. */
@@ -96,7 +104,8 @@ export async function readPushRequest(
       }
     }
   }
-  return { commands, capabilities, shallow, options, front: packets.front(), packStart: packets.taken() }
+  const [front, packStart] = [packets.front(), packets.taken()]
+  return { commands, refusedTips: [], capabilities, shallow, options, front, packStart }
 }
 
 /**
@@ -253,7 +262,12 @@ function oneLine(reason: string): string {
 }
 
 /** Refuses all refs of a push that get an object which it lacks, and which no ref reaches. */
-export function reasonsOfMissing({ commands }: PushRequest, missing: string): ReadonlyMap<string, string> {
-  const reason = `no branch or tag has ${missing}, and the push does not bring it`
-  return new Map(commands.flatMap(({ ref, to }) => (to === null ? [] : [[ref, reason] as const])))
-}
+export const reasonsOfMissing = (push: PushRequest, missing: string) =>
+  reasonsOfNew(push, `no branch or tag has ${missing}, and the push does not bring it`)
+
+/** Refuses all refs of a push that brings an object which none of them reaches. */
+export const reasonsOfUnreached = (push: PushRequest, unreached: string) =>
+  reasonsOfNew(push, `the push brings ${unreached}, and no branch or tag of the push has it`)
+
+const reasonsOfNew = ({ commands }: PushRequest, reason: string): ReadonlyMap<string, string> =>
+  new Map(commands.flatMap(({ ref, to }) => (to === null ? [] : [[ref, reason] as const])))

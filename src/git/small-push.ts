@@ -1,5 +1,6 @@
 /**
- * Shows of an ordinary small push, without a process, that it takes nothing from the repository but what refs reach.
+ * Shows of an ordinary small push, without a process, that it takes nothing from the repository but what refs reach, and
+ * brings nothing but what its refs reach.
  * Relies on ids only: whoever sends an object, or what makes it of an object that a ref reaches, has it. So it does not
  * matter whether git reads a strange pack in the same way.
  */
@@ -7,7 +8,7 @@ import { patched } from './delta.ts'
 import { type ObjectType, objectId } from './loose-objects.ts'
 import { entriesOf, idsNear, TYPE_OF_MODE } from './near-trees.ts'
 import { objectReaders } from './object-readers.ts'
-import type { PushRequest } from './push-request.ts'
+import { newTips, type PushRequest } from './push-request.ts'
 import { defaultBranchRef, readRefFiles } from './ref-files.ts'
 import type { PackedObject, SentPack } from './small-pack.ts'
 
@@ -30,7 +31,7 @@ interface KnownObject {
 
 /**
  * Whether all that the push relies on is in the push itself, or beside what it changes in the tips of its refs and of
- * the default branch. False also when that is not easy to tell. Costs a few reads.
+ * the default branch, and its refs need all that it brings. False also when that is not easy to tell. Costs a few reads.
  *
  * @throws GitUnavailable, GitFailed, RepositoryMissing
  */
@@ -117,12 +118,13 @@ interface Needed {
   paths: Set<string>
 }
 
-/** What the new tips need that is not sent; undefined when that is not easy to tell. */
-function neededBy({ commands }: PushRequest, sent: ReadonlyMap<string, KnownObject>): Needed | undefined {
+/** What the new tips need that is not sent; undefined when that is not easy to tell, or when they do not need all of it. */
+function neededBy(push: PushRequest, sent: ReadonlyMap<string, KnownObject>): Needed | undefined {
   const needed: Needed = { commits: new Set(), entries: new Set(), paths: new Set() }
   const todo: { id: string; type: ObjectType; path: string }[] = []
-  for (const { to } of commands) if (to !== null) todo.push({ id: to, type: 'commit', path: '' })
+  for (const id of newTips(push)) todo.push({ id, type: 'commit', path: '' })
   const seen = new Set<string>()
+  const unused = new Set(sent.keys())
   let looked = 0
   for (let next = todo.pop(); next !== undefined; next = todo.pop()) {
     const { id, type, path } = next
@@ -133,6 +135,7 @@ function neededBy({ commands }: PushRequest, sent: ReadonlyMap<string, KnownObje
       continue
     }
     if (object.type !== type) return undefined
+    unused.delete(id)
     if (type === 'blob' || seen.has(`${id} ${path}`)) continue
     seen.add(`${id} ${path}`)
     if (type === 'commit') {
@@ -153,7 +156,7 @@ function neededBy({ commands }: PushRequest, sent: ReadonlyMap<string, KnownObje
       else needed.entries.add(entry.id)
     }
   }
-  return needed
+  return unused.size === 0 ? needed : undefined
 }
 
 /** The tree and the parents of a commit; undefined when it is written in an unusual way. */
