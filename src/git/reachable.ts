@@ -154,6 +154,45 @@ export async function firstUnreachable(
   return first
 }
 
+/**
+ * Those of the ids that the repository has, and that are neither tips nor commits that refs reach. Costs nothing for tips
+ * and for what is not there, and one process for the others.
+ *
+ * @throws GitUnavailable after a minute
+ */
+export async function unreachedAmong(
+  dir: string,
+  ids: Iterable<string>,
+  tips: Tips,
+  options: SearchOptions = {},
+): Promise<ReadonlySet<string>> {
+  const asked: string[] = []
+  await inPieces(WORK, ids, (id) => {
+    if (!tips.ids.has(id)) asked.push(id)
+  })
+  const commits = new Set<string>()
+  const unreached = new Set<string>()
+  for (let i = 0; i < asked.length; i += PART) {
+    for (const header of await objectReaders.headers(dir, asked.slice(i, i + PART))) {
+      if (header === undefined) continue
+      if (header.type === 'commit') commits.add(header.sha)
+      else unreached.add(header.sha)
+    }
+  }
+  if (commits.size === 0) return unreached
+  const args = ['rev-list', '--stdin', '--not', '--all']
+  const input = [...commits].map((id) => `${id}\n`).join('')
+  const onOutput = splitAt(NEWLINE, (line) => {
+    const id = line.toString('latin1')
+    if (commits.has(id)) unreached.add(id)
+  })
+  const { code, stderr } = await git(args, { ...options, dir, input, onOutput, timeout: SEARCH_MS })
+  // An ancestor of an object that no ref reaches may be missing. Then nobody can tell which of them refs reach.
+  if (code === 128) for (const id of commits) unreached.add(id)
+  else if (code !== 0) throw new GitFailed(args, code, stderr)
+  return unreached
+}
+
 async function unreachableCommit(
   dir: string,
   commits: readonly string[],

@@ -11,7 +11,8 @@ import { RECEIVE_CONFIG } from './receive-config.ts'
 import { failureByInput } from './refused-input.ts'
 import { asError, limitBody } from './request-body.ts'
 import { startTransferNow, type TransferOptions } from './transfer.ts'
-import { unreachableWant } from './wants.ts'
+import { requestWithout } from './upload-request.ts'
+import { checkNames } from './wants.ts'
 
 export type GitService = 'git-upload-pack' | 'git-receive-pack'
 
@@ -79,14 +80,18 @@ export async function uploadPack(
       void held.release()
     }
     const { signal, share: { client } = standardShare } = options
-    const refused = await unreachableWant(dir, held.stream(), { signal, client })
+    const { refused, hidden } = await checkNames(dir, held.stream(), { signal, client })
     if (refused !== undefined) {
       release()
       // git's own words for an object that it does not serve.
       return Readable.from([packet(`ERR upload-pack: not our ref ${refused}`)])
     }
     const given = { ...options, config: UPLOAD_CONFIG, release, failure: failureByInput }
-    return await exchange(args, held.stream(), given)
+    const request =
+      hidden.size === 0
+        ? held.stream()
+        : Readable.from(requestWithout(held.stream(), hidden, client), { objectMode: false })
+    return await exchange(args, request, given)
   } catch (error) {
     release()
     await held.release()

@@ -1,24 +1,32 @@
 /** Checks which objects a fetch may have. Version 2 of the protocol serves every object that the repository has. */
 import type { Readable } from 'node:stream'
-import { firstUnreachable, type Tips, tipsOf } from './reachable.ts'
-import { wantedIds } from './upload-request.ts'
+import { firstUnreachable, tipsOf, unreachedAmong } from './reachable.ts'
+import { namedObjects } from './upload-request.ts'
 
-/**
- * The id of an object that the fetch wants and that no ref reaches; undefined when all may be served. The caller has
- * a slot. @throws MalformedGitRequest, RepositoryMissing, GitUnavailable
- */
-export async function unreachableWant(
+export interface CheckedNames {
+  /** The id of an object that the fetch wants and that no ref reaches; undefined when all may be served. */
+  refused?: string
+  /**
+   * What the client says that it has, and what the repository has although no ref reaches it. git must not know of it:
+   * it sends the parents of a shallow commit, and it tells which of the client's commits it has.
+   */
+  hidden: ReadonlySet<string>
+}
+
+/** Checks all objects that a fetch names. The caller has a slot. @throws MalformedGitRequest, RepositoryMissing, GitUnavailable */
+export async function checkNames(
   dir: string,
   request: Readable,
   { signal, client }: { signal: AbortSignal | undefined; client: string },
-): Promise<string | undefined> {
-  let tips: Tips | undefined
-  const others = new Set<string>()
-  for await (const id of wantedIds(request, client)) {
-    // Asking only for the names of refs wants nothing.
-    tips ??= await tipsOf(dir, { signal, queue: 'held' })
-    if (!tips.ids.has(id)) others.add(id)
-  }
-  if (tips === undefined || others.size === 0) return undefined
-  return await firstUnreachable(dir, others, tips, { signal, queue: 'held' })
+): Promise<CheckedNames> {
+  const wanted = new Set<string>()
+  const claimed = new Set<string>()
+  for await (const { word, id } of namedObjects(request, client)) (word === 'want' ? wanted : claimed).add(id)
+  // Asking only for the names of refs names no object.
+  if (wanted.size === 0) return { hidden: claimed }
+  const options = { signal, queue: 'held' } as const
+  const tips = await tipsOf(dir, options)
+  const refused = await firstUnreachable(dir, wanted, tips, options)
+  if (refused !== undefined) return { refused, hidden: claimed }
+  return { hidden: await unreachedAmong(dir, claimed, tips, options) }
 }
