@@ -137,7 +137,7 @@ export function eventsOf(
  * within its request: the ids of the events derive from it.
  *
  * @throws Refused (too large) when the events are too large for one append, (conflict) when they rely on a claim that was
- *   taken too long ago; nothing is written then
+ *   taken too long ago, (unprocessable) when the Idempotency-Key was used with another body; nothing is written then
  */
 export async function append(
   store: EventStore,
@@ -150,6 +150,7 @@ export async function append(
   const before =
     expected === 'any' ? await placeBefore(store, context, stream, step, events.length - 1) : null
   if (before) {
+    await requireSameRequest(store, context, stream, before)
     context.written = Math.max(context.written, before.position)
     return before
   }
@@ -180,6 +181,7 @@ export async function appendMade(
   requireAppendable(events)
   requireInTime(context, { stream, events, expected })
   const appended = await store.append(stream, events, expected)
+  await requireSameRequest(store, context, stream, appended)
   context.claims?.delete(stream)
   context.written = Math.max(context.written, appended.position)
   return appended
@@ -290,12 +292,11 @@ export async function execute<State, Event extends DomainEvent>(
 }
 
 /**
- * Checks an append with any expected revision, which has not read the stream: if the same append was made before,
- * both must come from the same request.
+ * Checks an append: a store confirms one that was made before, and what it has may be of another request with the same key.
  *
  * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
  */
-export async function requireSameRequest(
+async function requireSameRequest(
   store: EventStore,
   context: CommandContext,
   stream: string,

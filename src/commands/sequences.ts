@@ -77,6 +77,30 @@ export async function numberBefore(
 }
 
 /**
+ * Takes a number of each sequence. A request with an Idempotency-Key takes the first before the others: it tells which one
+ * counts of two requests with the same key.
+ */
+export function takeOfEach(
+  store: EventStore,
+  context: CommandContext,
+  sequences: readonly string[],
+): Promise<number[]> {
+  return takeAll(
+    context,
+    sequences.map((sequence) => () => takeNumber(store, context, sequence)),
+  )
+}
+
+async function takeAll(
+  { retry }: CommandContext,
+  takes: readonly (() => Promise<number>)[],
+): Promise<number[]> {
+  const first = retry === undefined ? [] : await Promise.all(takes.slice(0, 1).map((take) => take()))
+  const others = await Promise.all(takes.slice(first.length).map((take) => take()))
+  return [...first, ...others]
+}
+
+/**
  * Takes several numbers of a sequence, in growing order. Each is a step of its own: a retried request gets the same ones.
  */
 export async function takeNumbers(
@@ -85,8 +109,10 @@ export async function takeNumbers(
   sequence: string,
   count: number,
 ): Promise<number[]> {
-  const numbers = await Promise.all(
-    Array.from({ length: count }, (_, i) => takeNumber(store, partOf(context, `${sequence}#${i}`), sequence)),
+  const take = (i: number) => () => takeNumber(store, partOf(context, `${sequence}#${i}`), sequence)
+  const numbers = await takeAll(
+    context,
+    Array.from({ length: count }, (_, i) => take(i)),
   )
   return numbers.sort((a, b) => a - b)
 }
@@ -119,7 +145,7 @@ export async function appendNumbered(
   // No number has more digits.
   requireAppendable(ready(sequences.map(() => Number.MAX_SAFE_INTEGER)).events)
   if (store.appendTogether === undefined) {
-    const numbers = await Promise.all(sequences.map((sequence) => takeNumber(store, context, sequence)))
+    const numbers = await takeOfEach(store, context, sequences)
     const { stream, events, expected } = make(numbers)
     await append(store, context, stream, step, events, expected)
     return numbers

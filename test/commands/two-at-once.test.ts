@@ -218,3 +218,50 @@ t.test('the same transfer twice at the same time, with one Idempotency-Key, is d
   const answer = { status: 202, body: { full_name: 'bob/given' } }
   t.match(both, { first: answer, second: answer })
 })
+
+const userNamed = (username: string) => ({
+  username,
+  email: `${username}@example.org`,
+  password: passwordOf(username),
+})
+
+t.test(
+  'two requests with one Idempotency-Key and other bodies: one counts, the other is refused',
+  async (t) => {
+    const path = 'repos/alice/keyed'
+    await call('alice', 'POST', 'user/repos', { name: 'keyed', auto_init: true })
+    await call('alice', 'POST', `${path}/issues`, { title: 'Old' })
+    const { sha } = (await call('alice', 'GET', `${path}/commits?limit=1`)).body[0]
+    const posts: [type: string, url: string, body: (text: string) => object, textIn: string][] = [
+      ['IssueOpened', `${path}/issues`, (title) => ({ title }), 'title'],
+      // Its own event waits for that of another comment.
+      ['NumberTaken', `${path}/issues/1/comments`, (body) => ({ body }), 'body'],
+      ['LabelCreated', `${path}/labels`, (name) => ({ name, color: '00ff00' }), 'name'],
+      ['MilestoneCreated', `${path}/milestones`, (title) => ({ title }), 'title'],
+      [
+        'CommitStatusPosted',
+        `${path}/statuses/${sha}`,
+        (context) => ({ context, state: 'success' }),
+        'context',
+      ],
+      ['UserCreated', 'admin/users', (login) => userNamed(login), 'login'],
+      ['RepositoryCreated', 'user/repos', (name) => ({ name }), 'name'],
+      ['NumberTaken', `${path}/issues`, (title) => ({ title }), 'title'],
+    ]
+    for (const [type, url, body, textIn] of posts) {
+      const post = (text: string) => {
+        const as = url === 'admin/users' ? 'admin' : 'alice'
+        return call(as, 'POST', url, body(text), { 'idempotency-key': `once ${type} ${url}` })
+      }
+      const { first, second } = await during(
+        type,
+        () => post('first'),
+        () => post('second'),
+      )
+      const statuses = [first.status, second?.status].sort()
+      t.same(statuses, [201, 422], `${type}: ${JSON.stringify([first.body.message, second?.body.message])}`)
+      const made = first.status === 201 ? first : second
+      t.equal(made?.body[textIn], first.status === 201 ? 'first' : 'second')
+    }
+  },
+)

@@ -5,7 +5,7 @@ import { discussionStream } from '../../events/streams.ts'
 import { type CommentDocument, commentFold } from '../../projections/comments.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
-import { append, type CommandContext, type Decision, execute, requireSameRequest } from '../execute.ts'
+import { append, type CommandContext, type Decision, execute } from '../execute.ts'
 import type { Snapshot } from '../snapshots.ts'
 import { inTurn } from '../turns.ts'
 import { type CommentState, commentDecider } from './comment.ts'
@@ -32,10 +32,7 @@ export async function addComment(
   const stream = discussionStream(issue)
   await requireStream(services, stream)
   const event = { type: 'CommentAdded', data: { repoId, index, ...comment } } as const
-  const appended = await inTurn(turnOf(stream), () =>
-    append(services.events, context, stream, 'comment', [event], 'any'),
-  )
-  await requireSameRequest(services.events, context, stream, appended)
+  await inTurn(turnOf(stream), () => append(services.events, context, stream, 'comment', [event], 'any'))
 }
 
 /**

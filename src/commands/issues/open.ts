@@ -17,7 +17,7 @@ import { issues } from '../aggregates.ts'
 import { documentNow } from '../document-now.ts'
 import type { CommandContext } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
-import { appendNumbered, takeNumber } from '../sequences.ts'
+import { appendNumbered, takeOfEach } from '../sequences.ts'
 import { decideStatus } from './discussion.ts'
 import { assigneeRefs, deadlineOf, discussionOptions, labelRefs, milestoneRef, titleOf } from './fields.ts'
 import { openedBefore } from './opened-before.ts'
@@ -48,7 +48,7 @@ async function openIssue({ events }: Services, context: CommandContext, opening:
     const [index = 0] = await appendNumbered(events, context, 'open', sequences, openedAs)
     return index
   }
-  const numbers = await Promise.all(sequences.map((sequence) => takeNumber(events, context, sequence)))
+  const numbers = await takeOfEach(events, context, sequences)
   const [index = 0] = numbers
   await issues.change({ events }, context, { repoId, index }, 'open', (state) =>
     state.status === 'none' ? openedAs(numbers).events : [],

@@ -31,7 +31,7 @@ import {
 } from '../issues/fields.ts'
 import { openedBefore } from '../issues/opened-before.ts'
 import { commandContext, settled } from '../request-context.ts'
-import { takeNumber } from '../sequences.ts'
+import { takeOfEach } from '../sequences.ts'
 import { requireTip } from './branch-tips.ts'
 import { tryMerge } from './check-mergeability.ts'
 import { claimHeadBase, refuseDuplicate } from './duplicate-pull.ts'
@@ -107,11 +107,10 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   }
   const ancestor = await mergeBase(dir, baseSha, headSha)
   if (ancestor === undefined) throw new Refused(refuse.unprocessable('head and base share no history'))
-  const [diff, merge, index, id] = await Promise.all([
+  const [diff, merge, [index = 0, id = 0]] = await Promise.all([
     diffStat(dir, ancestor, headSha),
     tryMerge(services, repoId, { ours: baseSha, theirs: headSha }),
-    takeNumber(events, context, numbersStream(repoId)),
-    takeNumber(events, context, idsStream('issue')),
+    takeOfEach(events, context, [numbersStream(repoId), idsStream('issue')]),
   ])
   await claimHeadBase(services, context, key, pullStream(repoId, index))
 
