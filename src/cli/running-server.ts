@@ -2,9 +2,11 @@
 import { isIPv6 } from 'node:net'
 import { Type } from 'typebox'
 import { checked, checkOf } from '../checked-json.ts'
+import type { WhatGoes } from '../commands/erasures/erasure.ts'
 import type { MaintenanceProgress } from '../commands/git/maintain-all.ts'
 import type { Config } from '../config.ts'
 import type { RebuildProgress } from '../projections/rebuild.ts'
+import { ErasedWire } from '../wire/erasures.ts'
 import { CommandFailed } from './explain.ts'
 
 /** No server answers at the address. */
@@ -51,6 +53,7 @@ const Rebuilt = Type.Object({ rebuilt: Type.Array(Type.Object({})) })
 const Failed = Type.Object({ failed: Type.String() })
 const isLine = checkOf(Type.Union([Progress, Rebuilt, Failed]))
 const isMaintenanceLine = checkOf(Type.Union([Maintaining, Maintained, Failed]))
+const isErased = checkOf(ErasedWire)
 const isProblem = checkOf(Type.Object({ message: Type.String() }))
 
 /** The answer of a server that is stopping. */
@@ -102,7 +105,8 @@ export async function* askToMaintain(
 }
 
 /**
- * Asks the server to erase the texts of an issue or pull request, or of one comment.
+ * Asks the server to erase the texts of an issue or pull request, or of one comment. With `dryRun` it only says what would
+ * go; otherwise resolves to undefined.
  * @throws NoServer when no server answers at the address
  * @throws CommandFailed when the server refuses, or has not finished it
  */
@@ -110,12 +114,14 @@ export async function askToErase(
   server: string,
   authorization: string,
   { owner, repo, index }: { owner: string; repo: string; index: number },
-  comment: number | null,
-): Promise<void> {
+  { comment, dryRun }: { comment: number | null; dryRun: boolean },
+): Promise<WhatGoes | undefined> {
   const path = [owner, repo].map(encodeURIComponent).join('/')
   const url = `${server}/api/v1/repos/${path}/issues/${index}/erase`
-  const answer = await send(url, authorization, { comment })
-  if (answer.status === 204) return
+  const which = comment === null ? { all: true } : { comment }
+  const answer = await send(url, authorization, { ...which, dry_run: dryRun })
+  if (answer.status === 204) return undefined
+  if (answer.status === 200) return checked(isErased, JSON.parse(await answer.text()))
   throw new CommandFailed(
     `${url} answered ${answer.status}: ${messageIn(await answer.text()).slice(0, 1000)}`,
   )

@@ -57,13 +57,13 @@ export async function* serverOrHere<T>(
   }
 }
 
-/** The same for work that tells no steps. */
-export async function doneByServerOrHere(
+/** The same for work that tells no steps. Resolves to what comes of it. */
+export async function doneByServerOrHere<T>(
   config: Config,
   server: ServerArguments,
-  ask: (server: string, authorization: string) => Promise<void>,
-  here: () => Promise<void>,
-): Promise<void> {
+  ask: (server: string, authorization: string) => Promise<T>,
+  here: () => Promise<T>,
+): Promise<T> {
   const steps = serverOrHere(
     config,
     server,
@@ -74,5 +74,6 @@ export async function doneByServerOrHere(
       yield await here()
     },
   )
-  for await (const _ of steps);
+  for await (const done of steps) return done
+  throw new Error('nothing was done')
 }

@@ -77,9 +77,9 @@ function problemOf(error: FastifyError | Error): Problem {
 }
 
 function fieldOf(path: string, params: Record<string, unknown>): string {
-  const missing = params.missingProperty
+  const named = params.missingProperty ?? params.additionalProperty
   const parts = path.split('/').filter((part) => part !== '')
-  if (typeof missing === 'string') parts.push(missing)
+  if (typeof named === 'string') parts.push(named)
   return parts.join('.') || 'body'
 }
 

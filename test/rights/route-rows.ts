@@ -748,7 +748,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   })),
   [`POST ${REPO}/issues/:index/erase`]: row('admin 204', async ({ make }) => ({
     path: { index: await make.issue() },
-    body: {},
+    body: { all: true },
   })),
   [`GET ${REPO}/issues/comments/:id`]: row('read 200', ({ comment }) => ({ path: { id: comment } })),
   [`PATCH ${REPO}/issues/comments/:id`]: row('write 200', ({ comment, next }) => ({

@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { type Command, InvalidArgumentError } from 'commander'
 import { pino } from 'pino'
 import { openAttachmentFiles } from '../../attachments/files.ts'
-import { eraseTexts } from '../../commands/erasures/erase.ts'
+import { erasedBy, eraseTexts } from '../../commands/erasures/erase.ts'
+import type { WhatGoes } from '../../commands/erasures/erasure.ts'
 import { newContext } from '../../commands/execute.ts'
 import { type Config, isShared, loadConfig } from '../../config.ts'
 import { pathNumber } from '../../http/path-number.ts'
@@ -12,36 +13,51 @@ import { createRebuild } from '../../projections/rebuild.ts'
 import { READ_MODELS } from '../../projections/views.ts'
 import { secretCollections } from '../../rights/secrets.ts'
 import { openNodes, openReadStores, withOpenTexts } from '../../stores.ts'
-import { CommandFailed } from '../explain.ts'
+import { CommandFailed, WrongUse } from '../explain.ts'
 import { DISCUSSION, type DiscussionName, discussionName, findDiscussion } from '../find-discussion.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
 import { openLog } from '../open-log.ts'
 import { askToErase } from '../running-server.ts'
 import { tokenOption, urlOption } from '../server-options.ts'
 import { doneByServerOrHere, type ServerArguments } from '../server-or-here.ts'
-import { printable, styled } from '../terminal.ts'
+import { printable, styled, writeLines } from '../terminal.ts'
 
 interface EraseArguments extends ServerArguments {
   comment?: number
+  all?: boolean
+  dryRun?: boolean
 }
 
 /** How long the read models may take to come to the end of the log, in milliseconds. */
 const CATCH_UP_MS = 600_000
 
-/** A running server does it itself: only it may write its read models. */
-async function erase(name: DiscussionName, { comment, ...server }: EraseArguments): Promise<void> {
+/** A running server does it itself: only it may write its read models. Resolves to what would go in a dry run. */
+async function erase(
+  name: DiscussionName,
+  { comment, all: _all, dryRun = false, ...server }: EraseArguments,
+): Promise<WhatGoes | undefined> {
   const config = loadConfig(process.env)
   const commentId = comment ?? null
-  await doneByServerOrHere(
+  return await doneByServerOrHere(
     config,
     server,
-    (url, authorization) => askToErase(url, authorization, name, commentId),
-    () => eraseHere(config, name, commentId),
+    (url, authorization) => askToErase(url, authorization, name, { comment: commentId, dryRun }),
+    () => (dryRun ? erasedHere(config, name, commentId) : eraseHere(config, name, commentId)),
   )
 }
 
+/** What `eraseHere` would erase. It reads the log alone. */
+async function erasedHere(config: Config, name: DiscussionName, commentId: number | null): Promise<WhatGoes> {
+  const stored = await openLog(config)
+  try {
+    return await erasedBy(stored, newContext(null, 'erase'), await findDiscussion(stored, name), commentId)
+  } finally {
+    await stored.close()
+  }
+}
+
 /** Erases in this process, which must have locked the data directory. */
-async function eraseHere(config: Config, name: DiscussionName, commentId: number | null): Promise<void> {
+async function eraseHere(config: Config, name: DiscussionName, commentId: number | null): Promise<undefined> {
   const log = pino({ level: config.logLevel }, pino.destination(2))
   const stored = await openLog(config)
   // Servers on other machines may use the stores, although this process has locked the data directory here.
@@ -75,6 +91,7 @@ async function eraseHere(config: Config, name: DiscussionName, commentId: number
     })
     const services = { events, texts: events, secrets, readStore, projector, rebuilder, attachments, turns }
     await eraseTexts(services, newContext(null, 'erase'), issue, commentId)
+    return undefined
   } finally {
     stopping.abort()
     await projector.stop()
@@ -84,10 +101,20 @@ async function eraseHere(config: Config, name: DiscussionName, commentId: number
 }
 
 async function eraseCommand(name: DiscussionName, options: EraseArguments): Promise<void> {
-  await erase(name, options)
+  const { comment, all = false } = options
+  // Nothing brings erased texts back: a forgotten option must not mean all of them.
+  if ((comment === undefined) !== all) throw new WrongUse('either --comment ID or --all is needed')
+  const wouldGo = await erase(name, options)
   const { owner, repo, index } = name
-  const what = options.comment === undefined ? 'all texts' : `comment ${options.comment}`
-  console.log(`${styled('green', 'Erased')} ${what} of ${printable(`${owner}/${repo}#${index}`)}`)
+  const what = comment === undefined ? 'all texts' : `comment ${comment}`
+  const whose = `${what} of ${printable(`${owner}/${repo}#${index}`)}`
+  if (wouldGo === undefined) {
+    console.log(`${styled('green', 'Erased')} ${whose}`)
+    return
+  }
+  console.log(`Would erase ${whose}, in ${wouldGo.texts} events`)
+  const files = wouldGo.files.map((uuid) => `file ${printable(uuid)}`)
+  await writeLines([...wouldGo.comments.map((id) => `comment ${id}`), ...files])
 }
 
 function commentId(text: string): number {
@@ -97,7 +124,7 @@ function commentId(text: string): number {
 }
 
 export function addErase(program: Command): void {
-  const examples = ['mergelog erase alice/app#1', 'mergelog erase alice/app#1 --comment 42']
+  const examples = ['mergelog erase alice/app#1 --comment 42', 'mergelog erase alice/app#1 --all --dry-run']
   program
     .command('erase')
     .summary('erase texts of an issue or a pull request for ever')
@@ -107,6 +134,8 @@ export function addErase(program: Command): void {
     )
     .argument(DISCUSSION, 'the issue or pull request', discussionName)
     .option('--comment <id>', 'only this comment', commentId)
+    .option('--all', 'all texts and files')
+    .option('--dry-run', 'erase nothing; list what would be erased')
     .addOption(urlOption())
     .addOption(tokenOption("a token of the repository's admin"))
     .addHelpText(

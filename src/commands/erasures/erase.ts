@@ -1,13 +1,20 @@
 /** Erases texts: records it, destroys keys and files, and records that this is done. */
 import type { DiscussionEvent, IssueRef } from '../../events/domain-events.ts'
-import { StoreUnavailable, WrongExpectedRevision } from '../../events/event-store.ts'
+import { type EventStore, StoreUnavailable, WrongExpectedRevision } from '../../events/event-store.ts'
 import { discussionStream } from '../../events/streams.ts'
 import { RebuildUnderWay } from '../../projections/rebuild.ts'
 import { READ_MODELS } from '../../projections/views.ts'
 import { isRefusal, Refused } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
 import { append, type CommandContext, contended } from '../execute.ts'
-import { addErasable, decideErase, type Erasable, nothingErasable } from './erasure.ts'
+import {
+  addErasable,
+  decideErase,
+  type Erasable,
+  nothingErasable,
+  type WhatGoes,
+  whatGoes,
+} from './erasure.ts'
 
 /** What an erasure works with. */
 export type ErasureServices = Pick<
@@ -24,10 +31,22 @@ const MAX_APPENDS = 100
 /** How long the read models may take to pass an erasure, in milliseconds. */
 const PROJECTION_MS = 10_000
 
-async function erasableIn({ texts }: ErasureServices, issue: Discussion): Promise<Erasable> {
+async function erasableIn(stored: EventStore, issue: Discussion): Promise<Erasable> {
   const facts = nothingErasable()
-  for await (const event of texts.stored.readStream(discussionStream(issue))) addErasable(facts, event)
+  for await (const event of stored.readStream(discussionStream(issue))) addErasable(facts, event)
   return facts
+}
+
+/** What `eraseTexts` would erase. `stored`: the log, with texts sealed. @throws Refused as that does */
+export async function erasedBy(
+  stored: EventStore,
+  { actor: by, at }: CommandContext,
+  issue: Discussion,
+  commentId: number | null,
+): Promise<WhatGoes> {
+  const found = whatGoes(await erasableIn(stored, issue), commentId, { by, at })
+  if ('refused' in found) throw new Refused(found)
+  return found
 }
 
 /**
@@ -54,7 +73,7 @@ async function recordErasure(
   commentId: number | null,
 ): Promise<void> {
   for (let i = 0; i < MAX_APPENDS; i++) {
-    const facts = await erasableIn(services, issue)
+    const facts = await erasableIn(services.texts.stored, issue)
     const decision = decideErase(facts, commentId, { by: context.actor, at: context.at })
     if (isRefusal(decision)) throw new Refused(decision)
     if (decision.length === 0) return
@@ -80,7 +99,7 @@ export function finishErasure(
   issue: Discussion,
 ): Promise<void> {
   return services.turns(turnOf(issue), async () => {
-    const { pending } = await erasableIn(services, issue)
+    const { pending } = await erasableIn(services.texts.stored, issue)
     const last = pending.at(-1)
     if (last === undefined) return
     const { texts, attachments } = services

@@ -3,10 +3,16 @@ import { decode } from '../../events/codec.ts'
 import type { AccountRef, DiscussionEvent } from '../../events/domain-events.ts'
 import type { RecordedEvent } from '../../events/event-store.ts'
 import { type Erased, hasTexts, sealedIn, textIdOf, withoutTexts } from '../../events/sealed-texts.ts'
-import { refuse } from '../../refusal.ts'
+import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'
 
 type Erasure = Extract<DiscussionEvent, { type: 'TextsErased' }>
+
+/** Who erases, and when. */
+interface By {
+  by: AccountRef | null
+  at: string
+}
 
 /** The texts of one comment, or those of the issue itself, that were not erased. */
 interface Texts {
@@ -133,6 +139,25 @@ function textsOf({ own, comments }: Erasable, commentId: number | null): (Texts 
   return comment === undefined ? [] : [comment]
 }
 
+/** What an erasure would take away: of how many events the texts, and the ids of comments and files. */
+export interface WhatGoes {
+  texts: number
+  comments: number[]
+  files: string[]
+}
+
+/** What `decideErase` would erase. */
+export function whatGoes(facts: Erasable, commentId: number | null, by: By): WhatGoes | Refusal {
+  const decision = decideErase(facts, commentId, by)
+  if (isRefusal(decision)) return decision
+  return {
+    texts:
+      decision.length === 0 ? 0 : textsOf(facts, commentId).reduce((sum, { keys }) => sum + keys.length, 0),
+    comments: decision.flatMap(({ data }) => data.comments),
+    files: decision.flatMap(({ data }) => data.files),
+  }
+}
+
 /** The comments of one event: it stays small, and so does the work for it. */
 const COMMENTS_PER_EVENT = 500
 
@@ -140,11 +165,7 @@ const COMMENTS_PER_EVENT = 500
  * Erases the texts of one comment, or all (null). No event when there is nothing left to erase. Texts that were never
  * sealed cannot be erased: then nothing is.
  */
-export function decideErase(
-  facts: Erasable,
-  commentId: number | null,
-  { by, at }: { by: AccountRef | null; at: string },
-): Decision<Erasure> {
+export function decideErase(facts: Erasable, commentId: number | null, { by, at }: By): Decision<Erasure> {
   const { of, comments } = facts
   const ownFiles = commentId === null ? [...facts.ownFiles] : []
   if (of === undefined) return refuse.notFound('issue not found')

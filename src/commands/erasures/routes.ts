@@ -1,21 +1,35 @@
 /** Erases what was posted by mistake: `POST /repos/{owner}/{repo}/issues/{index}/erase`. */
-import { Type } from 'typebox'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import { type Static, Type } from 'typebox'
+import { Refused, refuse } from '../../refusal.ts'
+import { type Routes, route } from '../../rights/routes.ts'
+import { ErasedWire } from '../../wire/erasures.ts'
 import { IssueParams, onIssue } from '../../wire/issues.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { requestContext, settled } from '../request-context.ts'
-import { eraseTexts } from './erase.ts'
+import { erasedBy, eraseTexts } from './erase.ts'
 
-const EraseOption = Type.Object({
-  comment: GivenOrNull(
-    Type.Integer({ description: 'id of the only comment to erase; without it, all texts and files' }),
-  ),
-})
+/** Nothing brings erased texts back, so a misspelt field is refused, and nothing is erased that is not asked for. */
+const EraseOption = Type.Object(
+  {
+    comment: GivenOrNull(Type.Integer({ description: 'id of the only comment to erase' })),
+    all: GivenOrNull(Type.Boolean({ description: 'true: all texts and files' })),
+    dry_run: GivenOrNull(Type.Boolean({ description: 'true: list what would be erased' })),
+  },
+  { additionalProperties: false },
+)
 
 const DESCRIPTION =
   'For admins of the repository. All texts that were written until now read "erased by … on …" from then on: title, ' +
   'bodies, comments, names of files, in the history and in replays too. Attached files are removed. What is in git ' +
-  'stays. It can be repeated; 503: it is recorded, and the server goes on with it.'
+  'stays. The request names one comment, or says `"all": true`. It can be repeated; 503: it is recorded, and the server ' +
+  'goes on with it.'
+
+/** The comment to erase; null for all texts. @throws Refused (unprocessable) when the request does not say which */
+function commentIn({ comment, all }: Static<typeof EraseOption>): number | null {
+  const one = comment ?? null
+  if ((one === null) === (all === true)) return one
+  throw new Refused(refuse.unprocessable('either "comment" (an id) or "all": true is needed'))
+}
 
 export const eraseRoutes: Routes = (services) => async (app) => {
   app.post(
@@ -23,13 +37,17 @@ export const eraseRoutes: Routes = (services) => async (app) => {
     route('issue', {
       description: DESCRIPTION,
       params: IssueParams,
-      body: GivenOrNull(EraseOption),
-      response: NO_CONTENT,
+      body: EraseOption,
+      response: { 200: ErasedWire, 204: Type.Null() },
     }),
     async (request, reply) => {
       const { issue } = await onIssue(services, request, 'admin')
+      const comment = commentIn(request.body)
       const context = requestContext(request)
-      await eraseTexts(services, context, issue, request.body?.comment ?? null)
+      if (request.body.dry_run) {
+        return reply.code(200).send(await erasedBy(services.texts.stored, context, issue, comment))
+      }
+      await eraseTexts(services, context, issue, comment)
       await settled(services, context, reply)
       return reply.code(204).send(null)
     },

@@ -82,7 +82,7 @@ t.test('many files at once are all kept; a repeated request is one file', async 
 t.test('an erasure of the issue removes its files, and their names read so', async (t) => {
   const { post, path, repoId } = await withIssue('erased')
   const { body: file } = await post('bob', formWith('secret', 'secret-plan.txt'))
-  const erase = { method: 'POST', body: '{}' }
+  const erase = { method: 'POST', body: '{"all":true}' }
   t.equal((await server.fetch('alice', '/api/v1/repos/alice/erased/issues/1/erase', erase)).status, 204)
   t.notOk(await isStored(server, file.uuid))
   const gone = await server.fetch('bob', `/attachments/${file.uuid}`)

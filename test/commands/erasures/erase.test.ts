@@ -8,11 +8,24 @@ import { until } from '../../until.ts'
 import { ERASED, filesWith, posted, verified } from './setup.ts'
 
 async function eraseEverything(t: Test, server: TestServer, repo: string, dataDir: string) {
-  const { call, issues, path, comment, file, number } = await posted(server, repo)
+  const { call, issues, path, comment, comments, file, number } = await posted(server, repo)
   const last = async () => {
     const { body } = await call('GET', `${path}/history?limit=50`)
     return body.at(-1)
   }
+
+  t.test('a dry run lists what would go, and changes nothing', async (t) => {
+    const { revision } = await last()
+    const asked = (body: object) => call('POST', `${path}/erase`, { ...body, dry_run: true })
+    t.match(await asked({ comment }), {
+      status: 200,
+      body: { texts: 3, comments: [comment], files: [file.uuid] },
+    })
+    t.match(await asked({ all: true }), { status: 200, body: { comments, files: [file.uuid] } })
+    t.equal((await asked({ comment: 999_999 })).status, 404)
+    t.equal((await last()).revision, revision)
+    t.match((await call('GET', `${issues}/comments/${comment}`)).body.body, 'Xq7COMMENT')
+  })
 
   t.test('one comment', async (t) => {
     t.not((await filesWith(join(dataDir, 'attachments'), 'Xq7CONTENT')).length, 0)
@@ -32,7 +45,7 @@ async function eraseEverything(t: Test, server: TestServer, repo: string, dataDi
   })
 
   t.test('all texts of an issue', async (t) => {
-    t.equal((await call('POST', `${path}/erase`, {})).status, 204)
+    t.equal((await call('POST', `${path}/erase`, { all: true })).status, 204)
     t.match((await call('GET', path)).body, { title: ERASED, body: ERASED })
     t.match((await call('GET', `${path}/replay?revision=0`)).body, { title: ERASED, body: ERASED })
     t.match((await call('GET', `${path}/replay/diff?from=0&to=1`)).status, 200)
@@ -60,9 +73,8 @@ async function eraseEverything(t: Test, server: TestServer, repo: string, dataDi
 
   t.test('it can be repeated, and a later text is new', async (t) => {
     const { revision } = await last()
-    t.equal((await call('POST', `${path}/erase`, {})).status, 204)
+    t.equal((await call('POST', `${path}/erase`, { all: true })).status, 204)
     t.equal((await call('POST', `${path}/erase`, { comment })).status, 204)
-    t.equal((await call('POST', `${path}/erase`)).status, 204)
     t.equal((await last()).revision, revision, 'nothing is left to erase, so nothing is recorded')
     t.equal((await call('PATCH', path, { title: 'A new title' })).status, 201)
     t.equal((await call('GET', path)).body.title, 'A new title')
@@ -72,12 +84,32 @@ async function eraseEverything(t: Test, server: TestServer, repo: string, dataDi
   })
 
   t.test('who may, and what is refused', async (t) => {
-    t.equal((await call('POST', `${path}/erase`, {}, null)).status, 401)
-    t.equal((await call('POST', `${path}/erase`, {}, 'bob')).status, 403)
-    t.equal((await call('POST', `${issues}/999/erase`, {})).status, 404)
+    t.equal((await call('POST', `${path}/erase`, { all: true }, null)).status, 401)
+    t.equal((await call('POST', `${path}/erase`, { all: true }, 'bob')).status, 403)
+    t.equal((await call('POST', `${issues}/999/erase`, { all: true })).status, 404)
     t.equal((await call('POST', `${path}/erase`, { comment: 999_999 })).status, 404)
     t.equal((await call('POST', `${path}/erase`, { comment: 'one' })).status, 422)
     t.equal((await call('GET', path)).body.title, 'A new title', 'nothing was changed')
+  })
+
+  t.test('a request must say what to erase, and a misspelt field is refused', async (t) => {
+    const refused = [
+      undefined,
+      {},
+      null,
+      { comment: null },
+      { all: false },
+      { all: true, comment },
+      { commnet: comment },
+      { all: true, comments: comment },
+      { all: true, dryrun: true },
+      { dry_run: true },
+    ]
+    for (const body of refused) {
+      t.equal((await call('POST', `${path}/erase`, body)).status, 422, JSON.stringify(body) ?? 'no body')
+    }
+    t.match((await call('POST', `${path}/erase`, { all: true, dryrun: true })).body.message, 'dryrun: ')
+    t.equal((await call('GET', path)).body.title, 'A new title', 'nothing was erased')
   })
 
   t.test('verify is sound and counts what was erased', async (t) => {
@@ -107,7 +139,7 @@ t.test('erasing on the embedded stores', async (t) => {
     const report = await verified(t, server)
     t.equal(report.sound, false)
     t.match(report.log.lostTexts, [{ problem: 'the key of its text is missing, and nobody has erased it' }])
-    t.equal((await call('POST', `${path}/erase`, {})).status, 204)
+    t.equal((await call('POST', `${path}/erase`, { all: true })).status, 204)
     t.match(await verified(t, server), { sound: true }, 'what is erased then is not missed')
   })
 
@@ -122,7 +154,7 @@ t.test('erasing on the embedded stores', async (t) => {
         const there = async () => [...(await keys.find(ids)).values()].filter(Buffer.isBuffer).length
         const before = await there()
         // By now verify has its snapshot of the read models, with all texts in them.
-        erasing = call('POST', `${path}/erase`, {})
+        erasing = call('POST', `${path}/erase`, { all: true })
         await until('the keys are destroyed', async () => (await there()) < before)
         return keys.find(ids)
       },
@@ -147,7 +179,7 @@ t.test('erasing on EventStoreDB and MongoDB, from another node', async (t) => {
   ]
   for (const at of shown) await fromOther(at)
   t.match(await fromOther(`${path}/history?limit=50`), 'Xq7TITLE')
-  t.equal((await call('POST', `${path}/erase`, {})).status, 204)
+  t.equal((await call('POST', `${path}/erase`, { all: true })).status, 204)
   for (const at of [...shown, `${issues}/comments/${comment}`]) {
     t.notMatch(await fromOther(at), /Xq7/, `${at} of the other node`)
   }

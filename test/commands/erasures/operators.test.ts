@@ -57,7 +57,17 @@ t.test('an erasure that is killed between two steps is finished by the next star
 
 t.test('mergelog erase, without a server and beside one; export and import', async (t) => {
   const { DATA_DIR, path, number } = await stoppedData(t)
-  const alone = await mergelog(['erase', `alice/app#${number}`], { DATA_DIR })
+  const app = `alice/app#${number}`
+  const dry = await mergelog(['erase', app, '--all', '--dry-run'], { DATA_DIR })
+  t.match(dry, {
+    code: 0,
+    stdout: /^Would erase all texts of alice\/app#1, in \d+ events\n(comment \d+\n){12}file /,
+  })
+  for (const which of [[], ['--all', '--comment', '3']]) {
+    const unclear = await mergelog(['erase', app, ...which], { DATA_DIR })
+    t.match(unclear, { code: 2, stderr: /either --comment ID or --all/ })
+  }
+  const alone = await mergelog(['erase', `alice/app#${number}`, '--all'], { DATA_DIR })
   t.match(alone, { code: 0, stdout: /^Erased all texts of alice\/app#1\n$/ })
   t.equal(await lastType(t, DATA_DIR, path), 'ErasureFinished')
 
@@ -65,9 +75,16 @@ t.test('mergelog erase, without a server and beside one; export and import', asy
   const { comment, path: second, number: other } = await posted(server, 'other')
   const environment = { DATA_DIR, ADMIN_PASSWORD, PUBLIC_URL: server.url }
   const beside = ['erase', `alice/other#${other}`, '--comment', `${comment}`]
+  t.match(await mergelog([...beside, '--dry-run'], environment), {
+    code: 0,
+    stdout: new RegExp(`^Would erase comment ${comment} of .*\\ncomment ${comment}\\nfile \\S+\\n$`),
+  })
   t.match(await mergelog(beside, environment), { code: 0, stdout: /^Erased comment \d+ of/ })
   t.match(await mergelog(beside, { DATA_DIR }), { code: 1, stderr: /MERGELOG_TOKEN or ADMIN_PASSWORD/ })
-  t.match(await mergelog(['erase', 'alice/other#99'], environment), { code: 1, stderr: /answered 404/ })
+  t.match(await mergelog(['erase', 'alice/other#99', '--all'], environment), {
+    code: 1,
+    stderr: /answered 404/,
+  })
 
   const copy = join(await directory(t), 'export')
   t.match(await mergelog(['export', copy], { DATA_DIR }), { code: 0 })
@@ -99,7 +116,7 @@ t.test('texts of an old log stay readable, and can be erased after mergelog seal
 
   const before = await startTestServer(t, { DATA_DIR })
   const erase = () =>
-    before.fetch('alice', `/api/v1/repos/alice/${path}/erase`, { method: 'POST', body: '{}' })
+    before.fetch('alice', `/api/v1/repos/alice/${path}/erase`, { method: 'POST', body: '{"all":true}' })
   const refused = await erase()
   t.equal(refused.status, 409)
   t.match(await refused.text(), /mergelog seal/)
@@ -121,6 +138,6 @@ t.test('texts of an old log stay readable, and can be erased after mergelog seal
     t.notOk((await filesWith(DATA_DIR, 'Xq7BODY')).includes(join(DATA_DIR, name)), name)
   }
   t.match(await mergelog(['verify'], { DATA_DIR }), { code: 0 }, 'the chains are sound')
-  t.match(await mergelog(['erase', `alice/app#${number}`], { DATA_DIR }), { code: 0 })
+  t.match(await mergelog(['erase', `alice/app#${number}`, '--all'], { DATA_DIR }), { code: 0 })
   t.equal(await lastType(t, DATA_DIR, path), 'ErasureFinished')
 })

@@ -78,7 +78,7 @@ t.test('erased texts of reviews are gone everywhere, also of drafts', async (t) 
   const { body: review } = await call('bob', 'POST', reviews, { event: 'REQUEST_CHANGES', ...body('first') })
   await call('alice', 'POST', `${reviews}/${review.id}/dismissals`, { message: 'first message' })
   const { body: draft } = await call('bob', 'POST', reviews, body('first'))
-  t.equal((await call('alice', 'POST', `issues/${index}/erase`, {})).status, 204)
+  t.equal((await call('alice', 'POST', `issues/${index}/erase`, { all: true })).status, 204)
   for (const path of [
     `${reviews}`,
     `${reviews}/${review.id}/comments`,
