@@ -30,6 +30,7 @@ import { limitProxiedRequests } from './http/proxied-requests.ts'
 import { limitBodies } from './http/request-bodies.ts'
 import { unusedCompilers, validatorOf } from './http/request-validators.ts'
 import type { Certificate } from './http/tls-files.ts'
+import { unfoldBodies } from './http/unfolded-bodies.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
 import {
   ignoreExpectations,
@@ -261,6 +262,7 @@ export async function buildApp(
     await signedIn.register(applicationRoutes(services))
     await signedIn.register(
       async (api) => {
+        unfoldBodies(api)
         await compressAnswers(api)
         // With their names: for a plugin without one, fastify looks through all modules that are loaded.
         for (const { name, plugin } of API_ROUTES.map((routes) => ({

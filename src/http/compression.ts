@@ -1,7 +1,6 @@
-/** Compresses long answers for clients that ask for it, and reads bodies that clients have compressed. */
+/** Compresses long answers for clients that ask for it. */
 import compress from '@fastify/compress'
 import type { FastifyInstance } from 'fastify'
-import { codingOf } from '../content-coding.ts'
 import { COUNTED_FROM } from './unread-answers.ts'
 
 /** `*` in an Accept-Encoding that excludes a coding of ours. The plugin takes it for that one. */
@@ -9,14 +8,10 @@ const NOT_ANY = /^(?=.*\b(?:gzip|deflate)\s*;\s*q\s*=\s*0(?:\.0*)?\s*(?:,|$))(?=
 
 /**
  * For the routes that are registered after this call, in this scope. Lines of JSON and server-sent events stay as they
- * are: each line has to leave at once. A body may not become larger than `bodyLimit` when it is unpacked.
+ * are: each line has to leave at once.
  */
 export async function compressAnswers(app: FastifyInstance): Promise<void> {
-  // The plugin knows each name in one form only.
   app.addHook('onRequest', ({ raw: { headers } }, _reply, done) => {
-    const coding = codingOf(headers['content-encoding'])
-    if (coding === 'identity') delete headers['content-encoding']
-    else headers['content-encoding'] = coding
     if (NOT_ANY.test(`${headers['accept-encoding']}`)) delete headers['accept-encoding']
     done()
   })
@@ -28,6 +23,7 @@ export async function compressAnswers(app: FastifyInstance): Promise<void> {
     zlibOptions: { level: 4, windowBits: 14, memLevel: 7 },
     // The event loop is for everyone: zlib works on threads of its own.
     syncThreshold: 0,
-    requestEncodings: ['gzip', 'deflate'],
+    // It ends the whole request when a body is damaged: see `unfolded-bodies.ts`.
+    globalDecompression: false,
   })
 }

@@ -76,11 +76,16 @@ export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: Body
       // As node itself ends such a request: with 408, and the connection is closed.
       app.server.emit('clientError', error, socket)
     }, timeoutMs / CHECKS).unref()
-    finished(raw, () => {
+    const end = () => {
+      unwatch()
+      socket.off('close', end)
       clearInterval(timer)
       bodies -= 1
       give()
-    })
+    }
+    const unwatch = finished(raw, end)
+    // When the answer is the last one of its connection, node closes that and says nothing to a request that goes on.
+    socket.once('close', end)
     done(null, payload)
   })
   return () => ({ bodies, bytes: shares.held() })

@@ -37,10 +37,10 @@ export const rounded = (ms: number) => Math.round(ms * 10) / 10
 /** Writes the line of a request. `bytes` and `received` are those of the answer and the request, with their heads. */
 export function requestLog(log: FastifyBaseLogger): (ended: EndedRequest) => void {
   const bytesOf = createByteCounts()
-  return ({ request, method, route, status, aborted, ms }) => {
+  return ({ request, socket, method, route, status, aborted, ms }) => {
     const level = PROBES.has(route) && status === 200 ? 'debug' : 'info'
     // Also without a line: the next answer of the connection counts from here.
-    const { bytes, received } = bytesOf(request.raw.socket)
+    const { bytes, received } = bytesOf(socket)
     if (level === 'info' ? !hasInfo(log) : !hasDebug(log)) return
     const { id: reqId, requester, ip } = request
     const user = requester?.login

@@ -1,9 +1,12 @@
 /** Sees each request over HTTP, also those of git, from its head to the end of its answer. */
+import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 
 /** A request whose answer has ended. */
 export interface EndedRequest {
   request: FastifyRequest
+  /** Node takes it away from a request that is destroyed. */
+  socket: Socket
   method: string
   /** The pattern of the route; `unmatched` when no route has the path. */
   route: string
@@ -20,13 +23,14 @@ export function observeRequests(app: FastifyInstance, ended: (request: EndedRequ
   function observe(request: FastifyRequest, reply: FastifyReply): void {
     const begun = performance.now()
     const { raw } = reply
+    const { socket } = request.raw
     // Those who limit a request and those who watch it each listen for its end.
     raw.setMaxListeners(20)
     raw.once('close', () => {
       const { method, routeOptions, is404 } = request
       const route = is404 ? 'unmatched' : (routeOptions.url ?? 'unmatched')
       const ms = performance.now() - begun
-      ended({ request, method, route, status: reply.statusCode, aborted: !raw.writableFinished, ms })
+      ended({ request, socket, method, route, status: reply.statusCode, aborted: !raw.writableFinished, ms })
     })
   }
   // A hook with a callback: a promise for each request would cost measurable time.
