@@ -57,6 +57,10 @@ export const LIMITS = limits({
     meaning: 'a client read nothing of its answer for too long, and was disconnected',
     settings: ['UNREAD_TIMEOUT_MS'],
   },
+  stop_time: {
+    meaning: 'requests still ran when the server stopped, and were cut off',
+    settings: ['STOP_TIMEOUT_MS'],
+  },
   live_histories: { meaning: 'too many live histories were followed for a further one' },
   sign_in_failures: { meaning: 'too many bad passwords came from an address' },
   sign_ins: { meaning: 'too many sign-ins by OpenID Connect at the same time' },

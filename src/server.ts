@@ -15,6 +15,7 @@ import { knowsEarlierAttempts } from './commands/earlier-attempts.ts'
 import { ensureSiteAdmin } from './commands/users/site-admin.ts'
 import { type Config, isShared } from './config.ts'
 import { takeUpDataDir } from './data-format.ts'
+import { deadlineAfter } from './deadline.ts'
 import { compareClocks } from './disk.ts'
 import { watchFreeSpace } from './free-space.ts'
 import { createGitLimits } from './git/limits.ts'
@@ -23,6 +24,7 @@ import { objectReaders } from './git/object-readers.ts'
 import { HOOKS } from './git/push-hook.ts'
 import { openPushJournal } from './git/push-journal.ts'
 import { requireCertificate } from './http/https.ts'
+import { limitReached } from './limits.ts'
 import { observeCalls } from './observe/grpc-calls.ts'
 import { createMetrics } from './observe/metrics.ts'
 import { startMetricsServer } from './observe/metrics-route.ts'
@@ -306,7 +308,13 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
       await delay(config.drainMs, undefined, { signal: hurry }).catch(() => {})
     }
     stopping.abort()
+    const cancel = deadlineAfter(config.stopTimeoutMs, () => {
+      limitReached('stop_time')
+      log.warn({ stopTimeoutMs: config.stopTimeoutMs }, 'requests still run; their connections are closed')
+      app.server.closeAllConnections()
+    })
     await Promise.all([app.close(), grpc.stop(), metricsServer?.stop()])
+    cancel()
     await Promise.all([recovery.stopped(), freeing])
     await background.stop()
     await projector.stop()

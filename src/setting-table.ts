@@ -96,6 +96,11 @@ export const table = {
     meaning:
       'How long SIGTERM lets the server answer as before, while `/healthz` is 503 already, in milliseconds',
   }),
+  stopTimeoutMs: setting('STOP_TIMEOUT_MS', wholeNumber(0, 86_400_000), {
+    default: '60000',
+    meaning:
+      'How long SIGTERM then waits for requests that run, in milliseconds; connections of those that still do are closed',
+  }),
   metricsToken: setting('METRICS_TOKEN', bearerToken, {
     meaning: 'Who shows it (`Authorization: Bearer …`) may read `/metrics`; without it only site admins may',
   }),

@@ -132,6 +132,18 @@ const cases: Record<SettingName, Case> = {
       ['10s', wholeNumber],
     ],
   },
+  STOP_TIMEOUT_MS: {
+    key: 'stopTimeoutMs',
+    unset: 60_000,
+    valid: [
+      ['0', 0],
+      ['86400000', 86_400_000],
+    ],
+    invalid: [
+      ['86400001', wholeNumber],
+      ['1m', wholeNumber],
+    ],
+  },
   HOST: {
     key: 'host',
     unset: '127.0.0.1',

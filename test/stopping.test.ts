@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t from 'tap'
 import { unlessMissing } from '../src/disk.ts'
+import { rawClient, requestText } from './http/raw-client.ts'
 import { listen } from './queries/history-client.ts'
 import { startTestServer, type TestServer } from './start-server.ts'
 import { until } from './until.ts'
@@ -57,6 +58,22 @@ t.test('SIGTERM turns ready off first, answers new requests for DRAIN_MS, and th
   await stopped
   await t.rejects(server.fetch(null, '/livez'), 'nobody listens any more')
   await server.stop()
+})
+
+t.test('a request that does not end holds no stop longer than STOP_TIMEOUT_MS', async (t) => {
+  const server = await startTestServer(t, { STOP_TIMEOUT_MS: '50', REQUEST_TIMEOUT_MS: '3600000' })
+  // The head and a part of the body: the rest never comes.
+  const head = requestText('POST', '/api/v1/user/repos', {
+    'content-type': 'application/json',
+    'content-length': '100',
+  })
+  const client = rawClient(t, server.url, `${head}{`)
+  await until('it has come', async () => {
+    const answer = await server.fetch('admin', '/metrics')
+    return /^mergelog_bodies_in_flight\{.*kind="api".*\} 1$/m.test(await answer.text())
+  })
+  await server.stop()
+  await client.closed()
 })
 
 t.test('livez is 200 while the stores are away', async (t) => {
