@@ -57,7 +57,8 @@ export function streamHistory(events: EventStore, stream: string): History {
     read,
     async page(filter, { skip, limit }, signal) {
       const page: RecordedEvent[] = []
-      if (Object.keys(filter).length === 0) {
+      // In the embedded log, which has no other writer and so no such problems, revisions count the events.
+      if (Object.keys(filter).length === 0 && events.problems === undefined) {
         const total = (await last()) + 1
         const wanted = { from: skip, maxCount: limit }
         if (skip < total) for await (const event of events.readStream(stream, wanted)) page.push(event)
@@ -73,8 +74,9 @@ export function streamHistory(events: EventStore, stream: string): History {
   }
 }
 
-/** The facts of one event. Its index in the array is its revision. */
-type EventFacts = Pick<HistoryDocument, 'position' | 'type' | 'actor' | 'at' | 'adminsOnly' | 'issueWords'>
+/** The facts of one event. */
+type EventFacts = Pick<HistoryDocument, 'position' | 'type' | 'actor' | 'at' | 'adminsOnly' | 'issueWords'> &
+  Pick<RecordedEvent, 'revision'>
 
 /** Events of all streams together, about 100 bytes each. A longer stream is read each time. */
 const MAX_EVENTS = 200_000
@@ -92,8 +94,9 @@ async function streamFacts(
   const ofStore = cachedFacts(events)
   const before = ofStore.get(stream) ?? []
   const facts: EventFacts[] = [...before]
-  for await (const event of events.readStream(stream, { from: before.length })) {
-    facts.push({ position: event.position, ...factsOf(event) })
+  // Others may have written into the stream: it may have more revisions than events.
+  for await (const event of events.readStream(stream, { from: (before.at(-1)?.revision ?? -1) + 1 })) {
+    facts.push({ position: event.position, revision: event.revision, ...factsOf(event) })
     if (facts.length % EVENTS_PER_TURN !== 0) continue
     if (signal.aborted) return facts
     await nextTurn()

@@ -1,8 +1,11 @@
 /** Filtered pages of a stream's history read each event of the stream only once. */
+import { join } from 'node:path'
 import t from 'tap'
 import { append } from '../../src/commands/execute.ts'
 import type { DomainEvent } from '../../src/events/domain-events.ts'
+import { openEventStoreDb } from '../../src/events/eventstoredb.ts'
 import { streamHistory } from '../../src/queries/history-source.ts'
+import { startEventStoreDouble } from '../doubles/eventstore.ts'
 import { aContext, counted, openStores } from '../stores.ts'
 
 const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
@@ -51,4 +54,32 @@ t.test('a client that leaves during the reading leaves no incomplete cache entry
   const { page } = await historyOf(t, 600)
   await page('alice', 0, 1, AbortSignal.abort())
   t.strictSame(await page('alice', 599, 1), { revisions: [599], total: 600, reads: 600 })
+})
+
+t.test('pages have each event once, also when another application wrote into the stream', async (t) => {
+  const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'events.db') })
+  const events = openEventStoreDb(double.url)
+  t.teardown(async () => {
+    await events.close()
+    await double.close()
+  })
+  const history = streamHistory(events, 'numbers-a')
+  const take = () => append(events, aContext({ actor: alice }), 'numbers-a', 'take', [taken], 'any')
+  const pages = async (filter: { actor?: string }) => {
+    const seen: number[] = []
+    let total = 0
+    for (let skip = 0; skip === 0 || skip < total; skip += 2) {
+      const page = await history.page(filter, { skip, limit: 2 }, NEVER)
+      seen.push(...page.events.map(({ revision }) => revision))
+      total = page.total
+    }
+    return { seen, total }
+  }
+  for (const revisions of [[1], [1, 3], [1, 3, 5]]) {
+    await double.append('numbers-a', [{ type: 'OfAnotherApplication', data: '{}' }])
+    await take()
+    const all = { seen: revisions, total: revisions.length }
+    t.strictSame(await pages({}), all)
+    t.strictSame(await pages({ actor: 'alice' }), all)
+  }
 })
