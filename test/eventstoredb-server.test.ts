@@ -187,6 +187,28 @@ t.test('/healthz is 200 with any number of events of others at the end of the lo
   t.equal((await health()).code, 200)
 })
 
+t.test('after a start, upgrade queries answer although the log ends with events of others', async (t) => {
+  const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'eventstore.db') })
+  const dataDir = await mkdtemp(join(tmpdir(), 'mergelog-upgrade-'))
+  t.teardown(async () => {
+    await double.close()
+    await rm(dataDir, { recursive: true, force: true, maxRetries: 3 })
+  })
+  const environment = { EVENTSTORE_URL: double.url, LOG_LEVEL: 'silent', DATA_DIR: dataDir }
+  await (await startTestServer({ teardown: () => {} }, environment)).stop()
+  for (const type of ['OrderPlaced', '$statsCollected']) {
+    await double.append('orders', new Array(200).fill({ type, data: '{}' }))
+    const server = await startTestServer({ teardown: () => {} }, environment)
+    try {
+      await until('the server is healthy', async () => (await server.fetch(null, '/healthz')).status === 200)
+      const answer = await server.fetch('admin', '/cosmos/upgrade/v1beta1/current_plan')
+      t.equal(answer.status, 200, `after ${type}`)
+    } finally {
+      await server.stop()
+    }
+  }
+})
+
 t.test('while access is denied, requests get 503 and /healthz says why', async (t) => {
   const { double, server, alice, health } = await started(t)
   const open = (title: string) => statusOf(alice.repos.issueCreateIssue('alice', 'app', { title }))

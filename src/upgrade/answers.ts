@@ -45,17 +45,20 @@ const NOTHING = Buffer.alloc(0)
  */
 export function createUpgradeAnswers(
   store: Pick<ReadStore, 'find' | 'get'>,
-  projector: Pick<Projector, 'status' | 'current'>,
+  projector: Pick<Projector, 'status' | 'current' | 'position'>,
   caughtUpAt: Position,
   isMember: () => boolean = () => true,
 ): UpgradeAnswers {
   let latest: ReturnType<typeof read> | undefined
+  let haveCaughtUp = false
 
   function ready(): boolean {
     const models = projector.status().filter(({ name }) => COLLECTIONS.has(name))
-    return (
-      isMember() && models.every(({ position, stopped }) => stopped === undefined && position >= caughtUpAt)
-    )
+    if (!isMember() || models.some(({ stopped }) => stopped !== undefined)) return false
+    // The log may end with events of others: no read model takes these, but the projector passes them.
+    haveCaughtUp ||=
+      models.every(({ position }) => position >= caughtUpAt) || projector.position() >= caughtUpAt
+    return haveCaughtUp
   }
 
   async function read() {

@@ -425,7 +425,8 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
       await until('it has passed all', async () => reached >= end)
       t.strictSame(came.map(asNew), wanted)
       // A reader may begin anew wherever it was, also in the middle of what it does not want.
-      for (const after of passed) {
+      const step = Math.ceil(passed.length / 25)
+      for (const after of passed.filter((_, n) => n % step === 0)) {
         const next = came.find(({ position }) => position > after)
         if (next === undefined) continue
         for await (const [event] of store.subscribe({ ...options, after, passed: () => {} })) {

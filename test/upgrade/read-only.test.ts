@@ -79,7 +79,8 @@ t.test('queries answer UNAVAILABLE and 503 while the projections catch up', asyn
     { name: 'upgrade_plans', position, ...(stopped === undefined ? {} : { stopped }) },
     { name: 'something_else', position: 0, stopped: 'broken' },
   ]
-  const answers = createUpgradeAnswers(readStore, { status, current: () => undefined }, end)
+  const projector = { status, current: () => undefined, position: () => position }
+  const answers = createUpgradeAnswers(readStore, projector, end)
   const unavailable = { name: 'UpgradeUnavailable' }
   t.notOk(answers.ready())
   await t.rejects(answers.currentPlan(), unavailable)
