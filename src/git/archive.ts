@@ -10,6 +10,12 @@ export const ARCHIVE_FORMATS = ['zip', 'tar.gz', 'bundle'] as const
 export type ArchiveFormat = (typeof ARCHIVE_FORMATS)[number]
 
 /**
+ * A file may ask for the verdict on the commit's signature, any number of times. For each, git 2.39 starts gpg whatever
+ * its settings say, but not without a place for a temporary file. It needs none for anything else.
+ */
+const NO_SIGNATURES = { TMPDIR: '/dev/null' }
+
+/**
  * Starts an archive of the files of a commit, in a directory of that name; or a bundle, which `git clone` reads.
  *
  * @throws GitFailed when there is no such commit, and what `streamOutput` throws
@@ -22,7 +28,7 @@ export async function archiveStream(
 ): Promise<StreamedOutput> {
   if (format === 'bundle') return bundleStream(dir, checkedId(commit), options)
   const args = ['archive', `--format=${format}`, `--prefix=${directory}/`, checkedId(commit)]
-  return streamOutput(dir, args, options)
+  return streamOutput(dir, args, { ...options, env: NO_SIGNATURES })
 }
 
 /** The branch of a bundle. */

