@@ -5,7 +5,8 @@
  * 1. Copy the read models first, so that they are not ahead of P. The next start brings them up to date.
  * 2. Copy attached files and git objects for the first time, before something deletes them.
  * 3. Copy the log.
- * 4. Copy the secrets. They are written before their events, so the copy has every secret that the log names.
+ * 4. Copy the secrets. They are written before their events. So a secret that the copied log names can be missing only
+ *    when it was replaced or deleted after P. Then copy the log again, as in step 5.
  * 5. Copy the attached files and git objects that are new. Each was written before its event. So a file that
  *    the copied log names can be missing only when it was deleted after P. Then copy the log again, which now
  *    has the deletion, and repeat steps 4 to 6.
@@ -175,8 +176,8 @@ async function fill(
 }
 
 /**
- * Copies the log, and the files that it names, until no file is missing because of a deletion, and no key because of an
- * erasure. A file that is missing twice in a row is missing from the data directory itself.
+ * Copies the log, and the files and secrets that it names, until none is missing because of a deletion or an edit, and no
+ * key because of an erasure. What is missing twice in a row is missing from the installation itself.
  */
 async function copyUntilComplete(
   stores: StoreCopies,
@@ -186,15 +187,16 @@ async function copyUntilComplete(
   for (let round = 0; round < ROUNDS; round++) {
     const createdAt = new Date().toISOString()
     const named = await stores.copyLog(context)
-    await stores.copySecrets(context, named)
+    const missingSecrets = await stores.copySecrets(context, named)
     if (await stores.erasedSince(context, named)) continue
     await copyAttachments(context, 'files of comments')
     const missing = [
       ...(await missingAttachments(context, named)),
       ...(await finishRepositories(context, named.repositories)),
     ]
-    if (missing.every((one) => missingBefore.has(one))) return { named, missing, createdAt }
-    missingBefore = new Set(missing)
+    const all = [...missing, ...missingSecrets]
+    if (all.every((one) => missingBefore.has(one))) return { named, missing, createdAt }
+    missingBefore = new Set(all)
   }
-  throw new BackupProblem('files or texts were deleted too fast for a consistent backup; try again')
+  throw new BackupProblem('files, texts or secrets were deleted too fast for a consistent backup; try again')
 }

@@ -22,8 +22,11 @@ export interface StoreCopies {
   copyBefore(context: BackupContext): Promise<void>
   /** Copies the log up to its end, as a whole or from where the last call ended. Resolves to what all of it names. */
   copyLog(context: BackupContext): Promise<NamedByLog>
-  /** Copies the secrets of the accounts and tokens that the copied log names. */
-  copySecrets(context: BackupContext, named: NamedByLog): Promise<void>
+  /**
+   * Copies the secrets of the accounts and tokens that the copied log names. Resolves to what it names and the copy lacks:
+   * an edit or a deletion since has removed it.
+   */
+  copySecrets(context: BackupContext, named: NamedByLog): Promise<string[]>
   /** Whether texts were erased after what was copied of the log: then the copied secrets may lack their keys. */
   erasedSince(context: BackupContext, named: NamedByLog): Promise<boolean>
 }

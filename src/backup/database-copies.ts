@@ -9,6 +9,7 @@ import { openSqlite } from '../sqlite.ts'
 import type { BackupContext, StoreCopies } from './context.ts'
 import { SnapshotFailed, snapshotDatabase } from './database-snapshot.ts'
 import { COPY_FORMAT } from './manifest.ts'
+import { missingSecrets } from './missing-secrets.ts'
 import { hasErasureAfter, type NamedByLog, namedByLog } from './named-by-log.ts'
 
 export const databaseCopies: StoreCopies = {
@@ -72,10 +73,10 @@ export async function checkpointWal(file: string): Promise<void> {
  */
 async function copySecrets(
   { dataDir, data, onProgress }: BackupContext,
-  { tokens }: NamedByLog,
-): Promise<void> {
+  named: NamedByLog,
+): Promise<string[]> {
   const from = join(dataDir, 'secrets.db')
-  if (!(await exists(from))) return
+  if (!(await exists(from))) return []
   onProgress({ step: 'secrets', done: 0, total: 0 })
   const to = join(data, 'secrets.db')
   await snapshotDatabase(from, to)
@@ -83,8 +84,9 @@ async function copySecrets(
   try {
     await secrets.prepare(secretCollections)
     for (const { tokenId } of await secrets.find(tokenHashes, {})) {
-      if (!tokens.has(tokenId)) await forgetToken(secrets, tokenId)
+      if (!named.tokens.has(tokenId)) await forgetToken(secrets, tokenId)
     }
+    return await missingSecrets(secrets, named)
   } finally {
     await secrets.close()
     await checkpointWal(to)

@@ -1,4 +1,4 @@
-/** Reads from the log what must exist outside of it: repositories with their refs, attached files, tokens. */
+/** Reads from the log what must exist outside of it: repositories with their refs, attached files, secrets. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { decode } from '../events/codec.ts'
 import type { DomainEvent } from '../events/domain-events.ts'
@@ -23,6 +23,10 @@ export interface NamedByLog {
   repositories: Map<number, NamedRepository>
   /** Ids of access tokens, without deleted ones. */
   tokens: Set<number>
+  /** The ids of what webhooks send to, by the ids of the webhooks. */
+  webhookConfigs: Map<number, string>
+  /** The ids of the passwords of users who have changed theirs, by the ids of the users. */
+  passwords: Map<number, string>
 }
 
 const EVENTS_PER_TURN = 1000
@@ -33,6 +37,8 @@ export const namedByNothing = (): NamedByLog => ({
   events: 0,
   repositories: new Map(),
   tokens: new Set(),
+  webhookConfigs: new Map(),
+  passwords: new Map(),
 })
 
 /** Adds the next event of the log to what it names. @throws UnreadableEvent */
@@ -58,7 +64,8 @@ export async function namedByLog(
   return named
 }
 
-function apply({ repositories, tokens }: NamedByLog, event: DomainEvent): void {
+function apply(named: NamedByLog, event: DomainEvent): void {
+  const { repositories, tokens, webhookConfigs, passwords } = named
   switch (event.type) {
     case 'RepositoryCreated': {
       const { repoId, defaultBranch } = event.data
@@ -121,6 +128,23 @@ function apply({ repositories, tokens }: NamedByLog, event: DomainEvent): void {
       return
     case 'TokenDeleted':
       tokens.delete(event.data.tokenId)
+      return
+    case 'WebhookCreated':
+      webhookConfigs.set(event.data.id, event.data.configId)
+      return
+    case 'WebhookEdited': {
+      const { configId } = event.data.changes
+      if (configId !== undefined) webhookConfigs.set(event.data.id, configId)
+      return
+    }
+    case 'WebhookDeleted':
+      webhookConfigs.delete(event.data.id)
+      return
+    case 'PasswordChanged':
+      passwords.set(event.data.user.id, event.data.passwordId)
+      return
+    case 'UserDeleted':
+      passwords.delete(event.data.user.id)
       return
   }
 }

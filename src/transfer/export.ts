@@ -8,6 +8,7 @@ import { type BackupOptions, type BackupResult, backupWith } from '../backup/bac
 import type { BackupContext, StoreCopies } from '../backup/context.ts'
 import { refuseHalfRestored } from '../backup/half-restored.ts'
 import { BackupProblem, EXPORT_FORMAT } from '../backup/manifest.ts'
+import { missingSecrets } from '../backup/missing-secrets.ts'
 import { addEvent, hasErasureAfter, type NamedByLog, namedByNothing } from '../backup/named-by-log.ts'
 import type { Config } from '../config.ts'
 import { refuseNewerData } from '../data-format.ts'
@@ -53,7 +54,7 @@ export async function exportAll({ config, ...options }: ExportOptions): Promise<
   }
 }
 
-function lineCopies(config: Config, events: EventStore): StoreCopies {
+export function lineCopies(config: Config, events: EventStore): StoreCopies {
   const named = namedByNothing()
 
   /** Adds the events that the file lacks. */
@@ -82,7 +83,7 @@ function lineCopies(config: Config, events: EventStore): StoreCopies {
     files: [LOG, SECRETS, PROCESS_POSITIONS],
     copyBefore: (context) => copyProcesses(config, context),
     copyLog,
-    copySecrets: (context, { tokens }) => copySecrets(config, context, tokens),
+    copySecrets: (context, named) => copySecrets(config, context, named),
     erasedSince: (_context, { position }) => hasErasureAfter(events, position),
   }
 }
@@ -120,20 +121,22 @@ async function processesOf(config: Config): Promise<ProcessLine[]> {
 async function copySecrets(
   config: Config,
   { data, onProgress }: BackupContext,
-  tokens: ReadonlySet<number>,
-): Promise<void> {
+  named: NamedByLog,
+): Promise<string[]> {
   onProgress({ step: 'secrets', done: 0, total: 0 })
   const lines = await openLines(join(data, SECRETS), 'w')
   try {
-    await withReadStore(config, 'secrets', async (secrets) => {
+    const missing = await withReadStore(config, 'secrets', async (secrets) => {
       // MongoDB has no tables to make.
       if (config.mongodbUrl === undefined) await secrets.prepare(secretCollections)
       for (const collection of secretCollections) {
         for await (const secret of secretsIn(secrets, collection)) {
-          if (isNamed(secret.body, tokens)) await lines.write(secret)
+          if (isNamed(secret.body, named.tokens)) await lines.write(secret)
         }
       }
+      return await missingSecrets(secrets, named)
     })
+    return missing ?? []
   } finally {
     await lines.close()
   }

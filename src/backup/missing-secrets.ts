@@ -1,0 +1,27 @@
+/** Which secrets the copied log names and a store of the secrets lacks. */
+import type { ReadStore } from '../projections/read-store.ts'
+import { passwordHashOf } from '../rights/secrets.ts'
+import { webhookConfigsOf } from '../rights/webhook-configs.ts'
+import type { NamedByLog } from './named-by-log.ts'
+
+/** So many at a time. */
+const PART = 500
+
+/** A secret is kept before the log names it, and never comes back: one that is there now was there when it was copied. */
+export async function missingSecrets(
+  secrets: ReadStore,
+  { webhookConfigs, passwords }: Pick<NamedByLog, 'webhookConfigs' | 'passwords'>,
+): Promise<string[]> {
+  const missing: string[] = []
+  const configIds = [...webhookConfigs.values()]
+  for (let i = 0; i < configIds.length; i += PART) {
+    const asked = configIds.slice(i, i + PART)
+    const found = await webhookConfigsOf(secrets, asked)
+    missing.push(...asked.filter((id) => !found.has(id)).map((id) => `webhook configuration ${id}`))
+  }
+  for (const [userId, passwordId] of passwords) {
+    const hash = await passwordHashOf(secrets, userId, passwordId)
+    if (hash === undefined) missing.push(`password ${passwordId}`)
+  }
+  return missing
+}
