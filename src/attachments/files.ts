@@ -60,7 +60,10 @@ export async function openAttachmentFiles(directory: string, { isShared = false 
   if (isShared) await removeAbandoned(incoming)
   await flush(directory)
 
-  /** Files that this process has kept; their events may not be visible to `removeUnknown` yet. Undefined after it. */
+  /**
+   * Files that this process has kept; their events may not be visible to `removeUnknown` yet. Undefined after it: then all
+   * files of earlier processes were looked at, and nobody remembers which ones are of this one.
+   */
   let keptHere: Set<string> | undefined = new Set()
 
   const subdirectoryOf = (uuid: string) => {
@@ -128,10 +131,11 @@ export async function openAttachmentFiles(directory: string, { isShared = false 
     },
 
     /**
-     * Removes the files of earlier processes that `known` does not return, and resolves to their number. Call it
-     * once; new files may come in meanwhile. `known` gets uuids in batches.
+     * Removes the files of earlier processes that `known` does not return, and resolves to their number. New files may
+     * come in meanwhile. `known` gets uuids in batches. Once this has succeeded, there is nothing left to do.
      */
     async removeUnknown(known: (uuids: readonly string[]) => Promise<ReadonlySet<string>>): Promise<number> {
+      if (keptHere === undefined) return 0
       let removed = 0
       async function removeUnknownOf(batch: readonly string[]): Promise<void> {
         const kept = await known(batch)

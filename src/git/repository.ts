@@ -1,7 +1,7 @@
 /** Makes and deletes bare repositories, each atomically. */
 import { randomUUID } from 'node:crypto'
 import { readdir, rename, rm } from 'node:fs/promises'
-import { dirname, join } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { flush, hasCode, isAbandoned, isMissing, writtenAt } from '../disk.ts'
 import { branchRef } from './names.ts'
 import { objectReaders } from './object-readers.ts'
@@ -9,6 +9,9 @@ import { gitOutput } from './run.ts'
 
 /** The names of a repository that is being made (`12.git.new-…`) or deleted (`12.git.gone-…`). */
 const UNFINISHED = /\.(new|gone)-[0-9a-f-]{36}$/
+
+/** The names of the drafts of repositories that this process is making. */
+const drafts = new Set<string>()
 
 /** The configuration of a new repository. What else git shall do is said to each of its processes. */
 export const NEW_CONFIG = `[core]
@@ -31,6 +34,7 @@ export async function createRepository(
 ): Promise<'created' | 'exists'> {
   branchRef(defaultBranch)
   const draft = `${dir}.new-${randomUUID()}`
+  drafts.add(basename(draft))
   const init = ['init', '--quiet', '--bare', '--template=', '--object-format=sha1']
   try {
     await gitOutput([...init, `--initial-branch=${defaultBranch}`, '--', draft])
@@ -38,6 +42,7 @@ export async function createRepository(
     for (const name of ['HEAD', 'config', '']) await flush(join(draft, name))
   } catch (error) {
     await rm(draft, { recursive: true, force: true })
+    drafts.delete(basename(draft))
     throw error
   }
   try {
@@ -46,6 +51,8 @@ export async function createRepository(
     await rm(draft, { recursive: true, force: true })
     if (hasCode(error, 'ENOTEMPTY') || hasCode(error, 'EEXIST')) return 'exists'
     throw error
+  } finally {
+    drafts.delete(basename(draft))
   }
   await flush(dirname(dir))
   return 'created'
@@ -67,13 +74,14 @@ export async function deleteRepository(dir: string): Promise<void> {
 }
 
 /**
- * Removes what a crash left of repositories in `parent` that were being made or deleted. Call it at start. When other
- * servers use the directory, only what is so old that none of them can be making or deleting it.
+ * Removes what a crash left of repositories in `parent` that were being made or deleted, not what this process is making.
+ * When other servers use the directory, only what is so old that none of them can be making or deleting it.
  */
 export async function sweepRepositories(parent: string, { isShared = false } = {}): Promise<void> {
   for (const name of await readdir(parent)) {
     if (!UNFINISHED.test(name)) continue
     const path = join(parent, name)
+    if (drafts.has(name)) continue
     if (isShared && !isAbandoned((await writtenAt(path)) ?? Date.now())) continue
     await rm(path, { recursive: true, force: true })
   }

@@ -115,4 +115,6 @@ t.test('a file that is received during the removal of unknown files stays', asyn
     1,
   )
   t.same((await filesIn(directory)).sort(), [early, late].sort())
+  t.equal(await files.removeUnknown(async () => new Set()), 0, 'a repeated recovery removes nothing more')
+  t.same((await filesIn(directory)).sort(), [early, late].sort())
 })

@@ -73,6 +73,14 @@ t.test(
   },
 )
 
+t.test('a repository that is being made stays while the rests of others are removed', async (t) => {
+  const parent = t.testdir()
+  const dir = `${parent}/1.git`
+  const fill = () => sweepRepositories(parent)
+  t.equal(await createRepository(dir, { defaultBranch: 'main' }, fill), 'created')
+  t.same(await readdir(parent), ['1.git'])
+})
+
 t.test('a clone checks out the default branch that was set', async (t) => {
   const parent = t.testdir()
   const dir = `${parent}/1.git`
