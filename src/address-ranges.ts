@@ -2,11 +2,11 @@
 import { BlockList, isIP, isIPv6 } from 'node:net'
 
 /** The ranges that have a name, as proxies and frameworks call them. */
-const NAMED: Record<string, readonly string[]> = {
-  loopback: ['127.0.0.0/8', '::1'],
-  linklocal: ['169.254.0.0/16', 'fe80::/10'],
-  uniquelocal: ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7'],
-}
+const NAMED: ReadonlyMap<string, readonly string[]> = new Map([
+  ['loopback', ['127.0.0.0/8', '::1']],
+  ['linklocal', ['169.254.0.0/16', 'fe80::/10']],
+  ['uniquelocal', ['10.0.0.0/8', '172.16.0.0/12', '192.168.0.0/16', 'fc00::/7']],
+])
 
 const familyOf = (address: string) => (isIPv6(address) ? 'ipv6' : 'ipv4')
 
@@ -16,7 +16,7 @@ const familyOf = (address: string) => (isIPv6(address) ? 'ipv6' : 'ipv4')
  */
 export function addressesIn(entries: readonly string[]): ((address: string) => boolean) | undefined {
   const ranges = new BlockList()
-  for (const range of entries.flatMap((entry) => NAMED[entry.toLowerCase()] ?? [entry])) {
+  for (const range of entries.flatMap((entry) => NAMED.get(entry.toLowerCase()) ?? [entry])) {
     const [, address = '', bits] = /^([^/]+)(?:\/(\d{1,3}))?$/.exec(range) ?? []
     const most = isIPv6(address) ? 128 : 32
     if (isIP(address) === 0 || address.includes('%') || Number(bits ?? most) > most) return undefined

@@ -78,7 +78,10 @@ const RULES: Record<string, Rule> = {
 }
 
 /** Other names that the driver knows. */
-const OTHER_NAMES: Record<string, string> = { j: 'journal', wtimeout: 'wtimeoutMS' }
+const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
+  ['j', 'journal'],
+  ['wtimeout', 'wtimeoutMS'],
+])
 
 const NOT_ENCODED =
   'has a user or a password with a character that must be percent-encoded: ' +
@@ -107,7 +110,7 @@ function optionsProblem(query: string): string | undefined {
     if (pair === '') continue
     const [written = '', ...values] = pair.split('=')
     const shown = JSON.stringify(written.slice(0, 40))
-    const wanted = (OTHER_NAMES[written.toLowerCase()] ?? written).toLowerCase()
+    const wanted = (OTHER_NAMES.get(written.toLowerCase()) ?? written).toLowerCase()
     const found = Object.entries(RULES).find(([name]) => name.toLowerCase() === wanted)
     if (found === undefined) {
       return `has the option ${shown}, which Mergelog does not take; there are ${Object.keys(RULES).join(', ')}`

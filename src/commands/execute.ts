@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { v5 as uuidV5 } from 'uuid'
 import { requireAppendable } from '../events/append-size.ts'
-import { decode, schemaOf } from '../events/codec.ts'
+import { decode, requireReadable, schemaOf } from '../events/codec.ts'
 import type { AccountRef, DomainEvent } from '../events/domain-events.ts'
 import {
   type Append,
@@ -116,7 +116,7 @@ export function partOf(context: CommandContext, part: string): CommandContext {
   }
 }
 
-/** The events of one step of a request, ready to append to a stream. */
+/** The events of one step of a request, ready to append to a stream. @throws TypeError when nobody could read one */
 export function eventsOf(
   context: CommandContext,
   stream: string,
@@ -125,6 +125,7 @@ export function eventsOf(
 ): NewEvent[] {
   const { actor, sudo, at, correlationId, causationId, retry } = context
   return events.map((event, i) => {
+    requireReadable(event)
     const metadata: EventMetadata = { actor, at, correlationId, causationId, schema: schemaOf[event.type] }
     if (sudo !== undefined) metadata.sudo = sudo
     if (retry !== undefined) metadata.request = retry.digest

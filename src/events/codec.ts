@@ -197,6 +197,15 @@ export function decode(event: RecordedEvent): Recorded<DomainEvent> {
   return event
 }
 
+/**
+ * Refuses an event that `decode` could not read again: once in the log, it would stop every read model, on all nodes. So a
+ * mistake in one command costs one request. @throws TypeError
+ */
+export function requireReadable({ type, data }: DomainEvent): void {
+  const problem = dataShapes.get(type)?.(data)
+  if (problem !== undefined) throw new TypeError(`${type} is not recorded: data${problem}`)
+}
+
 /** The data has its type's shape, and the metadata names an account as folds read it. */
 function isDomainEvent(event: RecordedEvent): event is Recorded<DomainEvent> {
   return problemIn(event) === undefined

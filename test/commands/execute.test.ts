@@ -40,6 +40,17 @@ t.test('a command loads, decides and appends; its context knows where', async (t
   }
 })
 
+t.test('an event that no server could read again is not recorded', async (t) => {
+  const { events } = openStores(t)
+  const broken: SequenceEvent = JSON.parse('{"type":"NumberTaken","data":{}}')
+  await t.rejects(
+    execute(events, aContext(), { ...count, decide: () => [broken] }),
+    /NumberTaken is not recorded/,
+  )
+  await t.rejects(append(events, aContext(), 'counter-1', 'count', [broken], 'any'), TypeError)
+  t.equal(await events.lastPosition(), 0)
+})
+
 t.test('a refusal changes nothing', async (t) => {
   const { events } = openStores(t)
   const refused = { ...count, decide: () => refuse.conflict('no') }

@@ -51,18 +51,18 @@ const DismissReviewOptions = Type.Object({
   priors: GivenOrNull(Type.Boolean({ description: 'also the earlier reviews of the reviewer' })),
 })
 
-const VERDICT_OF: Readonly<Record<string, Verdict | 'pending'>> = {
-  APPROVED: 'approved',
-  REQUEST_CHANGES: 'rejected',
-  COMMENT: 'comment',
-  PENDING: 'pending',
-}
+const VERDICT_OF: ReadonlyMap<string, Verdict | 'pending'> = new Map([
+  ['APPROVED', 'approved'],
+  ['REQUEST_CHANGES', 'rejected'],
+  ['COMMENT', 'comment'],
+  ['PENDING', 'pending'],
+])
 
 /** What the event of a request means. Verdicts but an approval need a text. @throws Refused (unprocessable) */
 function verdictOf(event: string, body: string): Verdict | 'pending' {
-  const verdict = event === '' ? 'pending' : VERDICT_OF[event]
+  const verdict = event === '' ? 'pending' : VERDICT_OF.get(event)
   if (verdict === undefined) {
-    throw new Refused(refuse.unprocessable(`event: must be one of ${Object.keys(VERDICT_OF).join(', ')}`))
+    throw new Refused(refuse.unprocessable(`event: must be one of ${[...VERDICT_OF.keys()].join(', ')}`))
   }
   if ((verdict === 'pending' || verdict === 'rejected') && body.trim() === '') {
     throw new Refused(refuse.unprocessable(`body: a review event ${event || 'PENDING'} requires a body`))

@@ -44,20 +44,22 @@ function unprocessable(problem: string): Refused {
 }
 
 /** What else a name means: some stand for several kinds of events, some for one that is named like a group. */
-const GROUPS: Readonly<Record<string, readonly HookEvent[]>> = {
-  issues: ['issues', 'issue_assign', 'issue_label', 'issue_milestone', 'issue_comment'],
-  issues_only: ['issues'],
-  pull_request: HOOK_EVENTS.filter((name) => name.startsWith('pull_request')),
-  pull_request_only: ['pull_request'],
-  pull_request_review: HOOK_EVENTS.filter((name) => /^pull_request_review_(?!request)/.test(name)),
-  '*': HOOK_EVENTS,
-}
+const GROUPS: ReadonlyMap<string, readonly HookEvent[]> = new Map(
+  Object.entries<readonly HookEvent[]>({
+    issues: ['issues', 'issue_assign', 'issue_label', 'issue_milestone', 'issue_comment'],
+    issues_only: ['issues'],
+    pull_request: HOOK_EVENTS.filter((name) => name.startsWith('pull_request')),
+    pull_request_only: ['pull_request'],
+    pull_request_review: HOOK_EVENTS.filter((name) => /^pull_request_review_(?!request)/.test(name)),
+    '*': HOOK_EVENTS,
+  }),
+)
 
 /** The kinds of events that the names mean, each once and in one order; without names it is `push`, as in Gitea. */
 function eventsOf(names: readonly string[]): HookEvent[] {
   if (names.length === 0) return ['push']
   const meant = names.flatMap((name): readonly HookEvent[] => {
-    const known = GROUPS[name] ?? HOOK_EVENTS.filter((event) => event === name)
+    const known = GROUPS.get(name) ?? HOOK_EVENTS.filter((event) => event === name)
     if (known.length === 0) throw unprocessable(`events: ${JSON.stringify(name)} is not a kind of event`)
     return known
   })

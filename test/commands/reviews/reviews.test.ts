@@ -84,6 +84,7 @@ t.test('what a review must not be is refused with the field, and changes nothing
     ['alice', { event: 'APPROVED' }, /^event: .* approve your own/],
     ['alice', { event: 'REQUEST_CHANGES', body: 'No' }, /^event: .* reject your own/],
     ['bob', { event: 'APPROVE' }, /^event: must be one of/],
+    ['bob', { event: 'constructor', body: 'b' }, /^event: must be one of/],
     ['bob', { event: 'REQUEST_CHANGES' }, /^body: .* requires a body/],
     ['bob', { event: 'COMMENT' }, /^body: .* requires a body or a comment/],
     ['bob', { body: ' ' }, /^body: /],

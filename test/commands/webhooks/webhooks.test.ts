@@ -103,6 +103,7 @@ t.test('what a webhook cannot be is refused with 422 and the field', async (t) =
     [{ config: { ...config, secret: 'x'.repeat(256) } }, /^config.secret/],
     [{ branch_filter: 'release/[' }, /^branch_filter/],
     [{ events: ['pushed'] }, /^events: "pushed" is not a kind of event/],
+    [{ events: ['constructor'] }, /^events: "constructor" is not a kind of event/],
     [{ authorization_header: 'a\nb' }, /^authorization_header/],
   ]
   const before = [await configs(), await events.lastPosition()]
