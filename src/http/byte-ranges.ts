@@ -1,5 +1,6 @@
 /** Which bytes of a file an answer has: all, the part that `Range` names, or none, when the client has the file. */
 import type { IncomingHttpHeaders } from 'node:http'
+import { Readable } from 'node:stream'
 import parseRange from 'range-parser'
 import { matchesTag } from './entity-tags.ts'
 
@@ -54,8 +55,12 @@ function isSame(known: string | string[] | undefined, { tag, lastModified }: Siz
   return known === tag || (lastModified !== undefined && lastModified.getTime() === timeOf(known))
 }
 
-/** The bytes of one part of a stream. The stream is destroyed behind them. */
-export async function* bytesOf(source: AsyncIterable<Buffer>, { start, end }: Part): AsyncGenerator<Buffer> {
+/** One part of a stream. The stream is destroyed behind it, and with it: also when nobody has read of it. */
+export function partOfStream(source: Readable, part: Part): Readable {
+  return Readable.from(bytesOf(source, part), { objectMode: false }).once('close', () => source.destroy())
+}
+
+async function* bytesOf(source: AsyncIterable<Buffer>, { start, end }: Part): AsyncGenerator<Buffer> {
   let at = 0
   for await (const chunk of source) {
     const part = chunk.subarray(Math.max(0, start - at), Math.max(0, end + 1 - at))

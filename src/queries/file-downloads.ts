@@ -16,7 +16,7 @@ import { lastCommits } from '../git/last-commits.ts'
 import { pointerIn } from '../git/lfs-pointer.ts'
 import { commitAndPath, type NamedCommit } from '../git/named-commit.ts'
 import { entryName, kindOf } from '../git/tree-entries.ts'
-import { bytesOf, isUnchanged, type Part, partOf, type SizedFile } from '../http/byte-ranges.ts'
+import { isUnchanged, type Part, partOf, partOfStream, type SizedFile } from '../http/byte-ranges.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { OptionalText } from '../http/optional-text.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
@@ -158,7 +158,7 @@ async function blobSource(
     size,
     first,
     // What lies before the part is read and dropped: git cannot begin in the middle of an object.
-    read: (part) => Readable.from(bytesOf(stream, part), { objectMode: false }),
+    read: (part) => partOfStream(stream, part),
     close: () => void stream.destroy(),
   }
 }

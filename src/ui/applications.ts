@@ -6,6 +6,7 @@ import { Type } from 'typebox'
 import { requestContext, settled } from '../commands/request-context.ts'
 import { createToken, deleteToken } from '../commands/users/tokens.ts'
 import { basePath } from '../http/base-path.ts'
+import { tooManyValues } from '../http/json-bodies.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { TokenDocument } from '../projections/tokens.ts'
 import { Refused, refuse } from '../refusal.ts'
@@ -24,6 +25,8 @@ const NewToken = Type.Object({
 const OldToken = Type.Object({ id: one(16) })
 
 const MAX_FORM_BYTES = 16 * 1024
+/** More than the largest form of the page has. */
+const MAX_FIELDS = 64
 
 /** The scopes that the page offers. Clients of the API may ask for others. */
 const OFFERED = [
@@ -80,12 +83,21 @@ export function applicationRoutes(services: Services): FastifyPluginAsyncTypebox
 
   return async (app) => {
     answerWithPages(app, services, FORM_POLICY)
+    // A form is read only for somebody who may send one.
+    app.addHook('onRequest', async (request) => void ownerOf(request))
     app.addContentTypeParser(
       'application/x-www-form-urlencoded',
       { parseAs: 'string', bodyLimit: MAX_FORM_BYTES },
       (_request, body, done) => {
-        const form = new URLSearchParams(body.toString())
-        done(null, Object.fromEntries([...new Set(form.keys())].map((name) => [name, form.getAll(name)])))
+        const text = body.toString()
+        if (text.split('&', MAX_FIELDS + 1).length > MAX_FIELDS) return done(tooManyValues(MAX_FIELDS))
+        const fields = new Map<string, string[]>()
+        for (const [name, value] of new URLSearchParams(text)) {
+          const values = fields.get(name)
+          if (values === undefined) fields.set(name, [value])
+          else values.push(value)
+        }
+        done(null, Object.fromEntries(fields))
       },
     )
     const config = { scope: 'user', forPages: true } as const

@@ -11,6 +11,7 @@ import { contentsIn, entriesOf, entryFor } from '../../src/wire/contents-at.ts'
 import { hostedWork } from '../hosted-work.ts'
 import { startTestServer, statusOf } from '../start-server.ts'
 import { until } from '../until.ts'
+import { listen } from './history-client.ts'
 
 const run = promisify(execFile)
 const server = await startTestServer(t, { LOG_LEVEL: 'silent' })
@@ -387,4 +388,27 @@ t.test('an archive whose client goes away leaves no process and no place', async
   const { slots } = server.services.gitLimits.reads.shareOf('test')
   await until('the slot is free', async () => slots.counts().running === 0)
   t.equal(slots.counts().running, 0)
+})
+
+t.test('a file or an archive for which there is no room leaves no process and no place', async (t) => {
+  // Of the least that may be set, an answer that goes on takes so much that no other stream fits beside it.
+  const small = await startTestServer(t, { MAX_UNREAD_BYTES: '1MiB', GIT_GRACE_MS: '86400000' })
+  const owner = await small.as('alice')
+  const { data } = await owner.user.createCurrentUserRepo({ name: 'large', auto_init: true })
+  const { branch } = await hostedWork(t, small, {
+    login: 'alice',
+    repoId: data.id ?? 0,
+    fullName: 'alice/large',
+  })
+  await branch('main', { large }, 'main')
+  const live = await listen(t, small, 'alice', '/repos/alice/large/history')
+  await until('the live history has begun', () => live.text() !== '')
+  for (const path of ['raw/large?ref=main', 'media/large?ref=main', 'archive/main.tar.gz']) {
+    for (const headers of [{}, { range: 'bytes=1-' }]) {
+      const answer = await small.fetch('alice', `/api/v1/repos/alice/large/${path}`, { headers })
+      t.equal(answer.status, 429, path)
+      const { slots } = small.services.gitLimits.reads.shareOf('test')
+      await until(`git has ended: ${path}`, () => slots.counts().running === 0)
+    }
+  }
 })

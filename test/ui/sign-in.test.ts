@@ -128,6 +128,9 @@ t.test(
       const answer = await client.open(`${server.url}${TOKENS}`, form(fields))
       t.ok(answer.status === 400 || answer.status === 422, `${answer.status}`)
     }
+    const many = form(Array.from({ length: 1000 }, (_, i) => [i.toString(36), '']))
+    t.equal((await client.open(`${server.url}${TOKENS}`, many)).status, 413, 'of more fields than any form')
+    t.equal((await browser().open(`${server.url}${TOKENS}`, many)).status, 401, 'not read for nobody')
     const foreign = {
       ...form([
         ['name', 'x'],
