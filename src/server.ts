@@ -17,6 +17,7 @@ import { type Config, isShared } from './config.ts'
 import { takeUpDataDir } from './data-format.ts'
 import { deadlineAfter } from './deadline.ts'
 import { compareClocks } from './disk.ts'
+import { createStartPatience } from './events/start-patience.ts'
 import { watchFreeSpace } from './free-space.ts'
 import { createGitLimits } from './git/limits.ts'
 import { limitGitMemory } from './git/memory-limit.ts'
@@ -133,7 +134,8 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   const metrics = createMetrics({ node: config.nodeName, isDense: config.eventStoreUrl === undefined })
   // Before the stores are opened: their drivers tell of what they do only when somebody listens.
   const tracing = await tracingOf(config)
-  const counted = observedLog(await openEvents(config), metrics)
+  const inStart = createStartPatience(log, config.startTimeoutMs)
+  const counted = observedLog(await inStart(() => openEvents(config)), metrics)
   const system = config.eventStoreUrl === undefined ? 'sqlite' : 'eventstoredb'
   const stored = tracing === undefined ? counted : tracedLog(counted, tracing, system)
   if (config.eventStoreUrl === undefined) await requireReadableEnd(stored)
@@ -142,11 +144,13 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     nodes,
     turns,
     close: leaveNodes,
-  } = await openNodes(config, {
-    log,
-    isReady: () => recovery.isComplete() && !signal.aborted,
-    takeOver: (key) => takeOverTurn(services, key),
-  })
+  } = await inStart(() =>
+    openNodes(config, {
+      log,
+      isReady: () => recovery.isComplete() && !signal.aborted,
+      takeOver: (key) => takeOverTurn(services, key),
+    }),
+  )
   const { generations, readStore, secrets } = await openReadStores(config, nodes)
   const events = withOpenTexts(stored, secrets, log)
   const views = createViews(readStore, (model) =>
@@ -172,7 +176,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   const projector = createProjector(log, events, readStore, READ_MODELS, applied, sharing, around)
   generations.onExchanged(forget)
   const openRequests = createOpenRequests({ events, views, projector, secrets })
-  const beginning = await events.lastPosition()
+  const beginning = await inStart(() => events.lastPosition())
   knowsEarlierAttempts(events, { projector, readStore })
   beginsAfter(events, { node: config.nodeName, position: beginning })
   const upgrade = createUpgradeAnswers(readStore, projector, beginning, nodes.isMember)
@@ -215,14 +219,14 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   )
   const { processes } = background
 
-  await secrets.prepare(secretCollections)
-  await events.keys.ahead()
-  await services.diskUsage.prepare()
-  await services.webhookDeliveries.prepare()
-  await projector.start()
-  await refuseMissingDisks(services)
-  await recoverPushes(services)
-  const newAdminPassword = await ensureSiteAdmin(services)
+  await inStart(() => secrets.prepare(secretCollections))
+  await inStart(() => events.keys.ahead())
+  await inStart(() => services.diskUsage.prepare())
+  await inStart(() => services.webhookDeliveries.prepare())
+  await inStart(() => projector.start())
+  await inStart(() => refuseMissingDisks(services))
+  await inStart(() => recoverPushes(services))
+  const newAdminPassword = await ensureSiteAdmin(services, inStart)
 
   const freeing = keepFreeing()
 

@@ -91,6 +91,10 @@ export const table = {
   nodeName: setting('NODE_NAME', nodeName, {
     meaning: 'Name of this node in logs and events; the host name if unset',
   }),
+  startTimeoutMs: setting('START_TIMEOUT_MS', wholeNumber(0, 3_600_000), {
+    default: '60000',
+    meaning: 'How long a start waits for stores that do not answer, in milliseconds; then the process ends',
+  }),
   drainMs: setting('DRAIN_MS', wholeNumber(0, 600_000), {
     default: '0',
     meaning:

@@ -119,6 +119,18 @@ const cases: Record<SettingName, Case> = {
     ],
     invalid: [['10 GB', /must be a number of bytes \(0 for no limit\)/]],
   },
+  START_TIMEOUT_MS: {
+    key: 'startTimeoutMs',
+    unset: 60_000,
+    valid: [
+      ['0', 0],
+      ['3600000', 3_600_000],
+    ],
+    invalid: [
+      ['-1', /START_TIMEOUT_MS must be/],
+      ['3600001', /START_TIMEOUT_MS must be/],
+    ],
+  },
   DRAIN_MS: {
     key: 'drainMs',
     unset: 0,

@@ -241,3 +241,8 @@ export class LogReplaced extends StoreUnavailable {
 export class StreamUnusable extends StoreUnavailable {
   override readonly name = 'StreamUnusable'
 }
+
+/** Whether the error may end by itself. What an operator must mend does not. */
+export const mayHeal = (error: unknown): boolean =>
+  error instanceof StoreUnavailable &&
+  !(error instanceof StoreDenied || error instanceof LogReplaced || error instanceof StreamUnusable)

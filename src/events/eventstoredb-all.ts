@@ -163,9 +163,7 @@ export function createAllReads(
     const drained = () => passed(checkpoint)
     const following = { ...readingAll, batchSize, signal, isSubscription: true, drained }
     for await (const batch of readBatches(open, (subscription) => subscription.unsubscribe(), following)) {
-      const events = batch
-        .map(({ event }) => event && toRecorded(event))
-        .filter(isWanted)
+      const events = batch.map(({ event }) => event && toRecorded(event)).filter(isWanted)
       if (events.length > 0) yield take(events)
       const last = batch.at(-1)?.event?.position
       if (last !== undefined) passed(toSafe(last.commit, 'position'))

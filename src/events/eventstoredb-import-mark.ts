@@ -24,7 +24,10 @@ export function createImportMark(
 ): ImportMark {
   const write = async (type: string, data: Record<string, string>) => {
     const event = jsonEvent({ id: randomUUID(), type, data })
-    await command(() => client().appendToStream(STREAM, event, { requiresLeader: true }), `to write the stream ${STREAM}`)
+    await command(
+      () => client().appendToStream(STREAM, event, { requiresLeader: true }),
+      `to write the stream ${STREAM}`,
+    )
   }
 
   return {

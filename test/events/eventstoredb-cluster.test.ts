@@ -83,18 +83,21 @@ t.test('when the leader dies, the next leader takes the writes', async (t) => {
   )
 })
 
-t.test('after an election, appends leave the follower for the new leader, and none of them fails', async (t) => {
-  const { url, access, elect } = await started(t)
-  const store = openEventStoreDb(url)
-  t.teardown(() => store.close())
-  const stream = newStream()
-  await store.append(stream, [newEvent()], 'no-stream')
-  for (const leader of [1, 2, 0]) {
-    elect(leader)
-    await Promise.all(Array.from({ length: 8 }, () => store.append(newStream(), [newEvent()], 'no-stream')))
-    const toLeader: boolean[] = []
-    access.called = (what, _, isLeader) => what === 'write' && toLeader.push(isLeader)
-    await store.append(stream, [newEvent()], 'any')
-    t.strictSame(toLeader, [true], `node ${leader} leads`)
-  }
-})
+t.test(
+  'after an election, appends leave the follower for the new leader, and none of them fails',
+  async (t) => {
+    const { url, access, elect } = await started(t)
+    const store = openEventStoreDb(url)
+    t.teardown(() => store.close())
+    const stream = newStream()
+    await store.append(stream, [newEvent()], 'no-stream')
+    for (const leader of [1, 2, 0]) {
+      elect(leader)
+      await Promise.all(Array.from({ length: 8 }, () => store.append(newStream(), [newEvent()], 'no-stream')))
+      const toLeader: boolean[] = []
+      access.called = (what, _, isLeader) => what === 'write' && toLeader.push(isLeader)
+      await store.append(stream, [newEvent()], 'any')
+      t.strictSame(toLeader, [true], `node ${leader} leads`)
+    }
+  },
+)

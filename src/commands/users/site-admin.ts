@@ -2,6 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { decode } from '../../events/codec.ts'
 import type { EventStore } from '../../events/event-store.ts'
+import type { InStart } from '../../events/start-patience.ts'
 import { claimKeys, claimStream } from '../../events/streams.ts'
 import { FIRST_ADMIN } from '../../projections/accounts.ts'
 import { hashPassword } from '../../rights/passwords.ts'
@@ -17,32 +18,39 @@ const FIRST_START = { namespace: '0b7c1c0e-6f0f-4a57-8f0e-7f4f3c1d2a90', digest:
 
 /**
  * Creates the site admin `admin` unless it exists, with ADMIN_PASSWORD or a random password. Resolves to the password
- * when this call has chosen it: it is not stored, so it can be shown only now.
+ * when this call has chosen it: it is not stored, so it can be shown only now. `inStart` may run it several times.
  *
  * If the admin exists but has no password, the log is older than the store of the secrets, which is new: a new DATA_DIR
  * or a new database. Then the log says so, and the admin gets a password again.
  */
 export async function ensureSiteAdmin(
   services: Pick<Services, 'config' | 'events' | 'secrets' | 'log'>,
+  inStart: InStart = (step) => step(),
 ): Promise<string | undefined> {
   const { config, events, secrets, log } = services
   const chosen = randomBytes(15).toString('base64url')
   const password = config.adminPassword ?? chosen
   const shown = config.adminPassword === undefined ? chosen : undefined
-  const admin = await userNow(events, FIRST_ADMIN)
-  if (admin?.status === 'deleted') return undefined
-  if (admin?.status !== 'existing') {
-    const context = { ...newContext(null, 'first-start'), retry: FIRST_START }
-    const details = { login: FIRST_ADMIN, email: `${FIRST_ADMIN}@localhost`, fullName: '', siteAdmin: true }
-    await createUser(services, context, details, password)
+  /** Whether this call has begun to make the account: then the password is its own. */
+  let begun = false
+  return inStart(async () => {
+    const admin = await userNow(events, FIRST_ADMIN)
+    if (admin?.status === 'deleted') return undefined
+    if (admin?.status !== 'existing') {
+      begun = true
+      const context = { ...newContext(null, 'first-start'), retry: FIRST_START }
+      const details = { login: FIRST_ADMIN, email: `${FIRST_ADMIN}@localhost`, fullName: '', siteAdmin: true }
+      await createUser(services, context, details, password)
+      return shown
+    }
+    const { user, passwordIds } = admin
+    const passwordId = passwordIds.at(-1) ?? null
+    if ((await passwordHashOf(secrets, user.id, passwordId)) !== undefined) return begun ? shown : undefined
+    if (!begun) log.error(SECRETS_GONE)
+    begun = true
+    await keepPassword(secrets, user.id, await hashPassword(password), passwordId)
     return shown
-  }
-  const { user, passwordIds } = admin
-  const passwordId = passwordIds.at(-1) ?? null
-  if ((await passwordHashOf(secrets, user.id, passwordId)) !== undefined) return undefined
-  log.error(SECRETS_GONE)
-  await keepPassword(secrets, user.id, await hashPassword(password), passwordId)
-  return shown
+  })
 }
 
 const SECRETS_GONE =

@@ -1,0 +1,26 @@
+/** A start outlives a short outage of a store. */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { FastifyBaseLogger } from 'fastify'
+import { mayHeal } from './event-store.ts'
+
+const FIRST_PAUSE_MS = 100
+const LONGEST_PAUSE_MS = 5000
+
+/** Runs a step of the start, again after each outage of a store, until the start has taken too long. */
+export type InStart = <T>(step: () => Promise<T>) => Promise<T>
+
+/** What each step changes must be the same when it runs again: as after a crash. `mostMs`: for the whole start. */
+export function createStartPatience(log: Pick<FastifyBaseLogger, 'warn'>, mostMs: number): InStart {
+  const end = performance.now() + mostMs
+  return async (step) => {
+    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
+      try {
+        return await step()
+      } catch (error) {
+        if (!mayHeal(error) || performance.now() + pause > end) throw error
+        log.warn({ err: error }, 'the start waits for a store that does not answer')
+        await delay(pause)
+      }
+    }
+  }
+}

@@ -1,0 +1,52 @@
+/** A start outlives a connection that is cut, and what cannot heal ends it at once. */
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import t from 'tap'
+import { StoreDenied, StoreUnavailable } from '../../src/events/event-store.ts'
+import { createStartPatience } from '../../src/events/start-patience.ts'
+import { startEventStoreCluster } from '../doubles/eventstore.ts'
+import { startTestServer } from '../start-server.ts'
+
+for (const at of [1, 2, 3, 5, 8, 13]) {
+  t.test(`a connection that is cut at call ${at} of a start does not end the start`, async (t) => {
+    const dir = await mkdtemp(join(tmpdir(), 'mergelog-cut-'))
+    const double = await startEventStoreCluster({ nodes: 1, file: join(dir, 'eventstore.db') })
+    const [node] = double.nodes
+    let calls = 0
+    let back: Promise<void> | undefined
+    double.access.called = () => {
+      calls += 1
+      if (calls !== at) return
+      node?.stop()
+      back = node?.start()
+    }
+    t.teardown(async () => {
+      await double.close()
+      await rm(dir, { recursive: true, force: true, maxRetries: 3 })
+    })
+    const server = await startTestServer(t, { EVENTSTORE_URL: double.url, LOG_LEVEL: 'silent' })
+    await back
+    t.ok(calls > at, 'it was cut')
+    t.equal((await server.fetch('admin', '/api/v1/user')).status, 200)
+  })
+}
+
+t.test('a step of the start runs again after an outage, until the start has taken too long', async (t) => {
+  const lines: unknown[] = []
+  const log = { warn: (facts: unknown) => void lines.push(facts) }
+  const steps = (errors: readonly Error[]) => {
+    const left = [...errors]
+    return async () => {
+      const error = left.shift()
+      if (error !== undefined) throw error
+      return 'done'
+    }
+  }
+  const away = new StoreUnavailable('away')
+  t.equal(await createStartPatience(log, 60_000)(steps([away, away])), 'done')
+  t.match(lines, [{ err: away }, { err: away }])
+  await t.rejects(createStartPatience(log, 0)(steps([away])), away, 'the time is over')
+  const denied = new StoreDenied('denied')
+  await t.rejects(createStartPatience(log, 60_000)(steps([denied])), denied, 'an operator must act')
+})
