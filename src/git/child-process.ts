@@ -11,6 +11,8 @@ import { withMemoryLimit } from './memory-limit.ts'
 import { commandIn, processStarts } from './process-watch.ts'
 
 const MAX_STDERR = 64 * 1024
+/** From SIGTERM to SIGKILL. */
+const GRACE_MS = 5_000
 
 export interface GitProcess {
   pid: number
@@ -107,6 +109,14 @@ export function signalGroup(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
 /** Kills a process and its group at once, unless it has ended. */
 export function killNow({ pid, hasEnded }: GitProcess): void {
   if (!hasEnded()) signalGroup(pid, 'SIGKILL')
+}
+
+/** Ends a process and its group, unless it has ended. At SIGTERM git removes its locks and what it was writing. */
+export function endSoon({ pid, hasEnded, ended }: GitProcess): void {
+  if (hasEnded()) return
+  signalGroup(pid, 'SIGTERM')
+  const lastResort = setTimeout(() => signalGroup(pid, 'SIGKILL'), GRACE_MS)
+  void ended.then(() => clearTimeout(lastResort))
 }
 
 const NO_REPOSITORY = /not a git repository|does not appear to be a git repository/

@@ -1,10 +1,52 @@
 /** Removes what git processes leave behind when they are killed during a write. */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { filesBelow, isAbandoned, namesIn, timeOfFilesIn, unlessMissing, writtenAt } from '../disk.ts'
 
 /** git holds the lock of one ref for a moment only. Longer ones are held in the turn of the repository's refs. */
 const LOCK_MS = 5_000
+const LOCK_PAUSE_MS = 50
+/** git locks them with a ref: HEAD with the branch that it names, the packed refs with what it deletes. */
+export const LOCKED_WITH_REFS = ['HEAD', 'packed-refs']
+/** Without its lock, what was to become the packed refs is in git's way, too. */
+const HALF_PACKED = 'packed-refs.new'
+/** For more refs than these, all locks are looked for. */
+const MAX_NAMES = 100
+
+/**
+ * Removes the locks that killed processes have left on these files: refs, and what is `LOCKED_WITH_REFS`. To be called before
+ * git moves refs: it would refuse that for ever. Nobody but the caller may hold such a lock for longer than a moment, so the
+ * packed refs, branches and tags need the turn of the repository's refs. Waits up to 5 seconds for locks that are too young
+ * to be taken for left ones. It never rejects: git says what is wrong.
+ */
+export async function freeLocks(dir: string, files: readonly string[]): Promise<void> {
+  const end = performance.now() + LOCK_MS + LOCK_PAUSE_MS
+  try {
+    for await (const path of locksOf(dir, files)) {
+      while (!(await isFreed(dir, path)) && performance.now() < end) await pause(LOCK_PAUSE_MS)
+    }
+  } catch {
+    // The disk is full, or it does not answer.
+  }
+}
+
+async function* locksOf(dir: string, files: readonly string[]): AsyncGenerator<string> {
+  const few = files.length > MAX_NAMES ? LOCKED_WITH_REFS : files
+  for (const name of few) yield join(dir, `${name}.lock`)
+  if (few.includes('packed-refs')) yield join(dir, HALF_PACKED)
+  if (files.length > MAX_NAMES) yield* locksBelow(dir)
+}
+
+/** Whether there is no such lock, or no more. */
+async function isFreed(dir: string, path: string): Promise<boolean> {
+  const written = await writtenAt(path)
+  if (written === undefined) return true
+  const now = await timeOfFilesIn(join(dir, 'objects', 'pack'))
+  if (written >= now - LOCK_MS && !isOfLaterClock(written, now)) return false
+  await rm(path, { force: true })
+  return true
+}
 
 /**
  * Removes the locks of refs and the half-received objects that were last written before `before` (milliseconds
@@ -36,11 +78,13 @@ export async function removeAbandoned(dir: string): Promise<void> {
 type IsOld = (written: number) => boolean
 
 async function removeLocks(dir: string, isOld: IsOld): Promise<void> {
-  for (const name of ['packed-refs.lock', 'packed-refs.new', 'HEAD.lock'])
+  for (const name of [...LOCKED_WITH_REFS.map((file) => `${file}.lock`), HALF_PACKED])
     await removeOld(join(dir, name), isOld)
-  for await (const path of filesBelow(join(dir, 'refs'))) {
-    if (path.endsWith('.lock')) await removeOld(path, isOld)
-  }
+  for await (const path of locksBelow(dir)) await removeOld(path, isOld)
+}
+
+async function* locksBelow(dir: string): AsyncGenerator<string> {
+  for await (const path of filesBelow(join(dir, 'refs'))) if (path.endsWith('.lock')) yield path
 }
 
 /** Removes what was to become objects: what pushes received, staging areas, packs and single objects. */

@@ -7,7 +7,7 @@ import { opendir, rm, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flush, isAbandoned, namesIn, timeOfFiles, unlessMissing, writtenAt } from '../disk.ts'
 import type { GitConfig } from './environment.ts'
-import { removeObjects } from './leftovers.ts'
+import { freeLocks, removeObjects } from './leftovers.ts'
 import { eachLooseObject, looseObjects, type PackFiles, packsOf } from './object-counts.ts'
 import { objectReaders } from './object-readers.ts'
 import { gitOutput } from './run.ts'
@@ -24,7 +24,10 @@ export type MaintenanceStep = (typeof MAINTENANCE_STEPS)[number]
 export interface MaintenanceOptions {
   /** `due`: what the files ask for. */
   kind?: 'due' | 'full'
-  /** Runs work that locks all refs at once, for a moment: no push or merge may move a ref meanwhile. */
+  /**
+   * Runs work that locks all refs at once, for a moment: no push or merge may move a ref meanwhile. What a crash leaves of it
+   * must be removed before anything else moves one.
+   */
   inRefsTurn(work: () => Promise<void>): Promise<void>
   /** Files of git that were last written before this time (milliseconds since 1970) are nobody's any more. */
   leftBefore?: number
@@ -89,7 +92,9 @@ export async function maintainRepository(
   onStep('refs')
   if ((await looseRefs(dir)) >= MANY_REFS) {
     await inRefsTurn(async () => {
-      await gitOutput(['pack-refs', '--all', '--prune'], { ...options, timeout: 60_000 })
+      await freeLocks(dir, ['packed-refs'])
+      // Without the signal: a stop waits for this moment, so that no lock of it stays.
+      await gitOutput(['pack-refs', '--all', '--prune'], { ...options, signal: undefined, timeout: 60_000 })
       await flush(dir)
     })
   }

@@ -5,6 +5,7 @@ import { type ArrivedPush, strayObject } from './borrowed-objects.ts'
 import type { GitConfig } from './environment.ts'
 import { GitOutputTooLarge, GitUnavailable, PushUnrecorded, RepositoryMissing } from './errors.ts'
 import type { HeldBody } from './held-body.ts'
+import { freeLocks, LOCKED_WITH_REFS } from './leftovers.ts'
 import { standardShare } from './limits.ts'
 import { ASK_FOR_NEW, makeTogether, newRefsTogether } from './made-together.ts'
 import { saysUnplaced, withReason } from './push-answer.ts'
@@ -93,6 +94,8 @@ export async function pushInTurn(
       hasTurn = true
       if (channel !== undefined && quarantine !== undefined) {
         refusal ??= await refusalOf(() => options.checkAgain?.(push.commands))
+        if (refusal === undefined)
+          await freeLocks(dir, [...LOCKED_WITH_REFS, ...push.commands.map(({ ref }) => ref)])
         const making = newRefs && hookMakes(channel).then(() => newRefs)
         answerHook(channel, refusal === undefined)
         const made = await Promise.race([making, running.then(() => undefined)])

@@ -3,7 +3,8 @@ import { dirname, join } from 'node:path'
 import { flush } from '../disk.ts'
 import { inPieces } from '../pieces.ts'
 import { GitFailed } from './errors.ts'
-import { checkedId, checkedRef, ZERO_ID } from './names.ts'
+import { freeLocks, LOCKED_WITH_REFS } from './leftovers.ts'
+import { checkedId, checkedRef, isServersRef, ZERO_ID } from './names.ts'
 import { makeRefFile, moveRefFile } from './ref-file-writes.ts'
 import { readRefFiles } from './ref-files.ts'
 import { git, gitOutput } from './run.ts'
@@ -118,8 +119,9 @@ export async function updateRefs(dir: string, changes: readonly RefChange[]): Pr
     return `${from === null ? 'verify' : 'delete'} ${checkedRef(ref)}\0${old}\0`
   })
   const args = ['update-ref', '--no-deref', '--stdin', '-z']
-  const { code, stderr } = await git(args, { dir, input: commands.join('') })
   const refs = changes.map(({ ref }) => ref)
+  await freeLocks(dir, refs.every(isServersRef) ? refs : [...LOCKED_WITH_REFS, ...refs])
+  const { code, stderr } = await git(args, { dir, input: commands.join('') })
   if (code === 0) {
     await flushRefs(dir, refs)
     return 'moved'

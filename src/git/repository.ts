@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { readdir, rename, rm } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
 import { flush, hasCode, isAbandoned, isMissing, writtenAt } from '../disk.ts'
+import { freeLocks } from './leftovers.ts'
 import { branchRef } from './names.ts'
 import { objectReaders } from './object-readers.ts'
 import { gitOutput } from './run.ts'
@@ -89,6 +90,8 @@ export async function sweepRepositories(parent: string, { isShared = false } = {
 
 /** Sets the branch that a clone checks out. The branch need not exist. */
 export async function setDefaultBranch(dir: string, branch: string): Promise<void> {
-  await gitOutput(['symbolic-ref', 'HEAD', branchRef(branch)], { dir })
+  const ref = branchRef(branch)
+  await freeLocks(dir, ['HEAD'])
+  await gitOutput(['symbolic-ref', 'HEAD', ref], { dir })
   await flush(dir)
 }

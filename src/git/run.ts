@@ -5,7 +5,7 @@
 import { availableParallelism } from 'node:os'
 import { createFairSlots, type FairSlots } from '../fair-slots.ts'
 import { limitReached } from '../limits.ts'
-import { type Ending, killNow, startProcess, unusable } from './child-process.ts'
+import { type Ending, endSoon, startProcess, unusable } from './child-process.ts'
 import { type GitConfig, gitEnvironment } from './environment.ts'
 import { GitFailed, GitOutputTooLarge, GitTookTooLong, GitTooSlow, GitUnavailable } from './errors.ts'
 
@@ -136,8 +136,9 @@ async function runNow(program: string, args: readonly string[], options: GitOpti
   let failure: { reason: unknown } | undefined
 
   const stop = (reason: unknown) => {
-    failure ??= { reason }
-    killNow(child)
+    if (failure !== undefined) return
+    failure = { reason }
+    endSoon(child)
     child.stdout.destroy()
   }
   const aborted = () => stop(signal?.reason)

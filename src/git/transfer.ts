@@ -1,10 +1,7 @@
 /** Starts a git process that streams to and from a client on the network. */
-import { killNow, signalGroup, startProcess } from './child-process.ts'
+import { endSoon, startProcess } from './child-process.ts'
 import { type GitConfig, gitEnvironment } from './environment.ts'
 import { standardShare, type TransferShare } from './limits.ts'
-
-/** From SIGTERM to SIGKILL. */
-const GRACE_MS = 5_000
 
 export interface TransferOptions {
   /** The client's `Git-Protocol` header; only `version=0`, `1` and `2` are passed on. */
@@ -52,9 +49,8 @@ export async function startTransferNow(
       keepsOutput,
     })
     const { pid, stdin, stdout, channel } = child
-    let lastResort: NodeJS.Timeout | undefined
+    let isStopped = false
     const ended = child.ended.then((exit) => {
-      clearTimeout(lastResort)
       release()
       return { ...exit, stderr: child.stderr() }
     })
@@ -70,9 +66,9 @@ export async function startTransferNow(
       stop() {
         stdin.destroy()
         stdout.destroy()
-        if (child.hasEnded()) return
-        signalGroup(pid, 'SIGTERM')
-        lastResort ??= setTimeout(() => killNow(child), GRACE_MS)
+        if (isStopped) return
+        isStopped = true
+        endSoon(child)
       },
     }
   } catch (error) {

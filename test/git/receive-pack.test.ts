@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { open, readdir, rm, writeFile } from 'node:fs/promises'
+import { open, readdir, rm, utimes, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -434,8 +434,11 @@ t.test('a push whose client goes away during the check is not done', async (t) =
 
 t.test('a push whose client goes away after sending it is done', async (t) => {
   const { dir, root, server, work, url, a } = await setUp(t)
-  // git waits for this lock, so it is in the middle of the push when the client goes away.
+  // git waits for this lock, so it is in the middle of the push when the client goes away. It looks used for longer than it
+  // is waited for before.
   await writeFile(`${dir}/refs/heads/main.lock`, '')
+  const later = new Date(Date.now() + 4000)
+  await utimes(`${dir}/refs/heads/main.lock`, later, later)
   const body = await pushBody(work, MAIN, a)
   const socket = connect(Number(new URL(url).port), '127.0.0.1')
   socket.write(`POST /one.git/git-receive-pack HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n`)

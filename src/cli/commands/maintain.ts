@@ -5,6 +5,7 @@ import { type MaintenanceProgress, maintainAll, repositoryCalled } from '../../c
 import { type Config, loadConfig } from '../../config.ts'
 import { prepareLaunches } from '../../git/launcher.ts'
 import { limitGitMemory } from '../../git/memory-limit.ts'
+import { openPushJournal } from '../../git/push-journal.ts'
 import { createDiskUsage } from '../../projections/disk-usage.ts'
 import { createViews } from '../../projections/views.ts'
 import { since } from '../../since.ts'
@@ -49,7 +50,9 @@ async function* maintainHere(config: Config, name: string | undefined): AsyncGen
       await diskUsage.prepare()
       const gitDir = join(config.dataDir, 'git')
       const views = createViews(current)
-      const services = { config, events, turns: createTurns(), views, diskUsage, gitDir, startedAt }
+      const pushJournal = await openPushJournal(join(config.dataDir, 'pushes'))
+      const own = { turns: createTurns(), pushJournal, startedAt }
+      const services = { config, events, views, diskUsage, gitDir, ...own }
       const one = name === undefined ? undefined : await repositoryCalled(services, name)
       if (name !== undefined && one === undefined) throw new CommandFailed(`there is no repository ${name}`)
       yield* maintainAll(services, one, new AbortController().signal)

@@ -18,7 +18,7 @@ const NO_PROCESS = 0
  * throws when the refs must not move any more.
  */
 export function moveRefs<T>(
-  services: Services,
+  services: Pick<Services, 'config' | 'events' | 'turns' | 'pushJournal'>,
   repoId: number,
   work: (since: ExpectedRevision) => Promise<T>,
   requireAllowed: () => Promise<unknown> = async () => {},

@@ -14,7 +14,7 @@ import { filesOfRepository } from '../../projections/attached-files.ts'
 import type { DiskUsageDocument } from '../../projections/disk-usage.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { recordedLfsObjects } from '../lfs/record.ts'
-import { inGitTurn } from './git-turn.ts'
+import { moveRefs } from './change-refs.ts'
 
 /** The key of the turn. Its holder makes no other take turns, but that of the refs for a moment. */
 const MAINTENANCE_TURN = 'maintenance'
@@ -22,7 +22,7 @@ const MAINTENANCE_TURN = 'maintenance'
 /** What maintenance needs of a server. */
 export type MaintenanceServices = Pick<
   Services,
-  'config' | 'events' | 'turns' | 'views' | 'diskUsage' | 'gitDir' | 'startedAt'
+  'config' | 'events' | 'turns' | 'pushJournal' | 'views' | 'diskUsage' | 'gitDir' | 'startedAt'
 >
 
 export interface MaintainOptions {
@@ -79,7 +79,8 @@ async function maintainNow(
       ? 'none'
       : await maintainRepository(dir, {
           kind: isDue ? 'full' : kind,
-          inRefsTurn: (work) => inGitTurn(services, repoId, work),
+          // With a marker: what a crash leaves of it is removed at the next start.
+          inRefsTurn: (work) => moveRefs(services, repoId, work),
           ...(!isShared(config) && { leftBefore: startedAt() }),
           signal,
           ...(onStep && { onStep }),
