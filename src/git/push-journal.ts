@@ -5,10 +5,9 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as pause } from 'node:timers/promises'
 import { flush, isAbandoned, unlessMissing, writtenAt } from '../disk.ts'
 import { since } from '../since.ts'
-import { signalGroup } from './child-process.ts'
+import { endLeftProcesses, isReceivePack, refCommandsIn } from './left-processes.ts'
 import { removeAbandoned, removeLeftovers } from './leftovers.ts'
 
 export interface PushMarker {
@@ -53,8 +52,6 @@ const CONTENT =
   /^\{"key":"[^"]*","pid":(?<pid>\d{1,15})(,"owner":"(?<owner>[^"]*)")?(,"place":"(?<place>[^"]*)")?(,"note":"(?<note>[\w-]*)")?\}$/
 /** How long git may take to end without a signal. */
 const TIMEOUT_MS = 10_000
-/** How long git may take to end after a signal. */
-const GRACE_MS = 2_000
 /** How long a git process may still move refs on another machine, after its server has ended. */
 const ELSEWHERE_MS = 60_000
 
@@ -88,9 +85,19 @@ export async function openPushJournal(
     return !isGone
   }
 
-  /** Removes what ended git processes left. With other servers, call it in the turn of the repository's refs. */
-  async function clean(dir: string, before = openedAt()): Promise<void> {
-    await (owners === undefined ? removeLeftovers(dir, before) : removeAbandoned(dir))
+  /**
+   * Waits up to 10 seconds for git processes that outlived their server, and then ends them: those that change refs, and the
+   * push of the process `pid`. Then removes what they left. With other servers, call it in the turn of the repository's refs.
+   */
+  async function clean(dir: string, pid?: number): Promise<void> {
+    const running = async () => [
+      ...(pid !== undefined && (await isReceivePack(pid, dir)) ? [pid] : []),
+      ...(await refCommandsIn(dir)),
+    ]
+    const wasRunning = await endLeftProcesses(running, timeout)
+    await (owners === undefined
+      ? removeLeftovers(dir, wasRunning ? Date.now() : openedAt())
+      : removeAbandoned(dir))
   }
 
   return {
@@ -118,7 +125,7 @@ export async function openPushJournal(
     },
 
     /**
-     * Removes the marker: the push is recorded, or it did nothing. The marker of a push of which a git process may still
+     * Removes the marker: the push is recorded, or it did nothing. The marker of work of which a git process may still
      * run on another machine stays for a minute; then it is unfinished once more.
      */
     async finish({ file }: PushMarker): Promise<void> {
@@ -178,18 +185,15 @@ export async function openPushJournal(
     },
 
     /**
-     * Waits up to 10 seconds until the git process of a push has ended, and then ends it. Then removes what it left:
-     * locks and half-received objects. Call this for markers of an earlier process before requests are served; with other
-     * servers, in the turn of the repository's refs.
+     * Has all git processes of the work of a marker ended, as `clean`, and removes what they left: locks and half-received
+     * objects. Call this for markers of an earlier process before requests are served; with other servers, in the turn of
+     * the repository's refs.
      */
     async settle({ file }: PushMarker, dir: string): Promise<void> {
-      const { pid: led, place: there } = (await contentOf(file)) ?? {}
-      const isElsewhere = led !== undefined && there !== undefined && there !== place
+      const { pid, place: there } = (await contentOf(file)) ?? {}
+      const isElsewhere = there !== undefined && there !== place
       if (isElsewhere && owners !== undefined && !again.has(file)) again.set(file, Number.POSITIVE_INFINITY)
-      const pid = isElsewhere ? undefined : led
-      const isRunning = pid !== undefined && (await isReceivePack(pid, dir))
-      if (isRunning) await endProcess(pid, dir, timeout)
-      await clean(dir, isRunning ? Date.now() : openedAt())
+      await clean(dir, isElsewhere ? undefined : pid)
     },
   }
 }
@@ -211,34 +215,4 @@ async function placeOfProcesses(): Promise<string | undefined> {
   } catch {
     return undefined
   }
-}
-
-/** Whether this process is git receiving a push. After git has ended, another process may get the same id. */
-async function isReceivePack(pid: number, dir: string): Promise<boolean> {
-  try {
-    const words = (await readFile(`/proc/${pid}/cmdline`, 'utf8')).split('\0')
-    return words.includes('receive-pack') && words.includes(dir)
-  } catch {
-    // It has ended, or the system has no /proc. Never end a process that we can't identify.
-    return false
-  }
-}
-
-/** Ends git. Waits first: git's input is closed since its parent died, so it mostly ends without a signal. */
-async function endProcess(pid: number, dir: string, timeout: number): Promise<void> {
-  if (await endsWithin(pid, dir, timeout)) return
-  // SIGTERM first: git then removes its own locks.
-  signalGroup(pid, 'SIGTERM')
-  if (await endsWithin(pid, dir, GRACE_MS)) return
-  signalGroup(pid, 'SIGKILL')
-  await endsWithin(pid, dir, GRACE_MS)
-}
-
-async function endsWithin(pid: number, dir: string, time: number): Promise<boolean> {
-  const end = performance.now() + time
-  while (await isReceivePack(pid, dir)) {
-    if (performance.now() >= end) return false
-    await pause(20)
-  }
-  return true
 }

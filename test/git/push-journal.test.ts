@@ -6,11 +6,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { gitEnvironment } from '../../src/git/environment.ts'
+import { refCommandsIn } from '../../src/git/left-processes.ts'
 import { openPushJournal } from '../../src/git/push-journal.ts'
 import { listRefs, resolveRef, updateRef } from '../../src/git/refs.ts'
 import { createRepository } from '../../src/git/repository.ts'
 import { until } from '../until.ts'
-import { commit, initWork, pushBody, tryGit } from './client.ts'
+import { commit, initWork, pushBody, tryGit, userGit } from './client.ts'
 import { gitProcesses } from './git-server.ts'
 import { type GitServerProcess, startGitServerProcess } from './git-server-process.ts'
 
@@ -137,8 +138,10 @@ t.test(
   async (t) => {
     const { dir, work, a, pending, serve } = await setUp(t)
     const server = await serve('works')
-    // A stale lock: git waits a few seconds for it.
+    // A lock that looks used for longer than it is waited for before git moves the ref. Then git waits for it, too.
     await writeFile(`${dir}/refs/heads/main.lock`, '')
+    const later = new Date(Date.now() + 4000)
+    await utimes(`${dir}/refs/heads/main.lock`, later, later)
     const body = await pushBody(work, MAIN, a)
     await send(server.url, body, body.length)
     await until('git has the objects', async () => (await tryGit(dir, ['cat-file', '-e', a])).code === 0)
@@ -150,6 +153,34 @@ t.test(
     if (marker === undefined) throw new Error('there is no marker')
     await journal.settle(marker, dir)
     t.same(await gitProcesses(dir), [])
+    t.equal(await resolveRef(dir, MAIN), null, 'git gave up on the lock')
+    t.equal(await updateRef(dir, MAIN, { from: null, to: a }), 'moved', 'the lock is gone')
+  },
+)
+
+t.test(
+  'a git command that outlived its server moves no ref any more when recovery looks at the refs',
+  async (t) => {
+    const { dir, work, a, pending } = await setUp(t)
+    await userGit(dir, ['fetch', '-q', work, a])
+    const before = await openPushJournal(pending)
+    await before.begin('one', 0)
+    // git waits for this lock while its server dies.
+    await writeFile(`${dir}/refs/heads/main.lock`, '')
+    const child = spawn('git', ['update-ref', '--no-deref', '--stdin', '-z'], {
+      env: { ...gitEnvironment(), GIT_DIR: dir },
+      detached: true,
+      stdio: ['pipe', 'ignore', 'ignore'],
+    })
+    child.stdin.end(`update ${MAIN}\0${a}\0${'0'.repeat(40)}\0`)
+    await until('git runs', async () => (await refCommandsIn(dir)).length === 1)
+    t.same(await refCommandsIn(`${dir}2`), [], 'of another repository')
+
+    const journal = await openPushJournal(pending)
+    const [marker] = await journal.unfinished()
+    if (marker === undefined) throw new Error('there is no marker')
+    await journal.settle(marker, dir)
+    t.same(await refCommandsIn(dir), [])
     t.equal(await resolveRef(dir, MAIN), null, 'git gave up on the lock')
     t.equal(await updateRef(dir, MAIN, { from: null, to: a }), 'moved', 'the lock is gone')
   },
