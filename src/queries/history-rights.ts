@@ -7,14 +7,18 @@ import { accessTo, atLeast } from '../rights/access.ts'
 import { stillCounts } from '../rights/sign-in.ts'
 import { missingScopes } from '../rights/token-scopes.ts'
 import type { Services } from '../services.ts'
+import { hasHidden, historyJson, type ShownParts } from '../wire/history.ts'
 import { eventMatchesFilter, type HistoryFilter } from './history-filter.ts'
 import type { Delivery } from './history-source.ts'
 
-/**
- * Reads the present rights of the requester, as a condition to add to the filter. Undefined: the requester may not see
- * the history any more.
- */
-export type Rights = () => Promise<Pick<HistoryFilter, 'adminsOnly' | 'issueWords'> | undefined>
+/** What the requester may see: of which events (a condition to add to the filter), and which parts of them. */
+interface Visible {
+  events?: Pick<HistoryFilter, 'adminsOnly' | 'issueWords'>
+  parts?: ShownParts
+}
+
+/** Reads the present rights of the requester. Undefined: the requester may not see the history any more. */
+export type Rights = () => Promise<Visible | undefined>
 
 export function repositoryRights(services: Services, request: FastifyRequest, repoId: number): Rights {
   return async () => {
@@ -25,7 +29,10 @@ export function repositoryRights(services: Services, request: FastifyRequest, re
     if (requester === undefined || repository === undefined) return undefined
     const access = accessTo(repository, requester)
     if (!atLeast(access, 'read')) return undefined
-    return { ...(!atLeast(access, 'admin') && { adminsOnly: false }), ...wordsFor(request) }
+    return {
+      events: { ...(!atLeast(access, 'admin') && { adminsOnly: false }), ...wordsFor(request) },
+      parts: atLeast(access, 'write') ? {} : { pushOptions: false },
+    }
   }
 }
 
@@ -38,7 +45,7 @@ function wordsFor({ tokenScopes }: FastifyRequest): Pick<HistoryFilter, 'issueWo
 /** Readers of the repository see the whole history of an issue or pull request, as far as their token goes. */
 export function discussionRights(services: Services, request: FastifyRequest, repoId: number): Rights {
   const rights = repositoryRights(services, request, repoId)
-  return async () => ((await rights()) === undefined ? undefined : wordsFor(request))
+  return async () => ((await rights()) === undefined ? undefined : { events: wordsFor(request) })
 }
 
 export function siteAdminRights(services: Services, request: FastifyRequest): Rights {
@@ -66,8 +73,13 @@ export async function visibleOf(
   while (!(await projector.waitFor(position, 1000)) && !signal.aborted);
   const visible = await rights()
   if (visible === undefined || signal.aborted) return undefined
-  const visibleFilter = { ...filter, ...visible }
-  return batch.filter(({ event }) => eventMatchesFilter(visibleFilter, event))
+  const { events = {}, parts = {} } = visible
+  const visibleFilter = { ...filter, ...events }
+  const seen = batch.filter(({ event }) => eventMatchesFilter(visibleFilter, event))
+  return seen.map(({ event, json }) => ({
+    event,
+    json: hasHidden(event, parts) ? historyJson(event, parts) : json,
+  }))
 }
 
 /** The requester as of now. Null: anonymous; undefined: the sign-in of the request no longer counts. */

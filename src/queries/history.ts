@@ -79,10 +79,14 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       case JSON_TYPE: {
         const page = pageOf(request.query, config)
         // The route has checked the rights before; a requester who has lost them since then sees nothing.
-        const visible = { ...filter, ...((await rights()) ?? { types: new Set<string>() }) }
-        const { events: found, total } = await history.page(visible, page, clientGone(reply))
+        const { events: visible = {}, parts } = (await rights()) ?? { events: { types: new Set<string>() } }
+        const { events: found, total } = await history.page(
+          { ...filter, ...visible },
+          page,
+          clientGone(reply),
+        )
         sendPaging(request, reply, publicUrl(), page, total)
-        return found.map(historyWire)
+        return found.map((event) => historyWire(event, parts))
       }
       case NDJSON: {
         const historyRequest = { filter, rights, projector, signal: clientGone(reply) }

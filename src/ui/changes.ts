@@ -12,6 +12,9 @@ import { count, instant, shortId } from './words.ts'
 /** At most this many commits are listed, the newest first. */
 const COMMITS = 50
 const SUBJECT_CHARACTERS = 200
+const UNREADABLE = 'The commits of this moment were deleted, or cannot be read now.'
+const REMOVED =
+  'No branch or tag has the commits of this moment any more, so only those who may write to the repository see them.'
 
 /** Who asks, and what they may take of the server. */
 interface Reader {
@@ -50,16 +53,19 @@ function commitItem({ sha, message, author }: CommitFacts): string {
   return html`<li><span class="subject" dir="auto">${subject.slice(0, SUBJECT_CHARACTERS)}</span> <span class="by"><code>${shortId(sha)}</code> <bdi>${author.name}</bdi> !${at}</span></li>`
 }
 
-/** The section's markup. `name`: see `diffName`. `wholeUrl`: the address of the whole diff as text. */
+/**
+ * The section's markup. `isShown`: whether the reader may see the commits. `name`: see `diffName`. `wholeUrl`: the address
+ * of the whole diff as text.
+ */
 export async function changesSection(
   dir: string,
   range: { commitsFrom: string; from: string; to: string },
-  { name, wholeUrl, ...reader }: Reader & { name: string; wholeUrl: string },
+  { isShown, name, wholeUrl, ...reader }: Reader & { isShown: boolean; name: string; wholeUrl: string },
 ): Promise<string> {
-  const changes = await changesOf(dir, range, reader)
+  const changes = isShown ? await changesOf(dir, range, reader) : undefined
   const content =
     changes === undefined
-      ? '<p class="none">The commits of this moment were deleted, or cannot be read now.</p>'
+      ? `<p class="none">${isShown ? UNREADABLE : REMOVED}</p>`
       : html`<h2 id="commits-title">${count(changes.total, 'commit')}</h2>
 <ol class="commits" aria-labelledby="commits-title">
 !${changes.commits.map(commitItem)}</ol>

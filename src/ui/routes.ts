@@ -1,6 +1,6 @@
 /** `GET /ui/{owner}/{repo}/pulls/{index}`: a web page that shows the history of a pull request. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { pullStream } from '../events/streams.ts'
 import { basePath } from '../http/base-path.ts'
@@ -25,6 +25,7 @@ import { changesSection } from './changes.ts'
 import { CONTENT_SECURITY_POLICY, page } from './layout.ts'
 import { diffName, diffOf, momentSection } from './moment.ts'
 import { answerWithPages, HTML } from './pages.ts'
+import { mayBeShown } from './shown-commits.ts'
 import { ENTRIES, entriesOf, partStart, timelineSection } from './timeline.ts'
 
 const LiveQuery = Type.Object({
@@ -61,6 +62,19 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
     }
   }
 
+  const isShown = (
+    request: FastifyRequest<{ Params: Static<typeof PullParams> }>,
+    reply: FastifyReply,
+    { repository, access }: RepositoryAccess,
+    commits: { from: string; to: string },
+  ) =>
+    mayBeShown(
+      services,
+      { request, reply },
+      { repoId: repository.id, index: request.params.index, access },
+      commits,
+    )
+
   return async (app) => {
     answerWithPages(app, services, CONTENT_SECURITY_POLICY)
 
@@ -88,6 +102,9 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
         const asker = askerOf(request, reply)
         const replayer = await pullReplayer(services, found, params.index, requester, asker)
         const { from, to } = diffOf((await replayer.at(momentOf(query))).body)
+        if (!(await isShown(request, reply, found, { from, to }))) {
+          throw new Refused(refuse.notFound('no branch or tag has the commits of this moment any more'))
+        }
         reply.header('Cache-Control', 'private, no-store')
         const dir = gitDirOf(services, found.repository.id)
         return sendDiff(request, reply, services.gitLimits, dir, from, to, { kind: 'diff', binary: false })
@@ -133,8 +150,9 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
           const entries = await entriesOf(events, stream, partStart(revision), ENTRIES)
           return timelineSection(entries, { revision, last, page: paths.page })
         }
-        const changes = (pull: Pull) =>
+        const changes = async (pull: Pull) =>
           changesSection(gitDirOf(services, repository.id), diffOf(pull), {
+            isShown: await isShown(request, reply, found, diffOf(pull)),
             name: diffName(pull),
             wholeUrl: `${paths.page}/diff?revision=${revision}`,
             log: request.log,

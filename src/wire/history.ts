@@ -39,9 +39,16 @@ export const HistoryWire = Type.Object({
   }),
 })
 
+/** What a requester may see of an event. */
+export interface ShownParts {
+  /** False: without what pushers have passed with `--push-option`, which may be meant for the server alone. */
+  pushOptions?: false
+}
+
 /** The event with its data upcast to the current schema. */
-export function historyWire(recorded: RecordedEvent): Static<typeof HistoryWire> {
-  const { revision, position, id, type, stream, data, metadata } = upcast(recorded)
+export function historyWire(recorded: RecordedEvent, shown: ShownParts = {}): Static<typeof HistoryWire> {
+  const event = upcast(recorded)
+  const { revision, position, id, type, stream, metadata } = event
   const { at, actor, sudo, correlationId, causationId, hash = null, previous = null } = metadata
   return {
     revision,
@@ -52,7 +59,7 @@ export function historyWire(recorded: RecordedEvent): Static<typeof HistoryWire>
     actor: actor === null ? null : { id: actor.id, login: actor.login },
     ...(sudo !== undefined && { sudo: { id: sudo.id, login: sudo.login } }),
     stream,
-    data: shownData(type, data),
+    data: shownData(event, shown),
     correlation_id: correlationId,
     causation_id: causationId,
     hash,
@@ -60,8 +67,19 @@ export function historyWire(recorded: RecordedEvent): Static<typeof HistoryWire>
   }
 }
 
-/** Without the texts and places of a review that is not submitted yet: those are its reviewer's. */
-function shownData(type: string, data: RecordedEvent['data']): RecordedEvent['data'] {
+/** Whether an event is another one for who may not see these parts of it. */
+export const hasHidden = ({ type, data }: RecordedEvent, { pushOptions }: ShownParts) =>
+  pushOptions === false && type === 'RefsUpdated' && 'options' in data
+
+/**
+ * Without the texts and places of a review that is not submitted yet: those are its reviewer's. The options of a push are
+ * for who may push.
+ */
+function shownData(event: RecordedEvent, shown: ShownParts): RecordedEvent['data'] {
+  const { type, data } = event
+  if (hasHidden(event, shown)) {
+    return Object.fromEntries(Object.entries(data).filter(([field]) => field !== 'options'))
+  }
   if (!isReviewDraft(type)) return data
   return Object.fromEntries(Object.entries(data).filter(([field]) => SHOWN_OF_DRAFT.has(field)))
 }
@@ -69,8 +87,8 @@ function shownData(type: string, data: RecordedEvent['data']): RecordedEvent['da
 const SHOWN_OF_DRAFT = new Set(['repoId', 'index', 'reviewId', 'commentId', 'reviewer', 'author'])
 
 /** The event as one line of JSON. */
-export function historyJson(recorded: RecordedEvent): string {
-  return JSON.stringify(historyWire(recorded))
+export function historyJson(recorded: RecordedEvent, shown: ShownParts = {}): string {
+  return JSON.stringify(historyWire(recorded, shown))
 }
 
 /** The upcast event. An event that a newer version recorded is shown as it was recorded. */
