@@ -167,7 +167,7 @@ async function fill({ from, config, manifest, log, earlier, onProgress }: Fillin
       total: manifest.events,
       log,
       continues,
-      inTurn: !log.isEmbedded,
+      retried: !log.isEmbedded,
       processes,
       onEvents: (done) => onProgress({ step: 'log', done, total: manifest.events }),
     })

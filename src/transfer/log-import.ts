@@ -7,15 +7,15 @@ import { BackupProblem } from '../backup/manifest.ts'
 import {
   type EventStore,
   LOG_START,
+  mayHeal,
   type Position,
-  StoreUnavailable,
   WrongExpectedRevision,
 } from '../events/event-store.ts'
 import { isEvent, type ProcessLine } from './format.ts'
 import { linesIn, valuesIn } from './lines.ts'
 import { batchesOf, LARGEST_APPEND, type Run, type SizedEvent } from './runs.ts'
 
-/** How often an append is tried again while EventStoreDB does not answer: half a minute in all. */
+/** How often a batch is tried again while EventStoreDB does not answer: half a minute in all. */
 const RETRIES = { retries: 8, minTimeout: 200, maxTimeout: 5000 }
 /** An embedded log that cannot be written is no better a moment later, and what comes after it in the order has failed. */
 const NO_RETRIES = { retries: 0 }
@@ -29,8 +29,8 @@ export interface LogImport {
   log: Pick<EventStore, 'append' | 'readAll'>
   /** Whether the log may have the first events already: an import was cut off. */
   continues: boolean
-  /** Whether each append must wait for the one before. The embedded log keeps the order of all appends of one tick. */
-  inTurn: boolean
+  /** Whether what could not be appended is tried again. */
+  retried: boolean
   /** The positions of the processes in the exported log. */
   processes: readonly ProcessLine[]
   onEvents: (done: number) => void
@@ -41,14 +41,14 @@ export interface LogImport {
  * @throws BackupProblem when the log has other events than the first ones of the export; StoreUnavailable
  */
 export async function importLog(options: LogImport): Promise<ProcessLine[]> {
-  const { path, total, log, continues, inTurn, processes, onEvents } = options
+  const { path, total, log, continues, retried, processes, onEvents } = options
   const places = new Map(processes.map(({ process }) => [process, LOG_START]))
   let done = 0
   let last = LOG_START
 
   /** Notes where an event of the export is in the log. */
   function placed(from: Position, to: Position): void {
-    if (to <= last) throw new Error(`the log has position ${to} after position ${last}: it changed the order`)
+    if (to <= last) throw otherOrder()
     last = to
     for (const { process, position } of processes) if (from <= position) places.set(process, to)
   }
@@ -62,9 +62,7 @@ export async function importLog(options: LogImport): Promise<ProcessLine[]> {
     : events
   const ends = new Set(processes.map(({ position }) => position))
   for await (const batch of batchesOf(left, ends)) {
-    const appended: Position[] = []
-    if (inTurn) for (const run of batch) appended.push(await appendRun(log, run, RETRIES))
-    else appended.push(...(await inOrder(batch.map((run) => appendRun(log, run, NO_RETRIES)))))
+    const appended = await appendAll(log, batch, retried ? RETRIES : NO_RETRIES)
     for (const [i, run] of batch.entries()) {
       placed(run.position, appended[i] ?? LOG_START)
       done += run.events.length
@@ -114,18 +112,28 @@ async function* lackingIn(
   if (!there.done) throw otherEvents()
 }
 
-/** Appends a run. A repeated append changes nothing. Resolves to the position of its last event. */
+/**
+ * Appends runs, all of them at once: both kinds of logs keep the order in which appends are sent. Resolves to the position
+ * of the last event of each. After an outage all are sent again: a repeated append changes nothing.
+ */
+function appendAll(
+  log: LogImport['log'],
+  runs: readonly Run[],
+  retries: typeof RETRIES | typeof NO_RETRIES,
+): Promise<Position[]> {
+  return pRetry(() => inOrder(runs.map((run) => appendRun(log, run))), {
+    ...retries,
+    shouldRetry: ({ error }) => mayHeal(error),
+  })
+}
+
+/** Resolves to the position of the last event of the run. */
 async function appendRun(
   log: LogImport['log'],
-  run: Run,
-  retries: typeof RETRIES | typeof NO_RETRIES,
+  { stream, expected, revision, events }: Run,
 ): Promise<Position> {
-  const { stream, expected, revision, events } = run
   try {
-    const appended = await pRetry(() => log.append(stream, events, expected), {
-      ...retries,
-      shouldRetry: ({ error }) => error instanceof StoreUnavailable,
-    })
+    const appended = await log.append(stream, events, expected)
     if (appended.revision === revision) return appended.position
   } catch (error) {
     if (!(error instanceof WrongExpectedRevision)) throw error
@@ -136,6 +144,10 @@ async function appendRun(
     `the log once had a stream ${stream}, and goes on with its revisions: use a new log`,
   )
 }
+
+/** A server that was too busy for an append may have taken those after it. */
+const otherOrder = () =>
+  new BackupProblem('the server has taken events in another order than they were sent: use a new log')
 
 const otherEvents = (cause?: Error) =>
   new BackupProblem('the log has events that are not of this export: an import needs an empty log', { cause })

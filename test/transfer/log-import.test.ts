@@ -61,7 +61,7 @@ async function aTarget(t: Test, events: readonly RecordedEvent[]) {
   await writeFile(path, events.map((event) => `${JSON.stringify(event)}\n`).join(''))
   const log = openSqliteEventStore(join(dir, 'events.db'), { linked: false })
   t.teardown(() => log.close())
-  const options = { path, total: events.length, log, inTurn: true, onEvents: () => {} }
+  const options = { path, total: events.length, log, retried: true, onEvents: () => {} }
   const stored = async () => {
     const ids: string[] = []
     for await (const { id } of log.readAll()) ids.push(id)
@@ -129,9 +129,36 @@ t.test('of appends that fail together, the first one says why: the others fail b
     throw new StoreUnavailable('database or disk is full')
   }
   const log = { ...target.log, append }
-  const importing = importLog({ ...target, log, inTurn: false, continues: false, processes: [] })
+  const importing = importLog({ ...target, log, retried: false, continues: false, processes: [] })
   await t.rejects(importing, { name: 'StoreUnavailable', message: 'database or disk is full' })
   t.equal(appends, 3, 'nothing is tried again')
+})
+
+t.test('many appends are on their way at once, and an outage in their midst changes nothing', async (t) => {
+  const events = eventsOf(...Array.from({ length: 90 }, (_, n) => `stream-${n % 7}`))
+  const { stored, ...target } = await aTarget(t, events)
+  let running = 0
+  let most = 0
+  let appends = 0
+  const append: typeof target.log.append = async (...given) => {
+    running += 1
+    appends += 1
+    most = Math.max(most, running)
+    try {
+      // A server that goes has taken the appends before that, and none after it.
+      if (appends > 40 && appends <= 90) throw new StoreUnavailable('the connection is cut')
+      return await target.log.append(...given)
+    } finally {
+      running -= 1
+    }
+  }
+  const log = { ...target.log, append }
+  await importLog({ ...target, log, continues: false, processes: [] })
+  t.same(
+    await stored(),
+    events.map(({ id }) => id),
+  )
+  t.equal(most, 90)
 })
 
 t.test('a line that is no event is named', async (t) => {

@@ -97,6 +97,8 @@ export type Streams = ReturnType<typeof openStreams>
  */
 export function openStreams(store: EventStore, flushMs: number) {
   const lastOf = new Map<string, Promise<unknown>>()
+  /** Resolves when every append so far is in the log, or on its way there. The server writes in the order of arrival. */
+  let begun: Promise<void> = Promise.resolve()
   /** The first revisions of the appends that were accepted and are not readable yet, oldest first. */
   const unflushed = new Map<string, number[]>()
 
@@ -170,6 +172,11 @@ export function openStreams(store: EventStore, flushMs: number) {
       expected: ExpectedRevision,
     ): Promise<Appended> {
       let before = -1
+      const earlier = begun
+      let begins = () => {}
+      begun = new Promise((resolve) => {
+        begins = resolve
+      })
       const appended = await inTurn(stream, async () => {
         const size = events.reduce((sum, event) => sum + sizeOf(event), 0)
         if (size > MAX_APPEND_SIZE)
@@ -178,14 +185,19 @@ export function openStreams(store: EventStore, flushMs: number) {
         const { last, tombstoned, softDeleted } = await state(stream)
         before = last ?? before
         if (tombstoned) throw new StreamDeleted(stream)
-        if (!softDeleted || last === null) return write(stream, events, expected)
+        await earlier
+        if (!softDeleted || last === null) {
+          const written = write(stream, events, expected)
+          begins()
+          return written
+        }
         if (expected === 'stream-exists') throw new StreamDeleted(stream)
         const next = expected === 'no-stream' ? last : expected
         if (typeof next === 'number' && next !== last) throw new WrongExpectedRevision(stream, expected, last)
         // Write the metadata before the events: a crash between the two leaves an empty stream, not unreadable events.
         await writeMetadata(stream, `{"$tb":${last + 1}}`)
         return write(stream, events, next)
-      })
+      }).finally(begins)
       // A repeated append has been readable since its first time.
       if (appended.revision > before) await flushed(stream, before + 1)
       return appended
