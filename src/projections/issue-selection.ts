@@ -12,7 +12,10 @@ export interface IssueSelection {
   assigneeIds: number[]
   labelIds: number[]
   milestoneId: number | null
-  /** Who has reviewed the pull request, and whose reviews of it are requested (also teams); both empty for an issue. */
+  /**
+   * Who has reviewed the pull request, once for each of their reviews, and whose reviews of it are requested (also teams);
+   * both empty for an issue.
+   */
   reviewerIds: number[]
   requestedReviewerIds: number[]
   updatedAt: string

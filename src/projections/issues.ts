@@ -38,7 +38,7 @@ export const issueFold: Fold<IssueDocument> = foldOf({
   ],
   arrays: ['assigneeIds', 'labelIds', 'dependencyKeys', 'reviewerIds', 'requestedReviewerIds'],
   wordsIn: { words: issueTextFold.collection },
-  version: 4,
+  version: 5,
   staysUntilRemoved: true,
   ids: ({ data }) => [issueId(data.repoId, data.index)],
   becomes: {
@@ -81,11 +81,13 @@ export const issueFold: Fold<IssueDocument> = foldOf({
       { data: { reviewer, answeredTeams = [] } },
     ) => ({
       requestedReviewerIds: without(ids, reviewer.id, ...answeredTeams),
-      reviewerIds: [...without(reviewerIds, reviewer.id), reviewer.id],
+      reviewerIds: [...reviewerIds, reviewer.id],
     }),
     ReviewDismissed: () => ({}),
     ReviewUndismissed: () => ({}),
-    ReviewDeleted: () => ({}),
+    ReviewDeleted: ({ reviewerIds }, { data: { reviewer } }) => ({
+      reviewerIds: withoutOne(reviewerIds, reviewer.id),
+    }),
   },
   derived: ({ closed, assignees, labels, milestone, dependencies }) => ({
     state: stateOf(closed),
@@ -98,6 +100,11 @@ export const issueFold: Fold<IssueDocument> = foldOf({
 
 const without = (ids: readonly number[], ...ended: readonly number[]) =>
   ids.filter((id) => !ended.includes(id))
+
+const withoutOne = (ids: readonly number[], ended: number) => {
+  const at = ids.indexOf(ended)
+  return ids.filter((_, i) => i !== at)
+}
 
 function openedIssue(event: OpenedEvent): IssueDocument {
   const { title, body, poster, labels, milestone, assignees, deadline } = event.data

@@ -238,3 +238,22 @@ t.test('people are asked for reviews, until they answer', async (t) => {
   t.strictSame(await logins('reviewers'), ['alice', 'bob'])
   t.strictSame(await logins('assignees'), ['alice', 'bob'])
 })
+
+t.test('who has deleted all of their reviews has not reviewed', async (t) => {
+  const { branches, open, call } = await repository(t, 'unreviewed')
+  await branches('topic')
+  const reviews = `pulls/${await open('topic')}/reviews`
+  const comment = async (login: string) =>
+    (await call(login, 'POST', reviews, { event: 'COMMENT', body: 'Hm' })).body.id
+  const found = async (login: string) => {
+    const answer = await server.fetch(login, '/api/v1/repos/issues/search?reviewed=true&owner=alice')
+    return JSON.parse(await answer.text()).filter(
+      ({ repository }: { repository: { name: string } }) => repository.name === 'unreviewed',
+    ).length
+  }
+  const ids = [await comment('bob'), await comment('bob'), await comment('carol')]
+  t.equal((await call('bob', 'DELETE', `${reviews}/${ids[0]}`)).status, 204)
+  t.same([await found('bob'), await found('carol')], [1, 1])
+  t.equal((await call('bob', 'DELETE', `${reviews}/${ids[1]}`)).status, 204)
+  t.same([await found('bob'), await found('carol')], [0, 1])
+})
