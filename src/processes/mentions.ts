@@ -50,6 +50,8 @@ export function mentions(services: Services): ProcessManager {
       IssueOpened: (context, event) => record(context, event, null),
       PullRequestOpened: (context, event) => record(context, event, null),
       CommentAdded: (context, event) => record(context, event, event.data.commentId),
+      ReviewSubmitted: (context, event) => record(context, event, event.data.reviewId),
+      ReviewCommentAdded: (context, event) => record(context, event, event.data.commentId),
     }),
     /** Most texts call nobody. */
     concerns: ({ data }) => 'body' in data && typeof data.body === 'string' && data.body.includes('@'),

@@ -1,6 +1,6 @@
 /**
- * What last happened to an issue or pull request of which people are told (an opening, a comment, a close, a push, a
- * merge), and who hears of it. `participations.ts` says what each of these people has seen.
+ * What last happened to an issue or pull request of which people are told (an opening, a comment, a review, a close,
+ * a push, a merge), and who hears of it. `participations.ts` says what each of these people has seen.
  */
 import type { Envelope, IssueRef } from '../events/domain-events.ts'
 import type { Position } from '../events/event-store.ts'
@@ -55,7 +55,7 @@ export const activityFold: Fold<ActivityDocument> = foldOf({
   name: 'activities',
   indexes: [{ id: 1 }, { repoId: 1, touchedAt: -1 }, { touchedAt: -1 }],
   arrays: ['participants'],
-  version: 3,
+  version: 4,
   staysUntilRemoved: true,
   ids: ({ data }) => [issueId(data.repoId, data.index)],
   becomes: {
@@ -70,6 +70,7 @@ export const activityFold: Fold<ActivityDocument> = foldOf({
       ...now(event),
       commentId: event.data.commentId,
     }),
+    ReviewSubmitted: (before, event) => ({ ...withPeople(before, [event.data.reviewer.id]), ...now(event) }),
     CommentDeleted: ({ commentId }, { data }) => (commentId === data.commentId ? { commentId: 0 } : {}),
     StatusChanged: (_, event) => now(event),
     PullRequestHeadMoved: (_, event) => now(event),

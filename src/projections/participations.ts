@@ -1,6 +1,6 @@
 /**
  * What ties a user to an issue or pull request, and what the user has seen of it: one document for both. It is made when
- * the user opens it, comments, is assigned, mentioned or asked for a review, subscribes, or marks it as read.
+ * the user opens it, comments, reviews it, is assigned, mentioned or asked for a review, subscribes, or marks it as read.
  */
 import type { AccountRef, Envelope, IssueRef } from '../events/domain-events.ts'
 import { LOG_START, type Position } from '../events/event-store.ts'
@@ -73,7 +73,7 @@ export const participationFold: Fold<ParticipationDocument> = foldOf({
     { userId: 1, pinned: 1, since: -1 },
     { repoId: 1, index: 1, subscribed: 1, userId: 1 },
   ],
-  version: 3,
+  version: 4,
   staysUntilRemoved: true,
   ids({ data }) {
     if ('poster' in data) return idsOf(data, [data.poster, ...data.assignees])
@@ -93,6 +93,7 @@ export const participationFold: Fold<ParticipationDocument> = foldOf({
     PullRequestOpened: (before, event, id) =>
       (isOf(id, event.data.poster) ? acted : named)(before, id, event),
     CommentAdded: (before, event, id) => acted(before, id, event),
+    ReviewSubmitted: (before, event, id) => acted(before, id, event),
     AssigneesChanged: asked,
     ReviewRequested: asked,
     TeamReviewRequested: asked,

@@ -70,6 +70,37 @@ t.test('who opens, comments, is assigned or mentioned hears of what others do', 
   t.same(indexes(await ofRepository('carol')), [assigned.number, mentioned.number])
 })
 
+t.test(
+  'a review is told to who takes part, who writes it takes part, and it calls who it mentions',
+  async (t) => {
+    const { ofRepository } = await repository('reviewed')
+    await server.as('erin')
+    const content = Buffer.from('x').toString('base64')
+    await alice.repos.repoCreateFile('alice', 'reviewed', 'README.md', { content })
+    await alice.repos.repoCreateFile('alice', 'reviewed', 'topic', { content, new_branch: 'topic' })
+    const { data: pull } = await alice.repos.repoCreatePullRequest('alice', 'reviewed', {
+      ...{ head: 'topic', base: 'main', title: 'T' },
+    })
+    const index = pull.number ?? 0
+    const reviewing = { path: 'topic', new_position: 1 }
+    await bob.repos.repoCreatePullReview('alice', 'reviewed', index, {
+      body: 'A draft for @carol',
+      comments: [{ ...reviewing, body: 'and @erin' }],
+    })
+    t.same(await ofRepository('alice'), [], 'a draft is told to nobody')
+    await bob.repos.repoCreatePullReview('alice', 'reviewed', index, {
+      event: 'COMMENT',
+      body: 'Done, @carol',
+    })
+    t.match(await ofRepository('alice'), [{ unread: true, subject: { title: 'T', type: 'Pull' } }])
+    t.same(await ofRepository('bob'), [])
+    await until('carol is called', async () => (await ofRepository('carol')).length === 1)
+    await until('erin is called on a line', async () => (await ofRepository('erin')).length === 1)
+    await alice.repos.issueCreateComment('alice', 'reviewed', index, { body: 'Thanks' })
+    t.equal((await ofRepository('bob')).length, 1, 'who reviewed hears of what follows')
+  },
+)
+
 t.test('marks: read, unread, pinned; filters, totals, pages', async (t) => {
   const { open, say } = await repository('marked')
   const [first, second] = [await open({ assignees: ['bob'] }), await open({ assignees: ['bob'] })]
