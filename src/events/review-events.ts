@@ -51,6 +51,8 @@ type DataByType = {
     answered: number[]
     /** Present when some of them asked teams of the reviewer: the ids of these teams. */
     answeredTeams?: number[]
+    /** Present when a comment answers a request: the reviews that the request superseded. They count again. */
+    restored?: number[]
   }
   ReviewCommentAdded: { reviewId: number; commentId: number; author: AccountRef } & LineComment
   ReviewDeleted: { reviewId: number; reviewer: AccountRef; comments: number[] }

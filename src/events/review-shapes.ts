@@ -48,6 +48,7 @@ export const reviewShapes: { readonly [T in ReviewEvent['type']]: Checks<DataOf<
     superseded: ids,
     answered: ids,
     answeredTeams: optional(ids),
+    restored: optional(ids),
   },
   ReviewCommentAdded: comment,
   ReviewDeleted: { ...review, reviewer: account, comments: ids },

@@ -19,6 +19,8 @@ export interface ReviewFacts {
   dismissed: boolean
   /** The ids of its comments on lines. */
   comments: readonly number[]
+  /** Of a request: the reviews that count no more while it is open. */
+  superseded?: readonly number[]
 }
 
 const within = (ids: readonly number[]) => {
@@ -60,6 +62,7 @@ const requested = ({ data }: EventOf<'ReviewRequested'>): ReviewFacts => ({
   stale: false,
   dismissed: false,
   comments: [],
+  superseded: data.superseded,
 })
 
 const teamRequested = ({ data }: EventOf<'TeamReviewRequested'>): ReviewFacts => ({
@@ -102,7 +105,10 @@ export function changedReviews(
 ): readonly (readonly [ids: readonly number[], changed: Partial<ReviewFacts>])[] {
   switch (event.type) {
     case 'ReviewSubmitted':
-      return [[event.data.superseded, SUPERSEDED]]
+      return [
+        [event.data.superseded, SUPERSEDED],
+        [event.data.restored ?? [], { official: true }],
+      ]
     case 'ReviewRequested':
       return [[event.data.superseded, { official: false }]]
     case 'ReviewRequestRemoved': {

@@ -50,7 +50,7 @@ function next(
 export const reviewFold: Fold<ReviewDocument> = foldOf({
   name: 'reviews',
   indexes: [{ repoId: 1, index: 1, id: 1 }],
-  version: 2,
+  version: 3,
   staysUntilRemoved: true,
   ids(event) {
     switch (event.type) {

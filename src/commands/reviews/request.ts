@@ -5,7 +5,7 @@ import type { ReviewFacts } from '../../projections/review-facts.ts'
 import { refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'
 import type { PullState } from '../pull-requests/pull-request.ts'
-import { MAX_REVIEWS } from './review.ts'
+import { MAX_REVIEWS, supersededBy } from './review.ts'
 
 /** A user whose review is wanted. */
 export interface Wanted {
@@ -32,8 +32,9 @@ const requestTo = (reviews: readonly ReviewFacts[], { id }: TeamRef) =>
   reviews.find(({ kind, reviewer }) => kind === 'team-request' && reviewer.id === id)
 
 /**
- * Requests reviews of users and teams; no event for one who is asked already. Who has reviewed is asked again: then the
- * earlier verdict counts no more, until the request is answered or removed.
+ * Requests reviews of users and teams; no event for one who is asked already. Who has reviewed is asked again: then an
+ * earlier approval counts no more, until the request is removed or answered with a comment. A rejection stays: otherwise
+ * everybody who may request reviews could lift it.
  */
 export function decideRequestReviews(
   state: PullState,
@@ -50,8 +51,8 @@ export function decideRequestReviews(
     const own = reviews.filter((review) => review.reviewer.id === reviewer.id)
     if (own.some(({ kind }) => kind === 'request')) continue
     if (status !== 'open') return refuse.forbidden(`a review of a ${status} pull request cannot be requested`)
-    const counting = official ? own.filter((review) => review.official) : []
-    const superseded = counting.map(({ id }) => id)
+    const approvals = official ? own.filter((one) => one.official && one.kind === 'approved') : []
+    const superseded = approvals.map(({ id }) => id)
     events.push({
       type: 'ReviewRequested',
       data: { repoId, index, reviewId, reviewer, official, superseded },
@@ -70,7 +71,7 @@ export function decideRequestReviews(
   return events
 }
 
-/** Removes requests; no event for one who was not asked. The last verdict of the reviewer counts again. */
+/** Removes requests; no event for one who was not asked. The review that the request superseded counts again. */
 export function decideRemoveRequests(
   state: PullState,
   reviewers: readonly AccountRef[],
@@ -87,8 +88,7 @@ export function decideRemoveRequests(
     const own = reviews.filter((review) => review.reviewer.id === id)
     const request = own.find(({ kind }) => kind === 'request')
     if (request === undefined) return []
-    const last = own.findLast(({ kind }) => kind === 'approved' || kind === 'rejected')
-    const restored = request.official && last !== undefined && !last.dismissed ? last.id : null
+    const restored = supersededBy(request, own).at(-1) ?? null
     const { id: reviewId, reviewer } = request
     return [{ type: 'ReviewRequestRemoved', data: { repoId, index, reviewId, reviewer, restored } }]
   })

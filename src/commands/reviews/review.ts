@@ -73,9 +73,8 @@ export function decideDraft(state: PullState, review: NewReview): Decision<PullR
 
 /**
  * Submits a review; the reviewer's draft becomes part of it. An approval or rejection takes the place of the reviewer's
- * earlier ones, and every review answers the requests for it. One that does also answers for the teams of the reviewer.
- * Nobody approves or rejects their own pull request, and no
- * one one that is closed.
+ * earlier ones, and answers for the teams of the reviewer, too. Every review answers the requests for it; after a comment
+ * the verdict that the request superseded counts again. Nobody approves or rejects their own pull request, or a closed one.
  */
 export function decideSubmit(
   state: PullState,
@@ -97,6 +96,8 @@ export function decideSubmit(
   const { reviewer, body, commit } = review
   const of = { repoId, index, reviewId: draft?.id ?? review.reviewId }
   const own = reviews.filter(ofReviewer(reviewer))
+  const requests = own.filter(({ kind }) => kind === 'request')
+  const restored = verdict === 'comment' ? requests.flatMap((request) => supersededBy(request, reviews)) : []
   const ofTeams = reviews.filter(
     (one) => one.kind === 'team-request' && verdict !== 'comment' && teams.includes(one.reviewer.id),
   )
@@ -114,8 +115,9 @@ export function decideSubmit(
         stale: verdict !== 'comment' && stale,
         comments: comments.map(({ commentId }) => commentId),
         superseded: verdict === 'comment' ? [] : own.filter(counts).map(idOf),
-        answered: [...own.filter(({ kind }) => kind === 'request'), ...ofTeams].map(idOf),
+        answered: [...requests, ...ofTeams].map(idOf),
         ...(ofTeams.length > 0 && { answeredTeams: ofTeams.map((request) => request.reviewer.id) }),
+        ...(restored.length > 0 && { restored }),
       },
     },
     ...comments.map(
@@ -125,6 +127,11 @@ export function decideSubmit(
       }),
     ),
   ]
+}
+
+/** The ids of the reviews that a request superseded and that are still there. */
+export function supersededBy({ superseded = [] }: ReviewFacts, reviews: readonly ReviewFacts[]): number[] {
+  return reviews.filter(({ id }) => superseded.includes(id)).map(idOf)
 }
 
 function verdictProblem(
