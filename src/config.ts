@@ -107,6 +107,7 @@ export function loadConfig(env: NodeJS.ProcessEnv): Config {
     ...values,
     nodeName: values.nodeName ?? hostNodeName(),
     maxPushBytes: values.maxPushBytes || Number.POSITIVE_INFINITY,
+    maxObjectBytes: values.maxObjectBytes || Number.POSITIVE_INFINITY,
     maxOwnerBytes: values.maxOwnerBytes || Number.POSITIVE_INFINITY,
   })
 }

@@ -80,6 +80,10 @@ export const LIMITS = limits({
   attachment_bytes: { meaning: 'an attachment was too large', settings: ['ATTACHMENT_MAX_BYTES'] },
   lfs_bytes: { meaning: 'an object of git LFS was too large', settings: ['LFS_MAX_BYTES'] },
   upload_time: { meaning: 'an upload stalled, or its rest was not read any longer, and was cut off' },
+  object_bytes: {
+    meaning: 'a push brought an object that was too large',
+    settings: ['MAX_OBJECT_BYTES'],
+  },
   push_bytes: { meaning: 'a push was too large', settings: ['MAX_PUSH_BYTES'] },
   push_refs: {
     meaning: 'a push named too many refs, or had too many options',

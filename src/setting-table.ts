@@ -212,6 +212,10 @@ export const table = {
     default: '4GiB',
     meaning: 'Largest git push; `0` means no limit',
   }),
+  maxObjectBytes: setting('MAX_OBJECT_BYTES', bytes('(0 for no limit)', 0), {
+    default: '256MiB',
+    meaning: 'Largest object in a git push, as a file, unfolded; `0` means no limit',
+  }),
   maxPushRefs: setting('MAX_PUSH_REFS', wholeNumber(1, 100_000), {
     default: '10000',
     meaning: 'Most branches, tags and other refs that one push may change',

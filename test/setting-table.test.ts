@@ -555,6 +555,15 @@ const cases: Record<SettingName, Case> = {
       ['999999999999TiB', /must be a number of bytes/],
     ],
   },
+  MAX_OBJECT_BYTES: {
+    key: 'maxObjectBytes',
+    unset: 256 * 2 ** 20,
+    valid: [
+      ['0', Number.POSITIVE_INFINITY],
+      ['100MiB', 100 * 2 ** 20],
+    ],
+    invalid: [['-1', /must be a number of bytes \(0 for no limit\), as/]],
+  },
   MAX_PUSH_REFS: {
     key: 'maxPushRefs',
     unset: 10_000,

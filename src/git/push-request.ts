@@ -269,5 +269,6 @@ export const reasonsOfMissing = (push: PushRequest, missing: string) =>
 export const reasonsOfUnreached = (push: PushRequest, unreached: string) =>
   reasonsOfNew(push, `the push brings ${unreached}, and no branch or tag of the push has it`)
 
-const reasonsOfNew = ({ commands }: PushRequest, reason: string): ReadonlyMap<string, string> =>
+/** One reason for all refs of a push that get an object. */
+export const reasonsOfNew = ({ commands }: PushRequest, reason: string): ReadonlyMap<string, string> =>
   new Map(commands.flatMap(({ ref, to }) => (to === null ? [] : [[ref, reason] as const])))

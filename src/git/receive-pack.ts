@@ -10,6 +10,7 @@ import { GitRequestTooLarge, MalformedGitRequest, PushUnrecorded, TooManyRefs } 
 import { holdBody } from './held-body.ts'
 import { standardShare } from './limits.ts'
 import { newRefProblem, refNameProblem } from './names.ts'
+import { sizeProblem } from './pack-sizes.ts'
 import { type PushRules, preparePushHook } from './push-hook.ts'
 import { type HeldPush, pushInTurn, type TurnOptions } from './push-in-turn.ts'
 import {
@@ -17,6 +18,7 @@ import {
   type PushRequest,
   readPushRequest,
   reasonsOfMissing,
+  reasonsOfNew,
   refusalReport,
   tooManyRefsAnswer,
   wordsOnly,
@@ -39,6 +41,8 @@ export interface ReceiveOptions extends TurnOptions, Omit<PushRules, 'isAtomic'>
   isShared?: boolean
   /** Largest pack in bytes; no limit when it is not set. */
   maxBytes?: number | undefined
+  /** Largest object in bytes; no limit when it is Infinity or not set. */
+  maxObjectBytes?: number
   /** Most refs that a push may name. */
   maxRefs?: number
   /**
@@ -135,9 +139,10 @@ async function pushHeld(
     options.maxBytes === undefined
       ? RECEIVE_CONFIG
       : [...RECEIVE_CONFIG, ['receive.maxInputSize', String(options.maxBytes)]]
-  const { maxBytes = Number.POSITIVE_INFINITY, signal, share: { client } = standardShare } = options
-  const most = push.front.length + maxBytes + TOO_LARGE_BY
-  const held = await holdBody(dir, body, { front: push.front, most, signal })
+  const { maxBytes = Number.POSITIVE_INFINITY, maxObjectBytes: most = Number.POSITIVE_INFINITY } = options
+  const { signal, share: { client, workMs } = standardShare } = options
+  const mostHeld = push.front.length + maxBytes + TOO_LARGE_BY
+  const held = await holdBody(dir, body, { front: push.front, most: mostHeld, signal })
   // git itself refuses it, in words that its client knows.
   if (held.size - push.packStart > maxBytes) limitReached('push_bytes')
   let admitted: Awaited<ReturnType<NonNullable<ReceiveOptions['admit']>>> | undefined
@@ -149,6 +154,11 @@ async function pushHeld(
     if (admitted !== undefined && admitted.reasons.size > 0) {
       return await refusalReport(push, admitted.reasons, client)
     }
+    const problem =
+      most === Number.POSITIVE_INFINITY
+        ? undefined
+        : await sizeProblem(held.stream(push.packStart), { most, client, workMs })
+    if (problem !== undefined) return await refusalReport(push, reasonsOfNew(push, problem), client)
     const pack = await readSentPack(held.stream(push.packStart), held.size - push.packStart)
     const unsent = await unsentObject(dir, push.commands, pack.count)
     if (unsent !== undefined) return await refusalReport(push, reasonsOfMissing(push, unsent), client)

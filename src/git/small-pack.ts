@@ -1,7 +1,8 @@
 /** Reads packs that are small enough to become loose objects. */
 import type { Readable } from 'node:stream'
-import { createInflate, inflateSync } from 'node:zlib'
+import { createInflate } from 'node:zlib'
 import type { ObjectType } from './loose-objects.ts'
+import { entryAt, inflatedNow, PACK_HEADER_BYTES, PACK_TRAILER_BYTES } from './pack-entries.ts'
 
 /** git makes loose objects of packs with fewer objects: a pack costs three flushes to disk, each loose object one. */
 export const UNPACK_LIMIT = 10
@@ -12,10 +13,6 @@ const MAX_HELD = 128 * 1024
 /** Larger contents are unfolded in parts, so that they do not hold the event loop. */
 const MAX_AT_ONCE = 64 * 1024
 
-const HEADER_BYTES = 12
-const TRAILER_BYTES = 20
-const OFS_DELTA = 6
-const REF_DELTA = 7
 const TYPES = new Map<number, ObjectType>([
   [1, 'commit'],
   [2, 'tree'],
@@ -47,7 +44,7 @@ export interface SentPack {
 
 /** Reads a pack of `size` bytes, or only its header when it is not small. A stream without a pack has no objects. */
 export async function readSentPack(pack: Readable, size: number): Promise<SentPack> {
-  const most = size <= MAX_BYTES ? size : HEADER_BYTES
+  const most = size <= MAX_BYTES ? size : PACK_HEADER_BYTES
   const chunks: Buffer[] = []
   let held = 0
   for await (const chunk of pack) {
@@ -56,7 +53,7 @@ export async function readSentPack(pack: Readable, size: number): Promise<SentPa
     if (held >= most) break
   }
   const bytes = Buffer.concat(chunks)
-  if (bytes.length < HEADER_BYTES) return { count: 0, bases: [], objects: [] }
+  if (bytes.length < PACK_HEADER_BYTES) return { count: 0, bases: [], objects: [] }
   const count = bytes.readUInt32BE(8)
   const isSmall = size <= MAX_BYTES && count < UNPACK_LIMIT
   const read = isSmall ? await readObjects(bytes, count).catch(() => undefined) : undefined
@@ -67,38 +64,20 @@ export async function readSentPack(pack: Readable, size: number): Promise<SentPa
 async function readObjects(bytes: Buffer, count: number): Promise<Omit<SentPack, 'count'> | undefined> {
   const bases: string[] = []
   let objects: PackedObject[] | undefined = []
-  let at = HEADER_BYTES
+  let at = PACK_HEADER_BYTES
   let unfolded = 0
-  const byte = () => bytes.readUInt8(at++)
   for (let i = 0; i < count; i++) {
     const start = at
-    let next = byte()
-    const type = (next >> 4) & 7
-    let size = next & 15
-    for (let scale = 16; next >= 0x80; scale *= 128) {
-      next = byte()
-      size += (next & 127) * scale
-    }
-    let base: PackedObject['base']
-    if (type === OFS_DELTA) {
-      next = byte()
-      let distance = next & 127
-      while (next >= 0x80) {
-        next = byte()
-        distance = (distance + 1) * 128 + (next & 127)
-      }
-      base = start - distance
-    }
-    if (type === REF_DELTA) {
-      base = bytes.toString('hex', at, at + 20)
-      bases.push(base)
-      at += 20
-    }
-    const rest = bytes.subarray(at, -TRAILER_BYTES)
+    const { type, size, base: given, contentAt } = entryAt(bytes, start)
+    const base = typeof given === 'number' ? start - given : given
+    if (typeof base === 'string') bases.push(base)
+    const rest = bytes.subarray(contentAt, -PACK_TRAILER_BYTES)
     const content =
-      size <= MAX_AT_ONCE ? inflatedNow(rest, size) : await inflated(rest, MAX_UNFOLDED - unfolded)
+      size <= MAX_AT_ONCE
+        ? { ...inflatedNow(rest, size), size }
+        : await inflated(rest, MAX_UNFOLDED - unfolded)
     if (content === undefined) return undefined
-    at += content.taken
+    at = contentAt + content.taken
     unfolded += content.size
     const isUsual = base !== undefined || TYPES.has(type)
     if (unfolded > MAX_HELD || content.bytes === undefined || !isUsual) objects = undefined
@@ -112,18 +91,6 @@ interface Inflated {
   taken: number
   size: number
   bytes?: Buffer
-}
-
-/** A content of at most `size` bytes. @throws when it is broken, or has not just as many bytes */
-function inflatedNow(compressed: Buffer, size: number): Inflated {
-  const result: unknown = inflateSync(compressed, { info: true, maxOutputLength: Math.max(1, size) })
-  if (!isResult(result) || result.buffer.length !== size) throw new Error('the object has another size')
-  return { taken: result.engine.bytesWritten, size, bytes: result.buffer }
-}
-
-/** What zlib gives with `info`, of which its types do not know. */
-function isResult(value: unknown): value is { buffer: Buffer; engine: { bytesWritten: number } } {
-  return typeof value === 'object' && value !== null && 'buffer' in value && 'engine' in value
 }
 
 /** How large a content is, without its bytes; undefined when it has more than `most`. @throws when it is broken */

@@ -37,7 +37,10 @@ export interface GitServer {
 export const inTurn = createTurns()
 
 export interface GitServerHooks
-  extends Pick<ReceiveOptions, 'requireSigned' | 'allowedSigners' | 'signingKey' | 'share'> {
+  extends Pick<
+    ReceiveOptions,
+    'requireSigned' | 'allowedSigners' | 'signingKey' | 'share' | 'maxObjectBytes'
+  > {
   check?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   checkAgain?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   record?(updates: readonly RefChange[]): Promise<void>
@@ -89,6 +92,7 @@ export async function startGitServer(root: string, hooks: GitServerHooks = {}): 
           inTurn: hooks.inTurn ?? ((work) => inTurn(dir, work)),
           key,
           maxBytes: hooks.maxBytes,
+          ...(hooks.maxObjectBytes && { maxObjectBytes: hooks.maxObjectBytes }),
           requireSigned: hooks.requireSigned,
           allowedSigners: hooks.allowedSigners,
           signingKey: hooks.signingKey,

@@ -241,7 +241,7 @@ export const gitHttpRoutes: Routes = (services) => {
       const { repository } = access
       const pusher = { ...access, requester: signedIn(request) }
       const context = requestContext(request)
-      const { maxPushBytes, maxPushRefs, signingKey, allowedSigners } = services.config
+      const { maxPushBytes, maxPushRefs, maxObjectBytes, signingKey, allowedSigners } = services.config
       const rules: PushRules = { problems: new Map(), requireSigned: [], forwardOnly: [] }
       const { id: repoId, ownerId, ownerLogin } = repository
       const room = { owner: { id: ownerId, login: ownerLogin }, repoId }
@@ -266,6 +266,7 @@ export const gitHttpRoutes: Routes = (services) => {
           key: `${repository.id}`,
           maxBytes: Number.isFinite(maxPushBytes) ? maxPushBytes : undefined,
           maxRefs: maxPushRefs,
+          maxObjectBytes,
           check: async (commands) => {
             await checkPush(services, pusher, commands, rules)
             if (rules.problems.size > 0 || commands.every(({ to }) => to === null)) return rules.problems
