@@ -1,7 +1,7 @@
 /** Helpers for files and directories: whether they exist, and how they survive a power cut. */
 import { randomUUID } from 'node:crypto'
-import { access, open, opendir, rm, stat } from 'node:fs/promises'
-import { join } from 'node:path'
+import { access, mkdir, open, opendir, rm, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { earliestNow } from './since.ts'
 
 /** Flushes a file, or the names in a directory, to disk. Does nothing when it no longer exists. */
@@ -12,6 +12,46 @@ export async function flush(path: string): Promise<void> {
   } finally {
     await handle?.close()
   }
+}
+
+/** The directories that this process has made, or is making, whose names may not be on disk yet. */
+const unflushed = new Set<string>()
+
+/**
+ * Makes a directory; its parent must exist. Resolves to whether its name may not be on disk yet: then whoever has put
+ * something there calls `flushName`. True also for a directory that other work of this process has just made.
+ */
+export async function makeDirectory(path: string): Promise<boolean> {
+  if (await exists(path)) return unflushed.has(path)
+  unflushed.add(path)
+  try {
+    await mkdir(path)
+  } catch (error) {
+    if (hasCode(error, 'EEXIST')) return true
+    unflushed.delete(path)
+    throw error
+  }
+  return true
+}
+
+/**
+ * Makes the directories of a path below a directory, but never that one: it may be deleted at any time. Resolves to those
+ * whose names may not be on disk yet, for `flushName`.
+ */
+export async function makeBelow(directory: string, path: string): Promise<string[]> {
+  const made: string[] = []
+  let current = directory
+  for (const name of path.split('/')) {
+    current = join(current, name)
+    if (await makeDirectory(current)) made.push(current)
+  }
+  return made
+}
+
+/** Flushes the name of a directory that `makeDirectory` has made. */
+export async function flushName(directory: string): Promise<void> {
+  await flush(dirname(directory))
+  unflushed.delete(directory)
 }
 
 export function hasCode(error: unknown, code: string): boolean {

@@ -5,7 +5,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import { type FileHandle, mkdir, open, opendir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { flush, isAbandoned, namesIn, unlessMissing, writtenAt } from '../disk.ts'
+import { flush, flushName, isAbandoned, makeDirectory, namesIn, unlessMissing, writtenAt } from '../disk.ts'
 import { limitReached } from '../limits.ts'
 import { HEAD_BYTES } from './file-kind.ts'
 
@@ -107,10 +107,10 @@ export async function openAttachmentFiles(directory: string, { isShared = false 
     async keep(uuid: string): Promise<void> {
       keptHere?.add(uuid)
       const subdirectory = join(directory, subdirectoryOf(uuid))
-      const made = await mkdir(subdirectory, { recursive: true })
+      const isNew = await makeDirectory(subdirectory)
       await rename(incomingPath(uuid), join(subdirectory, uuid))
       await flush(subdirectory)
-      if (made !== undefined) await flush(directory)
+      if (isNew) await flushName(subdirectory)
     },
 
     /** Removes a received or kept file, if it exists. */

@@ -5,9 +5,19 @@
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
-import { copyFile, type FileHandle, link, mkdir, open, rename, rm, stat } from 'node:fs/promises'
+import { copyFile, type FileHandle, link, open, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { exists, flush, hasCode, isAbandoned, isMissing, namesIn, unlessMissing, writtenAt } from '../disk.ts'
+import {
+  flush,
+  flushName,
+  hasCode,
+  isAbandoned,
+  isMissing,
+  makeBelow,
+  namesIn,
+  unlessMissing,
+  writtenAt,
+} from '../disk.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { forEachConcurrently } from '../turns.ts'
 import { RepositoryMissing } from './errors.ts'
@@ -48,7 +58,7 @@ export async function receiveLfsFile(
   source: AsyncIterable<Buffer>,
 ): Promise<void> {
   const incoming = join(dir, INCOMING)
-  await makeBelow(dir, INCOMING)
+  await makeBelow(dir, INCOMING).catch(gone(dir))
   const draft = join(incoming, randomUUID())
   const handle = await open(draft, 'wx').catch(gone(dir))
   try {
@@ -92,32 +102,10 @@ async function write(
 
 async function nameIt(dir: string, draft: string, oid: string): Promise<void> {
   const path = lfsPath(oid)
-  const made = await makeBelow(dir, dirname(path))
+  const made = await makeBelow(dir, dirname(path)).catch(gone(dir))
   await rename(draft, join(dir, path)).catch(gone(dir))
   await flush(join(dir, dirname(path)))
-  for (const parent of made) await flush(parent)
-}
-
-/**
- * Makes directories below a repository, but never the repository: it may be deleted at any time. Resolves to the parents
- * of those that were not there.
- */
-async function makeBelow(dir: string, path: string): Promise<string[]> {
-  const parents: string[] = []
-  let directory = dir
-  if (await exists(join(dir, path))) return parents
-  for (const name of path.split('/')) {
-    const parent = directory
-    directory = join(directory, name)
-    try {
-      await mkdir(directory)
-    } catch (error) {
-      if (isMissing(error)) return gone(dir)(error)
-      if (!hasCode(error, 'EEXIST')) throw error
-    }
-    parents.push(parent)
-  }
-  return parents
+  for (const directory of made) await flushName(directory)
 }
 
 const gone =
@@ -136,15 +124,17 @@ export async function shareLfsFiles<O extends { oid: string; size: number }>(
   objects: readonly O[],
 ): Promise<O[]> {
   const shared = new Set<O>()
+  const made = new Set<string>()
   const changed = new Set<string>()
   await forEachConcurrently(objects, async (object) => {
     const path = lfsPath(object.oid)
     if (!(await hasLfsFile(fromDir, object))) return
-    for (const parent of await makeBelow(toDir, dirname(path))) changed.add(parent)
+    for (const directory of await makeBelow(toDir, dirname(path)).catch(gone(toDir))) made.add(directory)
     changed.add(join(toDir, dirname(path)))
     if (await linkOrCopy(join(fromDir, path), toDir, object.oid)) shared.add(object)
   })
   for (const directory of changed) await flush(directory)
+  for (const directory of made) await flushName(directory)
   return objects.filter((object) => shared.has(object))
 }
 
@@ -158,7 +148,7 @@ async function linkOrCopy(from: string, toDir: string, oid: string): Promise<boo
     if (hasCode(error, 'EEXIST')) return true
   }
   // The file system is another one, has no links, or allows no more links to this file.
-  await makeBelow(toDir, INCOMING)
+  await makeBelow(toDir, INCOMING).catch(gone(toDir))
   const draft = join(toDir, INCOMING, randomUUID())
   const copied = await unlessMissing(copyFile(from, draft, constants.COPYFILE_FICLONE).then(() => true))
   if (copied === undefined) return false

@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { createDeflate, deflate } from 'node:zlib'
-import { flush, hasCode, isMissing } from '../disk.ts'
+import { flush, flushName, hasCode, isMissing, makeDirectory } from '../disk.ts'
 import { GitUnavailable, RepositoryMissing } from './errors.ts'
 
 const deflated = promisify(deflate)
@@ -86,15 +86,14 @@ async function place(
   sha: string,
   write: (draft: string) => Promise<void>,
 ): Promise<void> {
-  const objects = join(dir, 'objects')
-  const fan = join(objects, sha.slice(0, 2))
+  const fan = join(dir, 'objects', sha.slice(0, 2))
   // A crash leaves this file; git removes old files with names of this form.
   const draft = join(fan, `tmp_obj_${randomUUID()}`)
   try {
     const isNew = await intoFanOut(fan, () => write(draft))
     await rename(draft, join(fan, sha.slice(2)))
     await flush(fan)
-    if (isNew) await flush(objects)
+    if (isNew) await flushName(fan)
   } catch (cause) {
     await rm(draft, { force: true }).catch(() => undefined)
     if (isMissing(cause)) throw new RepositoryMissing(`no repository at ${dir}`)
@@ -107,7 +106,8 @@ const TRIES = 10
 
 /**
  * Makes the directory of the objects whose ids begin alike, and runs `put`, which puts a file there. A repack removes
- * such a directory whenever it is empty: then both are done again. Returns whether the directory is new.
+ * such a directory whenever it is empty: then both are done again. Returns whether the name of the directory may not be on
+ * disk yet.
  */
 export async function intoFanOut(fan: string, put: () => Promise<void>): Promise<boolean> {
   for (let left = TRIES - 1; ; left -= 1) {
@@ -118,17 +118,6 @@ export async function intoFanOut(fan: string, put: () => Promise<void>): Promise
     } catch (error) {
       if (left === 0 || !isMissing(error)) throw error
     }
-  }
-}
-
-/** Returns whether the directory is new. Its parent must exist, so that a deleted repository doesn't reappear. */
-async function makeDirectory(path: string): Promise<boolean> {
-  try {
-    await mkdir(path)
-    return true
-  } catch (error) {
-    if (hasCode(error, 'EEXIST')) return false
-    throw error
   }
 }
 

@@ -5,8 +5,9 @@
  * Whoever reads the ref finds either what was there before or all of the new value.
  */
 import { randomUUID } from 'node:crypto'
-import { link, mkdir, open, rename, rm } from 'node:fs/promises'
+import { link, open, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { flushName, makeBelow } from '../disk.ts'
 import { objectReaders } from './object-readers.ts'
 import { readRefFiles } from './ref-files.ts'
 
@@ -25,12 +26,13 @@ export async function makeRefFile(dir: string, ref: string, sha: string): Promis
     const [object] = await objectReaders.headers(dir, [sha])
     const before = await readRefFiles(dir, [ref])
     if (object === undefined || before.get(ref) !== null) return false
-    await mkdir(dirname(path), { recursive: true })
+    const made = await makeBelow(dir, dirname(ref))
     // Unlike a rename, the link fails when the ref was made meanwhile.
     await throughFile(written, sha, async () => {
       await link(written, path)
       await rm(written, { force: true }).catch(() => {})
     })
+    for (const directory of made) await flushName(directory)
     return true
   } catch {
     return false

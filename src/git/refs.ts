@@ -38,6 +38,8 @@ const MAX_PATTERNS = 200
 const MAX_FILES = 50
 const NEWLINE = 0x0a
 const ID_LENGTH = 40
+/** The directories that git never removes when they are empty. */
+const KEPT: ReadonlySet<string> = new Set(['refs/heads', 'refs/tags', 'refs', '.'])
 /** Whose work it is to read many refs: that of all clients together. */
 const WORK = 'refs'
 
@@ -141,7 +143,13 @@ export async function flushRefs(dir: string, refs: readonly string[]): Promise<v
   // Deleting a ref may rewrite `packed-refs`, which is in the repository's own directory.
   const directories = new Set([dir])
   await inPieces(WORK, refs, (ref) => {
-    directories.add(join(dir, dirname(ref)))
+    let directory = dirname(ref)
+    directories.add(join(dir, directory))
+    // Those above it may be as new as the ref.
+    while (!KEPT.has(directory)) {
+      directory = dirname(directory)
+      directories.add(join(dir, directory))
+    }
   })
   for (const directory of directories) await flush(directory)
 }

@@ -40,7 +40,7 @@ export async function createRepository(
   try {
     await gitOutput([...init, `--initial-branch=${defaultBranch}`, '--', draft])
     await fill(draft)
-    for (const name of ['HEAD', 'config', '']) await flush(join(draft, name))
+    for (const name of ['HEAD', 'config', 'objects', 'refs', '']) await flush(join(draft, name))
   } catch (error) {
     await rm(draft, { recursive: true, force: true })
     drafts.delete(basename(draft))
