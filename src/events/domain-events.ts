@@ -143,7 +143,7 @@ export interface LeftDiscussions {
 export interface BranchProtection {
   /** The name of a branch, or a pattern: `release/*`. */
   rule: string
-  /** When several patterns match a branch, the rule with the lowest priority number applies. */
+  /** When several rules match a branch, the one with the lowest priority number applies. */
   priority: number
   /** Whether pushes are allowed: for all writers, or only for `pushers`. It does not concern merges. */
   push: boolean

@@ -4,20 +4,27 @@ import { type Access, atLeast } from './access.ts'
 import { globMatches, isPattern } from './glob.ts'
 
 /**
- * The rule that protects a branch: the one with exactly its name, otherwise the first that matches, in the order of
- * `protections`. As in Gitea, a rule without special characters ignores case. In a pattern, `*` does not match slashes
- * and `**` does.
+ * The rule that protects a branch, as in Gitea since 1.23: of those that match, the one with the lowest priority number. Of
+ * several with that number it is the one with exactly the name, then one without special characters, then the oldest.
+ * `protections` are in the order of their priorities. A rule without special characters ignores case. In a pattern, `*` does
+ * not match slashes and `**` does.
  */
 export function protectionOf(
   protections: readonly BranchProtection[],
   branch: string,
 ): BranchProtection | undefined {
-  const exact = protections.find(({ rule }) => rule === branch)
-  if (exact !== undefined || protections.length === 0) return exact
   const anyCase = branch.toLowerCase()
-  return protections.find(({ rule }) =>
-    isPattern(rule) ? globMatches(rule, branch, '/') : rule.toLowerCase() === anyCase,
-  )
+  const nearness = ({ rule }: BranchProtection) => (rule === branch ? 2 : isPattern(rule) ? 0 : 1)
+  let found: BranchProtection | undefined
+  for (const protection of protections) {
+    if (found !== undefined) {
+      if (protection.priority > found.priority) break
+      if (nearness(protection) <= nearness(found)) continue
+    }
+    const { rule } = protection
+    if (isPattern(rule) ? globMatches(rule, branch, '/') : rule.toLowerCase() === anyCase) found = protection
+  }
+  return found
 }
 
 /** A user, with the ids of the user's teams that have the repository: `teamsWith`. */

@@ -25,19 +25,30 @@ function rule(name: string, more: Partial<BranchProtection> = {}): BranchProtect
 
 const member = (id: number, ...teams: number[]) => ({ id, teams })
 
-t.test('the rule with exactly the name of the branch applies, at any place in the order', async (t) => {
+t.test(
+  'the rule with the lowest priority number applies, also when another has exactly the name',
+  async (t) => {
+    const rules = [rule('m*', { priority: 1 }), rule('main', { priority: 2 }), rule('**', { priority: 3 })]
+    t.equal(protectionOf(rules, 'main')?.rule, 'm*')
+    t.equal(protectionOf(rules, 'topic')?.rule, '**')
+    t.equal(protectionOf([rule('main', { priority: 1 }), rule('**', { priority: 2 })], 'main')?.rule, 'main')
+  },
+)
+
+t.test('of several with one priority, the rule with exactly the name of the branch applies', async (t) => {
   const rules = [rule('**'), rule('Main'), rule('main')]
   t.equal(protectionOf(rules, 'main')?.rule, 'main')
   t.equal(protectionOf(rules, 'Main')?.rule, 'Main')
 })
 
-t.test('otherwise the first rule that matches applies', async (t) => {
+t.test('then one without special characters, and then the first that matches', async (t) => {
   const rules = [rule('release/1*'), rule('release/*'), rule('**')]
   t.equal(protectionOf(rules, 'release/12')?.rule, 'release/1*')
   t.equal(protectionOf(rules, 'release/2')?.rule, 'release/*')
   t.equal(protectionOf(rules, 'release/2/3')?.rule, '**')
   t.equal(protectionOf(rules.slice(0, 2), 'topic'), undefined)
   t.equal(protectionOf([], 'main'), undefined)
+  t.equal(protectionOf([rule('**'), rule('MAIN')], 'main')?.rule, 'MAIN')
 })
 
 t.test('a rule without special characters ignores case, so that MAIN does not bypass it', async (t) => {

@@ -1,5 +1,6 @@
 /** Renames a branch: `PATCH /repos/{owner}/{repo}/branches/{branch}`. */
 import { Type } from 'typebox'
+import { withProtection } from '../../events/repository-settings.ts'
 import { newBranchNameProblem } from '../../git/names.ts'
 import { branchId } from '../../projections/branches.ts'
 import { notFoundIn } from '../../projections/view.ts'
@@ -19,8 +20,8 @@ const taken = refuse.unprocessable('name: there is a branch with that name, or i
 
 /**
  * As in Gitea, admins rename the default branch and one that a rule protects by exactly its name, which goes with it. A
- * rule for several names would not: so what it protects keeps its name. A rule of the new name must let the requester push
- * to it.
+ * rule for several names would not: so what it protects keeps its name. A rule that protects the new name must let the
+ * requester push to it, unless it is the one that goes with the branch.
  *
  * @throws Refused (forbidden, unprocessable)
  */
@@ -31,6 +32,8 @@ function requireMayRename(
   const { defaultBranch, protections } = repository
   const own = protectionOf(protections, from)
   const isNamed = own?.rule === from
+  // As they will be: the rule of the branch goes with it, but one for several names may come before it then.
+  const later = isNamed ? withProtection(protections, { ...own, rule: to }) : protections
   if (own !== undefined && !isNamed) {
     throw new Refused(
       refuse.forbidden(`${from} is protected by a rule for other names, too: it keeps its name`),
@@ -40,16 +43,16 @@ function requireMayRename(
     const reason = isNamed ? 'is protected' : 'is the default branch'
     throw new Refused(refuse.forbidden(`${from} ${reason}: only admins of the repository rename it`))
   }
-  const other = protectionOf(protections, to)
-  if (isNamed && other?.rule === to) {
+  if (isNamed && protections.some(({ rule }) => rule === to)) {
     throw new Refused(refuse.unprocessable(`name: there is a branch protection with that name`))
   }
   if (isNamed && isPattern(to)) {
     const reason = 'the protection of the branch would be one of several names'
     throw new Refused(refuse.unprocessable(`name: has special characters of patterns, so ${reason}`))
   }
-  // The rule that goes with the branch comes before those for several names.
-  if (isNamed || mayPush(other, memberOf(repository, requester), access)) return
+  const other = protectionOf(later, to)
+  const isOwn = isNamed && other?.rule === to
+  if (isOwn || mayPush(other, memberOf(repository, requester), access)) return
   throw new Refused(refuse.forbidden(`${to} is protected: the branch cannot be renamed`))
 }
 

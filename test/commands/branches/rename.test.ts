@@ -154,11 +154,11 @@ t.test(
   async (t) => {
     const made = await repository(t, 'rights', { writers: ['bob', 'carol'] })
     await made.writer('carol', 'admin')
-    for (const name of ['named', 'release/1', 'free', 'again'])
+    for (const name of ['named', 'late', 'release/1', 'release/5', 'free', 'again'])
       await made.branch(name, { [name.slice(0, 3)]: name })
     await made.protect('named', {})
     await made.protect('release/*', {})
-    await made.protect('kept', {})
+    for (const name of ['kept', 'late', 'release/5']) await made.protect(name, {})
     const log = await server.services.events.lastPosition()
     for (const [login, from, to, status] of [
       ['bob', 'main', 'trunk', 403],
@@ -166,6 +166,8 @@ t.test(
       ['bob', 'release/1', 'other', 403],
       ['carol', 'release/1', 'other', 403],
       ['carol', 'free', 'release/2', 403],
+      ['carol', 'release/5', 'other', 403],
+      ['carol', 'late', 'release/4', 403],
       ['carol', 'named', 'kept', 422],
       ['carol', 'named', 'a{b,c}', 422],
       ['carol', 'named', 'free', 422],
@@ -183,8 +185,10 @@ t.test(
     const { body: rules } = await made.call('alice', 'GET', 'branch_protections')
     t.same(rules.map(({ rule_name }: { rule_name: string }) => rule_name).sort(), [
       'kept',
+      'late',
       'release/*',
       'release/3',
+      'release/5',
     ])
   },
 )
