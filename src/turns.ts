@@ -126,17 +126,17 @@ export function sharedFailures(isShared: (error: unknown) => boolean) {
  */
 export type InTurn = <T>(key: string, work: () => Promise<T>) => Promise<T>
 
+/** Turns that say whether anybody has one, or waits for it. */
+export type Turns = InTurn & { isTaken(key: string): boolean }
+
 /**
  * Makes turns. Keys of different turns are independent, even when they are equal. `isShared`: failures that end the
  * waiting of others, see `sharedFailures`; none without it.
  */
-export function createTurns(
-  limits?: TurnLimits,
-  isShared: (error: unknown) => boolean = () => false,
-): InTurn {
+export function createTurns(limits?: TurnLimits, isShared: (error: unknown) => boolean = () => false): Turns {
   const lines = new Map<string, { last: Promise<unknown>; place: ReturnType<typeof sharedFailures> }>()
 
-  return async (key, work) => {
+  async function inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
     const deadline = limits === undefined ? Number.POSITIVE_INFINITY : performance.now() + limits.timeoutMs
     const line = lines.get(key)
     const place = line?.place ?? sharedFailures(isShared)
@@ -156,4 +156,5 @@ export function createTurns(
       if (lines.get(key)?.last === settled) lines.delete(key)
     }
   }
+  return Object.assign(inTurn, { isTaken: (key: string) => lines.has(key) })
 }

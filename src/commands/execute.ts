@@ -1,5 +1,5 @@
 /** Load, fold, decide, append: each command reaches the log in this way. */
-import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
 import { v5 as uuidV5 } from 'uuid'
 import { requireAppendable } from '../events/append-size.ts'
 import { decode, requireReadable, schemaOf } from '../events/codec.ts'
@@ -10,26 +10,20 @@ import {
   type EventMetadata,
   type EventStore,
   type ExpectedRevision,
+  isOutage,
   LOG_START,
   type NewEvent,
   type Position,
   type RecordedEvent,
   WrongExpectedRevision,
 } from '../events/event-store.ts'
+import { perStore } from '../per-store.ts'
 import { isRefusal, type Refusal, Refused, refuse } from '../refusal.ts'
+import { createTurns, type Turns } from '../turns.ts'
 import type { Decider } from './decider.ts'
 import { earlierAttempt } from './earlier-attempts.ts'
+import { eventId, type Retry, retriedIds } from './event-ids.ts'
 import { load } from './load.ts'
-
-/** By what a request is known again. */
-export interface Retry {
-  /** Of the ids of its events. */
-  readonly namespace: string
-  /** Of its body. */
-  readonly digest: string
-  /** What older versions of the server have recorded such a request with. */
-  readonly older?: { readonly namespaces: readonly string[]; readonly digests: readonly string[] }
-}
 
 /** What a command needs from its request. One per request. */
 export interface CommandContext {
@@ -65,9 +59,14 @@ export function newContext(
   return { actor, at: new Date().toISOString(), correlationId, causationId, written: LOG_START }
 }
 
-const MAX_DECISIONS = 5
+const MAX_DECISIONS = 20
 /** Attempts to append a decision that stays valid while others append events that do not affect it. */
 const MAX_APPENDS = 100
+/** Pauses of a command that others overtook, in milliseconds. They double, and are random: those others pause, too. */
+const FIRST_PAUSE_MS = 5
+const MAX_PAUSE_MS = 200
+/** How long a command may wait behind others on its stream, in milliseconds. */
+const LINE_MS = 30_000
 
 /** The refusal of a command that met other writers too often. The same command may succeed when it is tried again. */
 export const contended = refuse.conflict(
@@ -75,29 +74,6 @@ export const contended = refuse.conflict(
 )
 
 const tookTooLong = refuse.conflict('this took too long and was given up; try again')
-
-/**
- * A random id that begins with the time (UUID version 7). Ids that grow are near each other in the index of the log: to
- * write 32 numbers of one sequence with other random ids changes 32 pages of it.
- */
-function newId(): string {
-  const time = Date.now().toString(16).padStart(12, '0')
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`
-}
-
-/**
- * The id of the i-th event that one step of a request appends to a stream. With an Idempotency-Key the id derives
- * from the key, so that the same step of a retried request is the same event.
- */
-function eventId(context: CommandContext, stream: string, step: string, i: number): string {
-  return context.retry === undefined ? newId() : uuidV5(`${stream}#${step}#${i}`, context.retry.namespace)
-}
-
-/** All ids that an event of a retried request may have: the first is its own, the others are of older versions. */
-function retriedIds(retry: Retry, stream: string, step: string, i: number): string[] {
-  const namespaces = [retry.namespace, ...(retry.older?.namespaces ?? [])]
-  return namespaces.map((namespace) => uuidV5(`${stream}#${step}#${i}`, namespace))
-}
 
 /** The context of a part of a request that has ids of its own, which a retried request makes again. */
 export function partOf(context: CommandContext, part: string): CommandContext {
@@ -129,7 +105,7 @@ export function eventsOf(
     const metadata: EventMetadata = { actor, at, correlationId, causationId, schema: schemaOf[event.type] }
     if (sudo !== undefined) metadata.sudo = sudo
     if (retry !== undefined) metadata.request = retry.digest
-    return { id: eventId(context, stream, step, i), type: event.type, data: event.data, metadata }
+    return { id: eventId(retry, stream, step, i), type: event.type, data: event.data, metadata }
   })
 }
 
@@ -243,12 +219,20 @@ export interface Command<State, Event extends DomainEvent> {
   isStillValid?(decidedOn: State, now: State): boolean
 }
 
+/** Commands that others overtook: those on one stream go one after the other. */
+const lineOf = perStore<EventStore, Turns>(() =>
+  createTurns({ timeoutMs: LINE_MS, timeoutError: () => new Refused(contended) }, isOutage),
+)
+
 /**
  * Carries out a command: loads, folds, decides, and appends at the loaded revision. After a conflict it begins again
  * with the load. Resolves to the state after the command. A retried request (same Idempotency-Key) that was carried
  * out before changes nothing: it resolves to the state now.
  *
- * @throws Refused when the decision is a refusal, when five decisions met other writers (conflict), or when the
+ * Commands that meet on one stream all succeed, unless a decision is a refusal: those of this process get in line, and
+ * those of other nodes meet again after random pauses.
+ *
+ * @throws Refused when the decision is a refusal, when twenty decisions met other writers (conflict), or when the
  * Idempotency-Key was used with another body (unprocessable)
  */
 export async function execute<State, Event extends DomainEvent>(
@@ -256,40 +240,63 @@ export async function execute<State, Event extends DomainEvent>(
   context: CommandContext,
   command: Command<State, Event>,
 ): Promise<State> {
+  const attempt = attemptsOf(store, context, command)
+  const inLine = lineOf(store)
+  // Most commands meet nobody. One that comes while others wait must not overtake them.
+  const first = inLine.isTaken(command.stream) ? undefined : await attempt()
+  if (first !== undefined) return first.state
+  return inLine(command.stream, async () => {
+    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {
+      const done = await attempt()
+      if (done !== undefined) return done.state
+      await delay(Math.random() * pause)
+    }
+  })
+}
+
+/** Makes the attempts of a command. Each resolves to the state after it, or to undefined when others were faster. */
+function attemptsOf<State, Event extends DomainEvent>(
+  store: EventStore,
+  context: CommandContext,
+  command: Command<State, Event>,
+): () => Promise<{ state: State } | undefined> {
   const { stream, step, decider } = command
   const { retry } = context
   const first = retry && { ids: retriedIds(retry, stream, step, 0), digest: retry.digest }
   let decided: { state: State; events: readonly Event[] } | undefined
   let decisions = 0
-  for (let attempt = 1; attempt <= MAX_APPENDS; attempt++) {
+  let appends = 0
+  return async () => {
     const { state, revision, found, abandoned } = await load(store, stream, decider, first)
     if (abandoned) throw new Refused(tookTooLong)
     if (found !== undefined) {
       requireSameBody(found, context)
       context.written = Math.max(context.written, found.position)
       context.earlierAt = found.metadata.at
-      return state
+      return { state }
     }
     // The events in between may not concern the decider (most are comments): then the decision is still valid.
     const isStillValid =
       decided !== undefined && (decided.state === state || command.isStillValid?.(decided.state, state))
     if (decided === undefined || !isStillValid) {
       decisions += 1
-      if (decisions > MAX_DECISIONS) break
+      if (decisions > MAX_DECISIONS) throw new Refused(contended)
       const decision = await command.decide(state)
       if (isRefusal(decision)) throw new Refused(decision)
-      if (decision.length === 0) return state
+      if (decision.length === 0) return { state }
       decided = { state, events: decision }
     }
     const { events } = decided
+    appends += 1
+    if (appends > MAX_APPENDS) throw new Refused(contended)
     try {
       await append(store, context, stream, step, events, revision ?? 'no-stream')
-      return events.reduce((next, event) => decider.evolve(next, event), state)
+      return { state: events.reduce((next, event) => decider.evolve(next, event), state) }
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error
+      return undefined
     }
   }
-  throw new Refused(contended)
 }
 
 /**

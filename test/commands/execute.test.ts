@@ -75,7 +75,7 @@ t.test('a command that meets another writer decides again on the new state', asy
   t.same(await revisions(events, 'counter-1'), [0, 1, 2])
 })
 
-t.test('after five decisions that others overtook the command is refused as a conflict', async (t) => {
+t.test('after twenty decisions that others overtook the command is refused as a conflict', async (t) => {
   const { events } = openStores(t)
   let decisions = 0
   const overtaken = execute(events, aContext(), {
@@ -87,8 +87,8 @@ t.test('after five decisions that others overtook the command is refused as a co
     },
   })
   await t.rejects(overtaken, { name: 'Refused', message: /changed by others/ })
-  t.equal(decisions, 5)
-  t.equal((await revisions(events, 'counter-1')).length, 5)
+  t.equal(decisions, 20)
+  t.equal((await revisions(events, 'counter-1')).length, 20)
 })
 
 t.test('events that do not concern the decider do not make its decision invalid', async (t) => {
@@ -165,4 +165,34 @@ t.test('a stream that was abandoned before its first event cannot begin', async 
   await append(events, aContext(), 'counter-1', 'abandon', [abandoned], 'no-stream')
   await t.rejects(execute(events, aContext(), count), { name: 'Refused', message: /given up/ })
   t.match(await load(events, 'counter-1', counter), { state: 0, abandoned: true })
+})
+
+t.test('commands that do not exclude each other all succeed, however many come at once', async (t) => {
+  const { events } = openStores(t)
+  const all = Array.from({ length: 64 }, () => execute(events, aContext(), count))
+  t.same(
+    (await Promise.all(all)).sort((a, b) => a - b),
+    Array.from({ length: 64 }, (_, i) => i + 1),
+    'each once, on the state after the one before it',
+  )
+})
+
+t.test('the same for commands of several nodes', async (t) => {
+  const { events } = openStores(t)
+  // A store of its own has a line of its own, as a node has.
+  const nodes = [{ ...events }, { ...events }, { ...events }]
+  const all = nodes.flatMap((node) => Array.from({ length: 16 }, () => execute(node, aContext(), count)))
+  await Promise.all(all)
+  t.equal((await revisions(events, 'counter-1')).length, 48)
+})
+
+t.test('commands that exclude each other: the first succeeds, the others are refused', async (t) => {
+  const { events } = openStores(t)
+  const only = {
+    ...count,
+    decide: (state: number) => (state === 0 ? [taken] : refuse.conflict('it is taken')),
+  }
+  const all = await Promise.allSettled(Array.from({ length: 16 }, () => execute(events, aContext(), only)))
+  t.equal(all.filter(({ status }) => status === 'fulfilled').length, 1)
+  for (const one of all) if (one.status === 'rejected') t.match(one.reason, { message: 'it is taken' })
 })

@@ -265,3 +265,24 @@ t.test(
     }
   },
 )
+
+t.test('sixteen admins who each change another collaborator at the same time all succeed', async (t) => {
+  await call('alice', 'POST', 'user/repos', { name: 'shared' })
+  const admins = await Promise.all(
+    Array.from({ length: 16 }, async (_, i) => {
+      await Promise.all([server.as(`owner${i}`), server.as(`guest${i}`)])
+      const path = `repos/alice/shared/collaborators/owner${i}`
+      t.equal((await call('alice', 'PUT', path, { permission: 'admin' })).status, 204)
+      return i
+    }),
+  )
+  const change = (method: string, body?: object) =>
+    Promise.all(
+      admins.map(async (i) => {
+        const path = `repos/alice/shared/collaborators/guest${i}`
+        return (await call(`owner${i}`, method, path, body)).status
+      }),
+    )
+  t.same(new Set(await change('PUT', { permission: 'read' })), new Set([204]))
+  t.same(new Set(await change('DELETE')), new Set([204]))
+})
