@@ -15,8 +15,8 @@ export interface FoldedBatch {
   made: Change[][]
   touched: Touched[]
   /**
-   * Where the changed models are then, to be written with the changes. Nothing changes for the others: to fold the
-   * batch again for them is harmless, so it is enough to know their positions here.
+   * Where the models are then whose documents the batch touches, to be written with the changes. Nothing changes for the
+   * others: to fold the batch again for them is harmless, so it is enough to know their positions here.
    */
   checkpoints: Map<string, MovedCheckpoint>
   /** The positions of all models, for when the batch is written. */
@@ -72,7 +72,7 @@ export function foldBatch(
   const reached = new Map<Progress, Reached>()
   const poisoned: { p: Progress; poison: Poison }[] = []
 
-  function note(p: Progress, { changes, touched: own, poison }: Advance): void {
+  function note(p: Progress, { touched: own, poison }: Advance): void {
     touched.push(...own)
     // A position is never computed: a server takes only positions of events, to continue behind them.
     const taken = batch.findLast((e) => poison === undefined || e.position < poison.event.position)
@@ -82,7 +82,8 @@ export function foldBatch(
         : { position: p.position, ...(p.event !== undefined && { event: p.event }) }
     reached.set(p, at)
     if (poison !== undefined) poisoned.push({ p, poison })
-    if (changes.length === 0 && poison === undefined) return
+    // Without changes, too: when the batch comes again, its documents are written, and the checkpoint may not be.
+    if (own.length === 0 && poison === undefined) return
     const stopped = poison && reasonOf(poison)
     const { name, version } = p.model
     checkpoints.set(name, { ...at, version, ...(stopped && { stopped }) })

@@ -1,7 +1,7 @@
 /** The checkpoints of a MongoDB that several servers share: each has one server that moves it. */
 import type { Collection } from 'mongodb'
 import { DUPLICATE_KEY, unless } from './mongodb-errors.ts'
-import { type HeldCheckpoint, LostHold, type SharedCheckpoints } from './read-store.ts'
+import { LostHold, type SharedCheckpoints } from './read-store.ts'
 
 /** The collection. Names of read models cannot contain a dot, so no read model can have this name. */
 export const CHECKPOINTS = 'mergelog.checkpoints'
@@ -17,6 +17,8 @@ export interface StoredCheckpoint {
   wanted?: string
 }
 
+const WITHOUT_HOLDER = { $unset: { holder: '', wanted: '' } } as const
+
 interface Calls {
   /** Runs a command. @throws StoreUnavailable when MongoDB cannot answer now */
   ask<T>(command: () => Promise<T>): Promise<T>
@@ -30,30 +32,21 @@ export function sharedCheckpoints(
   { ask, read }: Calls,
   limits: { maxTimeMS: number },
 ): SharedCheckpoints {
-  /** Replaces a checkpoint of this holder (null: of nobody). Returns whether it was still held so. */
-  async function replace(
-    name: string,
-    holder: string | null,
-    after: HeldCheckpoint,
-    upsert: boolean,
-  ): Promise<boolean> {
-    const { matchedCount, upsertedCount } = await ask(() =>
-      checkpoints
-        .replaceOne({ _id: name, holder: holder ?? { $exists: false } }, after, { upsert })
-        // Somebody else holds it: the upsert found none without a holder.
-        .catch(unless(DUPLICATE_KEY, { matchedCount: 0, upsertedCount: 0 })),
-    )
-    return matchedCount + upsertedCount === 1
-  }
-
   return {
     async read(names) {
       const found = await read(() => checkpoints.find({ _id: { $in: [...names] } }, limits).toArray())
       return new Map(found.map(({ _id, ...checkpoint }) => [_id, checkpoint]))
     },
-    take: (name, before, { position, version, event, holder }) => {
+    async take(_id, before, { position, version, event, holder }) {
       const after = { position, version, holder, ...(event !== undefined && { event }) }
-      return replace(name, before?.holder ?? null, after, before?.holder === undefined)
+      if (before === undefined) {
+        const make = () => checkpoints.insertOne({ _id, ...after }).then(() => true)
+        return ask(() => make().catch(unless(DUPLICATE_KEY, false)))
+      }
+      // At the position that was read: a holder that was taken for gone may have moved it since.
+      const still = { _id, holder: before.holder ?? { $exists: false }, position: before.position }
+      const { matchedCount } = await ask(() => checkpoints.replaceOne(still, after))
+      return matchedCount === 1
     },
     async move(moved, holder) {
       if (moved.size === 0) return
@@ -81,18 +74,10 @@ export function sharedCheckpoints(
       const { deletedCount } = await ask(() => checkpoints.deleteOne(still))
       return deletedCount === 1
     },
-    async give(name, holder, to) {
-      const held = await read(() => checkpoints.findOne({ _id: name, holder }, limits))
-      if (held === null) return
-      const { position, version, event, stopped } = held
-      const after = {
-        position,
-        version,
-        ...(event !== undefined && { event }),
-        ...(stopped !== undefined && { stopped }),
-        ...(to !== undefined && { holder: to }),
-      }
-      await replace(name, holder, after, false)
+    async give(_id, holder, to) {
+      const given =
+        to === undefined ? WITHOUT_HOLDER : { $set: { holder: to }, $unset: { wanted: '' } as const }
+      await ask(() => checkpoints.updateOne({ _id, holder }, given))
     },
   }
 }

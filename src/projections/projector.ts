@@ -128,6 +128,10 @@ export function createProjector(
       : createSharedModels(progress, views.shared, sharing, {
           touched: applied,
           moved: () => answerWaiters(),
+          changed() {
+            beginAnew()
+            answerWaiters()
+          },
           anotherIncarnation: () => takeModels(),
         })
   const waiters = createWaiters()
@@ -330,13 +334,9 @@ export function createProjector(
     await inWork?.written
   }
 
-  /** Takes the models that nobody writes any more, and begins anew where they are. */
+  /** Takes the models that nobody writes any more. */
   async function takeModels(forced?: string): Promise<void> {
-    await inTurn(TURN, async () => {
-      if (!(await shared?.take(starts.begin, forced))) return
-      beginAnew()
-      answerWaiters()
-    })
+    await inTurn(TURN, async () => shared?.take(starts.begin, forced))
   }
 
   async function keepTaking(): Promise<void> {

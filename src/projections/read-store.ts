@@ -198,7 +198,7 @@ export interface SharedCheckpoints {
   read(names: readonly string[]): Promise<Map<string, HeldCheckpoint>>
   /**
    * Takes a checkpoint from who holds it, as it was read (undefined: there was none); `version` and `position` are then
-   * those of `before`. Returns whether nobody was faster.
+   * those of `before`. Returns whether nobody was faster, and it was not moved.
    */
   take(
     name: string,

@@ -60,6 +60,8 @@ export function createSharedModels(
   on: {
     touched(touched: readonly Touched[]): void
     moved(): void
+    /** What this server writes has changed: the events after the models' positions must come again. */
+    changed(): void
     /** This server goes on as another incarnation: `take` is to be called. */
     anotherIncarnation(): Promise<void>
   },
@@ -191,12 +193,13 @@ export function createSharedModels(
     /**
      * Looks for models whose holder is gone and takes them; follows those that it has lost. `begin` gives a model that
      * this server writes from now on its position. A model that has stopped is given up, for a server that can go on.
-     * `forced`: a model that is taken even where this server could not go on. Returns whether what it writes has changed.
+     * `forced`: a model that is taken even where this server could not go on. When a call of the store fails, some models
+     * may have changed hands before.
      */
     async take(
       begin: (p: Progress, at: Checkpoint | undefined) => Promise<void>,
       forced?: string,
-    ): Promise<boolean> {
+    ): Promise<void> {
       const { id } = membership.self()
       const gone = new Map<string, Promise<boolean>>()
       const isGone = (holder: string) => {
@@ -205,42 +208,50 @@ export function createSharedModels(
         return known
       }
       const stored = await checkpoints.read(names)
-      const wasSame = isSame()
-      incarnation = id
       let hasChanged = false
-      for (const p of progress) {
-        const { name, version } = p.model
-        const at = stored.get(name)
-        if (at?.holder === id && wasSame && !isFollowed(p)) {
-          const { wanted } = at
-          const isWanted = wanted !== undefined && wanted !== id && !(await isGone(wanted))
-          const hasStopped = at.stopped !== undefined && p.stopped !== undefined
-          if (hasStopped) p.refused = at.position
-          if (forced === name || (!isWanted && !hasStopped)) continue
-          await checkpoints.give(name, id, isWanted ? wanted : undefined)
-          if (isWanted) at.holder = wanted
-          else delete at.holder
-        }
-        if (!isFollowed(p)) {
-          follow(p, at?.position ?? LOG_START)
-          if (at !== undefined) note(p, at)
-          hasChanged = true
-        }
-        const mayGoOn = at?.stopped === undefined || p.refused !== at.position || forced === name
-        const isFree = mayGoOn && (at?.holder === undefined || at.holder === id || (await isGone(at.holder)))
-        const after = {
-          position: at?.position ?? LOG_START,
-          version: at?.version ?? version,
-          holder: id,
-          ...(at?.event !== undefined && { event: at.event }),
-        }
-        if (!membership.isMember() || !isFree || !(await checkpoints.take(name, at, after))) continue
-        await begin(p, at)
-        delete p.written
-        delete p.stopped
+      const lose = (p: Progress) => {
+        const at = stored.get(p.model.name)
+        follow(p, at?.position ?? LOG_START)
+        if (at !== undefined) note(p, at)
         hasChanged = true
       }
-      return hasChanged
+      // All at once: what one call of the store fails for must not count as held by this incarnation.
+      if (!isSame()) for (const p of progress) if (!isFollowed(p)) lose(p)
+      incarnation = id
+      try {
+        for (const p of progress) {
+          const { name, version } = p.model
+          const at = stored.get(name)
+          const { holder, stopped, wanted } = at ?? {}
+          const isOurs = holder === id
+          const hasStopped = stopped !== undefined && p.stopped !== undefined
+          if (at !== undefined && isOurs && !isFollowed(p) && hasStopped) p.refused = at.position
+          const isForced = forced === name
+          const mayGoOn = isForced || stopped === undefined || p.refused !== at?.position
+          const isWanted = !isForced && wanted !== undefined && wanted !== id && !(await isGone(wanted))
+          const isToGive = isOurs && (isWanted || !mayGoOn)
+          if (isOurs && !isFollowed(p) && !isToGive) continue
+          // Before it is given: if that fails, another server may have it or not.
+          if (!isFollowed(p)) lose(p)
+          if (isToGive) await checkpoints.give(name, id, isWanted ? wanted : undefined)
+          const isFree = !isToGive && mayGoOn && (holder === undefined || isOurs || (await isGone(holder)))
+          const after = {
+            position: at?.position ?? LOG_START,
+            version: at?.version ?? version,
+            holder: id,
+            ...(at?.event !== undefined && { event: at.event }),
+          }
+          if (!membership.isMember() || !isFree || !(await checkpoints.take(name, at, after))) continue
+          await begin(p, at)
+          hasChanged = true
+          delete p.written
+          delete p.stopped
+          // What the holder has written last was perhaps not noticed here.
+          forget(p.model.collection.name)
+        }
+      } finally {
+        if (hasChanged) on.changed()
+      }
     },
     /** Moves checkpoints of models that this server writes. @throws LostHold */
     move(moved: ReadonlyMap<string, MovedCheckpoint>): Promise<void> {

@@ -134,7 +134,7 @@ t.test(
   },
 )
 
-t.test('updates: replace, $set, $setOnInsert, $inc, upsert, many', async (t) => {
+t.test('updates: replace, $set, $unset, $setOnInsert, $inc, upsert, many', async (t) => {
   const { db, things } = await clientOf(t)
   const upsert = await things.updateOne(
     { _id: 1, name: 'one' },
@@ -150,6 +150,8 @@ t.test('updates: replace, $set, $setOnInsert, $inc, upsert, many', async (t) => 
     matchedCount: 1,
     modifiedCount: 0,
   })
+  t.match(await things.updateOne({ _id: 1 }, { $unset: { inner: '', none: '' } }), { modifiedCount: 1 })
+  t.strictSame(await things.findOne({}), { _id: 1, name: 'one', size: 7.5 })
   await things.replaceOne({ _id: 1 }, { name: 'new' })
   t.strictSame(await things.findOne({}), { _id: 1, name: 'new' })
   await things.insertMany([{ _id: 2 }, { _id: 3 }])

@@ -1,23 +1,14 @@
 import { randomUUID } from 'node:crypto'
-import { join } from 'node:path'
-import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { append } from '../../src/commands/execute.ts'
 import type { DomainEvent } from '../../src/events/domain-events.ts'
 import { type EventStore, StoreUnavailable } from '../../src/events/event-store.ts'
-import { openSqliteEventStore } from '../../src/events/sqlite.ts'
-import type { Membership } from '../../src/nodes/nodes.ts'
 import { ReplacedMeanwhile } from '../../src/projections/generations.ts'
-import { openMongoReadStore } from '../../src/projections/mongodb.ts'
-import { createProjector } from '../../src/projections/projector.ts'
-import { type Fold, readModel } from '../../src/projections/read-model.ts'
+import type { Fold } from '../../src/projections/read-model.ts'
 import type { Collection } from '../../src/projections/read-store.ts'
-import { createRebuild } from '../../src/projections/rebuild.ts'
-import { sharedGenerations } from '../../src/projections/shared-generations.ts'
-import { createView } from '../../src/projections/view.ts'
-import { startMongoDouble } from '../doubles/mongodb.ts'
 import { aContext } from '../stores.ts'
 import { until } from '../until.ts'
+import { startShared, take } from './shared-nodes.ts'
 
 interface Tally {
   id: string
@@ -32,94 +23,18 @@ const tally = (version = 1, step = 1): Fold<Tally> => ({
   touches: (event) => (event.type === 'NumberTaken' ? [event.data.sequence] : []),
   evolve: (document, _, id) => ({ id, count: (document?.count ?? 0) + step }),
 })
-const log = pino({ level: 'silent' })
-const taken = (sequence: string): DomainEvent => ({ type: 'NumberTaken', data: { sequence } })
-const take = (events: EventStore, sequence: string, times = 1) =>
-  append(events, aContext(), `numbers-${sequence}`, 'take', Array(times).fill(taken(sequence)), 'any')
-
-/** The servers of a test: who lives is decided by the test. */
-function cluster() {
-  const gone = new Set<string>()
-  return {
-    gone,
-    join(): Membership & { id: string; stopped: boolean } {
-      const node = { id: randomUUID(), stopped: false }
-      return {
-        get id() {
-          return node.id
-        },
-        set id(id) {
-          node.id = id
-        },
-        get stopped() {
-          return node.stopped
-        },
-        set stopped(stopped) {
-          node.stopped = stopped
-        },
-        self: () => ({ id: node.id, name: 'a node' }),
-        isMember: () => !node.stopped && !gone.has(node.id),
-        isGone: async (id) => gone.has(id),
-      }
-    },
-  }
-}
 
 async function startStores(t: Test) {
-  const dir = t.testdir()
-  const double = await startMongoDouble({ port: 0, file: join(dir, 'mongodb.db') })
-  const events = openSqliteEventStore(join(dir, 'events.db'))
-  const { gone, join: joinCluster } = cluster()
-  t.teardown(async () => {
-    await events.close()
-    await double.close()
-  })
-
+  const { events, double, gone, startNode } = await startShared(t)
   async function server(fold = tally(), own: EventStore = events) {
-    const store = openMongoReadStore(double.url)
-    const membership = joinCluster()
-    const versions = new Map([[tallies.name, fold.version]])
-    const generations = sharedGenerations(store, store.shared, versions, membership, 0)
-    const view = createView(generations.current, tallies, ({ id }) => id)
-    const model = readModel(fold)
-    const forgotten: string[] = []
-    const forget = (collection: string) => {
-      forgotten.push(collection)
-      view.exchanged(collection)
-    }
-    generations.onExchanged(forget)
-    const projector = createProjector(log, own, generations.current, [model], view.applied, {
-      membership,
-      forget,
-    })
-    await projector.start()
-    const stopping = new AbortController()
-    const rebuilder = createRebuild({
-      events,
-      generations,
-      projector,
-      exchanged: forget,
-      signal: stopping.signal,
-      graceMs: 0,
-    })
-    let isClosed = false
-    async function stop() {
-      if (isClosed) return
-      isClosed = true
-      stopping.abort()
-      await projector.stop()
-      await store.close()
-    }
-    t.teardown(stop)
+    const node = await startNode([fold], { events: own })
+    const { projector, generations, membership } = node
+    const [[view], [model]] = [node.views, node.models]
+    if (view === undefined || model === undefined) throw new Error('a node has a view for each fold')
     return {
-      projector,
-      generations,
-      membership,
+      ...node,
       view,
       model,
-      forgotten,
-      ...rebuilder,
-      stop,
       /** What a request to this server shows. */
       async count(id: string) {
         await projector.current()
@@ -129,7 +44,6 @@ async function startStores(t: Test) {
         (await generations.current.shared?.read([tallies.name]))?.get(tallies.name)?.holder === membership.id,
     }
   }
-
   return { events, double, gone, server }
 }
 

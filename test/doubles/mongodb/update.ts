@@ -58,6 +58,8 @@ function step(operator: string, path: string[], operand: unknown) {
     switch (operator) {
       case '$set':
         return put(document, path, operand)
+      case '$unset':
+        return without(document, path)
       case '$setOnInsert':
         return inserting ? put(document, path, operand) : document
       case '$inc':
@@ -78,6 +80,11 @@ function put(document: BsonDocument, path: readonly string[], value: unknown): B
     throw new CommandFailure(28, 'PathNotViable', `Cannot create field '${rest[0]}' in element {${name}}`)
   }
   return { ...document, [name]: put(inner, rest, value) }
+}
+
+function without(document: BsonDocument, [name, ...rest]: readonly string[]): BsonDocument {
+  if (rest.length > 0) throw unsupported('an $unset inside of a field')
+  return Object.fromEntries(Object.entries(document).filter(([field]) => field !== name))
 }
 
 function sum(before: unknown, increment: unknown): unknown {
