@@ -1,11 +1,15 @@
 /** What a branch protection demands of reviews. Pure. */
 import type { AccountRef, BranchProtection } from '../events/domain-events.ts'
 import type { ReviewRules } from '../events/review-events.ts'
-import { type Access, atLeast } from './access.ts'
-import type { Member } from './protection-rules.ts'
+import { type AccountDocument, maySignIn } from '../projections/accounts.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
+import { type Access, accessTo, atLeast } from './access.ts'
+import { protectionOf } from './protection-rules.ts'
+import { memberOf } from './team-membership.ts'
 
 /** A review, as far as a merge depends on it. */
 interface CountedReview {
+  id: number
   reviewer: AccountRef
   kind: string
   official: boolean
@@ -26,36 +30,42 @@ export const NO_REVIEW_RULES: ReviewRules = {
 export const reviewRulesOf = (protection: Pick<BranchProtection, 'reviews'> | undefined): ReviewRules =>
   protection?.reviews ?? NO_REVIEW_RULES
 
-/** Whether a request to a team counts: it gives its members write access, or the protection names it. */
+type ReviewedRepository = Pick<RepositoryDocument, 'protections'>
+
+const rulesOf = ({ protections }: ReviewedRepository, baseBranch: string) =>
+  reviewRulesOf(protectionOf(protections, baseBranch))
+
+/**
+ * Whether a request to a team counts: the team has the repository, and it gives its members write access, or the
+ * protection names it.
+ */
 export function isOfficialTeam(
-  protection: Pick<BranchProtection, 'reviews'> | undefined,
-  { id, permission }: { id: number; permission: Access },
+  repository: ReviewedRepository,
+  baseBranch: string,
+  { id, permission, hasRepository }: { id: number; permission: Access; hasRepository: boolean },
 ): boolean {
-  const { approvers, approverTeams = [] } = reviewRulesOf(protection)
+  if (!hasRepository) return false
+  const { approvers, approverTeams = [] } = rulesOf(repository, baseBranch)
   return approvers === null ? atLeast(permission, 'write') : approverTeams.includes(id)
 }
 
-/** Whether a review of this user is official: of a writer, or of one whom, or whose team, the protection names. */
+/**
+ * Whether a review of this user is official: of a writer, or of one whom, or whose team, the protection names. Nobody's
+ * is who may not sign in.
+ */
 export function isOfficialReviewer(
-  protection: Pick<BranchProtection, 'reviews'> | undefined,
-  reviewer: Member,
-  access: Access,
+  repository: RepositoryDocument,
+  baseBranch: string,
+  reviewer: AccountDocument,
 ): boolean {
-  const rules = reviewRulesOf(protection)
-  if (rules.approvers === null) return atLeast(access, 'write')
-  return atLeast(access, 'read') && isApprover(rules, reviewer)
-}
-
-/** Whether rules that name approvers name this user, or a team of the user. */
-export const isApprover = ({ approvers, approverTeams = [] }: ReviewRules, { id, teams }: Member) =>
-  approvers?.includes(id) === true || approverTeams.some((team) => teams.includes(team))
-
-/** What beside the reviews decides whether they allow a merge. */
-export interface ReviewStanding {
-  /** Where approvers are named: the ids of the reviewers who are approvers now. */
-  approvers: readonly number[]
-  /** The ids of the teams that are asked and still there: nobody can answer for one that is gone. */
-  teams: readonly number[]
+  if (!maySignIn(reviewer)) return false
+  const { approvers, approverTeams = [] } = rulesOf(repository, baseBranch)
+  const access = accessTo(repository, reviewer)
+  if (approvers === null) return atLeast(access, 'write')
+  const { id, teams } = memberOf(repository, reviewer)
+  return (
+    atLeast(access, 'read') && (approvers.includes(id) || approverTeams.some((team) => teams.includes(team)))
+  )
 }
 
 const names = (reviews: readonly CountedReview[]) =>
@@ -63,20 +73,18 @@ const names = (reviews: readonly CountedReview[]) =>
 
 /**
  * Why the reviews do not allow a merge; undefined when they do. An approval counts when it is official and not
- * dismissed, and, where stale ones are ignored, not stale. Of a protection that names approvers, only theirs count, also
- * when the pull request had another base branch before, and only while they are named and in their team.
+ * dismissed, and, where stale ones are ignored, not stale. `officialNow`: the ids of those that would be official if they
+ * were given now. Approvals and requests count only as long as they are: nobody approves without the right to, and nobody
+ * is waited for who could not answer. A rejection stays until it is dismissed.
  */
 export function reviewProblem(
   rules: ReviewRules,
   reviews: readonly CountedReview[],
-  standing: ReviewStanding,
+  officialNow: ReadonlySet<number>,
 ): string | undefined {
   const counting = reviews.filter(({ official, dismissed }) => official && !dismissed)
   const approvals = counting.filter(
-    ({ kind, stale, reviewer }) =>
-      kind === 'approved' &&
-      !(rules.ignoreStale && stale) &&
-      (rules.approvers === null || standing.approvers.includes(reviewer.id)),
+    ({ id, kind, stale }) => kind === 'approved' && !(rules.ignoreStale && stale) && officialNow.has(id),
   )
   if (approvals.length < rules.required) {
     return `needs ${rules.required} official approvals and has ${approvals.length}`
@@ -84,8 +92,7 @@ export function reviewProblem(
   const rejections = counting.filter(({ kind }) => kind === 'rejected')
   if (rules.blockOnRejected && rejections.length > 0) return `changes are requested by ${names(rejections)}`
   const requests = counting.filter(
-    ({ kind, reviewer }) =>
-      kind === 'request' || (kind === 'team-request' && standing.teams.includes(reviewer.id)),
+    ({ id, kind }) => (kind === 'request' || kind === 'team-request') && officialNow.has(id),
   )
   if (rules.blockOnRequests && requests.length > 0) return `a review is requested from ${names(requests)}`
   return undefined

@@ -66,7 +66,7 @@ function decideMerge(
     mayMerge: isWriter(by),
     allowedStyles: MERGE_STYLES.filter((allowed) => allowed !== 'squash'),
     protection: undefined,
-    standing: { approvers: [], teams: [] },
+    officialReviews: new Set(),
     checks,
     headTip: given.headTip ?? state.head.sha,
     baseTip: state.base.sha,

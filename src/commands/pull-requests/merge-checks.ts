@@ -7,7 +7,7 @@ import {
 } from '../../events/domain-events.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import type { ChecksOutcome } from '../../rights/protection-rules.ts'
-import { type ReviewStanding, reviewProblem, reviewRulesOf } from '../../rights/review-rules.ts'
+import { reviewProblem, reviewRulesOf } from '../../rights/review-rules.ts'
 import { isWorkInProgress } from '../../work-in-progress.ts'
 import type { ActivePull, PullState } from './pull-request.ts'
 
@@ -28,8 +28,8 @@ export interface MergeFacts {
   mayMerge: boolean
   allowedStyles: readonly MergeStyle[]
   protection: BranchProtection | undefined
-  /** Whose reviews count now. */
-  standing: ReviewStanding
+  /** The ids of the approvals and of the requests that are official by the rights of now. */
+  officialReviews: ReadonlySet<number>
   /** The outcome of the required contexts for the head. */
   checks: ChecksOutcome
   /** The tips of the branches in git; null when a branch does not exist any more. */
@@ -93,7 +93,7 @@ const notMergeable = (reason: string) => refuse.notAllowed(`the pull request can
 function protectionRefusal(
   { reviews }: ActivePull,
   { force, scheduling }: MergeRequest,
-  { protection, standing, checks, outdated, wouldBeSigned }: MergeFacts,
+  { protection, officialReviews, checks, outdated, wouldBeSigned }: MergeFacts,
 ): Refusal | undefined {
   if (protection === undefined) return undefined
   const { rule } = protection
@@ -107,7 +107,7 @@ function protectionRefusal(
     return refuse.notAllowed(`protection "${rule}": the required status checks are ${checks}`)
   }
   const rules = reviewRulesOf(protection)
-  const reviewed = scheduling ? undefined : reviewProblem(rules, reviews, standing)
+  const reviewed = scheduling ? undefined : reviewProblem(rules, reviews, officialReviews)
   if (reviewed !== undefined) return refuse.notAllowed(`protection "${rule}": ${reviewed}`)
   if (protection.blockOutdated && outdated) {
     return refuse.notAllowed(`protection "${rule}": the head branch lacks commits of the base branch`)

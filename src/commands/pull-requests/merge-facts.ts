@@ -6,13 +6,15 @@ import { unsignedCommits } from '../../git/signatures.ts'
 import { restsFor } from '../../pieces.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
+import type { ReviewFacts } from '../../projections/review-facts.ts'
 import { accessTo } from '../../rights/access.ts'
 import { checksOutcome, mayMerge, protectionOf } from '../../rights/protection-rules.ts'
-import { isApprover, type ReviewStanding, reviewProblem, reviewRulesOf } from '../../rights/review-rules.ts'
+import { reviewProblem, reviewRulesOf } from '../../rights/review-rules.ts'
 import { memberOf } from '../../rights/team-membership.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { checks } from '../aggregates.ts'
 import { openDependencies } from '../issues/status-change.ts'
+import { officialReviews } from '../reviews/official-reviews.ts'
 import type { MergeFacts } from './merge-checks.ts'
 import { unlessDeleted } from './move-heads.ts'
 import type { ActivePull } from './pull-request.ts'
@@ -31,11 +33,11 @@ export async function mergeFacts(
   const dir = gitDirOf(services, repository.id)
   const { head, base } = pull
   const protection = protectionOf(repository.protections, base.branch)
-  const [tips, dependencies, outcome, standing] = await Promise.all([
+  const [tips, dependencies, outcome, official] = await Promise.all([
     gitTips(services, pull),
     openDependencies(services, pull.dependencies),
     checksOf(services, repository, pull),
-    reviewStanding(services, repository, pull),
+    officialNow(services, repository, pull),
   ])
   const { baseTip } = tips
   // Ask git only when a protection needs the answer: it takes as long as the merge itself.
@@ -47,7 +49,7 @@ export async function mergeFacts(
       mayMerge(protection, memberOf(repository, merger), accessTo(repository, merger)),
     allowedStyles: repository.mergeStyles,
     protection,
-    standing,
+    officialReviews: official,
     checks: outcome,
     ...tips,
     outdated: !includesBase,
@@ -87,36 +89,23 @@ export async function checksOf(services: Services, repository: RepositoryDocumen
   return checksOutcome({ contexts }, posted, restsFor(`checks of ${repository.id}`))
 }
 
-/** Whose reviews count now, by the teams of now. */
-async function reviewStanding(
-  { views }: Services,
+/** The approvals and requests that are official by the rights of now, as far as the rules of the base ask for them. */
+async function officialNow(
+  services: Services,
   repository: RepositoryDocument,
   { base, reviews }: ActivePull,
-): Promise<ReviewStanding> {
+): Promise<ReadonlySet<number>> {
   const rules = reviewRulesOf(protectionOf(repository.protections, base.branch))
-  const idsOf = (wanted: string) => [
-    ...new Set(reviews.flatMap(({ kind, reviewer }) => (kind === wanted ? [`${reviewer.id}`] : []))),
-  ]
-  const approving = rules.approvers === null ? [] : await views.accounts.getMany(idsOf('approved'))
-  const asked = rules.blockOnRequests ? idsOf('team-request') : []
-  const teams = asked.length === 0 ? [] : await views.teams.getMany(asked)
-  return {
-    approvers: approving
-      .filter((account) => isApprover(rules, memberOf(repository, account)))
-      .map(({ id }) => id),
-    // The Owners have the id of the organization, and are always there. Those of a former owner are not.
-    teams: [
-      repository.ownerId,
-      ...teams.flatMap((team) => (team.organizationId === repository.ownerId ? [team.id] : [])),
-    ],
-  }
+  const asks = ({ kind }: ReviewFacts) =>
+    kind === 'approved' ? rules.required > 0 : rules.blockOnRequests && kind.endsWith('request')
+  return officialReviews(services, repository, base.branch, reviews.filter(asks))
 }
 
 /** Whether a scheduled merge still waits: for the checks of the head, or for what the base branch demands of reviews. */
 export async function isWaiting(services: Services, repository: RepositoryDocument, pull: ActivePull) {
   const rules = reviewRulesOf(protectionOf(repository.protections, pull.base.branch))
-  const standing = await reviewStanding(services, repository, pull)
-  if (reviewProblem(rules, pull.reviews, standing) !== undefined) return true
+  const official = await officialNow(services, repository, pull)
+  if (reviewProblem(rules, pull.reviews, official) !== undefined) return true
   return (await checksOf(services, repository, pull)) !== 'success'
 }
 

@@ -6,12 +6,10 @@ import type { PullDocument } from '../../projections/pulls.ts'
 import { reviewFold } from '../../projections/reviews.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast, isStranger } from '../../rights/access.ts'
-import { protectionOf } from '../../rights/protection-rules.ts'
 import type { RepositoryAccess } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { isOfficialReviewer } from '../../rights/review-rules.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { memberOf } from '../../rights/team-membership.ts'
 import type { Services } from '../../services.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { onPull, PullParams } from '../../wire/pulls.ts'
@@ -89,7 +87,6 @@ export const reviewRequestRoutes: Routes = (services) => async (app) => {
       }
       const teams = await teamReviewers(services, repository, requester, request.body.team_reviewers ?? [])
       requireReaders(repository, teams)
-      const protection = protectionOf(repository.protections, pull.base.branch)
       // Whose review is official would tell a stranger who may write. What a stranger asks for decides about no merge.
       const mayBeOfficial = !isStranger(repository, requester)
       const context = commandContext(request)
@@ -98,9 +95,7 @@ export const reviewRequestRoutes: Routes = (services) => async (app) => {
       const wanted = reviewers.map((reviewer, i) => ({
         reviewer: { id: reviewer.id, login: reviewer.login },
         reviewId: ids[i] ?? 0,
-        official:
-          mayBeOfficial &&
-          isOfficialReviewer(protection, memberOf(repository, reviewer), accessTo(repository, reviewer)),
+        official: mayBeOfficial && isOfficialReviewer(repository, pull.base.branch, reviewer),
       }))
       const ofTeams = ids.slice(reviewers.length)
       const asked = await wantedTeams(services, repository, pull.base.branch, teams, ofTeams)

@@ -10,12 +10,10 @@ import type { PullDocument } from '../../projections/pulls.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { reviewFold } from '../../projections/reviews.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { accessTo } from '../../rights/access.ts'
-import { protectionOf } from '../../rights/protection-rules.ts'
 import { clientOf, signedIn } from '../../rights/requester.ts'
 import { isOfficialReviewer } from '../../rights/review-rules.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { memberOf, teamIdsOf } from '../../rights/team-membership.ts'
+import { teamIdsOf } from '../../rights/team-membership.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { requireUnlocked } from '../../wire/issues.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
@@ -105,10 +103,8 @@ export const reviewRoutes: Routes = (services) => {
   ): Promise<SubmitFacts> {
     const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
     const account = (await services.views.accounts.get(`${reviewer.id}`)) ?? null
-    const protection = protectionOf(now.protections, state.base.branch)
     return {
-      official:
-        account !== null && isOfficialReviewer(protection, memberOf(now, account), accessTo(now, account)),
+      official: account !== null && isOfficialReviewer(now, state.base.branch, account),
       stale: await hasChangedSince(services, state, commit),
       drafted: await draftedComments(services, state, draftOf(state, reviewer)?.id),
       teams: account === null ? [] : teamIdsOf(account),

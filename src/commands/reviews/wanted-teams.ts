@@ -4,7 +4,6 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { isStranger } from '../../rights/access.ts'
-import { protectionOf } from '../../rights/protection-rules.ts'
 import { isOfficialTeam } from '../../rights/review-rules.ts'
 import type { Services } from '../../services.ts'
 import { teamsNamed } from '../../wire/team-paths.ts'
@@ -20,10 +19,11 @@ export interface AskedTeam extends TeamRef {
   hasRepository: boolean
 }
 
-function asked(team: Team, { ownerId, teams }: RepositoryDocument): AskedTeam {
+export function askedTeam(team: Team, { ownerId, teams }: RepositoryDocument): AskedTeam {
   if (team.kind === 'owners') return { id: ownerId, name: 'Owners', permission: 'admin', hasRepository: true }
-  const { id, name, permission, allRepositories } = team.team
-  return { id, name, permission, hasRepository: allRepositories || teams.includes(id) }
+  const { id, name, permission, allRepositories, organizationId } = team.team
+  const hasRepository = organizationId === ownerId && (allRepositories || teams.includes(id))
+  return { id, name, permission, hasRepository }
 }
 
 const unknownTeam = () => new Refused(refuse.notFound('team not found'))
@@ -39,7 +39,7 @@ export async function teamReviewers(
     throw unknownTeam()
   const { teams, unknown } = await teamsNamed(services, repository, FIELD, names)
   if (unknown !== undefined) throw unknownTeam()
-  return teams.map((team) => asked(team, repository))
+  return teams.map((team) => askedTeam(team, repository))
 }
 
 /** Refuses a team that may not read a private repository, as Gitea does. @throws Refused (unprocessable) */
@@ -60,12 +60,12 @@ export async function wantedTeams(
   teams: readonly AskedTeam[],
   reviewIds: readonly number[],
 ): Promise<WantedTeam[]> {
-  const protection = protectionOf(repository.protections, baseBranch)
   const wanted: WantedTeam[] = []
-  for (const [i, { id, name, permission }] of teams.entries()) {
+  for (const [i, team] of teams.entries()) {
+    const { id, name } = team
     const among = id === repository.ownerId ? { ownedIds: id } : { teamIds: id }
     const members = (await views.accounts.ids(among)).map(Number)
-    const official = isOfficialTeam(protection, { id, permission })
+    const official = isOfficialTeam(repository, baseBranch, team)
     wanted.push({ team: { id, name }, reviewId: reviewIds[i] ?? 0, official, members })
   }
   return wanted

@@ -57,7 +57,7 @@ const fine: MergeFacts = {
   mayMerge: true,
   allowedStyles: [...DEFAULT_MERGE_SETTINGS.mergeStyles],
   protection: undefined,
-  standing: { approvers: [], teams: [] },
+  officialReviews: new Set(),
   checks: 'pending',
   headTip: sha('a'),
   baseTip: sha('b'),

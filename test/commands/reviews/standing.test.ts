@@ -1,8 +1,9 @@
-/** Which verdicts stand: after requests, comments, and dismissals. */
+/** Which verdicts stand: after requests, comments, dismissals, and by the rights of now. */
 import t from 'tap'
+import { startTeams, UNITS } from '../../rights/team-repository.ts'
 import { startPulls, type Test } from '../pull-requests/pull-repository.ts'
 
-const { repository } = await startPulls(t)
+const { server, repository } = await startPulls(t)
 
 /** A pull request into a protected branch, and what reviewers do with it. */
 async function reviewed(test: Test, name: string) {
@@ -94,4 +95,56 @@ t.test('to take back a dismissal restores a verdict that was asked for again mea
   t.match(await merge(index), missing)
   await undismiss(approval.id)
   t.equal((await merge(index)).status, 200)
+})
+
+t.test('approvals count by the rights of now: not of who is removed or may not sign in', async (t) => {
+  const { index, review, merge, require, call, writer } = await reviewed(t, 'rights')
+  const [admin] = await Promise.all([server.as('admin'), server.as('erin')])
+  await require(1)
+  const set = (option: object) =>
+    admin.admin.adminEditUser('erin', { source_id: 0, login_name: 'erin', ...option })
+  await writer('erin')
+  t.match(await review('APPROVED', 'erin'), { official: true })
+  await call('alice', 'DELETE', 'collaborators/erin')
+  t.match(await merge(index), missing, 'removed')
+  await writer('erin', 'read')
+  t.match(await merge(index), missing, 'may only read')
+  await writer('erin')
+  await set({ prohibit_login: true })
+  t.match(await merge(index), missing, 'blocked')
+  await call('alice', 'PATCH', 'branch_protections/main', {
+    enable_approvals_whitelist: true,
+    approvals_whitelist_username: ['erin'],
+  })
+  t.match(await merge(index), missing, 'blocked, also where the rule names erin')
+  await set({ prohibit_login: false })
+  t.equal((await merge(index)).status, 200)
+})
+
+t.test('a request to a team counts while the team has the repository', async (t) => {
+  const teams = await startTeams(t)
+  const { alice, onApp } = teams
+  await alice.orgs.orgCreateTeam('acme', {
+    name: 'elsewhere',
+    permission: 'write',
+    units: UNITS,
+  })
+  const here = await teams.team('here', 'write', 'bob')
+  await onApp('alice', 'POST', 'branch_protections', {
+    rule_name: 'main',
+    block_on_official_review_requests: true,
+    block_admin_merge_override: true,
+  })
+  const index = await teams.open('topic')
+  const asked = await onApp('alice', 'POST', `pulls/${index}/requested_reviewers`, {
+    team_reviewers: ['elsewhere', 'here'],
+  })
+  t.match(asked.body, [
+    { team: { name: 'elsewhere' }, official: false },
+    { team: { name: 'here' }, official: true },
+  ])
+  const merge = () => onApp('alice', 'POST', `pulls/${index}/merge`, { Do: 'merge' })
+  t.match(await merge(), { status: 405, message: /a review is requested from here$/ })
+  await alice.teams.orgRemoveTeamRepository(here, 'acme', 'app')
+  t.equal((await merge()).status, 200, 'nobody of it can answer any more')
 })

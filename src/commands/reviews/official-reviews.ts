@@ -1,0 +1,29 @@
+/** Which reviews and requests count by the rules of a base branch, if they were given now. */
+import type { RepositoryDocument } from '../../projections/repositories.ts'
+import type { ReviewFacts } from '../../projections/review-facts.ts'
+import { isOfficialReviewer, isOfficialTeam } from '../../rights/review-rules.ts'
+import type { Services } from '../../services.ts'
+import { askedTeam } from './wanted-teams.ts'
+
+const isOfTeam = ({ kind }: ReviewFacts) => kind === 'team-request'
+
+/** The ids of those that are official by the rights of now. */
+export async function officialReviews(
+  { views }: Services,
+  repository: RepositoryDocument,
+  baseBranch: string,
+  reviews: readonly ReviewFacts[],
+): Promise<ReadonlySet<number>> {
+  const idsOf = (some: readonly ReviewFacts[]) => [...new Set(some.map(({ reviewer }) => `${reviewer.id}`))]
+  const [accounts, teams] = await Promise.all([
+    views.accounts.getMany(idsOf(reviews.filter((review) => !isOfTeam(review)))),
+    views.teams.getMany(idsOf(reviews.filter(isOfTeam))),
+  ])
+  const reviewers = accounts.filter((account) => isOfficialReviewer(repository, baseBranch, account))
+  const made = teams.map((team) => askedTeam({ kind: 'made', team }, repository))
+  const owners = repository.ownerKind === 'organization' ? [askedTeam({ kind: 'owners' }, repository)] : []
+  const asked = [...made, ...owners].filter((team) => isOfficialTeam(repository, baseBranch, team))
+  // A team may have the id of no account.
+  const ids = new Set([...reviewers, ...asked].map(({ id }) => id))
+  return new Set(reviews.filter(({ reviewer }) => ids.has(reviewer.id)).map(({ id }) => id))
+}
