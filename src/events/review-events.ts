@@ -29,7 +29,13 @@ export interface LineComment {
 
 type DataByType = {
   /** A review that only its author and site admins see until it is submitted. Also recorded when it is changed. */
-  ReviewDrafted: { reviewId: number; reviewer: AccountRef; body: string; commit: string }
+  ReviewDrafted: {
+    reviewId: number
+    reviewer: AccountRef
+    body: string
+    commit: string
+    mergeBase?: string
+  }
   ReviewCommentDrafted: { reviewId: number; commentId: number; author: AccountRef } & LineComment
   ReviewDraftDiscarded: { reviewId: number; reviewer: AccountRef; comments: number[] }
   ReviewSubmitted: {
@@ -39,6 +45,8 @@ type DataByType = {
     body: string
     /** The reviewed commit. */
     commit: string
+    /** What the commit was compared with. Absent: not recorded (older events), or it shares no history with the base. */
+    mergeBase?: string
     /** Whether it counts for branch protections. */
     official: boolean
     /** Whether the pull request has changed since the reviewed commit. */
@@ -59,15 +67,18 @@ type DataByType = {
   /** `dismissed`: this review, and earlier ones of the same reviewer. */
   ReviewDismissed: { reviewId: number; reviewer: AccountRef; dismissed: number[]; message: string }
   ReviewUndismissed: { reviewId: number; reviewer: AccountRef }
-  /** The head moved, in the event before. */
+  /** The head moved, the base branch was changed, or an earlier commit was reviewed: in the event before. */
   ReviewsOutdated: {
     head: string
     /** Reviews of what the pull request was before. */
     stale: number[]
-    /** Reviews of exactly this commit, which is the head again. */
+    /** Reviews of exactly what it is again. */
     current: number[]
     /** Approvals that the branch protection dismisses because of it. */
     dismissed: number[]
+    /** Present after a change of the base branch: what counts by its rules and did not, and what does not and did. */
+    official?: number[]
+    unofficial?: number[]
   }
   ReviewRequested: {
     reviewId: number

@@ -33,7 +33,7 @@ export const reviewRules = object<ReviewRules>({
 
 /** The checks of the fields, by event type. */
 export const reviewShapes: { readonly [T in ReviewEvent['type']]: Checks<DataOf<T>> } = {
-  ReviewDrafted: { ...review, reviewer: account, body: text, commit: text },
+  ReviewDrafted: { ...review, reviewer: account, body: text, commit: text, mergeBase: optional(text) },
   ReviewCommentDrafted: comment,
   ReviewDraftDiscarded: { ...review, reviewer: account, comments: ids },
   ReviewSubmitted: {
@@ -42,6 +42,7 @@ export const reviewShapes: { readonly [T in ReviewEvent['type']]: Checks<DataOf<
     verdict: word(...VERDICTS),
     body: text,
     commit: text,
+    mergeBase: optional(text),
     official: flag,
     stale: flag,
     comments: ids,
@@ -54,7 +55,15 @@ export const reviewShapes: { readonly [T in ReviewEvent['type']]: Checks<DataOf<
   ReviewDeleted: { ...review, reviewer: account, comments: ids },
   ReviewDismissed: { ...review, reviewer: account, dismissed: ids, message: text },
   ReviewUndismissed: { ...review, reviewer: account },
-  ReviewsOutdated: { ...issue, head: text, stale: ids, current: ids, dismissed: ids },
+  ReviewsOutdated: {
+    ...issue,
+    head: text,
+    stale: ids,
+    current: ids,
+    dismissed: ids,
+    official: optional(ids),
+    unofficial: optional(ids),
+  },
   ReviewRequested: { ...review, reviewer: account, official: flag, superseded: ids },
   ReviewRequestRemoved: { ...review, reviewer: account, restored: orNull(whole) },
   TeamReviewRequested: { ...review, team, official: flag, members: ids },

@@ -1,6 +1,5 @@
 /** Rebases commits without a work tree. */
 import { commitFacts, rawCommits, type Signature, splitCommit } from './commits.ts'
-import type { GitConfig } from './environment.ts'
 import { GitFailed } from './errors.ts'
 import { mergeBase } from './history.ts'
 import { mergeTrees } from './merge.ts'
@@ -9,7 +8,7 @@ import { nearRange } from './near-history.ts'
 import { signatureLine } from './new-commit.ts'
 import { gitLines, gitOutput } from './run.ts'
 import { signedContent } from './signatures.ts'
-import { type Staging, withStaging } from './staging.ts'
+import { type Staging, scaffoldCommit, UNFLUSHED, withStaging } from './staging.ts'
 
 /** A longer series of commits is not rebased, because each commit costs a merge. */
 export const MAX_REBASED_COMMITS = 1000
@@ -117,9 +116,6 @@ interface Step {
   tree: string
 }
 
-/** Staged objects are flushed only when they are kept. */
-const UNFLUSHED: GitConfig = [['core.fsync', 'none']]
-
 /**
  * Applies the change of each commit to the result of the commits before it. `scaffold`: staged commits that were
  * only needed for merging.
@@ -174,12 +170,6 @@ async function replay(
     current = tree
   }
   return { kind: 'clean', steps, scaffold }
-}
-
-function scaffoldCommit(tree: string, parent: string | undefined): Buffer {
-  const nobody = 'nobody <> 0 +0000'
-  const parents = parent === undefined ? '' : `parent ${parent}\n`
-  return Buffer.from(`tree ${tree}\n${parents}author ${nobody}\ncommitter ${nobody}\n\n`)
 }
 
 /** The content of the new commit: the same author and message, with another tree, parent and committer. */

@@ -4,6 +4,7 @@ import { mkdir, opendir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flush } from '../disk.ts'
 import { forEachConcurrently } from '../turns.ts'
+import type { GitConfig } from './environment.ts'
 import { intoFanOut, writeObject } from './loose-objects.ts'
 import { gitOutput } from './run.ts'
 
@@ -19,6 +20,16 @@ export interface Staging {
   writeCommit(content: Buffer): Promise<string>
   /** Moves all loose objects except these into the repository. They are on disk when this resolves. */
   keepAllBut(unwanted: ReadonlySet<string>): Promise<void>
+}
+
+/** Staged objects are flushed only when they are kept. */
+export const UNFLUSHED: GitConfig = [['core.fsync', 'none']]
+
+/** The content of a commit that is only needed for merging: git merges commits, and takes their parent for the base. */
+export function scaffoldCommit(tree: string, parent: string | undefined): Buffer {
+  const nobody = 'nobody <> 0 +0000'
+  const parents = parent === undefined ? '' : `parent ${parent}\n`
+  return Buffer.from(`tree ${tree}\n${parents}author ${nobody}\ncommitter ${nobody}\n\n`)
 }
 
 /**

@@ -14,6 +14,8 @@ export interface ReviewFacts {
   kind: Verdict | 'pending' | 'request' | 'team-request'
   /** The reviewed commit; empty for a request. */
   commit: string
+  /** What the commit was compared with; absent when that is not known. */
+  mergeBase?: string
   official: boolean
   stale: boolean
   dismissed: boolean
@@ -36,6 +38,7 @@ const drafted = ({ data }: EventOf<'ReviewDrafted'>, comments: readonly number[]
   reviewer: data.reviewer,
   kind: 'pending',
   commit: data.commit,
+  ...(data.mergeBase !== undefined && { mergeBase: data.mergeBase }),
   official: false,
   stale: false,
   dismissed: false,
@@ -47,6 +50,7 @@ const submitted = ({ data }: EventOf<'ReviewSubmitted'>): ReviewFacts => ({
   reviewer: data.reviewer,
   kind: data.verdict,
   commit: data.commit,
+  ...(data.mergeBase !== undefined && { mergeBase: data.mergeBase }),
   official: data.official,
   stale: data.stale,
   dismissed: false,
@@ -120,11 +124,13 @@ export function changedReviews(
     case 'ReviewUndismissed':
       return [[[event.data.reviewId], { dismissed: false }]]
     case 'ReviewsOutdated': {
-      const { stale, current, dismissed } = event.data
+      const { stale, current, dismissed, official = [], unofficial = [] } = event.data
       return [
         [stale, { stale: true }],
         [current, { stale: false }],
         [dismissed, { dismissed: true }],
+        [official, { official: true }],
+        [unofficial, { official: false }],
       ]
     }
     default:

@@ -227,13 +227,15 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
     kind: 'field',
     action: `took back the dismissal of the review of ${named(reviewer.login)}`,
   }),
-  ReviewsOutdated({ head, stale, current, dismissed }) {
+  ReviewsOutdated({ head, stale, current, dismissed, official = [], unofficial = [] }) {
     const parts = [
       ...(stale.length > 0 ? [`found ${counted(stale.length, 'review')} of an earlier state`] : []),
       ...(dismissed.length > 0 ? [`dismissed ${counted(dismissed.length, 'approval')}`] : []),
       ...(current.length > 0
         ? [`found ${counted(current.length, 'review')} of the head ${commit(head)}`]
         : []),
+      ...(official.length > 0 ? [`made ${counted(official.length, 'review')} official`] : []),
+      ...(unofficial.length > 0 ? [`made ${counted(unofficial.length, 'review')} unofficial`] : []),
     ]
     return { kind: 'check', action: list(parts) || `looked through the reviews of ${commit(head)}` }
   },

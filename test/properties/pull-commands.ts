@@ -118,7 +118,9 @@ export const pullCommands = [
     (state, by, { branch, base: at, mergeable, conflicts }) => {
       if (branch === state.base.branch || state.status === 'merged') return []
       const base = { repoId: state.repoId, branch, sha: at }
-      const target = { base, mergeBase: at, diff: DIFF, mergeable, conflicts }
+      const official = new Set(state.reviews.filter(({ reviewer }) => isWriter(reviewer)).map(({ id }) => id))
+      const content = { changed: at !== SHAS[1], dismissStale: isAdmin(by), official }
+      const target = { base, mergeBase: at, diff: DIFF, mergeable, conflicts, content }
       return pull.decideTargetBranch(state, target, by)
     },
   ),

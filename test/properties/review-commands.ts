@@ -66,6 +66,7 @@ export const reviewCommands = [
         decideSubmit(state, verdict, written(by, review, next), {
           official: isWriter(by),
           stale: review.commit !== state.head.sha,
+          dismissStale: isAdmin(state.poster),
           drafted: [],
           teams: isWriter(by) ? [101] : [],
         }),

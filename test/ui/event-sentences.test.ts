@@ -288,9 +288,17 @@ const cases: [TimelineEvent, string][] = [
   [
     {
       type: 'ReviewsOutdated',
-      data: { ...own, head: sha('b'), stale: [7, 8], current: [9], dismissed: [7] },
+      data: {
+        ...own,
+        head: sha('b'),
+        stale: [7, 8],
+        current: [9],
+        dismissed: [7],
+        official: [8],
+        unofficial: [9],
+      },
     },
-    'found 2 reviews of an earlier state, dismissed 1 approval and found 1 review of the head bbbbbbbbbb',
+    'found 2 reviews of an earlier state, dismissed 1 approval, found 1 review of the head bbbbbbbbbb, made 1 review official and made 1 review unofficial',
   ],
   [
     { type: 'ReviewRequested', data: { ...ofReview, reviewer: ann, official: true, superseded: [] } },

@@ -2,7 +2,6 @@
 import { type Static, Type } from 'typebox'
 import type { AccountRef, PullRequestEvent } from '../../events/domain-events.ts'
 import { claimKeys, pullStream } from '../../events/streams.ts'
-import { diffStat, mergeBase } from '../../git/history.ts'
 import { pathNumber } from '../../http/path-number.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { type PullDocument, pullId } from '../../projections/pulls.ts'
@@ -12,7 +11,7 @@ import { accessTo, atLeast } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
-import { gitDirOf, type Services } from '../../services.ts'
+import type { Services } from '../../services.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { PullParams, PullRequestWire, pullFor, pullWire } from '../../wire/pulls.ts'
 import { pulls } from '../aggregates.ts'
@@ -23,17 +22,16 @@ import { assigneeRefs, deadlineOf, editOptions, labelRefs, milestoneRef, titleOf
 import { statusChange } from '../issues/status-change.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { requireTip } from './branch-tips.ts'
-import { tryMerge } from './check-mergeability.ts'
 import { claimHeadBase } from './duplicate-pull.ts'
 import { catchUpAfterReopening } from './move-heads.ts'
 import {
-  type ActivePull,
   decideMaintainerEdit,
   decidePullStatus,
   decideTargetBranch,
   type PullState,
   pullDecider,
 } from './pull-request.ts'
+import { targetOf } from './target-branch.ts'
 
 const EditPullRequestOption = (services: Services) =>
   Type.Object({
@@ -137,8 +135,11 @@ async function decideEdit(
       return decidePullStatus(current, await statusChange(services, context, state, closed), edit.by)
     })
   }
-  if (base !== undefined && base !== state.base.branch && state.status !== 'merged') {
-    steps.push(async (current) => decideTargetBranch(current, await targetOf(services, state, base), edit.by))
+  if (base !== undefined && base !== state.base.branch) {
+    steps.push(async (current) => {
+      if (state.status === 'merged') return refuse.conflict('base: the pull request is merged already')
+      return decideTargetBranch(current, await targetOf(services, state, base), edit.by)
+    })
   }
   if (allowMaintainerEdit !== undefined) {
     steps.push((current) => decideMaintainerEdit(current, allowMaintainerEdit))
@@ -151,28 +152,6 @@ async function decideEdit(
     current = decision.reduce(pullDecider.evolve, current)
   }
   return events
-}
-
-/** The new base branch, compared with the head. @throws Refused (not found, unprocessable) */
-async function targetOf(services: Services, { head, base }: ActivePull, branch: string) {
-  if (head.repoId === base.repoId && head.branch === branch) {
-    throw new Refused(refuse.unprocessable('base: is the head branch, so there are no changes between them'))
-  }
-  const dir = gitDirOf(services, base.repoId)
-  const sha = await requireTip(services, base.repoId, branch)
-  const ancestor = await mergeBase(dir, sha, head.sha)
-  if (ancestor === undefined) throw new Refused(refuse.unprocessable('head and base share no history'))
-  const [diff, merge] = await Promise.all([
-    diffStat(dir, ancestor, head.sha),
-    tryMerge(services, base.repoId, { ours: sha, theirs: head.sha }),
-  ])
-  return {
-    base: { repoId: base.repoId, branch, sha },
-    mergeBase: ancestor,
-    diff,
-    mergeable: merge?.kind === 'clean',
-    conflicts: merge?.kind === 'conflicts' ? merge.files : [],
-  }
 }
 
 /**

@@ -2,7 +2,6 @@
 
 import type { IssueRef, RefUpdate } from '../../events/domain-events.ts'
 import type { ExpectedRevision } from '../../events/event-store.ts'
-import { hasContentChanged } from '../../git/content-change.ts'
 import { RepositoryMissing } from '../../git/errors.ts'
 import { fetchObjects } from '../../git/fetch-objects.ts'
 import { diffStat, mergeBase } from '../../git/history.ts'
@@ -11,19 +10,17 @@ import { refsWithGainedCommits } from '../../git/shared-history.ts'
 import { nextPiece } from '../../long-work.ts'
 import { branchKey } from '../../projections/pulls.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
-import { protectionOf } from '../../rights/protection-rules.ts'
-import { reviewRulesOf } from '../../rights/review-rules.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { pulls } from '../aggregates.ts'
 import { adoptFirstBranch } from '../branches/first-branch.ts'
 import { eachOne } from '../each-one.ts'
 import type { CommandContext } from '../execute.ts'
 import { recordRefs } from '../git/record-refs.ts'
-import type { MovedContent } from '../reviews/outdated.ts'
+import { movedContent } from '../reviews/compare-content.ts'
 import { branchNames, recordedTip } from './branch-tips.ts'
 import { checkMergeability } from './check-mergeability.ts'
 import { movedByMergers } from './head-movers.ts'
-import { type ActivePull, decideHeadMoved, decideMergeBaseMoved, type PullState } from './pull-request.ts'
+import { type ActivePull, decideHeadMoved, decideMergeBaseMoved } from './pull-request.ts'
 
 /** The pull requests of so many branches are looked for at a time. A push may have thousands. */
 const BRANCHES_AT_ONCE = 200
@@ -110,10 +107,12 @@ export async function moveHead(
       await pulls.change(services, context, state, `head ${to}`, async (current) => {
         // Read before the tip: then a node that has lost its turn cannot take the ref back from a later move.
         const from = await resolveRef(dir, ref)
-        if ((await recordedTip(services, state.head)) !== to) return []
+        if ((await recordedTip(services, state.head)) !== to || current.status === 'none') return []
         await updateRef(dir, ref, { from, to })
         const moved = { to, mergeBase: ancestor ?? state.mergeBase, diff, ...(forced && { forced }) }
-        const content = await movedContent(services, current, moved)
+        const repository = await services.views.repositories.get(`${repoId}`)
+        const after = { base: moved.mergeBase, head: to }
+        const content = await movedContent(services, current, repository, current.base.branch, after)
         return decideHeadMoved(current, moved, await movedByMergers(services, current, to), content)
       })
     })
@@ -142,29 +141,6 @@ async function mayStillShow({ views }: Services, { repoId, head, poster }: Activ
     views.accounts.get(`${poster.id}`),
   ])
   return repository !== undefined && atLeast(accessTo(repository, account ?? null), 'read')
-}
-
-/**
- * What a move means for reviews. Where git cannot tell, the content counts as changed. Without reviews nothing is
- * asked.
- */
-async function movedContent(
-  services: Services,
-  pull: PullState,
-  { to, mergeBase }: { to: string; mergeBase: string },
-): Promise<MovedContent> {
-  if (pull.status === 'none' || pull.reviews.length === 0) return { changed: true, dismissStale: false }
-  const repository = await services.views.repositories.get(`${pull.repoId}`)
-  const { dismissStale } = reviewRulesOf(protectionOf(repository?.protections ?? [], pull.base.branch))
-  const commits = { from: pull.head.sha, to, base: mergeBase }
-  const changed = await hasContentChanged(gitDirOf(services, pull.repoId), commits).catch(
-    (error: unknown) => {
-      if (error instanceof RepositoryMissing) throw error
-      services.log.warn({ err: error, ...commits }, 'it is not known whether a pull request has changed')
-      return true
-    },
-  )
-  return { changed, dismissStale }
 }
 
 /** Ignores the error that a repository was deleted: then there is nothing to bring up to date. */

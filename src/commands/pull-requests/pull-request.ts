@@ -136,7 +136,8 @@ export function decideHeadMoved(
     type: 'PullRequestHeadMoved',
     data: { repoId, index, from: head.sha, ...moved },
   }
-  const events = [event, ...outdatedReviews(state, moved.to, content)]
+  const now = { head: moved.to, mergeBase: moved.mergeBase }
+  const events = [event, ...outdatedReviews(state, now, content)]
   if (schedule === null) return events
   if (schedule.expectedHead !== null && schedule.expectedHead !== moved.to) {
     const reason = `head_commit_id: the head has moved to ${moved.to}`
@@ -186,8 +187,9 @@ function mergeabilityChecked(
 }
 
 /**
- * Edit rule 6: changes the base branch. `target`: the new base, compared with the head. It ends a merge that another user
- * has scheduled: that user has not agreed to this base.
+ * Edit rule 6: changes the base branch. `target`: the new base, compared with the head, and what that means for reviews:
+ * the same as when the head moves, and by the rules of the new base. It ends a merge that another user has scheduled: that
+ * user has not agreed to this base.
  */
 export function decideTargetBranch(
   state: PullState,
@@ -197,6 +199,7 @@ export function decideTargetBranch(
     diff: DiffStat
     mergeable: boolean
     conflicts: string[]
+    content: MovedContent
   },
   by: AccountRef,
 ): Decision<PullRequestEvent> {
@@ -205,9 +208,10 @@ export function decideTargetBranch(
   if (state.status === 'closed') return refuse.unprocessable('base: the pull request is closed')
   if (state.merging !== null) return refuse.conflict('a merge of this pull request is under way')
   const { repoId, index, head, base: from } = state
-  const { base, mergeBase, diff, mergeable, conflicts } = target
+  const { base, mergeBase, diff, mergeable, conflicts, content } = target
   const events: PullRequestEvent[] = [
     { type: 'TargetBranchChanged', data: { repoId, index, from, base, mergeBase, diff } },
+    ...outdatedReviews(state, { head: head.sha, mergeBase }, content),
     mergeabilityChecked(state, { head: head.sha, base: base.sha, mergeable, conflicts }),
   ]
   if (state.schedule === null || state.schedule.by.id === by.id) return events

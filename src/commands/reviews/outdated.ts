@@ -1,31 +1,60 @@
-/** Which reviews are of what the pull request was before its head moved. Pure. */
+/** What a move of the head, or another base branch, does to reviews. Pure. */
 import type { IssueRef } from '../../events/domain-events.ts'
 import type { ReviewEvent } from '../../events/review-events.ts'
 import type { ReviewFacts } from '../../projections/review-facts.ts'
 
-/** What a move of the head means for reviews. */
+/** What a move means for reviews. */
 export interface MovedContent {
   /** Whether the pull request changes other files, or in another way, than before. */
   changed: boolean
   /** Whether the branch protection dismisses approvals then. */
   dismissStale: boolean
+  /** After a change of the base branch: the ids of the reviews and requests that are official by its rules. */
+  official?: ReadonlySet<number>
 }
 
-/** The event that follows the move of the head; none when no review is affected. */
+/** The event that follows the move; none when no review is affected. `now`: the pull request after the move. */
 export function outdatedReviews(
   { repoId, index, reviews }: IssueRef & { reviews: readonly ReviewFacts[] },
-  head: string,
-  { changed, dismissStale }: MovedContent,
+  now: { head: string; mergeBase: string },
+  { changed, dismissStale, official }: MovedContent,
 ): ReviewEvent[] {
   const written = reviews.filter(({ commit, kind }) => kind !== 'pending' && commit !== '')
-  const current = written.filter(({ commit, stale }) => commit === head && stale)
-  const others = changed ? written.filter(({ commit }) => commit !== head) : []
+  // The same commit is another change when it is compared with something else.
+  const isCurrent = ({ commit, mergeBase }: ReviewFacts) => commit === now.head && mergeBase === now.mergeBase
+  const current = written.filter((review) => isCurrent(review) && review.stale)
+  const others = changed ? written.filter((review) => !isCurrent(review)) : []
   const stale = others.filter((review) => !review.stale)
   const dismissed = dismissStale
     ? others.filter((review) => review.kind === 'approved' && !review.dismissed)
     : []
-  if (current.length + stale.length + dismissed.length === 0) return []
-  const ids = (some: typeof reviews) => some.map(({ id }) => id)
-  const data = { repoId, index, head, stale: ids(stale), current: ids(current), dismissed: ids(dismissed) }
+  const counted = official && recounted(reviews, official)
+  const affected = [...current, ...stale, ...dismissed, ...(counted?.gained ?? []), ...(counted?.lost ?? [])]
+  if (affected.length === 0) return []
+  const data = {
+    ...{ repoId, index, head: now.head },
+    ...{ stale: idsOf(stale), current: idsOf(current), dismissed: idsOf(dismissed) },
+    ...(counted && { official: idsOf(counted.gained), unofficial: idsOf(counted.lost) }),
+  }
   return [{ type: 'ReviewsOutdated', data }]
+}
+
+const idsOf = (some: readonly ReviewFacts[]) => some.map(({ id }) => id)
+
+/**
+ * The last verdicts and the requests that become official, or are it no more. What an open request supersedes stays
+ * superseded. No request becomes official: a stranger may have made it, to learn who may write.
+ */
+function recounted(reviews: readonly ReviewFacts[], official: ReadonlySet<number>) {
+  const requests = reviews.filter(({ kind }) => kind === 'request' || kind === 'team-request')
+  const superseded = new Set(requests.flatMap(({ superseded = [] }) => superseded))
+  const last = new Map<number, ReviewFacts>()
+  for (const review of reviews) {
+    if (review.kind === 'approved' || review.kind === 'rejected') last.set(review.reviewer.id, review)
+  }
+  const verdicts = [...last.values()].filter(({ id }) => !superseded.has(id))
+  return {
+    gained: verdicts.filter((review) => !review.official && official.has(review.id)),
+    lost: [...verdicts, ...requests].filter((review) => review.official && !official.has(review.id)),
+  }
 }

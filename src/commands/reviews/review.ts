@@ -20,6 +20,8 @@ export interface NewReview {
   reviewer: AccountRef
   body: string
   commit: string
+  /** What the commit is compared with; undefined when that is not known. */
+  mergeBase?: string | undefined
   comments: readonly NewComment[]
 }
 
@@ -29,6 +31,8 @@ export interface SubmitFacts {
   official: boolean
   /** Whether the pull request has changed since the reviewed commit. */
   stale: boolean
+  /** Whether the branch protection dismisses approvals that are stale. */
+  dismissStale: boolean
   /** The comments of the reviewer's draft, with their texts. */
   drafted: readonly NewComment[]
   /** The ids of the teams that the reviewer is in. */
@@ -50,6 +54,12 @@ const ofReviewer =
     review.reviewer.id === id
 const idOf = ({ id }: ReviewFacts) => id
 
+/** What is recorded of a reviewed commit. */
+const reviewed = ({ commit, mergeBase }: NewReview) => ({
+  commit,
+  ...(mergeBase !== undefined && { mergeBase }),
+})
+
 /** Begins a draft, or changes the one that the reviewer has: the text is replaced, and comments are added. */
 export function decideDraft(state: PullState, review: NewReview): Decision<PullRequestEvent> {
   if (state.status === 'none') return gone
@@ -57,11 +67,11 @@ export function decideDraft(state: PullState, review: NewReview): Decision<PullR
   const tooMany = limitProblem(state, draft, review)
   if (tooMany !== undefined) return tooMany
   const { repoId, index } = state
-  const { reviewer, body, commit, comments } = review
+  const { reviewer, body, comments } = review
   const reviewId = draft?.id ?? review.reviewId
   const of = { repoId, index, reviewId }
   return [
-    { type: 'ReviewDrafted', data: { ...of, reviewer, body, commit } },
+    { type: 'ReviewDrafted', data: { ...of, reviewer, body, ...reviewed(review) } },
     ...comments.map(
       (comment): ReviewEvent => ({
         type: 'ReviewCommentDrafted',
@@ -74,13 +84,14 @@ export function decideDraft(state: PullState, review: NewReview): Decision<PullR
 /**
  * Submits a review; the reviewer's draft becomes part of it. An approval or rejection takes the place of the reviewer's
  * earlier ones, and answers for the teams of the reviewer, too. Every review answers the requests for it; after a comment
- * the verdict that the request superseded counts again. Nobody approves or rejects their own pull request, or a closed one.
+ * the verdict that the request superseded counts again. A stale approval is dismissed at once where the protection dismisses
+ * stale ones. Nobody approves or rejects their own pull request, or a closed one.
  */
 export function decideSubmit(
   state: PullState,
   verdict: Verdict,
   review: NewReview,
-  { official, stale, drafted, teams }: SubmitFacts,
+  { official, stale, dismissStale, drafted, teams }: SubmitFacts,
 ): Decision<PullRequestEvent> {
   if (state.status === 'none') return gone
   const refusal = verdictProblem(state, verdict, review.reviewer)
@@ -93,8 +104,9 @@ export function decideSubmit(
     return refuse.unprocessable('body: a review event COMMENT requires a body or a comment')
   }
   const { repoId, index, reviews } = state
-  const { reviewer, body, commit } = review
-  const of = { repoId, index, reviewId: draft?.id ?? review.reviewId }
+  const { reviewer, body } = review
+  const reviewId = draft?.id ?? review.reviewId
+  const of = { repoId, index, reviewId }
   const own = reviews.filter(ofReviewer(reviewer))
   const requests = own.filter(({ kind }) => kind === 'request')
   const restored = verdict === 'comment' ? requests.flatMap((request) => supersededBy(request, reviews)) : []
@@ -110,7 +122,7 @@ export function decideSubmit(
         reviewer,
         verdict,
         body,
-        commit,
+        ...reviewed(review),
         official: verdict !== 'comment' && official,
         stale: verdict !== 'comment' && stale,
         comments: comments.map(({ commentId }) => commentId),
@@ -126,8 +138,14 @@ export function decideSubmit(
         data: { ...of, author: reviewer, ...comment },
       }),
     ),
+    ...(verdict === 'approved' && stale && dismissStale ? [dismissedAtOnce(state, reviewId)] : []),
   ]
 }
+
+const dismissedAtOnce = ({ repoId, index, head }: ActivePull, reviewId: number): ReviewEvent => ({
+  type: 'ReviewsOutdated',
+  data: { repoId, index, head: head.sha, stale: [], current: [], dismissed: [reviewId] },
+})
 
 /** The ids of the reviews that a request superseded and that are still there. */
 export function supersededBy({ superseded = [] }: ReviewFacts, reviews: readonly ReviewFacts[]): number[] {

@@ -3,8 +3,6 @@ import { type Static, Type } from 'typebox'
 import { decode } from '../../events/codec.ts'
 import type { Verdict } from '../../events/review-events.ts'
 import { pullStream } from '../../events/streams.ts'
-import { hasContentChanged } from '../../git/content-change.ts'
-import { GitFailed } from '../../git/errors.ts'
 import { clientGone } from '../../http/client-gone.ts'
 import type { PullDocument } from '../../projections/pulls.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
@@ -14,7 +12,7 @@ import { clientOf, signedIn } from '../../rights/requester.ts'
 import { isOfficialReviewer } from '../../rights/review-rules.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { teamIdsOf } from '../../rights/team-membership.ts'
-import { gitDirOf, type Services } from '../../services.ts'
+import type { Services } from '../../services.ts'
 import { requireUnlocked } from '../../wire/issues.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { onPull, PullParams } from '../../wire/pulls.ts'
@@ -25,6 +23,7 @@ import type { CommandContext } from '../execute.ts'
 import type { ActivePull, PullState } from '../pull-requests/pull-request.ts'
 import { commandContext, requestContext, settled } from '../request-context.ts'
 import { TextOf } from '../text-schema.ts'
+import { changeOf, contentChanged, dismissesStale, reviewedMergeBase } from './compare-content.ts'
 import {
   decideDeleteReview,
   decideDismiss,
@@ -68,13 +67,18 @@ function verdictOf(event: string, body: string): Verdict | 'pending' {
   return verdict
 }
 
-/** Whether the pull request has changed since a commit. What git cannot compare any more has. */
-function hasChangedSince(services: Services, { repoId, head, mergeBase }: ActivePull, commit: string) {
-  const commits = { from: commit, to: head.sha, base: mergeBase }
-  return hasContentChanged(gitDirOf(services, repoId), commits).catch((error: unknown) => {
-    if (error instanceof GitFailed) return true
-    throw error
-  })
+/** A review as a client sends it. */
+interface SentReview extends NewReview {
+  /** Whether the client names the commit. Without that, a draft stays of the commit on which it was begun. */
+  namesCommit: boolean
+}
+
+/** The review with what it is of: a commit, and what that is compared with. */
+async function withChange(services: Services, state: ActivePull, sent: SentReview): Promise<NewReview> {
+  const draft = sent.namesCommit ? undefined : draftOf(state, sent.reviewer)
+  const commit = draft?.commit ?? sent.commit
+  const mergeBase = draft?.mergeBase ?? (await reviewedMergeBase(services, state, commit))
+  return { ...sent, commit, mergeBase }
 }
 
 /** The comments of a draft with their texts, which only the log has. */
@@ -99,13 +103,18 @@ export const reviewRoutes: Routes = (services) => {
   async function submitFacts(
     state: ActivePull,
     repository: RepositoryDocument,
-    { reviewer, commit }: NewReview,
+    { reviewer, commit, mergeBase }: NewReview,
   ): Promise<SubmitFacts> {
     const now = (await services.views.repositories.get(`${repository.id}`)) ?? repository
     const account = (await services.views.accounts.get(`${reviewer.id}`)) ?? null
+    const { branch } = state.base
+    const isStale = async () =>
+      mergeBase === undefined ||
+      (await contentChanged(services, state.repoId, { base: mergeBase, head: commit }, changeOf(state)))
     return {
-      official: account !== null && isOfficialReviewer(now, state.base.branch, account),
-      stale: await hasChangedSince(services, state, commit),
+      official: account !== null && isOfficialReviewer(now, branch, account),
+      stale: await isStale(),
+      dismissStale: dismissesStale(now, branch),
       drafted: await draftedComments(services, state, draftOf(state, reviewer)?.id),
       teams: account === null ? [] : teamIdsOf(account),
     }
@@ -117,24 +126,25 @@ export const reviewRoutes: Routes = (services) => {
     pull: PullDocument,
     repository: RepositoryDocument,
     verdict: Verdict | 'pending',
-    written: NewReview,
+    sent: SentReview,
     onDraft?: number,
   ): Promise<number> {
-    let id = written.reviewId
+    let id = sent.reviewId
     const state = await pulls.change(services, context, pull, 'review', async (now: PullState) => {
       if (now.status === 'none') return refuse.notFound('pull request not found')
-      const draft = draftOf(now, written.reviewer)
+      const draft = draftOf(now, sent.reviewer)
       if (onDraft !== undefined && draft?.id !== onDraft) {
         return refuse.unprocessable('only your own pending review can be submitted')
       }
-      id = draft?.id ?? written.reviewId
+      id = draft?.id ?? sent.reviewId
+      const written = await withChange(services, now, sent)
       if (verdict === 'pending') return decideDraft(now, written)
       return decideSubmit(now, verdict, written, await submitFacts(now, repository, written))
     })
     // A retried request is not decided again; its first attempt may have submitted a draft.
     const own = state.status === 'none' ? [] : state.reviews
     if (own.some((one) => one.id === id)) return id
-    return own.findLast(({ reviewer }) => reviewer.id === written.reviewer.id)?.id ?? id
+    return own.findLast(({ reviewer }) => reviewer.id === sent.reviewer.id)?.id ?? id
   }
 
   async function wireNow(repository: RepositoryDocument, pull: PullDocument, id: number) {
@@ -167,7 +177,8 @@ export const reviewRoutes: Routes = (services) => {
         const written = await writtenReview(services, context, pull, body, (answer) =>
           services.gitLimits.diffs.ask(clientOf(request), clientGone(reply), answer),
         )
-        const id = await review(context, pull, repository, verdict, written)
+        const sent = { ...written, namesCommit: (body.commit_id ?? '').trim() !== '' }
+        const id = await review(context, pull, repository, verdict, sent)
         await settled(services, context, reply)
         return await wireNow(repository, pull, id)
       },
@@ -196,7 +207,8 @@ export const reviewRoutes: Routes = (services) => {
           reviewId: draft.id,
           reviewer,
           body: body ?? '',
-          commit: pull.head.sha,
+          commit: draft.commit,
+          namesCommit: false,
           comments: [],
         }
         const id = await review(context, pull, repository, verdict, written, draft.id)

@@ -25,7 +25,9 @@ export const CreateReviewOptions = (services: Services) =>
     event: GivenOrNull(
       Type.String({ description: 'APPROVED, REQUEST_CHANGES, COMMENT or PENDING (default)' }),
     ),
-    commit_id: GivenOrNull(Type.String({ description: 'the reviewed commit; the head when left out' })),
+    commit_id: GivenOrNull(
+      Type.String({ description: 'the reviewed commit; when left out, that of the draft, or the head' }),
+    ),
     comments: GivenOrNull(
       Type.Array(
         Type.Object({

@@ -412,7 +412,7 @@ t.test('edit rule 6: the base branch can be changed, and the changes are compute
 })
 
 t.test(
-  'edit rule 6: 404 without the branch, 409 for a duplicate, 422 when closed or the head itself',
+  'edit rule 6: 404 without the branch, 409 for a duplicate or when merged, 422 when closed or the head itself',
   async (t) => {
     const { edit, open, branches, merge, changes, get, close } = await repository(t, 'rule6')
     await branches('topic', 'next', 'other')
@@ -435,11 +435,14 @@ t.test(
       'a closed twin is one',
     )
     t.equal((await merge(3)).status, 200)
-    t.match(
-      await edit(3, { base: 'next' }),
-      { status: 201, body: { base: { ref: 'other' } } },
-      'merged: no matter',
-    )
+    for (const base of ['next', 'nowhere']) {
+      t.match(
+        await edit(3, { base }),
+        { status: 409, body: { message: /merged already/ } },
+        `${base}: merged`,
+      )
+    }
+    t.match(await edit(3, { base: 'other' }), { status: 201, body: { base: { ref: 'other' } } }, 'no change')
     t.equal((await get(1)).title, 'From topic')
   },
 )

@@ -1,0 +1,66 @@
+/** Compares what a pull request changes now with what it was when it was reviewed, or before it moved. */
+import { type Change, hasContentChanged } from '../../git/content-change.ts'
+import { RepositoryMissing } from '../../git/errors.ts'
+import { mergeBase } from '../../git/history.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { protectionOf } from '../../rights/protection-rules.ts'
+import { reviewRulesOf } from '../../rights/review-rules.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import type { ActivePull } from '../pull-requests/pull-request.ts'
+import type { MovedContent } from './outdated.ts'
+
+/** Whether two changes differ. Where git cannot tell, they do. @throws RepositoryMissing */
+export async function contentChanged(
+  services: Services,
+  repoId: number,
+  before: Change,
+  after: Change,
+): Promise<boolean> {
+  try {
+    return await hasContentChanged(gitDirOf(services, repoId), before, after)
+  } catch (error) {
+    if (error instanceof RepositoryMissing) throw error
+    services.log.warn({ err: error, before, after }, 'it is not known whether a pull request has changed')
+    return true
+  }
+}
+
+/** What a pull request changes. */
+export const changeOf = ({ mergeBase, head }: Pick<ActivePull, 'mergeBase' | 'head'>): Change => ({
+  base: mergeBase,
+  head: head.sha,
+})
+
+/** What a move to `after` means for reviews, by the rules of the base branch. Without reviews nothing is asked. */
+export async function movedContent(
+  services: Services,
+  pull: ActivePull,
+  repository: RepositoryDocument | undefined,
+  baseBranch: string,
+  after: Change,
+): Promise<MovedContent> {
+  if (pull.reviews.length === 0) return { changed: true, dismissStale: false }
+  return {
+    changed: await contentChanged(services, pull.repoId, changeOf(pull), after),
+    dismissStale: dismissesStale(repository, baseBranch),
+  }
+}
+
+export const dismissesStale = (repository: RepositoryDocument | undefined, baseBranch: string): boolean =>
+  reviewRulesOf(protectionOf(repository?.protections ?? [], baseBranch)).dismissStale
+
+/** What a reviewed commit is compared with; undefined when that is not known. */
+export async function reviewedMergeBase(
+  services: Services,
+  pull: ActivePull,
+  commit: string,
+): Promise<string | undefined> {
+  if (commit === pull.head.sha) return pull.mergeBase
+  try {
+    return await mergeBase(gitDirOf(services, pull.repoId), pull.mergeBase, commit)
+  } catch (error) {
+    if (error instanceof RepositoryMissing) throw error
+    services.log.warn({ err: error, commit }, 'it is not known what a reviewed commit is compared with')
+    return undefined
+  }
+}
