@@ -11,6 +11,8 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Whether the body is written to disk as it comes. */
     streamsBody?: true
+    /** Whether the route itself limits the time of its body, and what it holds of it. */
+    limitsBody?: true
   }
 }
 
@@ -48,8 +50,10 @@ export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: Body
     // A short body has come with the head: there is nothing to wait for, and it is read at once.
     if (raw.complete && headers['content-encoding'] === undefined) return done(null, payload)
     const type = mediaTypeOf(headers['content-type'])
-    if (type.startsWith('application/x-git-')) return done(null, payload)
-    const isHeld = !type.startsWith('multipart/') && !request.routeOptions.config.streamsBody
+    const { limitsBody, streamsBody } = request.routeOptions.config
+    // A body of another type is not read by the route.
+    if (limitsBody && type.startsWith('application/x-git-')) return done(null, payload)
+    const isHeld = !type.startsWith('multipart/') && !streamsBody
     const network = networkOf(request.ip)
     const bytes = isHeld ? lengthOf(request) : 0
     const lacking = shares.lacking(network, bytes)

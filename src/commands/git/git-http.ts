@@ -216,7 +216,7 @@ export const gitHttpRoutes: Routes = (services) => {
 
     app.post(
       '/:owner/:repo/git-upload-pack',
-      { ...hidden, config: { scopeLevel: 'read' } },
+      { ...hidden, config: { scopeLevel: 'read', limitsBody: true } },
       async (request, reply) => {
         const { repository } = await gitRepository(services, request, request.params, 'read')
         const options = {
@@ -236,55 +236,59 @@ export const gitHttpRoutes: Routes = (services) => {
       },
     )
 
-    app.post('/:owner/:repo/git-receive-pack', hidden, async (request, reply) => {
-      const access = await gitRepository(services, request, request.params, 'write')
-      const { repository } = access
-      const pusher = { ...access, requester: signedIn(request) }
-      const context = requestContext(request)
-      const { maxPushBytes, maxPushRefs, maxObjectBytes, signingKey, allowedSigners } = services.config
-      const rules: PushRules = { problems: new Map(), requireSigned: [], forwardOnly: [] }
-      const { id: repoId, ownerId, ownerLogin } = repository
-      const room = { owner: { id: ownerId, login: ownerLogin }, repoId }
-      let since: ExpectedRevision = 'any'
-      const answer = await receivePack(
-        gitDirOf(services, repository.id),
-        await bodyOf(request, reply, pushes),
-        {
-          ...rules,
-          signingKey,
-          allowedSigners,
-          protocol: protocolOf(request),
-          signal: clientGone(reply),
-          share: pushes.shareOf(clientOf(request)),
-          journal: services.pushJournal,
-          isShared: isShared(services.config),
-          inTurn: (work) =>
-            inGitTurn(services, repository.id, (revision) => {
-              since = revision
-              return work()
-            }),
-          key: `${repository.id}`,
-          maxBytes: Number.isFinite(maxPushBytes) ? maxPushBytes : undefined,
-          maxRefs: maxPushRefs,
-          maxObjectBytes,
-          check: async (commands) => {
-            await checkPush(services, pusher, commands, rules)
-            if (rules.problems.size > 0 || commands.every(({ to }) => to === null)) return rules.problems
-            const said = Number(request.headers['content-length'] ?? 0)
-            const { reasons, end } = await admitPush(services, commands, { ...room, bytes: said })
-            end(false)
-            return reasons
+    app.post(
+      '/:owner/:repo/git-receive-pack',
+      { ...hidden, config: { limitsBody: true } },
+      async (request, reply) => {
+        const access = await gitRepository(services, request, request.params, 'write')
+        const { repository } = access
+        const pusher = { ...access, requester: signedIn(request) }
+        const context = requestContext(request)
+        const { maxPushBytes, maxPushRefs, maxObjectBytes, signingKey, allowedSigners } = services.config
+        const rules: PushRules = { problems: new Map(), requireSigned: [], forwardOnly: [] }
+        const { id: repoId, ownerId, ownerLogin } = repository
+        const room = { owner: { id: ownerId, login: ownerLogin }, repoId }
+        let since: ExpectedRevision = 'any'
+        const answer = await receivePack(
+          gitDirOf(services, repository.id),
+          await bodyOf(request, reply, pushes),
+          {
+            ...rules,
+            signingKey,
+            allowedSigners,
+            protocol: protocolOf(request),
+            signal: clientGone(reply),
+            share: pushes.shareOf(clientOf(request)),
+            journal: services.pushJournal,
+            isShared: isShared(services.config),
+            inTurn: (work) =>
+              inGitTurn(services, repository.id, (revision) => {
+                since = revision
+                return work()
+              }),
+            key: `${repository.id}`,
+            maxBytes: Number.isFinite(maxPushBytes) ? maxPushBytes : undefined,
+            maxRefs: maxPushRefs,
+            maxObjectBytes,
+            check: async (commands) => {
+              await checkPush(services, pusher, commands, rules)
+              if (rules.problems.size > 0 || commands.every(({ to }) => to === null)) return rules.problems
+              const said = Number(request.headers['content-length'] ?? 0)
+              const { reasons, end } = await admitPush(services, commands, { ...room, bytes: said })
+              end(false)
+              return reasons
+            },
+            admit: (commands, bytes) => admitPush(services, commands, { ...room, bytes }),
+            checkAgain: (commands) => checkPushAgain(services, request, repository.id, commands, rules),
+            record: (updates, options) =>
+              recordAndMoveHeads(services, context, repository.id, 'push', updates, since, options),
           },
-          admit: (commands, bytes) => admitPush(services, commands, { ...room, bytes }),
-          checkAgain: (commands) => checkPushAgain(services, request, repository.id, commands, rules),
-          record: (updates, options) =>
-            recordAndMoveHeads(services, context, repository.id, 'push', updates, since, options),
-        },
-      )
-      return reply
-        .type('application/x-git-receive-pack-result')
-        .header('Cache-Control', 'no-cache')
-        .send(answer)
-    })
+        )
+        return reply
+          .type('application/x-git-receive-pack-result')
+          .header('Cache-Control', 'no-cache')
+          .send(answer)
+      },
+    )
   }
 }

@@ -93,7 +93,8 @@ export const lfsLockRoutes: Routes = (services) => {
       },
       async (request, reply) => {
         const { repository } = await gitRepository(services, request, request.params, 'read')
-        const { path, id, cursor = '', limit = '' } = request.query
+        const { path: asked, id, cursor = '', limit = '' } = request.query
+        const path = asked && requirePath(asked)
         const repoId = repository.id
         reply.type(LFS_JSON)
         if (id) {

@@ -282,7 +282,9 @@ export const lfsObjectRoutes: Routes = (services) => {
         const { repository } = await gitRepository(services, request, request.params, 'read')
         const { oid, size } = request.body
         const found = isOid(oid) ? (await known(repository.id, [oid])).get(oid) : undefined
-        if (found === undefined) throw noSuchObject()
+        // Also when its file was lost: then the client learns that it has to send it again.
+        if (found === undefined || !(await hasLfsFile(gitDirOf(services, repository.id), found)))
+          throw noSuchObject()
         if (found.size !== size) throw new Refused(refuse.unprocessable(`size: it has ${found.size} bytes`))
         return reply.code(200).send()
       },

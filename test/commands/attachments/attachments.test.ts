@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
 import { Agent, request as httpRequest } from 'node:http'
 import { join } from 'node:path'
+import { deflateSync, gzipSync } from 'node:zlib'
 import t from 'tap'
 import { isUuid } from '../../../src/attachments/files.ts'
 import { ADMIN_PASSWORD } from '../../server-template.ts'
@@ -456,4 +457,46 @@ t.test('a token needs the scope issue', async (t) => {
   t.same(await statuses(repository), [403, 403, 403])
   t.same(await statuses(read), [200, 200, 403])
   t.same(await statuses(write), [200, 200, 201])
+})
+
+t.test('a form that is compressed is 415 and leaves nothing, on every route for files', async (t) => {
+  const { say, post } = await attachmentRepository(server, 'compressed', { others: false })
+  const before = await storedFiles(server)
+  const form = Buffer.from(
+    '--x\r\nContent-Disposition: form-data; name="attachment"; filename="a.txt"\r\n\r\ntext\r\n--x--\r\n',
+  )
+  const headers = { 'content-type': 'multipart/form-data; boundary=x' }
+  const id = await say()
+  t.equal((await post('alice', id, form, { headers })).status, 201)
+  const content = Buffer.from('a').toString('base64')
+  await alice.repos.repoCreateFile('alice', 'compressed', 'a.txt', { content, message: 'a' })
+  const { data: release } = await alice.repos.repoCreateRelease('alice', 'compressed', { tag_name: 'v1' })
+  const repo = '/api/v1/repos/alice/compressed'
+  const paths = [
+    `${repo}/issues/comments/${id}/assets`,
+    `${repo}/issues/1/assets`,
+    `${repo}/releases/${release.id}/assets`,
+  ]
+  for (const path of paths) {
+    for (const [coding, body] of [
+      ['gzip', gzipSync(form)],
+      ['deflate', deflateSync(form)],
+      ['GZIP', form],
+      ['br', form],
+    ] as const) {
+      const init = {
+        method: 'POST',
+        body: new Uint8Array(body),
+        headers: { ...headers, 'content-encoding': coding },
+      }
+      t.equal((await server.fetch('alice', path, init)).status, 415, `${coding} ${path}`)
+    }
+    const plain = {
+      method: 'POST',
+      body: new Uint8Array(form),
+      headers: { ...headers, 'content-encoding': 'identity' },
+    }
+    t.equal((await server.fetch('alice', path, plain)).status, 201, path)
+  }
+  t.equal((await storedFiles(server)).length, before.length + 4)
 })

@@ -60,6 +60,10 @@ t.test('locks over HTTP', async (t) => {
   const list = await json(null, 'GET', '/locks')
   t.equal(list.body.locks.length, 3)
   t.match((await json(null, 'GET', '/locks?path=c.psd')).body.locks, [{ owner: { name: 'bob' } }])
+  for (const path of ['./c.psd', '/c.psd', 'a/../c.psd']) {
+    t.match((await json(null, 'GET', `/locks?path=${path}`)).body.locks, [{ path: 'c.psd' }], path)
+  }
+  t.equal((await json(null, 'GET', '/locks?path=.')).status, 422, 'not the path of a file')
   t.match((await json(null, 'GET', `/locks?id=${taken.body.lock.id}`)).body.locks, [{ path: 'b.psd' }])
   t.same((await json(null, 'GET', '/locks?id=999')).body.locks, [])
   t.same((await other.json(null, 'GET', `/locks?id=${taken.body.lock.id}`)).body.locks, [])

@@ -285,11 +285,12 @@ t.test('a file without its event is nobody’s, and the next upload makes it an 
 })
 
 t.test('an object whose file was lost is 404, and can be sent again', async (t) => {
-  const { dir, get, put, batch } = await newRepository('lost')
+  const { dir, get, put, batch, json } = await newRepository('lost')
   await put('alice', 'lost')
   const object = objectOf('lost')
   await rm(join(dir, lfsPath(object.oid)))
   t.equal((await get('alice', object.oid)).status, 404)
+  t.equal((await json('alice', 'POST', '/verify', object)).status, 404, 'who has just sent it learns it')
   t.ok((await batch('alice', 'upload', [object])).body.objects[0]?.actions?.upload)
   t.equal((await put('alice', 'lost')).status, 200)
   t.equal((await get('alice', object.oid)).status, 200)
