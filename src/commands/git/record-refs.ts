@@ -116,8 +116,8 @@ async function appendMoves(
 }
 
 /**
- * Records the move that merges a pull request. A pull request is merged once. So when recovery records the move
- * again after a crash, it is the same event.
+ * Records the move that merges a pull request. `isRepeated`: git had made it before; then it is recorded only if the log has
+ * it not.
  */
 export async function recordMerge(
   services: Services,
@@ -128,8 +128,8 @@ export async function recordMerge(
   { since, isRepeated }: { since: ExpectedRevision; isRepeated: boolean },
 ): Promise<void> {
   const own = ofMerge(context, repoId, index, moved)
-  // An append that expects a revision does not look for its ids in the whole stream.
-  if (isRepeated && since !== 'any') await recordMissing(services, own, repoId, 'merge', [moved])
+  // Recovery may have recorded it already, as the move of a push: then the log has it with another id.
+  if (isRepeated) await recordMissing(services, own, repoId, 'merge', [moved])
   else await recordRefs(services, own, repoId, 'merge', [moved], since)
   context.written = Math.max(context.written, own.written)
 }

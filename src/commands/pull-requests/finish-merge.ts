@@ -10,7 +10,7 @@ import { isAncestor } from '../../git/history.ts'
 import { resolveRef, updateRef } from '../../git/refs.ts'
 import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { pulls } from '../aggregates.ts'
+import { pulls, repositories } from '../aggregates.ts'
 import { releaseClaim, releaseOf } from '../claims.ts'
 import { appendAtOnce, type CommandContext, eventsOf } from '../execute.ts'
 import { inGitTurn } from '../git/git-turn.ts'
@@ -84,9 +84,11 @@ async function moveBase(
       }
     }
     return undefined
-  }).catch((error: unknown) => {
-    if (error instanceof RepositoryMissing) return refuse.conflict('the repository was deleted')
-    throw error
+  }).catch(async (error: unknown) => {
+    if (!(error instanceof RepositoryMissing)) throw error
+    // Only the log says that it was deleted. Its disk may not be mounted: then recovery finishes the merge later.
+    if ((await repositories.load(services, repoId)).status !== 'deleted') throw error
+    return refuse.conflict('the repository was deleted')
   })
 }
 
