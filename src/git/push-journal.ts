@@ -146,8 +146,18 @@ export async function openPushJournal(
 
     /** The note in a marker, if it has one. */
     async noteOf({ file }: PushMarker): Promise<string | undefined> {
-      const note = (await contentOf(file))?.note
-      return note === undefined ? undefined : Buffer.from(note, 'base64url').toString()
+      return noteIn(await contentOf(file))
+    },
+
+    /** The notes in all markers of a repository, also of work that is under way. */
+    async notesOf(key: string): Promise<string[]> {
+      const notes: string[] = []
+      for (const name of await readdir(directory)) {
+        if (MARKER.exec(name)?.[1] !== key) continue
+        const note = noteIn(await contentOf(join(directory, name)))
+        if (note !== undefined) notes.push(note)
+      }
+      return notes
     },
 
     /** Notes why the push of a marker cannot be recorded now. Whether the reason is new. */
@@ -206,6 +216,9 @@ async function contentOf(file: string): Promise<Content | undefined> {
   const pid = Number(found.pid)
   return { pid: pid > 1 ? pid : undefined, owner: found.owner, place: found.place, note: found.note }
 }
+
+const noteIn = (content: Content | undefined) =>
+  content?.note === undefined ? undefined : Buffer.from(content.note, 'base64url').toString()
 
 /** Tells apart machines, their starts, and containers: each has process ids of its own. Undefined without /proc. */
 async function placeOfProcesses(): Promise<string | undefined> {

@@ -20,6 +20,7 @@ import { gitDirOf, type Services } from '../../services.ts'
 import { repositories } from '../aggregates.ts'
 import { appendAtOnce, type CommandContext, doneBefore, eventsOf } from '../execute.ts'
 import { inGitTurn } from '../git/git-turn.ts'
+import { NO_PROCESS, NotedContext, notedContext } from '../git/noted-moves.ts'
 import { recordRefs } from '../git/record-refs.ts'
 import { recordedRefs } from '../git/recorded-refs.ts'
 import { refsUpdated } from '../git/refs-updated.ts'
@@ -30,8 +31,6 @@ import { claimRenamed, renameInPulls } from '../pull-requests/renamed-branches.t
 import { repositoryDecider } from '../repositories/repository.ts'
 import { renamedSettings } from './renamed-settings.ts'
 
-const Account = Type.Object({ id: Type.Integer(), login: Type.String() })
-
 /** What a marker says of a rename: all that is needed to finish it in the name of who asked for it. */
 const Rename = Type.Object({
   id: Type.String(),
@@ -40,18 +39,12 @@ const Rename = Type.Object({
   to: Type.String(),
   /** The tip of the branch. */
   sha: Type.String(),
-  actor: Type.Union([Account, Type.Null()]),
-  sudo: Type.Optional(Account),
-  at: Type.String(),
-  correlationId: Type.String(),
-  causationId: Type.String(),
+  ...NotedContext.properties,
 })
 type Rename = Static<typeof Rename>
 const isRename = checkOf(Rename)
 
 const CAUSE = 'branch-rename'
-/** The refs move in this process, so a recovery has no other process to wait for. */
-const NO_PROCESS = 0
 
 const headOf = (branch: string) => `refs/heads/${branch}`
 
@@ -86,9 +79,7 @@ export function renameBranch(
       const begun = await inGitTurn(services, repoId, async (since) => {
         const sha = await decide()
         const giveBack = await claimRenamed(services, context, { repoId, from, to })
-        const { actor, sudo, at, correlationId, causationId } = context
-        const by = { actor, ...(sudo && { sudo }), at, correlationId, causationId }
-        const rename = { id: randomUUID(), repoId, from, to, sha, ...by }
+        const rename = { id: randomUUID(), repoId, from, to, sha, ...notedContext(context) }
         marker = await pushJournal.begin(`${repoId}`, NO_PROCESS, JSON.stringify(rename))
         const outcome = await updateRefs(gitDirOf(services, repoId), changesOf(rename))
         if (outcome !== 'moved') {

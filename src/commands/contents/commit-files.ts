@@ -1,12 +1,11 @@
 /** Commits changes of files to a branch, on its tip, without a work tree. */
 import type { FastifyRequest } from 'fastify'
-import { gitStream } from '../../events/streams.ts'
 import type { Signature } from '../../git/commits.ts'
 import { editTree } from '../../git/edit-tree.ts'
 import { storeBlob } from '../../git/loose-objects.ts'
 import { branchNameProblem, EMPTY_TREE, newBranchNameProblem } from '../../git/names.ts'
 import { commitTree, signatureLine } from '../../git/new-commit.ts'
-import { listRefs, readRefs, updateRef } from '../../git/refs.ts'
+import { listRefs, readRefs } from '../../git/refs.ts'
 import { entriesOnTheWay, treeOf } from '../../git/trees.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
@@ -19,8 +18,9 @@ import { repositoryNow } from '../../rights/repository-access.ts'
 import { memberOf } from '../../rights/team-membership.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { signatureOf } from '../accounts/signature.ts'
-import { type CommandContext, doneBefore } from '../execute.ts'
-import { moveRefs } from '../git/change-refs.ts'
+import type { CommandContext } from '../execute.ts'
+import { inGitTurn } from '../git/git-turn.ts'
+import { movedBefore, moveNoted } from '../git/noted-moves.ts'
 import { pushableRefs } from '../pull-requests/maintainer-edits.ts'
 import { recordAndMoveHeads } from '../pull-requests/move-heads.ts'
 import { takeRoom } from '../room.ts'
@@ -66,8 +66,8 @@ export async function commitFiles(
   let isDone = false
   try {
     const stored = await storeContents(gitDirOf(services, repoId), changes)
-    const sha = await moveRefs(services, repoId, async (since) => {
-      const before = await doneBefore(services.events, context, gitStream(repoId), STEP)
+    const sha = await inGitTurn(services, repoId, async (since) => {
+      const before = await movedBefore(services, context, repoId, STEP)
       if (before?.type === 'RefsUpdated') return before.data.refs[0]?.to ?? ''
       // The rights may have ended, or the rules may have changed, while the request waited for its turn.
       await documentsNow(services)
@@ -76,10 +76,12 @@ export async function commitFiles(
       const { from, to } = await makeCommit(services, context, { repoId, committer, wishes, changes: stored })
       if (from === null) requireBranchName('new_branch', wishes.newBranch, newBranchNameProblem)
       const ref = `refs/heads/${wishes.newBranch}`
-      const outcome = await updateRef(gitDirOf(services, repoId), ref, { from, to })
+      const moved = [{ ref, from, to }]
+      const outcome = await moveNoted(services, context, repoId, STEP, moved, () =>
+        recordAndMoveHeads(services, context, repoId, STEP, moved, since),
+      )
       if (outcome === 'name-conflict') throw conflict('new_branch: another branch has a part of this name')
       if (outcome === 'stale') throw conflict('a push has moved the branch in the meantime; try again')
-      await recordAndMoveHeads(services, context, repoId, STEP, [{ ref, from, to }], since)
       return to
     })
     isDone = true

@@ -1,30 +1,24 @@
 /** Moves refs for a command, and records the moves: in the turn of the repository, with a marker for a crash between. */
 import type { BranchPoint, GitEvent } from '../../events/domain-events.ts'
 import type { ExpectedRevision } from '../../events/event-store.ts'
-import { gitStream } from '../../events/streams.ts'
-import { type RefChange, type RefOutcome, updateRef } from '../../git/refs.ts'
-import { gitDirOf, type Services } from '../../services.ts'
-import { type CommandContext, doneBefore } from '../execute.ts'
+import type { RefChange, RefOutcome } from '../../git/refs.ts'
+import type { Services } from '../../services.ts'
+import type { CommandContext } from '../execute.ts'
 import { inGitTurn } from './git-turn.ts'
+import { movedBefore, moveNoted, NO_PROCESS } from './noted-moves.ts'
 import { recordRefs } from './record-refs.ts'
-
-/** The refs move in this process, so a recovery has no other process to wait for. */
-const NO_PROCESS = 0
 
 /**
  * Runs `work`, which moves refs of a repository and records the moves. It waits for its turn with pushes, so that the log
  * has the moves of a branch in git's order; `since` is for `recordRefs`. A crash or a failure between the two leaves a
- * marker: the next recovery then records the refs that git has. `requireAllowed` decides again when the turn has come, and
- * throws when the refs must not move any more.
+ * marker: the next recovery then records the refs that git has.
  */
 export function moveRefs<T>(
   services: Pick<Services, 'config' | 'events' | 'turns' | 'pushJournal'>,
   repoId: number,
   work: (since: ExpectedRevision) => Promise<T>,
-  requireAllowed: () => Promise<unknown> = async () => {},
 ): Promise<T> {
   return inGitTurn(services, repoId, async (since) => {
-    await requireAllowed()
     const marker = await services.pushJournal.begin(`${repoId}`, NO_PROCESS)
     try {
       const result = await work(since)
@@ -41,7 +35,7 @@ export function moveRefs<T>(
  * Makes, moves or deletes one ref if it is where the change expects it, and records that. A retried request whose first
  * attempt did it finds it done, and does nothing, whatever happened to the ref since. `stale` and `name-conflict` as in
  * `updateRefs`: nothing moved then. Rights may end and rules may change while the request waits for its turn:
- * `requireAllowed` as in `moveRefs`.
+ * `requireAllowed` decides again when the turn has come, and throws when the ref must not move any more.
  */
 export function changeRef(
   services: Services,
@@ -51,15 +45,14 @@ export function changeRef(
   change: RefChange,
   requireAllowed: () => Promise<unknown>,
 ): Promise<RefOutcome> {
-  async function work(since: ExpectedRevision): Promise<RefOutcome> {
-    const { ref, from, to } = change
+  return inGitTurn(services, repoId, async (since) => {
+    await requireAllowed()
     // Before git moves anything: the log takes the event of a request only once.
-    if (await doneBefore(services.events, context, gitStream(repoId), cause)) return 'moved'
-    const outcome = await updateRef(gitDirOf(services, repoId), ref, { from, to })
-    await recordRefs(services, context, repoId, cause, outcome === 'moved' ? [change] : [], since)
-    return outcome
-  }
-  return moveRefs(services, repoId, work, requireAllowed)
+    if (await movedBefore(services, context, repoId, cause)) return 'moved'
+    return moveNoted(services, context, repoId, cause, [change], () =>
+      recordRefs(services, context, repoId, cause, [change], since),
+    )
+  })
 }
 
 /** Deletes a branch if its tip is `sha`, and records that. Resolves to `stale` when the tip is another commit. */

@@ -1,6 +1,6 @@
 /** Deletes the head branch of a merged pull request, when the merge asked for that: merge rule 8. */
 import type { AccountRef } from '../../events/domain-events.ts'
-import { idsStream } from '../../events/streams.ts'
+import { gitStream, idsStream } from '../../events/streams.ts'
 import { resolveRef } from '../../git/refs.ts'
 import { branchKey } from '../../projections/pulls.ts'
 import { type Refusal, Refused, refuse } from '../../refusal.ts'
@@ -9,7 +9,7 @@ import { archivedRefusal } from '../../rights/archived.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { pulls } from '../aggregates.ts'
-import type { CommandContext } from '../execute.ts'
+import { type CommandContext, doneBefore } from '../execute.ts'
 import { removeBranch } from '../git/change-refs.ts'
 import { takeNumber } from '../sequences.ts'
 import { type ActivePull, decideHeadBranchDeleted } from './pull-request.ts'
@@ -26,6 +26,11 @@ export async function deleteHeadBranch(
   by: AccountRef,
 ): Promise<Refusal | undefined> {
   const { repoId, branch, sha } = pull.head
+  // An earlier attempt of the same merge may have deleted it, and died then.
+  if (await doneBefore(services.events, context, gitStream(repoId), 'branch-deletion')) {
+    await comment(services, context, pull)
+    return undefined
+  }
   // A pull request that was merged just before does not use the branch any more.
   await services.projector.waitFor(context.written, services.config.projectionWaitMs)
   const kept = await whyKept(services, pull, by)
@@ -45,9 +50,7 @@ export async function deleteHeadBranch(
     if (error instanceof Refused) return error.refusal === inUse ? undefined : error.refusal
     throw error
   }
-  await comment(services, context, pull).catch((error: unknown) =>
-    services.log.warn({ err: error }, 'the comment on the deletion of a head branch failed'),
-  )
+  await comment(services, context, pull)
   return undefined
 }
 
@@ -84,8 +87,12 @@ const missing = refuse.notFound('the head branch does not exist any more')
 
 /** Adds the comment on the deletion. When that fails, the merge has still succeeded. */
 async function comment(services: Services, context: CommandContext, pull: ActivePull): Promise<void> {
-  const commentId = await takeNumber(services.events, context, idsStream('comment'))
-  await pulls.change(services, context, pull, 'head branch deleted', (state) =>
-    decideHeadBranchDeleted(state, commentId),
-  )
+  try {
+    const commentId = await takeNumber(services.events, context, idsStream('comment'))
+    await pulls.change(services, context, pull, 'head branch deleted', (state) =>
+      decideHeadBranchDeleted(state, commentId),
+    )
+  } catch (error) {
+    services.log.warn({ err: error }, 'the comment on the deletion of a head branch failed')
+  }
 }

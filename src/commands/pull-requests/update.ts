@@ -6,7 +6,6 @@ import { isAncestor } from '../../git/history.ts'
 import { mergeTrees } from '../../git/merge.ts'
 import { commitTree } from '../../git/new-commit.ts'
 import { rebase } from '../../git/rebase.ts'
-import { updateRef } from '../../git/refs.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
@@ -23,7 +22,8 @@ import { PullParams, pullFor } from '../../wire/pulls.ts'
 import { signatureOf } from '../accounts/signature.ts'
 import { pulls } from '../aggregates.ts'
 import type { CommandContext } from '../execute.ts'
-import { moveRefs } from '../git/change-refs.ts'
+import { inGitTurn } from '../git/git-turn.ts'
+import { moveNoted } from '../git/noted-moves.ts'
 import { requestContext, settled } from '../request-context.ts'
 import { cleanTree, rebasedTip } from './build-merge.ts'
 import { mergeTurn } from './finish-merge.ts'
@@ -119,13 +119,15 @@ async function updatePull(
     const tip = await buildUpdate(services, context, state, update, baseTip)
 
     const ref = `refs/heads/${head.branch}`
-    await moveRefs(services, head.repoId, async (since) => {
+    await inGitTurn(services, head.repoId, async (since) => {
       // To rebase many commits takes long: the right may have ended, or the branch been protected, since.
       await services.projector.current()
       await requireUpdateRight(services, state, { ...wanted, updater: await updaterNow() })
-      if ((await updateRef(dir, ref, { from: headTip, to: tip })) !== 'moved') throw new Refused(headHasMoved)
       const moved = [{ ref, from: headTip, to: tip }]
-      await recordAndMoveHeads(services, context, head.repoId, 'update', moved, since)
+      const outcome = await moveNoted(services, context, head.repoId, 'update', moved, () =>
+        recordAndMoveHeads(services, context, head.repoId, 'update', moved, since),
+      )
+      if (outcome !== 'moved') throw new Refused(headHasMoved)
     })
   })
 }

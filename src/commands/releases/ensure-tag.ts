@@ -1,11 +1,12 @@
 /** Makes the tag of a release that is published, unless it is there. */
+import { gitStream } from '../../events/streams.ts'
 import { commitFacts } from '../../git/commits.ts'
 import { objectReaders } from '../../git/object-readers.ts'
 import { resolveRef } from '../../git/refs.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { comparableTime } from '../../times.ts'
 import { servedCommitOf } from '../../wire/reached-objects.ts'
-import type { CommandContext } from '../execute.ts'
+import { type CommandContext, doneBefore } from '../execute.ts'
 import { createTag, type NewTagging } from '../tags/tags.ts'
 
 const refOf = (tag: string) => `refs/tags/${tag}`
@@ -39,9 +40,13 @@ export async function ensureTag(
   { tag, target, message }: WantedTag,
 ): Promise<{ isNew: boolean; createdAt: string }> {
   const dir = gitDirOf(services, tagging.repository.id)
+  const { repository } = tagging
+  // An earlier attempt of the same request may have made it.
+  if (await doneBefore(services.events, context, gitStream(repository.id), 'tag-creation'))
+    return { isNew: true, createdAt: context.at }
   const there = await resolveRef(dir, refOf(tag))
   if (there !== null) return { isNew: false, createdAt: (await timeOf(dir, there)) ?? context.at }
-  const commit = await servedCommitOf(services, tagging.asking, tagging.repository, target)
+  const commit = await servedCommitOf(services, tagging.asking, repository, target)
   await createTag(services, context, tagging, { name: tag, commit, message })
   return { isNew: true, createdAt: context.at }
 }

@@ -1,0 +1,115 @@
+/**
+ * Moves of refs of which the marker in the journal says all that is needed to record them: as their request would have, with
+ * its user and with the ids that it has with its Idempotency-Key. So a retry finds that its first attempt took effect.
+ */
+import { type Static, Type } from 'typebox'
+import { checkOf } from '../../checked-json.ts'
+import type { DomainEvent, GitEvent } from '../../events/domain-events.ts'
+import { LOG_START } from '../../events/event-store.ts'
+import { REF_CAUSES } from '../../events/ref-causes.ts'
+import { gitStream } from '../../events/streams.ts'
+import { type RefChange, type RefOutcome, readRefs, updateRefs } from '../../git/refs.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { type CommandContext, doneBefore } from '../execute.ts'
+import { recordRefs } from './record-refs.ts'
+import { recordedRefs } from './recorded-refs.ts'
+
+const Account = Type.Object({ id: Type.Integer(), login: Type.String() })
+
+/** What a note says of the request. */
+export const NotedContext = Type.Object({
+  actor: Type.Union([Account, Type.Null()]),
+  sudo: Type.Optional(Account),
+  at: Type.String(),
+  correlationId: Type.String(),
+  causationId: Type.String(),
+})
+type NotedContext = Static<typeof NotedContext>
+
+const Sha = Type.Union([Type.String(), Type.Null()])
+
+const NotedMoves = Type.Object({
+  ...NotedContext.properties,
+  retry: Type.Optional(Type.Object({ namespace: Type.String(), digest: Type.String() })),
+  repoId: Type.Integer(),
+  cause: Type.String(),
+  changes: Type.Array(Type.Object({ ref: Type.String(), from: Sha, to: Sha })),
+})
+type NotedMoves = Static<typeof NotedMoves>
+const isNotedMoves = checkOf(NotedMoves)
+
+/** The refs move in this process, so a recovery has no other process to wait for by its id. */
+export const NO_PROCESS = 0
+
+export function notedContext({ actor, sudo, at, correlationId, causationId }: CommandContext): NotedContext {
+  return { actor, ...(sudo && { sudo }), at, correlationId, causationId }
+}
+
+/** The moves that a marker is for, if it names them. */
+export function movesInNote(note: string | undefined): NotedMoves | undefined {
+  const moves: unknown = note === undefined ? undefined : JSON.parse(note)
+  return isNotedMoves(moves) ? moves : undefined
+}
+
+/**
+ * Makes all of the changes or none, and has `record` record them when they were made. In the turn of the refs. A crash or a
+ * failure before they are recorded leaves the marker for `recordNoted`.
+ */
+export async function moveNoted(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  cause: GitEvent['data']['cause'],
+  changes: readonly RefChange[],
+  record: () => Promise<void>,
+): Promise<RefOutcome> {
+  const { pushJournal } = services
+  const { retry } = context
+  const named = retry && { retry: { namespace: retry.namespace, digest: retry.digest } }
+  const moves: NotedMoves = { ...notedContext(context), ...named, repoId, cause, changes: [...changes] }
+  const marker = await pushJournal.begin(`${repoId}`, NO_PROCESS, JSON.stringify(moves))
+  try {
+    const outcome = await updateRefs(gitDirOf(services, repoId), changes)
+    if (outcome === 'moved') await record()
+    await pushJournal.finish(marker)
+    return outcome
+  } catch (error) {
+    pushJournal.abandon(marker)
+    throw error
+  }
+}
+
+/** Records those of the moves that git has and the log has not. In the turn of the refs. @throws RepositoryMissing */
+export async function recordNoted(services: Services, moves: NotedMoves): Promise<void> {
+  const { repoId, changes, ...noted } = moves
+  const cause = REF_CAUSES.find((known) => known === noted.cause) ?? 'recovered'
+  const { refs, revision } = await recordedRefs(services, repoId)
+  const now = await readRefs(
+    gitDirOf(services, repoId),
+    changes.map(({ ref }) => ref),
+  )
+  const missing = changes
+    .map(({ ref, to }) => ({ ref, from: refs.get(ref) ?? null, to }))
+    .filter(({ ref, from, to }) => from !== to && (now.get(ref) ?? null) === to)
+  const { actor, sudo, at, correlationId, causationId, retry } = noted
+  const by = { actor, ...(sudo && { sudo }), at, correlationId, causationId, ...(retry && { retry }) }
+  await recordRefs(services, { ...by, written: LOG_START }, repoId, cause, missing, revision)
+}
+
+/**
+ * The event of an earlier attempt of the request, which has moved refs for this cause. An attempt that could not record its
+ * moves has left a marker: they are recorded first. In the turn of the refs, before git moves anything.
+ */
+export async function movedBefore(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  cause: GitEvent['data']['cause'],
+): Promise<DomainEvent | undefined> {
+  if (context.retry === undefined) return undefined
+  for (const note of await services.pushJournal.notesOf(`${repoId}`)) {
+    const moves = movesInNote(note)
+    if (moves?.retry?.namespace === context.retry.namespace) await recordNoted(services, moves)
+  }
+  return doneBefore(services.events, context, gitStream(repoId), cause)
+}
