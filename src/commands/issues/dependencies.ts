@@ -6,9 +6,16 @@ import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { IssueRef } from '../../events/domain-events.ts'
 import { issueId } from '../../projections/issue-selection.ts'
+import type { IssueDocument } from '../../projections/issues.ts'
 import { Refused, refuse } from '../../refusal.ts'
+import { accessTo, atLeast } from '../../rights/access.ts'
 import { archivedRefusal } from '../../rights/archived.ts'
-import { onRepository, repositoryFor } from '../../rights/repository-access.ts'
+import {
+  movedRepository,
+  onRepository,
+  repositoryFor,
+  repositoryNamed,
+} from '../../rights/repository-access.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
 import { IssueParams, IssueWire, issueFor, issueNow } from '../../wire/issues.ts'
@@ -73,8 +80,26 @@ async function remove(
 type Side = 'dependencies' | 'blocks'
 
 /**
+ * An issue that blocks another one, in a repository that the requester may not read any more: only a writer of the blocked
+ * issue could have removed it before, and would have to wait for it forever. Undefined for what does not block the issue, so
+ * that nobody learns which repositories there are.
+ */
+async function hiddenBlocking(
+  services: Services,
+  requester: FastifyRequest['requester'],
+  { dependencyKeys }: IssueDocument,
+  path: { owner: string; repo: string },
+  index: number,
+): Promise<IssueRef | undefined> {
+  const repository = (await repositoryNamed(services, path)) ?? (await movedRepository(services, path))
+  if (repository === undefined || atLeast(accessTo(repository, requester), 'read')) return undefined
+  const isBlocking = dependencyKeys.includes(issueId(repository.id, index))
+  return isBlocking ? { repoId: repository.id, index } : undefined
+}
+
+/**
  * The issue in the path, and the dependency between it and the issue in the body. The requester must be able to write
- * in the repository of the blocked issue and to read the repository of the blocking one.
+ * in the repository of the blocked issue and to read the repository of the blocking one, unless the dependency is removed.
  */
 async function dependencyFor(
   services: Services,
@@ -93,6 +118,11 @@ async function dependencyFor(
   request.repositoryId = repository.id
   const issue = await issueFor(services, repository.id, path.index)
   const otherPath = { owner: body.owner || path.owner, repo: body.repo || path.repo }
+  const hidden =
+    isBlocked && method === 'DELETE'
+      ? await hiddenBlocking(services, requester, issue, otherPath, body.index)
+      : undefined
+  if (hidden !== undefined) return { issue, dependency: { blocked: issue, blocking: hidden } }
   const found = await repositoryFor(services, request.requester, otherPath, isBlocked ? 'read' : 'write')
   // It is the other issue that changes.
   if (!isBlocked && found.repository.archived) throw new Refused(archivedRefusal)

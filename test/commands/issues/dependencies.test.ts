@@ -340,3 +340,29 @@ t.test('with an Idempotency-Key, a request sent twice adds one dependency', asyn
   t.strictSame([await send(2), await send(2)], [201, 201])
   t.equal((await changes(1)).length, 1)
 })
+
+t.test('a writer removes a dependency on an issue that nobody there may read any more', async (t) => {
+  const { open, branches } = await repository(t, 'waiting')
+  await branches('topic')
+  await open('topic')
+  const hidden = { owner: 'carol', repo: 'hidden', index: 1 }
+  await call('carol', 'POST', 'user/repos', { name: 'hidden' })
+  await call('carol', 'POST', 'repos/carol/hidden/issues', { title: 'First' })
+  await call('carol', 'POST', 'repos/carol/hidden/issues', { title: 'Second' })
+  t.equal((await call('alice', 'POST', path('waiting', 1, 'dependencies'), hidden)).status, 201)
+  await call('carol', 'PATCH', 'repos/carol/hidden', { private: true })
+  const close = () => call('alice', 'PATCH', 'repos/alice/waiting/issues/1', { state: 'closed' })
+  t.equal((await close()).status, 412)
+
+  const remove = (login: string, meta: object) =>
+    call(login, 'DELETE', path('waiting', 1, 'dependencies'), meta)
+  const unknown = { status: 404, body: { message: 'repository not found' } }
+  t.match(await remove('alice', { ...hidden, index: 2 }), unknown, 'it does not depend on that one')
+  t.match(await remove('alice', { ...hidden, repo: 'none' }), unknown)
+  t.equal((await remove('bob', hidden)).status, 403, 'who may not write there')
+  t.equal((await call('alice', 'POST', path('waiting', 1, 'dependencies'), hidden)).status, 404)
+  await call('carol', 'PATCH', 'repos/carol/hidden', { name: 'renamed' })
+  t.equal((await remove('alice', hidden)).status, 200, 'also by the name that it had')
+  t.match(await remove('alice', hidden), unknown)
+  t.equal((await close()).status, 201)
+})
