@@ -5,7 +5,7 @@
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
-import { copyFile, type FileHandle, link, open, rename, rm, stat } from 'node:fs/promises'
+import { copyFile, type FileHandle, link, open, rename, rm, stat, utimes } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import {
   flush,
@@ -145,7 +145,8 @@ async function linkOrCopy(from: string, toDir: string, oid: string): Promise<boo
     return true
   } catch (error) {
     if (isMissing(error)) return false
-    if (hasCode(error, 'EEXIST')) return true
+    // When it has just been removed, it is copied.
+    if (hasCode(error, 'EEXIST') && (await renewTime(join(toDir, lfsPath(oid))))) return true
   }
   // The file system is another one, has no links, or allows no more links to this file.
   await makeBelow(toDir, INCOMING).catch(gone(toDir))
@@ -155,6 +156,16 @@ async function linkOrCopy(from: string, toDir: string, oid: string): Promise<boo
   await flush(draft)
   await nameIt(toDir, draft, oid)
   return true
+}
+
+/**
+ * Gives a file a new time of its last change, so that it is not taken for one that a crash has left. Resolves to false when
+ * there is none.
+ */
+async function renewTime(path: string): Promise<boolean> {
+  const found = await unlessMissing(stat(path))
+  const renewed = found && (await unlessMissing(utimes(path, found.atime, found.mtime).then(() => true)))
+  return renewed ?? false
 }
 
 /** The ids of all objects of a repository, by directory (`ab/cd`). */

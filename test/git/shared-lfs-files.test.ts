@@ -1,0 +1,32 @@
+import { createHash } from 'node:crypto'
+import { mkdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import t from 'tap'
+import { lfsPath, receiveLfsFile, shareLfsFiles } from '../../src/git/lfs-files.ts'
+import { until } from '../until.ts'
+
+async function* chunks(text: string) {
+  yield Buffer.from(text)
+}
+
+t.test(
+  'a large file that is there already gets a new time when it is shared, so that it is not removed',
+  async (t) => {
+    const parent = t.testdir({ 'from.git': {}, 'to.git': {} })
+    const [from, to] = [join(parent, 'from.git'), join(parent, 'to.git')]
+    await mkdir(to, { recursive: true })
+    const object = { oid: createHash('sha256').update('large').digest('hex'), size: 5 }
+    for (const dir of [from, to]) await receiveLfsFile(dir, object, chunks('large'))
+    const path = join(to, lfsPath(object.oid))
+    const before = await stat(path)
+    await until('its last change is later', async () => {
+      t.same(await shareLfsFiles(from, to, [object]), [object])
+      return (await stat(path)).ctimeMs > before.ctimeMs
+    })
+    t.equal(
+      Math.trunc((await stat(path)).mtimeMs),
+      Math.trunc(before.mtimeMs),
+      'its content is as old as before',
+    )
+  },
+)
