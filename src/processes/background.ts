@@ -1,6 +1,7 @@
 /** All that a server does without being asked: the processes, and the workers of four of them. */
 import type { Services } from '../services.ts'
 import { attachmentRemoval } from './attachment-removal.ts'
+import { defaultBranches } from './default-branches.ts'
 import { deletedRepositories } from './deleted-repositories.ts'
 import { deletedUsers } from './deleted-users.ts'
 import { headBranches } from './head-branches.ts'
@@ -46,6 +47,7 @@ export function createBackground(
       ownerVisibility(services),
       deletedUsers(services),
       releasedTags(services),
+      defaultBranches(services),
       lostAccess(services),
       transfers(services),
       mentions(services),

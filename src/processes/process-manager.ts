@@ -34,6 +34,7 @@ export const PROCESSES = [
   'lost_access',
   'transfers',
   'released_tags',
+  'default_branches',
   'mentions',
   'maintenance',
   'lfs_objects',
