@@ -178,7 +178,8 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   const openRequests = createOpenRequests({ events, views, projector, secrets })
   const beginning = await inStart(() => events.lastPosition())
   knowsEarlierAttempts(events, { projector, readStore })
-  beginsAfter(events, { node: config.nodeName, position: beginning })
+  const isOnly = () => !nodes.all().some(({ id, name }) => id !== nodes.self().id && name === config.nodeName)
+  beginsAfter(events, { node: config.nodeName, position: beginning, isOnly })
   const upgrade = createUpgradeAnswers(readStore, projector, beginning, nodes.isMember)
 
   const attachments = await openAttachmentFiles(join(config.dataDir, 'attachments'), {

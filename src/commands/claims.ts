@@ -34,7 +34,7 @@ const MAX_SEEN = 10_000
 interface Ages {
   now(): number
   /** Where the log ended when this process began, when that was, and the name under which it appends. */
-  of?: { node: string; position: Position; at: number }
+  of?: { node: string; position: Position; at: number; isOnly: () => boolean }
   /** When this process first saw a claim that was taken since, by its stream and revision. */
   seen: LRUCache<string, number>
 }
@@ -45,15 +45,16 @@ const agesOf = perStore<object, Ages>(() => ({
 }))
 
 /**
- * Says that all that `node` has appended up to `position` was appended by processes that have ended. Call it before the
- * first command. `now` counts the spans by which claims grow old, in milliseconds.
+ * Says that all that `node` has appended up to `position` was appended by processes that have ended, while `isOnly` says that
+ * no other process of this name is alive. Call it before the first command. `now` counts the spans by which claims grow old,
+ * in milliseconds.
  */
 export function beginsAfter(
   store: EventStore,
-  { node, position }: { node: string; position: Position },
+  { node, position, isOnly = () => true }: { node: string; position: Position; isOnly?: () => boolean },
   now: () => number = () => performance.now(),
 ): void {
-  Object.assign(agesOf(store), { now, of: { node, position, at: now() } })
+  Object.assign(agesOf(store), { now, of: { node, position, at: now(), isOnly } })
 }
 
 /** The result of an attempt to claim: the holder has the key now, or another stream has it. */
@@ -142,7 +143,7 @@ async function isGivenUp(
 ): Promise<boolean> {
   if (holder === undefined) return true
   const { of } = agesOf(store)
-  const isOfEarlier = of !== undefined && node === of.node && position <= of.position
+  const isOfEarlier = of !== undefined && node === of.node && position <= of.position && of.isOnly()
   return (ageMs >= GRACE_MS || isOfEarlier) && !(await claim.stillHolds(holder))
 }
 

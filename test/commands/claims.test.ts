@@ -2,6 +2,7 @@ import t from 'tap'
 import { beginsAfter, claimHolder, releaseClaim, takeClaim } from '../../src/commands/claims.ts'
 import { append, type CommandContext } from '../../src/commands/execute.ts'
 import { type EventStore, LOG_START } from '../../src/events/event-store.ts'
+import { writtenBy } from '../../src/events/written-by.ts'
 import { aContext, openStores } from '../stores.ts'
 
 /** Lets time pass for a server that began with an empty log. */
@@ -104,6 +105,19 @@ t.test('a claim without a holder is free after its grace period, also if its clo
   const second = { key: 'k', holder: 'repo-2', stillHolds: givenUp }
   t.same(await takeClaim(events, aContext(), second), { taken: false, holder: 'repo-1' })
   pass(60_000)
+  t.same(await takeClaim(events, aContext(), second), { taken: true })
+})
+
+t.test('what a process of the same name has claimed is free at once, unless that one is alive', async (t) => {
+  const { events } = openStores(t)
+  const claim = { key: 'k', holder: 'repo-1', stillHolds: givenUp }
+  await takeClaim(writtenBy('here', events), aContext(), claim)
+  const position = await events.lastPosition()
+  let isOnly = false
+  beginsAfter(events, { node: 'here', position, isOnly: () => isOnly }, () => 0)
+  const second = { ...claim, holder: 'repo-2' }
+  t.same(await takeClaim(events, aContext(), second), { taken: false, holder: 'repo-1' })
+  isOnly = true
   t.same(await takeClaim(events, aContext(), second), { taken: true })
 })
 
