@@ -1,8 +1,8 @@
 /** Makes and deletes bare repositories, each atomically. */
 import { randomUUID } from 'node:crypto'
-import { readdir, rename, rm } from 'node:fs/promises'
+import { readdir, rename, rm, utimes } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { flush, hasCode, isAbandoned, isMissing, writtenAt } from '../disk.ts'
+import { flush, hasCode, isAbandoned, isMissing, unlessMissing, writtenAt } from '../disk.ts'
 import { freeLocks } from './leftovers.ts'
 import { branchRef } from './names.ts'
 import { objectReaders } from './object-readers.ts'
@@ -46,17 +46,47 @@ export async function createRepository(
     drafts.delete(basename(draft))
     throw error
   }
+  let isThere = false
   try {
     await rename(draft, dir)
   } catch (error) {
     await rm(draft, { recursive: true, force: true })
-    if (hasCode(error, 'ENOTEMPTY') || hasCode(error, 'EEXIST')) return 'exists'
-    throw error
+    if (!hasCode(error, 'ENOTEMPTY') && !hasCode(error, 'EEXIST')) throw error
+    isThere = true
   } finally {
     drafts.delete(basename(draft))
   }
+  if (isThere) return (await takeUp(dir)) ? 'exists' : createRepository(dir, { defaultBranch }, fill)
   await flush(dirname(dir))
   return 'created'
+}
+
+/**
+ * Goes on with a repository that an earlier attempt has made: it gets a new time, so that it does not count as abandoned.
+ * Resolves to false when there is none.
+ */
+export async function takeUp(dir: string): Promise<boolean> {
+  const now = new Date()
+  return (await unlessMissing(utimes(dir, now, now).then(() => true))) ?? false
+}
+
+/**
+ * Deletes a repository that is so old that no request goes on with it. To be called for one that the log does not have.
+ * Resolves to whether it did.
+ */
+export async function deleteAbandoned(dir: string): Promise<boolean> {
+  const isOld = async (path: string) => isAbandoned((await writtenAt(path)) ?? Date.now())
+  if (!(await isOld(dir))) return false
+  const gone = `${dir}.gone-${randomUUID()}`
+  await rename(dir, gone)
+  // A retried request may have taken it up since.
+  if (!(await isOld(gone))) {
+    await rename(gone, dir)
+    return false
+  }
+  await flush(dirname(dir))
+  await rm(gone, { recursive: true, force: true, maxRetries: 3 })
+  return true
 }
 
 /** Deletes the repository at `dir`, if it exists: renames it first, and then deletes its files. */

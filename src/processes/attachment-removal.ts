@@ -47,7 +47,10 @@ export async function removeOrphans(
 }
 
 /** Whether the files belong to the log in use. The first log that asks becomes their log. */
-async function isOwnLog({ attachments, events }: Pick<Services, 'attachments' | 'events'>): Promise<boolean> {
+export async function isOwnLog({
+  attachments,
+  events,
+}: Pick<Services, 'attachments' | 'events'>): Promise<boolean> {
   let first: string | undefined
   // Each log begins with the creation of the site admin, with the same id. The time tells the logs apart.
   for await (const { id, metadata } of events.readAll({ maxCount: 1 })) first = `${id} ${metadata.at}`

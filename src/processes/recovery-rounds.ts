@@ -6,6 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Services } from '../services.ts'
 import { removeOrphans } from './attachment-removal.ts'
 import { finishDeletions, recoverErasures, recoverMerges, recoverPushes } from './recovery.ts'
+import { removeUnrecorded } from './unrecorded-repositories.ts'
 
 export interface RecoveryRounds {
   /** Whether the recovery from a crash is complete. */
@@ -42,6 +43,7 @@ export function createRecoveryRounds(signal: AbortSignal): RecoveryRounds {
     await recoverMerges(services)
     await recoverErasures(services)
     await removeOrphans(services)
+    await removeUnrecorded(services)
     // Whoever hears that the recovery is complete also reads what it wrote.
     await projected(services)
     await background.start()

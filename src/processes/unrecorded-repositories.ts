@@ -1,0 +1,32 @@
+/** Removes repositories that a crash left before the log had them: their creation, or the making of a fork, was cut off. */
+import { readdir } from 'node:fs/promises'
+import { repositories } from '../commands/aggregates.ts'
+import { idsStream } from '../events/streams.ts'
+import { deleteAbandoned } from '../git/repository.ts'
+import { gitDirOf, type Services } from '../services.ts'
+import { isOwnLog } from './attachment-removal.ts'
+
+/**
+ * Removes those with an id that this log has given and nothing else about them. They are so old that no request goes on with
+ * them. Nothing is removed when the files belong to another log: after a wrong setting they may hold somebody's code.
+ */
+export async function removeUnrecorded(services: Services): Promise<void> {
+  const { gitDir, views, log } = services
+  let given: number | undefined
+  for (const name of await readdir(gitDir)) {
+    const id = /^(\d+)\.git$/.exec(name)?.[1]
+    if (id === undefined || (await views.repositories.get(id)) !== undefined) continue
+    const repoId = Number(id)
+    if ((await repositories.load(services, repoId)).status !== 'none') continue
+    given ??= (await isOwnLog(services)) ? await lastGiven(services) : 0
+    if (repoId > given || !(await deleteAbandoned(gitDirOf(services, repoId)))) continue
+    log.info({ repoId }, 'removed a repository whose creation was cut off')
+  }
+}
+
+/** The last id that a repository got; 0 when none has. */
+async function lastGiven({ events }: Services): Promise<number> {
+  const last = { direction: 'backwards', maxCount: 1 } as const
+  for await (const { revision } of events.readStream(idsStream('repository'), last)) return revision + 1
+  return 0
+}
