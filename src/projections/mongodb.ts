@@ -277,9 +277,20 @@ function toCheckpoint({ position, version, event }: Checkpoint): Checkpoint {
 }
 
 function toOperation(change: Change): AnyBulkWriteOperation<StoredDocument> {
-  if (change.op === 'delete') return { deleteOne: { filter: { _id: change.id } } }
-  const { id, position, body } = change
-  return { replaceOne: { filter: notAfter(id, position), replacement: { position, body }, upsert: true } }
+  const { id, position } = change
+  if (change.op === 'delete') {
+    return { deleteOne: { filter: position === undefined ? { _id: id } : notAfter(id, position) } }
+  }
+  const { body, replaces } = change
+  // What it replaces and is gone was deleted later, by another server.
+  const upsert = (replaces ?? null) === null
+  return {
+    replaceOne: {
+      filter: notAfter(id, change.position),
+      replacement: { position: change.position, body },
+      upsert,
+    },
+  }
 }
 
 /** Matches the document unless it has a later position than the change: then it must not be overwritten. */

@@ -200,7 +200,7 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
       const bodies = new Map<string, { position: Position; body: D | undefined }>()
       const advanced = () => ({
         changes: [...bodies].map(([id, { position, body }]): Change => {
-          if (body === undefined) return { op: 'delete', collection, id }
+          if (body === undefined) return { op: 'delete', collection, id, position }
           const replaces = replaced.get(id)
           return { op: 'put', collection, id, position, body, ...(replaces !== undefined && { replaces }) }
         }),

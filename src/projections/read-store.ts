@@ -124,7 +124,13 @@ export type Change =
       /** The stored document that it replaces, null when there is none. Absent when that is not known. */
       replaces?: object | null
     }
-  | { op: 'delete'; collection: AnyCollection; id: string }
+  | {
+      op: 'delete'
+      collection: AnyCollection
+      id: string
+      /** In a store that servers share, a document with a later position stays. Without it, any is deleted. */
+      position?: Position
+    }
 
 /** Changes in their order: one list, or one list after the other, so that a store can write while more are made. */
 export type Changes = readonly Change[] | AsyncIterable<readonly Change[]>
@@ -257,7 +263,8 @@ export interface ReadStore {
    * Writes the changes in their order, then the checkpoints, which are read when all changes are there. The embedded
    * store does it in one transaction. In MongoDB a crash may leave changes without their checkpoints. So a reader must
    * expect the same event again; the document's position shows whether it already holds the event. A put never replaces
-   * a document with a later position. When the changes end with an error, `apply` rejects with it.
+   * a document with a later position; in a store that servers share, it makes no document of one that it replaces and
+   * that is gone: another server has deleted it later. When the changes end with an error, `apply` rejects with it.
    */
   apply(changes: Changes, checkpoints: ReadonlyMap<string, Checkpoint>): Promise<void>
   /**

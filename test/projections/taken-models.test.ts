@@ -20,7 +20,8 @@ const tally = (name: string): Fold<Tally> => ({
   touches: (event) => (event.type === 'NumberTaken' ? [event.data.sequence] : []),
   evolve: (document, _, id) => ({ id, count: (document?.count ?? 0) + 1 }),
 })
-const FOLDS = [tally('tallies'), tally('others')]
+const TALLIES = tally('tallies')
+const FOLDS = [TALLIES, tally('others')]
 const NAMES = FOLDS.map(({ collection }) => collection.name)
 
 const away = () => Promise.reject(new StoreUnavailable('away'))
@@ -147,3 +148,21 @@ t.test('who takes a checkpoint does not set back what its holder has moved meanw
   t.equal(await shared.take('tallies', undefined, after), false)
   t.match(await read(), { position, holder: one.membership.id })
 })
+
+t.test(
+  'what a writer that was taken for gone writes late, changes nothing that was written since',
+  async (t) => {
+    const { one } = await twoNodes(t)
+    const { apply, find } = one.generations.current
+    const { collection } = TALLIES
+    const NONE = new Map()
+    const doc = (id: string, position: number) =>
+      ({ op: 'put', collection, id, position, body: { id, count: position } }) as const
+    await apply([doc('later', 20)], NONE)
+    await apply([{ op: 'delete', collection, id: 'later', position: 19 }], NONE)
+    await apply([{ ...doc('gone', 19), replaces: { id: 'gone', count: 18 } }], NONE)
+    t.same(await find(collection, { id: { $in: ['later', 'gone'] } }), [{ id: 'later', count: 20 }])
+    await apply([{ op: 'delete', collection, id: 'later', position: 20 }], NONE)
+    t.same(await find(collection, { id: { $in: ['later', 'gone'] } }), [])
+  },
+)
