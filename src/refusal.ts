@@ -10,6 +10,8 @@ interface RefusalOf<Kind> {
   readonly errors?: readonly string[]
   /** Lets other code recognise the refusal. Don't compare messages: they are for people, and may change. */
   readonly id?: string
+  /** It stays refused until an operator has repaired something: to try again is of no use. */
+  readonly lasts?: true
   /** Where what the path names is now. */
   readonly moved?: { from: readonly string[]; to: readonly string[] }
 }
@@ -66,6 +68,12 @@ export class Refused extends ErrorWithRefusal {
     this.refusal = refusal
   }
 }
+
+/** The refusal of what needs a damaged part of the log. `what` names it. */
+export const logDamaged = (what: string): Refusal => ({
+  ...refuse.unavailable(`${what}. An operator must repair the log: "mergelog verify" says how`),
+  lasts: true,
+})
 
 /** The refusal when a store, git or the disk does not answer now. */
 export const storeUnavailable = refuse.unavailable('a store that this needs does not answer; try again')

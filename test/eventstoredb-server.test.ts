@@ -86,6 +86,8 @@ for (const [what, reason] of [
         ...(body && { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }),
       })
       t.equal(answer.status, 503, `${method} ${path}`)
+      t.equal(answer.headers.get('retry-after'), null, 'to try again is of no use')
+      t.match(await answer.json(), { message: reason })
     }
     const named = await health()
     t.equal(named.code, 200, 'all else can be used')

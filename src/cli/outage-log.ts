@@ -4,7 +4,7 @@
  */
 import type { LoggerOptions } from 'pino'
 import { isDiskFull } from '../disk-full.ts'
-import { StoreUnavailable } from '../events/event-store.ts'
+import { StoreUnavailable, StreamUnusable } from '../events/event-store.ts'
 import { machineTroubleOf } from '../machine-trouble.ts'
 
 /** An outage is over when nothing was logged about it for so long, in milliseconds: the server tries again more often. */
@@ -54,12 +54,23 @@ const OTHER: Trouble = {
   }),
 }
 
+/** Each damaged part of the log is a trouble of its own, and no outage of the store. */
+const damage = (what: string): Trouble => ({
+  what,
+  begins: 'the log is damaged: an operator must repair it ("mergelog verify" says how); no more lines about this',
+  ends: (seconds) => ({
+    facts: { damage: what, seconds },
+    message: `nobody meets this damage of the log any more, after ${seconds} s`,
+  }),
+})
+
 function troubleOf(error: unknown): Trouble | undefined {
   // Whoever noticed it: the disk may hold the log, too.
   if (isDiskFull(error)) return DISK_FULL
   const machine = machineTroubleOf(error)
   if (machine !== undefined) return troubleOfMachine(machine)
   if (!(error instanceof StoreUnavailable)) return undefined
+  if (error instanceof StreamUnusable) return damage(error.message)
   const [store] = STORE.exec(error.message) ?? []
   if (store === undefined) return OTHER
   return {

@@ -1,5 +1,5 @@
 /** Turns the log's JSON into domain events. Only here does recorded data get its type. */
-import { ErrorWithRefusal, refuse } from '../refusal.ts'
+import { ErrorWithRefusal, logDamaged, type Refusal } from '../refusal.ts'
 import type { CommitSummary, DomainEvent, Recorded } from './domain-events.ts'
 import { dataShapes } from './event-shapes.ts'
 import type { RecordedEvent } from './event-store.ts'
@@ -166,9 +166,14 @@ function liftCommits(data: object): object {
  */
 export class UnreadableEvent extends ErrorWithRefusal {
   override readonly name = 'UnreadableEvent'
-  readonly refusal = refuse.unavailable(
-    'the log has an event here that this version of the server cannot read; its own log names it',
-  )
+  readonly refusal: Refusal
+
+  constructor({ position, type, stream, revision }: RecordedEvent, problem: string) {
+    super(`event ${position} (${type} in ${stream})${problem}`)
+    this.refusal = logDamaged(
+      `event ${revision} of stream ${stream} is damaged, or of a newer version of the server: it cannot be read`,
+    )
+  }
 }
 
 /** The types of events that this version knows. */
@@ -187,13 +192,13 @@ export function isKnownType(type: string): type is DomainEvent['type'] {
 export function decode(event: RecordedEvent): Recorded<DomainEvent> {
   const { type, data, metadata } = event
   if (!isKnownType(type) || metadata.schema > schemaOf[type])
-    throw unreadable(event, ' has an unknown type or schema')
+    throw new UnreadableEvent(event, ' has an unknown type or schema')
   const lift = upcasters[type]
   const schema = schemaOf[type]
   if (lift !== undefined && metadata.schema !== schema) {
     return decode({ ...event, data: lift(data, metadata.schema), metadata: { ...metadata, schema } })
   }
-  if (!isDomainEvent(event)) throw unreadable(event, `: ${problemIn(event)}`)
+  if (!isDomainEvent(event)) throw new UnreadableEvent(event, `: ${problemIn(event)}`)
   return event
 }
 
@@ -219,7 +224,3 @@ function problemIn({ type, data, metadata }: RecordedEvent): string | undefined 
 }
 
 const actor = orNull(account)
-
-function unreadable({ position, type, stream }: RecordedEvent, problem: string): UnreadableEvent {
-  return new UnreadableEvent(`event ${position} (${type} in ${stream})${problem}`)
-}

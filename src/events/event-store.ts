@@ -2,7 +2,7 @@
  * The port to the log. It has two adapters: `sqlite.ts` (embedded) and `eventstoredb.ts` (EventStoreDB / KurrentDB).
  * Both must pass `test/events/event-store-contract.ts`.
  */
-import { ErrorWithRefusal, storeUnavailable } from '../refusal.ts'
+import { ErrorWithRefusal, logDamaged, type Refusal, storeUnavailable } from '../refusal.ts'
 import type { PassedOver } from './damage.ts'
 
 /** A place in the whole log: a safe integer that grows with every event and may have gaps. */
@@ -212,7 +212,7 @@ export class WrongExpectedRevision extends Error {
 /** A store cannot answer now. The client gets 503 and may try again. */
 export class StoreUnavailable extends ErrorWithRefusal {
   override readonly name: string = 'StoreUnavailable'
-  readonly refusal = storeUnavailable
+  readonly refusal: Refusal = storeUnavailable
 }
 
 /** Others have written the same thing each time. The store answers, and who writes something else there may succeed. */
@@ -240,6 +240,7 @@ export class LogReplaced extends StoreUnavailable {
  */
 export class StreamUnusable extends StoreUnavailable {
   override readonly name = 'StreamUnusable'
+  override readonly refusal = logDamaged(this.message)
 }
 
 /** Whether the error may end by itself. What an operator must mend does not. */

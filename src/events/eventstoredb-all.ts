@@ -1,5 +1,5 @@
 /** Reads and follows `$all` of EventStoreDB: our events of all streams, past those of others. */
-import { eventTypeFilter } from '@eventstore/db-client'
+import { eventTypeFilter, type RecordedEvent as ServerEvent } from '@eventstore/db-client'
 import {
   LOG_START,
   type Position,
@@ -12,6 +12,7 @@ import { BATCH_SIZE, type ReadLimits, readBatches, SERVER_PAGE } from './eventst
 import type { Client } from './eventstoredb-client.ts'
 import { SubscriptionDropped } from './eventstoredb-errors.ts'
 import {
+  isDamaged,
   isSystemType,
   MOST,
   NOT_OF_THE_SYSTEM,
@@ -34,12 +35,16 @@ const MOST_UNREPORTED = 128
 /** How often in turn the server may drop a subscription that has not made progress. */
 const MOST_DROPS = 5
 
-/** What is seen of the log is told to `sameLog`. `followed` is called with each event that a subscription delivers. */
+/**
+ * What is seen of the log is told to `sameLog`. `followed` is called with each event that a subscription delivers, and
+ * `damaged` with each event of ours that it passes because it cannot be read.
+ */
 export function createAllReads(
   client: () => Client,
   reading: ReadLimits,
   sameLog: ReturnType<typeof createSameLog>,
   followed: (event: RecordedEvent) => void,
+  damaged: (event: ServerEvent) => void,
 ) {
   const readingAll = { ...reading, what: 'to read $all' }
 
@@ -163,12 +168,18 @@ export function createAllReads(
     const drained = () => passed(checkpoint)
     const following = { ...readingAll, batchSize, signal, isSubscription: true, drained }
     for await (const batch of readBatches(open, (subscription) => subscription.unsubscribe(), following)) {
-      const events = batch.map(({ event }) => event && toRecorded(event)).filter(isWanted)
+      const events = batch.map(({ event }) => event && recordedIn(event)).filter(isWanted)
       if (events.length > 0) yield take(events)
       const last = batch.at(-1)?.event?.position
       if (last !== undefined) passed(toSafe(last.commit, 'position'))
     }
     if (!signal.aborted) throw new StoreUnavailable('EventStoreDB ended the subscription')
+  }
+
+  function recordedIn(event: ServerEvent): RecordedEvent | undefined {
+    const recorded = toRecorded(event)
+    if (recorded === undefined && isDamaged(event)) damaged(event)
+    return recorded
   }
 
   function take(events: RecordedEvent[]): RecordedEvent[] {

@@ -136,6 +136,10 @@ export function createStreamReads(
     othersBetween,
     deletedBefore,
     noting,
+    /** Remembers an event of ours that cannot be read. */
+    noteDamage({ streamId, revision }: ServerEvent): void {
+      unusable.set(streamId, damaged(streamId, toSafe(revision, 'revision')).message)
+    },
     /** Streams that could not be used, and why. */
     unusable: () => [...unusable.values()],
     /** What others wrote into our streams, in words. */

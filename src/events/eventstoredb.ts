@@ -7,6 +7,7 @@ import {
   type EventText,
   type ExpectedRevision,
   type NewEvent,
+  type RecordedEvent,
   StoreDenied,
 } from './event-store.ts'
 import { createAllReads } from './eventstoredb-all.ts'
@@ -62,7 +63,8 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
   const appendText = createAppends(connection.client, deadline, sameLog.check)
   const inFlight = new Set<Promise<unknown>>()
   const streams = createStreamReads(connection.client, reading, (last) => chain.seen(last))
-  const all = createAllReads(connection.client, reading, sameLog, (event) => chain.followed(event))
+  const followed = (event: RecordedEvent) => chain.followed(event)
+  const all = createAllReads(connection.client, reading, sameLog, followed, streams.noteDamage)
 
   /** Runs one command with a timeout. It throws the port's errors, and `close` waits for it. */
   async function command<T>(run: () => Promise<T>, what: string): Promise<T> {

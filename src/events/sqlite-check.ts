@@ -5,6 +5,8 @@ import type { Position } from './event-store.ts'
 /** A problem of the log, with its place as far as it is known. */
 export interface LogProblem {
   problem: string
+  /** What an operator can do about it; without it, only a backup helps. */
+  repair?: string
   position?: Position
   stream?: string
   revision?: number

@@ -101,7 +101,9 @@ function beginProblem(error: Error, request: FastifyRequest, reply: FastifyReply
   if (location !== undefined) reply.header('Location', location)
   // The rest of a request that came too slowly is not read.
   if (status === 408) reply.header('Connection', 'close')
-  if ((status === 429 || status === 503) && !reply.hasHeader('Retry-After')) reply.header('Retry-After', '1')
+  const mayEnd = !(error instanceof ErrorWithRefusal && error.refusal.lasts)
+  if ((status === 429 || (status === 503 && mayEnd)) && !reply.hasHeader('Retry-After'))
+    reply.header('Retry-After', '1')
   reply.code(status)
   return problem
 }

@@ -18,7 +18,11 @@ export async function documentsNow({
   const reached = await projector.waitFor(end, config.projectionWaitMs)
   const stopped = projector
     .status()
-    .some(({ name, position, stopped }) => stopped !== undefined && position < end && ABOUT_RIGHTS.has(name))
-  if (reached && !stopped) return
+    .find(({ name, position, stopped }) => stopped !== undefined && position < end && ABOUT_RIGHTS.has(name))
+  if (stopped !== undefined) {
+    const message = `the read model ${stopped.name}, which says who may do this, has stopped; /healthz says why`
+    throw new Refused({ ...refuse.unavailable(message), lasts: true })
+  }
+  if (reached) return
   throw new Refused(refuse.unavailable('the server cannot say now who may do this; try again'))
 }

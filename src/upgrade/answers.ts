@@ -15,6 +15,13 @@ const COLLECTIONS = new Set([upgradePlans.name, moduleVersions.name, chainFacts.
 /** The projections have not caught up since the start, or have stopped: an answer would be out of date. */
 export class UpgradeUnavailable extends Error {
   override readonly name = 'UpgradeUnavailable'
+  /** Whether that lasts until an operator has repaired something. */
+  readonly lasts: boolean
+
+  constructor(message: string, { lasts = false } = {}) {
+    super(message)
+    this.lasts = lasts
+  }
 }
 
 /** Each method throws `UpgradeUnavailable` while the projections catch up. */
@@ -52,8 +59,10 @@ export function createUpgradeAnswers(
   let latest: ReturnType<typeof read> | undefined
   let haveCaughtUp = false
 
+  const modelsNow = () => projector.status().filter(({ name }) => COLLECTIONS.has(name))
+
   function ready(): boolean {
-    const models = projector.status().filter(({ name }) => COLLECTIONS.has(name))
+    const models = modelsNow()
     if (!isMember() || models.some(({ stopped }) => stopped !== undefined)) return false
     // The log may end with events of others: no read model takes these, but the projector passes them.
     haveCaughtUp ||=
@@ -82,10 +91,17 @@ export function createUpgradeAnswers(
     }
   }
 
+  function unavailable(): UpgradeUnavailable {
+    const stopped = modelsNow().find((model) => model.stopped !== undefined)
+    if (stopped === undefined) return new UpgradeUnavailable('the projections are catching up; try again')
+    const { name } = stopped
+    return new UpgradeUnavailable(`the read model ${name} has stopped; /healthz says why`, { lasts: true })
+  }
+
   async function snapshot() {
     // Where it throws, the store cannot say what is current.
     await projector.current()
-    if (!ready()) throw new UpgradeUnavailable('the projections are catching up; try again')
+    if (!ready()) throw unavailable()
     const reading = latest ?? read()
     latest = reading
     try {

@@ -44,7 +44,7 @@ export function sendUpgradeProblem(error: Error, request: FastifyRequest, reply:
   const problem = problemOf(error)
   const httpStatus = httpStatusOf(problem.code)
   if (httpStatus >= 500) request.log.error({ err: error }, problem.message)
-  if (httpStatus === 503) reply.header('Retry-After', '1')
+  if (httpStatus === 503 && problem.lasts !== true) reply.header('Retry-After', '1')
   return reply.code(httpStatus).type('application/json').send(errorBody(problem))
 }
 

@@ -26,11 +26,16 @@ function shortened(text: string): string {
 export interface Problem {
   code: status
   message: string
+  /** Whether to try again is of no use. */
+  lasts?: boolean
 }
 
 /** The code and message for an error. The message for an unexpected error reveals no internals. */
 export function problemOf(error: unknown): Problem {
-  if (error instanceof UpgradeUnavailable || error instanceof StoreUnavailable) {
+  if (error instanceof UpgradeUnavailable) {
+    return { code: status.UNAVAILABLE, message: error.message, lasts: error.lasts }
+  }
+  if (error instanceof StoreUnavailable) {
     return { code: status.UNAVAILABLE, message: 'the projections are catching up; try again' }
   }
   if (error instanceof UnknownModule) return { code: status.NOT_FOUND, message: error.message }

@@ -42,6 +42,12 @@ export async function lostStreams(
   return found.slice(0, MOST)
 }
 
+/** The events are in `$all`, where they were found, until a scavenge removes them. */
+const withoutLimits = (stream: string) =>
+  `before the next scavenge, set the metadata of the stream ($$${stream}) without $maxCount, $maxAge and $tb: then it has all its events again`
+const IN_A_NEW_LOG =
+  'before the next scavenge, stop the servers, run "mergelog export", and "mergelog import" into a new EventStoreDB: the export has all events of the stream'
+
 async function problemOf(
   { readStream }: Pick<EventStore, 'readStream'>,
   { stream, first, last, recreated }: Ends,
@@ -55,11 +61,14 @@ async function problemOf(
       if (revision <= first) return undefined
       const cut =
         revision === first + 1 ? `revision ${first} is` : `revisions ${first} to ${revision - 1} are`
-      return { stream, revision: first, problem: `${cut} cut off ($maxCount, $tb, or a deletion)` }
+      const problem = `${cut} cut off ($maxCount, $tb, or a deletion)`
+      return { stream, revision: first, problem, repair: withoutLimits(stream) }
     }
-    return { stream, revision: last, problem: `the stream is deleted: it had events up to revision ${last}` }
+    const problem = `the stream is deleted: it had events up to revision ${last}`
+    return { stream, revision: last, problem, repair: withoutLimits(stream) }
   } catch (error) {
-    if (error instanceof StreamUnusable) return { stream, revision: last, problem: error.message }
+    if (error instanceof StreamUnusable)
+      return { stream, revision: last, problem: error.message, repair: IN_A_NEW_LOG }
     throw error
   }
 }

@@ -76,6 +76,8 @@ t.test('an unknown type and a schema of the future are errors that name the even
   ]) {
     t.throws(() => decode(event), UnreadableEvent, event.type)
     t.throws(() => decode(event), { message: new RegExp(`event 1 \\(${event.type} in pull-5\\.1\\)`) })
+    const message = /^event 0 of stream pull-5\.1 .* "mergelog verify" says how$/
+    t.throws(() => decode(event), { refusal: { refused: 'unavailable', message, lasts: true } })
   }
 })
 

@@ -166,6 +166,18 @@ t.test('a stream in which an event of ours was damaged cannot be used, and other
   await t.rejects(all(store.readStream(copy)), StreamUnusable)
   await t.rejects(all(store.readStream(copy)), { message: /event 1 of stream .* is damaged/ })
   t.equal((await all(store.readStream(stream))).length, 3)
+
+  const other = newStream()
+  const spoilt = (text: string) => text.replace('"schema":1', '"schema":"1"')
+  await double.append(
+    other,
+    copies.map((event, n) => (n === 1 ? { ...event, metadata: spoilt(event.metadata) } : event)),
+  )
+  const reader = openEventStoreDb(double.url)
+  t.teardown(() => reader.close())
+  await following(t, reader).passed(await reader.lastPosition())
+  const named = `event 1 of stream ${other} is damaged: it has our metadata, but cannot be read`
+  t.strictSame(reader.problems?.().unusable, [named], 'also when nobody asks for the stream')
 })
 
 t.test('a deleted stream is not "written by too many at once"', async (t) => {

@@ -89,5 +89,5 @@ t.test('queries answer UNAVAILABLE and 503 while the projections catch up', asyn
   t.match(await answers.currentPlan(), { name: 'v2' })
   stopped = 'event 7'
   t.notOk(answers.ready())
-  await t.rejects(answers.authority(), unavailable)
+  await t.rejects(answers.authority(), { ...unavailable, message: /upgrade_plans has stopped/, lasts: true })
 })

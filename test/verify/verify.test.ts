@@ -649,7 +649,8 @@ for (const how of ['deleted', 'tombstoned', 'cut'] as const) {
     const problem = { deleted: /is deleted/, tombstoned: /tombstone/, cut: /revisions 0 to 1 are cut off/ }[
       how
     ]
-    t.match(log.lost, [{ stream: 'repo-1', problem }])
+    const repair = how === 'tombstoned' ? /"mergelog import" into a new/ : /\(\$\$repo-1\) without \$maxCount/
+    t.match(log.lost, [{ stream: 'repo-1', problem, repair }])
     t.equal(log.lost?.length, 1, 'and no other')
   })
 }

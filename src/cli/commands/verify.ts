@@ -125,7 +125,7 @@ function differenceIn({ log, views, files }: VerifyReport): string | undefined {
       stream === undefined ? [] : `${stream}${revision === undefined ? '' : `@${revision}`}`,
     ].flat()
     const at = where.length === 0 ? '' : ` at ${where.join(', ')}`
-    return `the log is not sound${at}: ${problem}. It is sound up to position ${log.soundUpTo} (${log.events} events)`
+    return `the log is not sound${at}: ${problem}. It is sound up to position ${log.soundUpTo} (${log.events} events); restore it from a backup`
   }
   if (log.lostTexts !== undefined) {
     const lines = log.lostTexts.map(
@@ -134,8 +134,11 @@ function differenceIn({ log, views, files }: VerifyReport): string | undefined {
     return `the log is sound, but ${lines.length} of its texts are lost; restore the secrets from a backup. ${lines.join('; ')}`
   }
   if (log.lost !== undefined) {
-    const lines = log.lost.map(({ stream, problem }) => `${stream}: ${problem}`)
-    return `the log lacks parts of ${lines.length} streams; restore it from a backup. ${lines.join('; ')}`
+    const lines = log.lost.map(
+      ({ stream, problem, repair = 'restore the log from a backup' }) =>
+        `${stream}: ${problem}. Repair: ${repair}`,
+    )
+    return `the log lacks parts of ${lines.length} streams. ${lines.join('; ')}`
   }
   if (views.difference !== undefined) {
     const { collection, id, kind, field, stored, expected } = views.difference
