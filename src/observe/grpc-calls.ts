@@ -13,13 +13,14 @@ export function observeCalls(
 ): ObserveCall {
   return (method, call) => {
     const begun = performance.now()
+    // At its end, the connection may have ended, too.
+    const peer = hasInfo(log) ? call.getPeer() : ''
     const endSpan = tracing?.call(method, call.metadata.get('traceparent')[0]?.toString())
     return (code) => {
       const ms = performance.now() - begun
       metrics.call(method, status[code], ms)
       endSpan?.(status[code])
-      if (hasInfo(log))
-        log.info({ method, code: status[code], ms: rounded(ms), peer: call.getPeer() }, 'gRPC call')
+      if (hasInfo(log)) log.info({ method, code: status[code], ms: rounded(ms), peer }, 'gRPC call')
     }
   }
 }

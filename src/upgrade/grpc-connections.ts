@@ -7,6 +7,7 @@ import { networkOf } from '../address-ranges.ts'
 import { turnAwayWhenFull } from '../full-table.ts'
 import { limitReached } from '../limits.ts'
 import { createShares, type ShareLimits } from '../shares.ts'
+import { rememberPeer } from './grpc-peers.ts'
 import { pacedSocket } from './paced-socket.ts'
 
 export interface ConnectionLimits extends ShareLimits {
@@ -65,7 +66,9 @@ export async function listenForGrpc(
       open.delete(socket)
       if (open.size === 0) ended()
     })
-    accept(pacedSocket(socket, network))
+    const paced = pacedSocket(socket, network)
+    rememberPeer(paced, { address, port: socket.remotePort ?? 0 })
+    accept(paced)
   }
 
   const servers: Server[] = []

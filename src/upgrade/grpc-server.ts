@@ -18,6 +18,7 @@ import { type ConnectionLimits, listenForGrpc } from './grpc-connections.ts'
 import { renewableCredentials } from './grpc-credentials.ts'
 import { loadDescriptors } from './grpc-descriptors.ts'
 import { createHealth } from './grpc-health.ts'
+import { namePeer } from './grpc-peers.ts'
 import { addQueries, type ObserveCall, QUERY_SERVICES, type QueryAnswers } from './grpc-queries.ts'
 
 export interface GrpcOptions {
@@ -94,8 +95,12 @@ function addReflection(server: Server, reflection: ReflectionService): void {
   })
 }
 
-/** Counts messages that are too large. grpc-js refuses them by itself, before interceptors or handlers see them. */
-const countLargeMessages: ServerInterceptor = (_method, call) => {
+/**
+ * Gives calls the addresses of their clients, and counts messages that are too large: grpc-js refuses them by itself, before
+ * interceptors or handlers see them.
+ */
+const watchCalls: ServerInterceptor = (_method, call) => {
+  namePeer(call)
   const send = call.sendStatus.bind(call)
   call.sendStatus = (answer) => {
     if (answer.code === status.RESOURCE_EXHAUSTED) limitReached('grpc_message_bytes')
@@ -114,7 +119,7 @@ export async function startGrpc(options: GrpcOptions): Promise<GrpcServer> {
     ...LIMITS,
     'grpc.max_receive_message_length': maxMessageBytes,
     'grpc.max_send_message_length': maxMessageBytes,
-    interceptors: [countLargeMessages],
+    interceptors: [watchCalls],
   })
   for (const name of QUERY_SERVICES) addQueries(server, descriptors.service(name), answers, { log, observe })
   const health = createHealth(QUERY_SERVICES, options.ready)

@@ -82,6 +82,10 @@ t.test('requests of git, calls of gRPC, and what is not HTTP have lines, too', a
   await until('the line of gRPC', () =>
     lines().some(({ msg, method, code }) => msg === 'gRPC call' && method === 'CurrentPlan' && code === 'OK'),
   )
+  t.match(
+    lines().find(({ msg }) => msg === 'gRPC call'),
+    { peer: /^127\.0\.0\.1:\d+$/ },
+  )
   await rawClient(t, server.url, 'nonsense\r\n\r\n').closed()
   await until('the line of nonsense', () => lines().some(({ msg }) => msg === 'a request could not be read'))
 })

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { connect } from 'node:tls'
 import { credentials } from '@grpc/grpc-js'
 import t, { type Test } from 'tap'
+import type { ObserveCall } from '../../src/upgrade/grpc-queries.ts'
 import { certificateFor } from '../doubles/certificates.ts'
 import { until } from '../until.ts'
 import { call, clientOf, QUERY, started } from './grpc-client.ts'
@@ -63,3 +64,19 @@ t.test(
     t.equal(logs(/new connections get the new certificate/), 1)
   },
 )
+
+t.test('a call knows the address of its client, with TLS and without', async (t) => {
+  const certificate = certificateFor(join(t.testdir(), 'one'), 'DNS:localhost')
+  const tls = { cert: join(t.testdirName, 'tls.crt'), key: join(t.testdirName, 'tls.key') }
+  await writeFile(tls.cert, certificate.certificate)
+  await writeFile(tls.key, certificate.key)
+  for (const secure of [false, true]) {
+    const peers: string[] = []
+    const observe: ObserveCall = (_method, call) => () => void peers.push(call.getPeer())
+    const { server } = await started(t, { observe, ...(secure && { tls }) })
+    const given = secure ? credentials.createSsl(await readFile(certificate.caFile)) : undefined
+    await call(clientOf(t, server.address, given), QUERY.sdk, 'CurrentPlan', {})
+    await until('the call has ended', () => peers.length > 0)
+    t.match(peers, [/^127\.0\.0\.1:\d+$/], secure ? 'with TLS' : 'without')
+  }
+})
