@@ -15,7 +15,7 @@ t.test(
       server.fetch('alice', `/api/v1/${path}`, { method, body: JSON.stringify(body) })
     await server.as('alice')
     const made = await call('POST', 'user/repos', { name: 'app', auto_init: true })
-    const { id } = await made.json()
+    const { id }: { id: number } = JSON.parse(await made.text())
     await call('POST', 'repos/alice/app/branches', { new_branch_name: 'next' })
     const { append } = events
     const dying: EventStore['append'] = async (stream, appended, expected) => {

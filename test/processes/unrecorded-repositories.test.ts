@@ -22,7 +22,8 @@ t.test(
         body: JSON.stringify(body),
       })
     await server.as('bob')
-    const { id } = await (await call('alice', 'user/repos', { name: 'app', auto_init: true })).json()
+    const app = await call('alice', 'user/repos', { name: 'app', auto_init: true })
+    const { id }: { id: number } = JSON.parse(await app.text())
     const { append } = events
     const dying: EventStore['append'] = async (stream, appended, expected) => {
       if (appended.some(({ type }) => type === 'RepositoryCreated')) throw new StoreUnavailable('died')
