@@ -80,10 +80,12 @@ export async function labelRefs(
   return refs
 }
 
-/** The scope of an exclusive label: the name before its last slash. An issue has at most one label of a scope. */
+/**
+ * The scope of an exclusive label: the name before its last slash, in lower case. An issue has at most one label of a scope.
+ */
 function exclusiveScope({ name, exclusive }: LabelDocument): string | undefined {
   const end = name.lastIndexOf('/')
-  return exclusive && end > 0 && end < name.length - 1 ? name.slice(0, end) : undefined
+  return exclusive && end > 0 && end < name.length - 1 ? name.slice(0, end).toLowerCase() : undefined
 }
 
 /** The milestone with that id, or null for 0. @throws Refused (not found) when the repository does not have it */

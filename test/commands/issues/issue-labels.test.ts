@@ -115,6 +115,8 @@ t.test('of exclusive labels of one scope, the last one remains', async (t) => {
   t.same(await answer('POST', [high]), ['bug', 'p/high'])
   t.same(await answer('POST', [high, low]), ['bug', 'p/low'])
   t.same(await answer('PUT', [low, high]), ['p/high'])
+  const other = await label('P/other', { exclusive: true })
+  t.same(await answer('POST', [other]), ['P/other'], 'a scope ignores case')
 })
 
 t.test('labels of the organization, too', async (t) => {
