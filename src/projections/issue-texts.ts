@@ -1,6 +1,7 @@
 /**
  * The words of issues and pull requests, for the keyword search. The title and the body are one document, and so is
- * each comment: a comment writes only its own words, however long its issue has become.
+ * each comment, each review and each comment of a review: it writes only its own words, however long its issue has become.
+ * A review that is not submitted is its reviewer's alone, so no search finds it.
  */
 import { issueId, type OpenedEvent, textId } from './issue-selection.ts'
 import { type Fold, foldOf } from './read-model.ts'
@@ -11,7 +12,7 @@ export interface IssueTextDocument {
   issueKey: string
   /** Each word once. */
   words: string[]
-  /** The words of the title and of the body, separated by spaces: one of them may change alone. Not in a comment. */
+  /** The words of the title and of the body, separated by spaces: one of them may change alone. Not in other texts. */
   title?: string
   body?: string
 }
@@ -20,15 +21,21 @@ export const issueTextFold: Fold<IssueTextDocument> = foldOf({
   name: 'issue_texts',
   arrays: ['words'],
   partOf: 'issueKey',
-  version: 4,
+  version: 5,
   staysUntilRemoved: true,
-  ids({ data }) {
+  ids({ type, data }) {
     const { repoId, index } = data
-    if ('comments' in data) {
-      const comments = data.comments.map((id) => textId(repoId, index, id))
-      return data.commentId === null ? [issueId(repoId, index), ...comments] : comments
+    const textsOf = (ids: readonly number[]) => ids.map((id) => textId(repoId, index, id))
+    switch (type) {
+      case 'TextsErased':
+        return [...(data.commentId === null ? [issueId(repoId, index)] : []), ...textsOf(data.comments)]
+      case 'ReviewSubmitted':
+        return textsOf([data.reviewId])
+      case 'ReviewDeleted':
+        return textsOf([data.reviewId, ...data.comments])
+      default:
+        return 'commentId' in data ? textsOf([data.commentId]) : [issueId(repoId, index)]
     }
-    return ['commentId' in data ? textId(repoId, index, data.commentId) : issueId(repoId, index)]
   },
   becomes: {
     IssueOpened: (_, event) => openedTexts(event),
@@ -36,9 +43,19 @@ export const issueTextFold: Fold<IssueTextDocument> = foldOf({
     CommentAdded: (_, { data }) => commentTexts(data),
     CommentEdited: (_, { data }) => commentTexts(data),
     CommentDeleted: () => undefined,
+    ReviewSubmitted: (_, { data }) => commentTexts(data),
+    ReviewCommentAdded: (_, { data }) => commentTexts(data),
+    ReviewDeleted: () => undefined,
   },
-  begins: ['IssueOpened', 'PullRequestOpened', 'CommentAdded', 'CommentEdited'],
-  creates: ['IssueOpened', 'PullRequestOpened', 'CommentAdded'],
+  begins: [
+    'IssueOpened',
+    'PullRequestOpened',
+    'CommentAdded',
+    'CommentEdited',
+    'ReviewSubmitted',
+    'ReviewCommentAdded',
+  ],
+  creates: ['IssueOpened', 'PullRequestOpened', 'CommentAdded', 'ReviewSubmitted', 'ReviewCommentAdded'],
   changes: {
     TitleChanged: ({ body }, { data }) => parts(wordsOf(data.title), split(body)),
     BodyChanged: ({ title }, { data }) => parts(split(title), wordsOf(data.body)),

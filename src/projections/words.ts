@@ -58,14 +58,17 @@ function addUnspaced(words: Set<string>, run: string): void {
 /** The length of the character at a place: 2 for a surrogate pair. */
 const lengthAt = (text: string, i: number) => ((text.codePointAt(i) ?? 0) > 0xffff ? 2 : 1)
 
-/** Removes case. Converts to upper case first, because some letters share a capital: ß and ss, the two Greek sigmas. */
+/**
+ * Removes case. Converts to upper case first, because some letters share a capital: ß and ss, the two Greek sigmas. The dot
+ * of İ is a mark of its own in lower case, which i has without it.
+ */
 function withoutCase(text: string): string {
   const plain = text
     .replace(LONG_MARKS, '$1')
     .normalize('NFKC')
     .slice(0, MAX_GROWTH * text.length)
   const folded = plain.toUpperCase().toLowerCase()
-  return folded.replaceAll('ς', 'σ').normalize('NFKC')
+  return folded.replaceAll('ς', 'σ').replaceAll('i\u0307', 'i').normalize('NFKC')
 }
 
 /** The first `MAX_WORD` characters. It never cuts a character (a surrogate pair) in half. */

@@ -200,6 +200,58 @@ t.test('the words of an issue are the words of its current title, body and comme
   t.same(wordsAfter(opened, title, { ...body, data: { ...place, body: '' } })[0], ['other'])
 })
 
+t.test('words of a review are found when it is submitted, until it is deleted or erased', async (t) => {
+  const commit = 'a'.repeat(40)
+  const onLine = {
+    path: 'f',
+    side: 'new',
+    line: 1,
+    commit,
+    base: commit,
+    hunk: '',
+    body: 'Typo here',
+  } as const
+  const drafts: DomainEvent[] = [
+    { type: 'ReviewDrafted', data: { ...place, reviewId: 1, reviewer: bob, body: 'Secret', commit } },
+    { type: 'ReviewCommentDrafted', data: { ...place, reviewId: 1, commentId: 2, author: bob, ...onLine } },
+  ]
+  t.same(wordsAfter(opened, ...drafts).slice(1), [undefined, undefined])
+  const submitted: DomainEvent[] = [
+    {
+      type: 'ReviewSubmitted',
+      data: {
+        ...place,
+        reviewId: 1,
+        reviewer: bob,
+        verdict: 'rejected',
+        body: 'Not yet',
+        commit,
+        official: true,
+        stale: false,
+        comments: [2],
+        superseded: [],
+        answered: [],
+      },
+    },
+    { type: 'ReviewCommentAdded', data: { ...place, reviewId: 1, commentId: 2, author: bob, ...onLine } },
+  ]
+  const story = [opened, ...drafts, ...submitted]
+  t.same(wordsAfter(...story).slice(1), [
+    ['not', 'yet'],
+    ['typo', 'here'],
+  ])
+  const gone: DomainEvent = {
+    type: 'ReviewDeleted',
+    data: { ...place, reviewId: 1, reviewer: bob, comments: [2] },
+  }
+  t.same(wordsAfter(...story, gone).slice(1), [undefined, undefined])
+  const erased: DomainEvent = {
+    type: 'TextsErased',
+    data: { ...place, commentId: null, comments: [1, 2], files: [], by: bob, at: at(9) },
+  }
+  t.same(wordsAfter(...story, erased), [[], [], []])
+})
+
 t.test(
   'words belong to a comment: what happens to an issue touches no words but those that change',
   async (t) => {

@@ -31,6 +31,9 @@ t.test('case is ignored, in any script', async (t) => {
     ['οδος', 'οδοσήμανση'],
     ['привет', 'ПРИВЕТ, МИР'],
     ['İSTANBUL', 'İstanbul'],
+    ['istanbul', 'İstanbul'],
+    ['ISTANBUL', 'İstanbul’da'],
+    ['İstanbul', 'istanbul'],
     ['ՀԱՅԵՐԵՆ', 'հայերեն'],
   ] as const) {
     t.ok(finds(q, text), `${q} in ${text}`)

@@ -150,6 +150,24 @@ t.test('a draft is for its reviewer and site admins until it is submitted', asyn
   t.equal((await call('bob', 'GET', `${reviews}/${other.body.id}`)).status, 404)
 })
 
+t.test('a search finds the words of submitted reviews and of their comments, and of no draft', async (t) => {
+  const { branches, open, call } = await repository(t, 'searched', { writers: ['bob'] })
+  await branches('topic')
+  const index = await open('topic')
+  const found = async (q: string) =>
+    (await call('alice', 'GET', `issues?type=pulls&q=${encodeURIComponent(q)}`)).body.length
+  const comments = [{ path: 'topic', body: 'Mind the İstanbul office', new_position: 1 }]
+  const { body: draft } = await call('bob', 'POST', `pulls/${index}/reviews`, { body: 'Zebra', comments })
+  t.same([await found('zebra'), await found('istanbul')], [0, 0])
+  await call('bob', 'POST', `pulls/${index}/reviews/${draft.id}`, {
+    event: 'COMMENT',
+    body: 'Zebra crossing',
+  })
+  t.same([await found('zebra'), await found('istanbul zebra')], [1, 1])
+  t.equal((await call('bob', 'DELETE', `pulls/${index}/reviews/${draft.id}`)).status, 204)
+  t.same([await found('zebra'), await found('istanbul')], [0, 0])
+})
+
 t.test('a request with an Idempotency-Key makes one review', async (t) => {
   const { branches, open, call } = await repository(t, 'repeated')
   await branches('topic')
