@@ -12,6 +12,7 @@ import { openAttachmentFiles } from './attachments/files.ts'
 import { refuseHalfRestored } from './backup/half-restored.ts'
 import { beginsAfter } from './commands/claims.ts'
 import { knowsEarlierAttempts } from './commands/earlier-attempts.ts'
+import { isAloneOn } from './commands/sequences.ts'
 import { ensureSiteAdmin } from './commands/users/site-admin.ts'
 import { type Config, isShared } from './config.ts'
 import { takeUpDataDir } from './data-format.ts'
@@ -178,6 +179,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   const openRequests = createOpenRequests({ events, views, projector, secrets })
   const beginning = await inStart(() => events.lastPosition())
   knowsEarlierAttempts(events, { projector, readStore })
+  if (!isShared(config)) isAloneOn(events)
   const isOnly = () => !nodes.all().some(({ id, name }) => id !== nodes.self().id && name === config.nodeName)
   beginsAfter(events, { node: config.nodeName, position: beginning, isOnly })
   const upgrade = createUpgradeAnswers(readStore, projector, beginning, nodes.isMember)

@@ -2,9 +2,9 @@
  * Ids that one append took together with those that were asked for, while many are asked for. Where an append is a round
  * trip to a server, a request for such an id does not wait for one.
  *
- * Lists are sorted by id, and other servers take ids of the same sequences. So what is not used within a second is never
- * given: ids are in order of time, but for things that were made within the same second. Such gaps are like those after
- * a crash.
+ * Lists are sorted by id: who asks after somebody has got an id must get a larger one. So only a server that is alone
+ * takes ids ahead, and forgets them when one is taken by itself. What is not used within a second is never given: a
+ * server that is started while another one stops finds no smaller ids in use. Such gaps are like those after a crash.
  */
 import { createRecentUse } from '../recent-use.ts'
 
@@ -28,6 +28,8 @@ export interface IdsAhead {
   worth(sequence: string, asked: number): number
   /** Keeps the ids from `first` to `last`, which were taken ahead. */
   keep(sequence: string, first: number, last: number): void
+  /** Gives none of those any more. */
+  forget(sequence: string): void
 }
 
 /** `now`: milliseconds of a clock that never goes back. */
@@ -50,6 +52,9 @@ export function createIdsAhead(now: () => number): IdsAhead {
     },
     keep(sequence, first, last) {
       ahead.set(sequence, { next: first, last, until: now() + USABLE_MS })
+    },
+    forget(sequence) {
+      ahead.delete(sequence)
     },
   }
 }

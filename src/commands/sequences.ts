@@ -25,21 +25,30 @@ interface Waiter {
 /** Those who wait for a number, by sequence. A sequence that is not there has nobody who takes numbers now. */
 const waitersOf = perStore(() => new Map<string, Waiter[]>())
 
-const idsAheadOf = perStore(() => createIdsAhead(() => performance.now()))
+/** Of logs that nobody else writes to. */
+const idsAheadOf = perStore((): { ids?: IdsAhead } => ({}))
+
+/**
+ * Says that no other server takes ids of this log. Without it none are taken ahead: an id that another server has taken
+ * and used in the meantime would be larger, and lists are sorted by id.
+ */
+export function isAloneOn(store: EventStore): void {
+  idsAheadOf(store).ids ??= createIdsAhead(() => performance.now())
+}
 
 /**
  * Undefined where nothing is taken ahead: numbers of issues have no gaps but after a crash, and the embedded log appends an
  * id together with what has it.
  */
 const idsAheadIn = (store: EventStore, sequence: string) =>
-  store.appendTogether === undefined && isIdsStream(sequence) ? idsAheadOf(store) : undefined
+  store.appendTogether === undefined && isIdsStream(sequence) ? idsAheadOf(store).ids : undefined
 
 /**
  * Takes the next number of a sequence, from 1. Gaps after a crash are fine; a number is never given twice.
  * A retried request (Idempotency-Key) takes the number that it took before.
  *
- * All who wait for a number of the same sequence get theirs from one append. On EventStoreDB, an append for ids takes some
- * ahead while many are asked for (`ids-ahead.ts`). A request with an Idempotency-Key appends alone, because its event must
+ * All who wait for a number of the same sequence get theirs from one append. On EventStoreDB, an append of a server
+ * that is alone takes some ids ahead while many are asked for (`ids-ahead.ts`). A request with an Idempotency-Key appends alone, because its event must
  * be recognised when it is repeated.
  */
 export async function takeNumber(
@@ -49,6 +58,8 @@ export async function takeNumber(
 ): Promise<number> {
   if (context.retry !== undefined) {
     const { revision } = await append(store, context, sequence, 'take', [taken(sequence)], 'any')
+    // Those are smaller, and who comes after this request must get a larger one.
+    idsAheadIn(store, sequence)?.forget(sequence)
     return revision + 1
   }
   const ahead = idsAheadIn(store, sequence)?.give(sequence)

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import t from 'tap'
-import { appendNumbered, takeNumber } from '../../src/commands/sequences.ts'
+import { appendNumbered, isAloneOn, takeNumber } from '../../src/commands/sequences.ts'
 import { chainProblem, STREAM_START } from '../../src/events/chain.ts'
 import { type EventStore, StoreUnavailable } from '../../src/events/event-store.ts'
 import { openEventStoreDb } from '../../src/events/eventstoredb.ts'
@@ -182,8 +182,15 @@ function withoutTogether(events: EventStore): EventStore {
   return others
 }
 
+/** Such a log, of a server that is alone. */
+function alone(store: EventStore): EventStore {
+  isAloneOn(store)
+  return store
+}
+
 t.test('on EventStoreDB, ids are taken ahead while many are asked for, and numbers never', async (t) => {
   const { store, appends } = watched(withoutTogether(openStores(t).events))
+  isAloneOn(store)
   const ids: number[] = []
   for (let i = 0; i < 200; i++) ids.push(await takeNumber(store, aContext(), 'ids-issue'))
   t.same(
@@ -214,6 +221,7 @@ t.test('who comes while ids are taken gets one of those that were taken ahead', 
       return events.append(stream, appended, expected)
     },
   })
+  isAloneOn(store)
   for (let i = 0; i < 50; i++) await Promise.all(take(store, 4, 'ids-issue'))
   let late: Promise<number>[] = []
   during = () => {
@@ -229,7 +237,8 @@ t.test('who comes while ids are taken gets one of those that were taken ahead', 
 
 t.test('two servers on one log never give the same id', async (t) => {
   const events = withoutTogether(openStores(t).events)
-  const servers = [{ ...events }, { ...events }]
+  // Also when a setting is wrong.
+  const servers = [alone({ ...events }), alone({ ...events })]
   const given = await Promise.all(
     servers.map(async (server) => {
       const ids: number[] = []
@@ -241,11 +250,27 @@ t.test('two servers on one log never give the same id', async (t) => {
 })
 
 t.test('a request with an Idempotency-Key gets no id that was taken ahead, but its own again', async (t) => {
-  const events = withoutTogether(openStores(t).events)
+  const events = alone(withoutTogether(openStores(t).events))
   for (let i = 0; i < 50; i++) await takeNumber(events, aContext(), 'ids-issue')
   const retry = { namespace: randomUUID(), digest: 'body' }
   const id = await takeNumber(events, aContext({ retry }), 'ids-issue')
   t.equal(await takeNumber(events, aContext({ retry }), 'ids-issue'), id)
+  t.ok((await takeNumber(events, aContext(), 'ids-issue')) > id, 'who comes later gets a larger one')
+})
+
+t.test('who asks a server later than another one has got an id gets a larger one', async (t) => {
+  const events = withoutTogether(openStores(t).events)
+  const servers = [{ ...events }, { ...events }] as const
+  // Many are asked for, so that it would be worth to take some ahead.
+  await Promise.all(servers.flatMap((server) => take(server, 50, 'ids-comment')))
+  let last = 0
+  for (let i = 0; i < 20; i++) {
+    for (const server of servers) {
+      const id = await takeNumber(server, aContext(), 'ids-comment')
+      t.ok(id > last, `${id} after ${last}`)
+      last = id
+    }
+  }
 })
 
 t.test('what is too large takes no number', async (t) => {
