@@ -31,11 +31,15 @@ const takeMany = (events: EventStore, sequence: string) =>
   Promise.all(Array.from({ length: 60 }, () => takeNumber(events, aContext(), sequence)))
 
 /** What makes a thing of that name, and the names that a list shows, the oldest first. */
-const KINDS: Record<
-  string,
-  { make(node: number, name: string): Promise<unknown>; names(): Promise<string[]> }
-> = {
+interface Kind {
+  sequence: Parameters<typeof idsStream>[0]
+  make(node: number, name: string): Promise<unknown>
+  names(): Promise<string[]>
+}
+
+const KINDS: Record<string, Kind> = {
   comments: {
+    sequence: 'comment',
     make: (node, body) => send(node, 'POST', `${repo}/issues/${number}/comments`, { body }),
     names: async () =>
       (await send<{ body: string }[]>(1, 'GET', `${repo}/issues/${number}/comments`)).map(({ body }) => body),
