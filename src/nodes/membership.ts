@@ -36,6 +36,8 @@ export interface MembershipOptions extends NodesDatabase {
   isReady?: () => boolean
   /** A clock that only goes forwards, in milliseconds. */
   now?: () => number
+  /** The time of day in milliseconds. It goes on while the machine is asleep or paused, unlike the other clock. */
+  timeOfDay?: () => number
 }
 
 interface Observation {
@@ -50,14 +52,16 @@ interface Observation {
  * failure, the node stops being a member when its time is over.
  */
 export function createMembership(options: MembershipOptions): Nodes & { tick(): Promise<void> } {
-  const { database, ask, name, log, isReady = () => true, now = () => performance.now() } = options
+  const { database, ask, name, log, isReady = () => true } = options
+  const { now = () => performance.now(), timeOfDay = () => Date.now() } = options
   const documents = database.collection<NodeDocument>(NODES)
   const listeners = new Set<(id: string) => void>()
   const others = new Map<string, Observation>()
   let own: NodeInfo = { id: randomUUID(), name, version: VERSION }
   let isJoined = false
   let hasLeft = false
-  let believedFrom = Number.NEGATIVE_INFINITY
+  /** When the last good beat was sent; undefined when the node knows of none. */
+  let believedFrom: { at: number; timeOfDay: number } | undefined
   let lookedAt = Number.NEGATIVE_INFINITY
   let hasFailed = false
   let ticking: Promise<void> | undefined
@@ -66,11 +70,13 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
     for (const listener of listeners) listener(id)
   }
 
+  const moment = () => ({ at: now(), timeOfDay: timeOfDay() })
+
   async function join(): Promise<void> {
     // An id is tried once: a join that seems to have failed may have succeeded, and is fenced out then.
     own = { id: randomUUID(), name, version: VERSION }
     const { id: _id } = own
-    const at = now()
+    const at = moment()
     await ask(() => documents.insertOne({ _id, name, version: VERSION, beat: 0, ready: isReady() }))
     isJoined = true
     believedFrom = at
@@ -78,7 +84,7 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
 
   async function beat(): Promise<void> {
     if (!isJoined) return join()
-    const at = now()
+    const at = moment()
     const { id } = own
     const change = { $inc: { beat: 1 }, $set: { ready: isReady() } }
     const { matchedCount } = await ask(() => documents.updateOne({ _id: id }, change))
@@ -87,7 +93,7 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
       return
     }
     isJoined = false
-    believedFrom = Number.NEGATIVE_INFINITY
+    believedFrom = undefined
     own = { id: randomUUID(), name, version: VERSION }
     log.warn({ incarnation: id }, 'the other nodes have gone on without this one; it joins them again')
     tell(id)
@@ -150,7 +156,12 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
     return ticking
   }
 
-  const isMember = () => isJoined && !hasLeft && now() - believedFrom < BELIEF_MS
+  /** By either clock: a time of day that is set may end the belief too early, until the next beat. */
+  function isMember(): boolean {
+    if (!isJoined || hasLeft || believedFrom === undefined) return false
+    const ages = [now() - believedFrom.at, timeOfDay() - believedFrom.timeOfDay]
+    return Math.max(...ages) < BELIEF_MS
+  }
 
   return {
     tick,

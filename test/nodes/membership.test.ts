@@ -53,6 +53,21 @@ t.test('nodes see each other, and one that leaves is gone at once', async (t) =>
   t.equal(b.isMember(), false, 'a node that has left does not come back by a tick')
 })
 
+t.test('a node whose machine was paused is no member until it has beaten again', async (t) => {
+  const world = await nodeWorld(t)
+  const [node] = await world.joined('a')
+  world.sleep(3000)
+  t.equal(node?.isMember(), true)
+  world.sleep(1000)
+  t.equal(node?.isMember(), false)
+  await node?.tick()
+  t.equal(node?.isMember(), true)
+  world.sleep(-60_000)
+  t.equal(node?.isMember(), true, 'a time of day that is set back changes nothing')
+  world.wait(4000)
+  t.equal(node?.isMember(), false)
+})
+
 t.test('a node that beats no more stops being a member before the others fence it out', async (t) => {
   const world = await nodeWorld(t)
   const nodes = await world.joined('a', 'b')

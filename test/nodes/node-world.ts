@@ -15,11 +15,13 @@ export async function nodeWorld(t: Test) {
   t.teardown(() => database.close())
   const log = pino({ level: 'silent' })
   let time = 0
+  let asleep = 0
 
   /** A node whose clock shows another time than those of the others, but goes as fast. */
   function node(name: string): Member {
     const offset = Math.floor(Math.random() * 1_000_000)
-    return createMembership({ ...database, name, log, now: () => time + offset })
+    const clocks = { now: () => time + offset, timeOfDay: () => time + asleep }
+    return createMembership({ ...database, name, log, ...clocks })
   }
 
   return {
@@ -35,6 +37,10 @@ export async function nodeWorld(t: Test) {
     },
     wait(ms: number) {
       time += ms
+    },
+    /** The machine is paused. Only the time of day goes on. */
+    sleep(ms: number) {
+      asleep += ms
     },
     /** Seconds in which these nodes beat and the others stand still. */
     async seconds(count: number, ...beating: Member[]) {
