@@ -6,7 +6,7 @@ import type { EventStore, Position, RecordedEvent, SubscribeOptions } from './ev
 
 /**
  * Yields what `subscribe` does, with the same options, errors and calls of `passed`. About two batches wait in memory
- * for a slow reader. `weightOf`: as how many events one counts in a batch. What waits is not yielded any more once the
+ * for a slow reader. `weightOf`: as how many events one counts in a batch, and among those that wait. What waits is not yielded any more once the
  * signal is aborted.
  */
 export async function* readAhead(
@@ -17,6 +17,8 @@ export async function* readAhead(
   const leaving = new AbortController()
   const signal = AbortSignal.any([options.signal, leaving.signal])
   const ahead: RecordedEvent[] = []
+  /** Of all that waits. */
+  let weight = 0
   /** What is passed when all that waits was taken. */
   let reached: Position | undefined
   let ended: { error?: unknown } | undefined
@@ -30,8 +32,9 @@ export async function* readAhead(
     }
     for await (const batch of subscribe({ ...options, signal, passed })) {
       ahead.push(...batch)
+      weight += totalOf(batch, weightOf)
       moreCame()
-      if (ahead.length < batchSize || signal.aborted) continue
+      if (weight < batchSize || signal.aborted) continue
       await new Promise<void>((resolve) => {
         someTaken = resolve
       })
@@ -51,6 +54,7 @@ export async function* readAhead(
     while (!signal.aborted) {
       if (ahead.length > 0) {
         const batch = ahead.splice(0, lengthOf(ahead, batchSize, weightOf))
+        weight -= totalOf(batch, weightOf)
         someTaken()
         yield batch
       } else if (reached !== undefined) {
@@ -71,6 +75,9 @@ export async function* readAhead(
     someTaken()
   }
 }
+
+export const totalOf = (events: readonly RecordedEvent[], weightOf: (event: RecordedEvent) => number) =>
+  events.reduce((total, event) => total + weightOf(event), 0)
 
 /** How many events are one batch. A single one may weigh more. */
 function lengthOf(

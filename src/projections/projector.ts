@@ -13,7 +13,7 @@ import {
   type RecordedEvent,
   StoreUnavailable,
 } from '../events/event-store.ts'
-import { readAhead } from '../events/read-ahead.ts'
+import { readAhead, totalOf } from '../events/read-ahead.ts'
 import { BrokenFile } from '../sqlite.ts'
 import { createTurns } from '../turns.ts'
 import { type BatchInWork, type FoldedAhead, foldAhead } from './fold-ahead.ts'
@@ -24,6 +24,7 @@ import { createPositions, startOf } from './positions.ts'
 import type { Advance, ReadModel } from './read-model.ts'
 import { LostHold, type ReadStore, type Touched } from './read-store.ts'
 import { readBatch } from './readable-events.ts'
+import { roughSize } from './rough-size.ts'
 import { createSharedModels, isFollowed, type Progress, type Sharing } from './shared-models.ts'
 import { stopModels } from './stopped-models.ts'
 import { createWaiters } from './waiters.ts'
@@ -85,14 +86,16 @@ const RETRY_MS = 500
 const BATCH = 1000
 /** An event of refs changes a document for each of them, and those are read and written in one go. */
 const WEIGHT_OF_REF = 2
-/** So does an event of people for each of them. */
+/** So many characters of another event weigh as much as a small one: what waits is in memory. */
+const CHARACTERS = 16 * 1024
+/** An event of people weighs as much as they are many. */
 const weightOf = ({ data }: RecordedEvent) => {
   if ('refs' in data && Array.isArray(data.refs)) return Math.max(1, WEIGHT_OF_REF * data.refs.length)
-  return 'members' in data && Array.isArray(data.members) ? Math.max(1, data.members.length) : 1
+  if ('members' in data && Array.isArray(data.members)) return Math.max(1, data.members.length)
+  return Math.max(1, roughSize(data) / CHARACTERS)
 }
 /** More is waiting behind such a batch. Behind a small one, what comes while it is written is better one batch. */
-const isLarge = (batch: readonly RecordedEvent[]) =>
-  batch.reduce((weight, event) => weight + weightOf(event), 0) >= BATCH / 2
+const isLarge = (batch: readonly RecordedEvent[]) => totalOf(batch, weightOf) >= BATCH / 2
 const NOT_AHEAD: ReadonlyMap<Progress, Advance> = new Map()
 /** How often a server looks for models that nobody writes any more. */
 const TAKE_MS = 1000

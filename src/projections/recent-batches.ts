@@ -3,13 +3,19 @@ import { LOG_START, type Position } from '../events/event-store.ts'
 import type { ReadModel } from './read-model.ts'
 import type { Touched } from './read-store.ts'
 import { eventsFor, type ReadBatch } from './readable-events.ts'
+import { roughSize } from './rough-size.ts'
 
-/** At most this many events are kept. Without them, all documents of a model count as changed. */
+/**
+ * At most so many events are kept, and about so many characters of them. Without them, all documents of a model count as
+ * changed.
+ */
 const MAX_EVENTS = 20_000
+const MAX_CHARACTERS = 32 * 1024 * 1024
 
 export function createRecentBatches() {
-  let batches: { read: ReadBatch; last: Position }[] = []
+  let batches: { read: ReadBatch; last: Position; size: number }[] = []
   let kept = 0
+  let characters = 0
   /** What came up to here is not kept. */
   let from: Position = LOG_START
 
@@ -17,6 +23,7 @@ export function createRecentBatches() {
     const first = batches.shift()
     if (first === undefined) return
     kept -= first.read.events.length
+    characters -= first.size
     from = first.last
   }
 
@@ -25,12 +32,15 @@ export function createRecentBatches() {
     restart(after: Position): void {
       batches = []
       kept = 0
+      characters = 0
       from = after
     },
     add(read: ReadBatch, last: Position): void {
-      batches.push({ read, last })
+      const size = read.events.reduce((sum, { data }) => sum + roughSize(data), 0)
+      batches.push({ read, last, size })
       kept += read.events.length
-      while (kept > MAX_EVENTS) dropFirst()
+      characters += size
+      while (kept > MAX_EVENTS || characters > MAX_CHARACTERS) dropFirst()
     },
     /** Events up to this position are no longer needed. */
     trim(upTo: Position): void {

@@ -15,7 +15,11 @@ const eventAt = (position: number): RecordedEvent => ({
 })
 
 /** A log that yields one batch after the other, as long as somebody asks. `then` is awaited after the last one. */
-function started(batches: readonly (readonly number[])[], then: (signal: AbortSignal) => Promise<void>) {
+function started(
+  batches: readonly (readonly number[])[],
+  then: (signal: AbortSignal) => Promise<void>,
+  weightOf = () => 1,
+) {
   const asked = { batches: 0, over: false }
   const ending = new AbortController()
   const passed: number[] = []
@@ -31,7 +35,13 @@ function started(batches: readonly (readonly number[])[], then: (signal: AbortSi
       asked.over = true
     }
   }
-  const options = { after: 0, signal: ending.signal, batchSize: 4, passed: (p: number) => passed.push(p) }
+  const options = {
+    after: 0,
+    signal: ending.signal,
+    batchSize: 4,
+    weightOf,
+    passed: (p: number) => passed.push(p),
+  }
   return { reader: readAhead({ subscribe }, options), asked, passed, end: () => ending.abort() }
 }
 
@@ -63,6 +73,22 @@ t.test('no more than about two batches wait for a slow reader', async (t) => {
   await new Promise((resolve) => setImmediate(resolve))
   t.equal(asked.batches, 3, 'six events wait, and the log is not asked for more')
   t.same(positionsOf(await reader.next()), [4, 5, 6, 7])
+  end()
+  await reader.next()
+  await until('the subscription has ended', () => asked.over)
+})
+
+t.test('what waits for a slow reader is counted by its weight', async (t) => {
+  const { reader, asked, end } = started(
+    Array.from({ length: 50 }, (_, i) => [i + 1]),
+    untilAborted,
+    () => 4,
+  )
+  t.same(positionsOf(await reader.next()), [1])
+  await until('the log was asked as often as it is', () => asked.batches === 2)
+  await new Promise((resolve) => setImmediate(resolve))
+  t.equal(asked.batches, 2, 'one event waits, and the log is not asked for more')
+  t.same(positionsOf(await reader.next()), [2])
   end()
   await reader.next()
   await until('the subscription has ended', () => asked.over)
