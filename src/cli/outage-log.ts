@@ -57,7 +57,8 @@ const OTHER: Trouble = {
 /** Each damaged part of the log is a trouble of its own, and no outage of the store. */
 const damage = (what: string): Trouble => ({
   what,
-  begins: 'the log is damaged: an operator must repair it ("mergelog verify" says how); no more lines about this',
+  begins:
+    'the log is damaged: an operator must repair it ("mergelog verify" says how); no more lines about this',
   ends: (seconds) => ({
     facts: { damage: what, seconds },
     message: `nobody meets this damage of the log any more, after ${seconds} s`,

@@ -311,6 +311,8 @@ export function createProjector(
         seen = position
         shared?.passed(position)
         answerWaiters()
+        // The log may end with events of others.
+        starts.passed([], passed())
       },
     })
     shared?.restart(after)

@@ -474,3 +474,29 @@ t.test('a start that makes a read model again says what the log lacks, as a rebu
   await start(2)
   t.match(lines, [lacks, lacks])
 })
+
+t.test('it says so, too, where the log ends with an event of another application', async (t) => {
+  const { events, views } = openStores(t)
+  await take(events, 'a', 3)
+  const { position: end } = await take(events, 'others')
+  const lossy: EventStore = {
+    ...events,
+    problems: () => ({ denied: undefined, others: [], unusable: [] }),
+    async *subscribe(options) {
+      for await (const batch of events.subscribe(options)) {
+        const ours = batch.filter(({ stream }) => stream === 'numbers-a')
+        if (ours.length > 0) yield ours.filter(({ revision }) => revision !== 1)
+        options.passed?.(end)
+      }
+    },
+  }
+  const lines: string[] = []
+  const toLines = pino({ level: 'warn' }, { write: (line: string) => lines.push(line) })
+  const projector = createProjector(toLines, lossy, views, [readModel(tally)])
+  await projector.start()
+  t.teardown(() => projector.stop())
+  t.ok(await projector.caughtUp(20_000))
+  await until('it says what the log lacks', async () =>
+    lines.some((line) => /numbers-a: revision 1"/.test(line)),
+  )
+})
