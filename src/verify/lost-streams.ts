@@ -43,8 +43,10 @@ export async function lostStreams(
 }
 
 /** The events are in `$all`, where they were found, until a scavenge removes them. */
-const withoutLimits = (stream: string) =>
-  `before the next scavenge, set the metadata of the stream ($$${stream}) without $maxCount, $maxAge and $tb: then it has all its events again`
+const withoutLimits = (stream: string, twice = '') =>
+  `before the next scavenge, set the metadata of the stream ($$${stream}) without $maxCount, $maxAge and $tb${twice}: then it has all its events again`
+/** Measured on 23.10.6: the first write ends the deletion, and sets a $tb behind the last event. */
+const TWICE = ', twice'
 const IN_A_NEW_LOG =
   'before the next scavenge, stop the servers, run "mergelog export", and "mergelog import" into a new EventStoreDB: the export has all events of the stream'
 
@@ -65,7 +67,7 @@ async function problemOf(
       return { stream, revision: first, problem, repair: withoutLimits(stream) }
     }
     const problem = `the stream is deleted: it had events up to revision ${last}`
-    return { stream, revision: last, problem, repair: withoutLimits(stream) }
+    return { stream, revision: last, problem, repair: withoutLimits(stream, TWICE) }
   } catch (error) {
     if (error instanceof StreamUnusable)
       return { stream, revision: last, problem: error.message, repair: IN_A_NEW_LOG }
