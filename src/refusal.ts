@@ -75,5 +75,11 @@ export const logDamaged = (what: string): Refusal => ({
   lasts: true,
 })
 
+/** The refusal of what a read model that has stopped cannot answer. `what` says which, or what for. */
+export const modelStopped = (what: string): Refusal => ({
+  ...refuse.unavailable(`${what}; see /healthz`),
+  lasts: true,
+})
+
 /** The refusal when a store, git or the disk does not answer now. */
 export const storeUnavailable = refuse.unavailable('a store that this needs does not answer; try again')

@@ -23,3 +23,15 @@ export function hasOurMetadata(metadata: unknown): boolean {
     metadata instanceof Uint8Array ? Buffer.from(metadata).toString('latin1') : JSON.stringify(metadata)
   return text !== undefined && MEMBERS.filter((member) => text.includes(member)).length >= ENOUGH
 }
+
+// What an operator can do. The events of a stream that reads do not return are in `$all` until a scavenge removes them.
+
+export const repairOfCut = (stream: string, twice = '') =>
+  `before the next scavenge, set the metadata of the stream ($$${stream}) without $maxCount, $maxAge and $tb${twice}: then it has all its events again`
+
+/** Measured on 23.10.6: the first write ends the deletion, and sets a $tb behind the last event. */
+export const repairOfDeleted = (stream: string) => repairOfCut(stream, ', twice')
+
+/** A tombstone cannot be taken back. */
+export const REPAIR_OF_TOMBSTONE =
+  'before the next scavenge, stop the servers, run "mergelog export", and "mergelog import" into a new EventStoreDB: the export has all events of the stream'

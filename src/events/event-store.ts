@@ -241,6 +241,13 @@ export class LogReplaced extends StoreUnavailable {
 export class StreamUnusable extends StoreUnavailable {
   override readonly name = 'StreamUnusable'
   override readonly refusal = logDamaged(this.message)
+  /** What an operator can do about it; without it, only a backup helps. */
+  readonly repair: string | undefined
+
+  constructor(message: string, { repair, ...options }: ErrorOptions & { repair?: string } = {}) {
+    super(message, options)
+    this.repair = repair
+  }
 }
 
 /** Whether the error may end by itself. What an operator must mend does not. */

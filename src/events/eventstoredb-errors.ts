@@ -9,6 +9,7 @@ import {
   UnavailableError,
 } from '@eventstore/db-client'
 import { connectionAdvice } from '../connection-advice.ts'
+import { REPAIR_OF_TOMBSTONE } from './damage.ts'
 import { StoreDenied, StoreUnavailable, StreamUnusable } from './event-store.ts'
 
 export function logIsClosed(): StoreUnavailable {
@@ -65,6 +66,7 @@ export function toPortError(error: unknown, what = 'this'): unknown {
   if (error instanceof StreamDeletedError) {
     return new StreamUnusable(`stream ${error.streamName} has a tombstone: it was deleted in EventStoreDB`, {
       cause: error,
+      repair: REPAIR_OF_TOMBSTONE,
     })
   }
   const isTemporary =

@@ -2,6 +2,7 @@
 import { type RecordedEvent as ServerEvent, StreamNotFoundError } from '@eventstore/db-client'
 import { LRUCache } from 'lru-cache'
 import { lastHashOf } from './chain.ts'
+import { repairOfCut } from './damage.ts'
 import { type ReadStreamOptions, type RecordedEvent, StoreDenied, StreamUnusable } from './event-store.ts'
 import { type ReadLimits, readBatches, SERVER_PAGE } from './eventstoredb-batches.ts'
 import type { Client } from './eventstoredb-client.ts'
@@ -165,5 +166,7 @@ function requireLinked(one: RecordedEvent, other: RecordedEvent, passedOver: num
 function requireWhole({ stream, revision, metadata }: RecordedEvent): void {
   if (revision === 0 || typeof metadata.previous !== 'string') return
   const cut = revision === 1 ? 'revision 0 is' : `revisions 0 to ${revision - 1} are`
-  throw new StreamUnusable(`${cut} cut off from stream ${stream} ($maxCount, $tb, or a deletion)`)
+  throw new StreamUnusable(`${cut} cut off from stream ${stream} ($maxCount, $tb, or a deletion)`, {
+    repair: repairOfCut(stream),
+  })
 }

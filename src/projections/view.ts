@@ -3,7 +3,7 @@
  * what it wrote, so a view never answers with an older version than that projector has applied.
  */
 import { LRUCache } from 'lru-cache'
-import { Refused, refuse } from '../refusal.ts'
+import { modelStopped, Refused, refuse } from '../refusal.ts'
 import { createSharedLimit } from '../shared-limit.ts'
 import {
   type AnyCollection,
@@ -60,8 +60,9 @@ const MAX_TAKEN = 100
  */
 export function notFoundIn(view: Pick<View<object>, 'hasStopped'>, message: string): Refused {
   if (!view.hasStopped()) return new Refused(refuse.notFound(message))
-  const reason = 'the read model has stopped, so what was made since is not known; see /healthz'
-  return new Refused(refuse.unavailable(`${message}: ${reason}`))
+  return new Refused(
+    modelStopped(`${message}: the read model has stopped, so what was made since is not known`),
+  )
 }
 
 /** `idOf` returns the id under which a document is stored. `limit`: of the memory of all views together. */

@@ -1,5 +1,5 @@
 /** Makes sure that the documents on which rights depend hold all that the log has now. */
-import { Refused, refuse } from '../refusal.ts'
+import { modelStopped, Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 
 /** The read models that say who may do what. */
@@ -20,8 +20,7 @@ export async function documentsNow({
     .status()
     .find(({ name, position, stopped }) => stopped !== undefined && position < end && ABOUT_RIGHTS.has(name))
   if (stopped !== undefined) {
-    const message = `the read model ${stopped.name}, which says who may do this, has stopped; /healthz says why`
-    throw new Refused({ ...refuse.unavailable(message), lasts: true })
+    throw new Refused(modelStopped(`the read model ${stopped.name}, which says who may do this, has stopped`))
   }
   if (reached) return
   throw new Refused(refuse.unavailable('the server cannot say now who may do this; try again'))

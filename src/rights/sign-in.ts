@@ -3,7 +3,7 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { networkOf } from '../address-ranges.ts'
 import { type AccountDocument, FIRST_ADMIN, maySignIn } from '../projections/accounts.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { modelStopped, Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { newestAccount } from './newest-accounts.ts'
 import { type Attempt, createPasswordChecks, SIGN_IN_LIMITS, type SignInLimits } from './password-checks.ts'
@@ -92,7 +92,7 @@ export function createAuthenticate(
     ])
     // The secret is there, so the token was made.
     if (document === undefined && views.tokens.hasStopped()) {
-      throw new Refused(refuse.unavailable('the read model of tokens has stopped; see /healthz'))
+      throw new Refused(modelStopped('the read model of tokens has stopped'))
     }
     if (document?.userId !== secret.userId || account?.kind !== 'user') return undefined
     return {

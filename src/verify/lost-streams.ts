@@ -2,6 +2,7 @@
  * Finds streams that EventStoreDB no longer returns, or no longer from their beginning: somebody deleted them, or gave
  * them a `$maxCount` or a `$tb`. Their events are in `$all` until a scavenge removes them, but no command sees them.
  */
+import { repairOfCut, repairOfDeleted } from '../events/damage.ts'
 import { type EventStore, StreamUnusable } from '../events/event-store.ts'
 import type { LogProblem } from '../events/sqlite-check.ts'
 
@@ -42,14 +43,6 @@ export async function lostStreams(
   return found.slice(0, MOST)
 }
 
-/** The events are in `$all`, where they were found, until a scavenge removes them. */
-const withoutLimits = (stream: string, twice = '') =>
-  `before the next scavenge, set the metadata of the stream ($$${stream}) without $maxCount, $maxAge and $tb${twice}: then it has all its events again`
-/** Measured on 23.10.6: the first write ends the deletion, and sets a $tb behind the last event. */
-const TWICE = ', twice'
-const IN_A_NEW_LOG =
-  'before the next scavenge, stop the servers, run "mergelog export", and "mergelog import" into a new EventStoreDB: the export has all events of the stream'
-
 async function problemOf(
   { readStream }: Pick<EventStore, 'readStream'>,
   { stream, first, last, recreated }: Ends,
@@ -64,13 +57,15 @@ async function problemOf(
       const cut =
         revision === first + 1 ? `revision ${first} is` : `revisions ${first} to ${revision - 1} are`
       const problem = `${cut} cut off ($maxCount, $tb, or a deletion)`
-      return { stream, revision: first, problem, repair: withoutLimits(stream) }
+      return { stream, revision: first, problem, repair: repairOfCut(stream) }
     }
     const problem = `the stream is deleted: it had events up to revision ${last}`
-    return { stream, revision: last, problem, repair: withoutLimits(stream, TWICE) }
+    return { stream, revision: last, problem, repair: repairOfDeleted(stream) }
   } catch (error) {
-    if (error instanceof StreamUnusable)
-      return { stream, revision: last, problem: error.message, repair: IN_A_NEW_LOG }
+    if (error instanceof StreamUnusable) {
+      const repair = error.repair !== undefined && { repair: error.repair }
+      return { stream, revision: last, problem: error.message, ...repair }
+    }
     throw error
   }
 }
