@@ -10,7 +10,7 @@ import { eachOne } from '../commands/each-one.ts'
 import { finishErasure } from '../commands/erasures/erase.ts'
 import { newContext } from '../commands/execute.ts'
 import { gitTurn } from '../commands/git/git-turn.ts'
-import { movesInNote, recordNoted } from '../commands/git/noted-moves.ts'
+import { recordNoted } from '../commands/git/noted-moves.ts'
 import { recordRefs } from '../commands/git/record-refs.ts'
 import { recordedRefs } from '../commands/git/recorded-refs.ts'
 import { finishMerge, mergeTurn } from '../commands/pull-requests/finish-merge.ts'
@@ -78,10 +78,8 @@ async function recoverPush(services: Services, repoId: number, marker: PushMarke
   const { pushJournal, projector, log } = services
   try {
     await pushJournal.settle(marker, gitDirOf(services, repoId))
-    const note = await pushJournal.noteOf(marker)
-    const moves = movesInNote(note)
-    if (moves !== undefined) await recordNoted(services, moves).catch(unlessDeleted)
-    const rename = renameInNote(note)
+    await recordNoted(services, repoId).catch(unlessDeleted)
+    const rename = renameInNote(await pushJournal.noteOf(marker))
     const renamedAt = rename && (await finishRename(services, rename))
     const moved = await reconcileRefs(services, repoId)
     if (rename !== undefined && renamedAt !== undefined) {

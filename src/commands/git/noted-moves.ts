@@ -46,7 +46,7 @@ export function notedContext({ actor, sudo, at, correlationId, causationId }: Co
 }
 
 /** The moves that a marker is for, if it names them. */
-export function movesInNote(note: string | undefined): NotedMoves | undefined {
+function movesInNote(note: string | undefined): NotedMoves | undefined {
   const moves: unknown = note === undefined ? undefined : JSON.parse(note)
   return isNotedMoves(moves) ? moves : undefined
 }
@@ -79,8 +79,19 @@ export async function moveNoted(
   }
 }
 
-/** Records those of the moves that git has and the log has not. In the turn of the refs. @throws RepositoryMissing */
-export async function recordNoted(services: Services, moves: NotedMoves): Promise<void> {
+/**
+ * Records what git has and the log has not of the moves that markers of a repository name: of all, or of a request that is
+ * known by this namespace. In the turn of the refs, before anybody else compares git with the log. @throws RepositoryMissing
+ */
+export async function recordNoted(services: Services, repoId: number, namespace?: string): Promise<void> {
+  for (const note of await services.pushJournal.notesOf(`${repoId}`)) {
+    const moves = movesInNote(note)
+    if (moves === undefined || (namespace !== undefined && moves.retry?.namespace !== namespace)) continue
+    await recordMoves(services, moves)
+  }
+}
+
+async function recordMoves(services: Services, moves: NotedMoves): Promise<void> {
   const { repoId, changes, ...noted } = moves
   const cause = REF_CAUSES.find((known) => known === noted.cause) ?? 'recovered'
   const { refs, revision } = await recordedRefs(services, repoId)
@@ -107,9 +118,6 @@ export async function movedBefore(
   cause: GitEvent['data']['cause'],
 ): Promise<DomainEvent | undefined> {
   if (context.retry === undefined) return undefined
-  for (const note of await services.pushJournal.notesOf(`${repoId}`)) {
-    const moves = movesInNote(note)
-    if (moves?.retry?.namespace === context.retry.namespace) await recordNoted(services, moves)
-  }
+  await recordNoted(services, repoId, context.retry.namespace)
   return doneBefore(services.events, context, gitStream(repoId), cause)
 }
