@@ -4,6 +4,10 @@ import type { Ledger } from './ledger.ts'
 
 const dataOf = ({ data }: Json): Json => (typeof data === 'object' && data !== null ? { ...data } : {})
 
+/** The commit that a branch, a tag or a new file shows. */
+export const commitOf = ({ commit }: Json) =>
+  typeof commit === 'object' && commit !== null && 'sha' in commit ? String(commit.sha) : ''
+
 /** How often each value occurs. */
 function counted(values: readonly string[]): Map<string, number> {
   const counts = new Map<string, number>()
@@ -116,6 +120,12 @@ async function refProblems(client: Client, ledger: Ledger, history: readonly Jso
   }
   for (const branch of ledger.deletedBranches) {
     if (branches.has(branch)) problems.push(`${branch} is still there after a merge that deletes it`)
+  }
+  const tags = await client.list(`${client.path}/tags`)
+  for (const [tag, sha] of ledger.tags) {
+    const found = tags.filter(({ name }) => name === tag).map(commitOf)
+    if (found.join() !== sha)
+      problems.push(`the tag ${tag} is of ${found.join() || 'nothing'}, not of ${sha}`)
   }
   const logged = loggedBranches(history)
   for (const branch of new Set([...branches.keys(), ...logged.keys()])) {

@@ -88,6 +88,7 @@ wrap(childProcess, 'spawn', (method, self, args) => {
   wrap(child, 'emit', (emit, own, args) => {
     const [event, message] = args
     const id = part(message, 'id')
+    if (event === 'message' && part(message, 'pid') !== undefined) after(`start ${words.get(id)}`)
     if (event === 'message' && part(part(message, 'exit'), 'code') === 0) {
       after(`${words.get(id)} ${inputs.get(Number(id)) ?? ''}`)
     }
@@ -110,8 +111,11 @@ wrap(Socket.prototype, 'read', (method, self, args) => {
 wrap(Socket.prototype, 'write', (method, self, args) => {
   const id = typeof self === 'object' && self !== null ? streams.get(self) : undefined
   const text = id === undefined ? '' : String(args[0])
-  if (id !== undefined && /^(update|delete|verify) /.test(text)) inputs.set(id, text.replaceAll('\0', ' '))
+  const isOfRefs = id !== undefined && /^(update|delete|verify) /.test(text)
+  if (isOfRefs) inputs.set(id, text.replaceAll('\0', ' '))
   const result = method.apply(self, args)
+  // git has it, and goes on without us.
+  if (isOfRefs) after(`tell git update-ref ${inputs.get(id)}`)
   if (args[0] === 'yes\n') after('answer the hook')
   return result
 })

@@ -11,6 +11,8 @@ export interface Ledger {
   files: Map<string, { comment: number; content: string; path: string }>
   /** Commits by branch. */
   pushes: Map<string, string>
+  /** Commits by tag. */
+  tags: Map<string, string>
   /** Head branches by number. */
   pulls: Map<number, string>
   /** Numbers of pull requests that were merged, and of those that are to be merged when their checks succeed. */
@@ -38,6 +40,7 @@ export const newLedger = (): Ledger => ({
   comments: new Map(),
   files: new Map(),
   pushes: new Map(),
+  tags: new Map(),
   pulls: new Map(),
   merges: new Set(),
   schedules: new Set(),
@@ -60,6 +63,7 @@ export const amounts = (ledger: Ledger) => ({
   comments: ledger.comments.size,
   files: ledger.files.size,
   pushes: ledger.pushes.size + ledger.deletedBranches.size,
+  tags: ledger.tags.size,
   'pull requests': ledger.pulls.size,
   merges: ledger.merges.size + ledger.schedules.size,
   tokens: ledger.tokens.size,

@@ -4,6 +4,7 @@
  * key until it has one. After each answer the client looks at another node, which must show the change.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import { commitOf } from './checks.ts'
 import {
   ADMIN,
   type Answer,
@@ -49,6 +50,7 @@ export function makeLoad(world: World): Load {
   const clients = [
     ...Array.from({ length: ISSUE_CLIENTS }, (_, i) => issueClient(world, i + 1)),
     ...Array.from({ length: PULL_CLIENTS }, (_, i) => pullClient(world, i + 1)),
+    refClient(world),
     otherClient(world),
   ]
   return {
@@ -234,6 +236,32 @@ function pullClient(world: World, name: number): () => Promise<void> {
     const options = { body, key: `schedule ${number}` }
     const scheduled = await write('POST', `${client.path}/pulls/${number}/merge`, options)
     if (scheduled !== undefined && (await status('success')) !== undefined) ledger.schedules.add(number)
+  }
+}
+
+/** Makes branches, commits of files on them, and tags, over the API: requests that move refs without a push. */
+function refClient(world: World): () => Promise<void> {
+  const { client, ledger } = world
+  const { write } = requests(world)
+  let n = 0
+  return async () => {
+    n += 1
+    const name = `made-${n}`
+    const branch = { path: `${client.path}/branches/${name}`, isShown: shows(`"${name}"`) }
+    const made = { body: { new_branch_name: name }, key: `branch ${name}` }
+    if ((await write('POST', `${client.path}/branches`, made, () => branch)) === undefined) return
+    const file = { body: { content: 'YQ==', branch: name }, key: `file of ${name}` }
+    const committed = await write('POST', `${client.path}/contents/${name}`, file, (answer) => ({
+      ...branch,
+      isShown: shows(commitOf(answer)),
+    }))
+    if (committed === undefined) return
+    ledger.pushes.set(name, commitOf(committed))
+    const tag = { body: { tag_name: name, target: name, message: name }, key: `tag ${name}` }
+    const shown = () => ({ path: `${client.path}/tags/${name}`, isShown: shows(commitOf(committed)) })
+    if ((await write('POST', `${client.path}/tags`, tag, shown)) !== undefined) {
+      ledger.tags.set(name, commitOf(committed))
+    }
   }
 }
 

@@ -22,8 +22,8 @@ interface Moment {
 export type Fault = Moment &
   (
     | { how: 'kill'; server: number | undefined; store: number | undefined }
-    /** Killed right after a step of a saga: whichever node comes to it first. */
-    | { how: 'point'; point: Point }
+    /** Killed right after a step of a saga: whichever node comes to it first. `store` goes while it recovers. */
+    | { how: 'point'; point: Point; store: number | undefined }
     | { how: 'stop'; server: number | undefined; store: number | undefined }
     /** Asked to end (SIGTERM). */
     | { how: 'end'; server: number }
@@ -48,7 +48,8 @@ export function planOf({ seed, rounds, nodes, stores, points }: PlanOptions): Fa
     const fault = atRandom(random, nodes, stores)
     if (waiting.length === 0) waiting = random.shuffled(points)
     const point = i % 2 === 1 ? waiting.pop() : undefined
-    return point === undefined ? { ...moment, ...fault } : { ...moment, how: 'point', point }
+    const store = stores > 0 && random.isOneIn(2) ? random.between(0, stores - 1) : undefined
+    return point === undefined ? { ...moment, ...fault } : { ...moment, how: 'point', point, store }
   })
 }
 
@@ -86,7 +87,9 @@ export function inWords(fault: Fault, nodes: number, stores: readonly string[]):
   if (fault.how === 'point') {
     const { saga, step } = fault.point
     const who = nodes === 1 ? 'the server' : 'a node'
-    return `killed ${who} when ${step} (${saga}), from ${when}`
+    const goes =
+      fault.store === undefined ? '' : `, and ${stores[fault.store]} while it recovered for ${forMs} ms`
+    return `killed ${who} when ${step} (${saga}), from ${when}${goes}`
   }
   const server = fault.server === undefined ? [] : nodes === 1 ? ['the server'] : [`node ${fault.server + 1}`]
   const store = fault.how !== 'end' && fault.store !== undefined ? [stores[fault.store] ?? ''] : []

@@ -25,6 +25,25 @@ const SAGAS = {
     'the deletion is recorded': /^append RefsUpdated \S+ branch-deletion\b/,
     'the deletion is in the history of the pull request': /^append HeadBranchDeleted /,
   },
+  branch: {
+    'the marker names the request': /^write \S+\/pushes\/\S+ .*"note"/,
+    'git is told to make the branch': /^tell git update-ref update refs\/heads\/made-/,
+    'git has made the branch': /^git update-ref .*update refs\/heads\/made-/,
+    'the branch is recorded': /^append RefsUpdated \S+ branch-creation\b/,
+  },
+  contents: {
+    'the branch has moved': /^rename \S+\/refs\/heads\/made-\S+\.lock /,
+    'the marker is removed': /^remove \S+\/pushes\/\S+ .*"note"/,
+  },
+  tag: {
+    'git is told to make the tag': /^tell git update-ref update refs\/tags\/made-/,
+    'git has made the tag': /^git update-ref .*update refs\/tags\/made-/,
+    'the tag is recorded': /^append RefsUpdated \S+ tag-creation\b/,
+  },
+  packing: {
+    'git packs the refs': /^start git pack-refs /,
+    'the refs are packed': /^git pack-refs /,
+  },
   opening: {
     'the claim of head and base is taken': /^append ClaimTaken claim-pull-/,
     'the head is kept in the base repository': /^(link|git update-ref) .*refs\/pull\//,

@@ -15,7 +15,8 @@ import { type Node, startNodes } from './nodes.ts'
 import { type Fault, inWords } from './plan.ts'
 import type { Point } from './points.ts'
 import { startProxy } from './proxy.ts'
-import type { Stores } from './stores.ts'
+import { packRefs } from './refs-to-pack.ts'
+import type { Killable, Stores } from './stores.ts'
 
 const ADMIN_PASSWORD = 'the password of all faults'
 
@@ -116,7 +117,10 @@ export async function runFaults(run: Run): Promise<boolean> {
     }
 
     async function apply(fault: Fault, { request }: Client): Promise<void> {
-      if (fault.how === 'point') return reach(fault.point, fault.forMs, request)
+      if (fault.how === 'point') {
+        const goes = fault.store === undefined ? undefined : stores.killable[fault.store]
+        return reach(fault.point, fault.forMs, request, goes)
+      }
       const node = fault.server === undefined ? undefined : nodes[fault.server]
       const store =
         fault.how === 'end' || fault.store === undefined ? undefined : stores.killable[fault.store]
@@ -133,11 +137,12 @@ export async function runFaults(run: Run): Promise<boolean> {
       await node?.start()
     }
 
-    /** Waits until a node has come to the point, where it is killed, and starts it again. */
+    /** Waits until a node has come to the point, where it is killed, and starts it again. `store` goes while it recovers. */
     async function reach(
       { saga, step, effect }: Point,
       forMs: number,
       request: Client['request'],
+      store: Killable | undefined,
     ): Promise<void> {
       await writeFile(pointFile, effect.source)
       const isReached = async () => (await access(`${pointFile}.reached`).catch(() => false)) === undefined
@@ -145,6 +150,7 @@ export async function runFaults(run: Run): Promise<boolean> {
         `${step} (${saga})`,
         async () => {
           if (saga === 'rebuild') await request('POST', '/admin/rebuild', { body: { models: ['labels'] } })
+          if (saga === 'packing') await packRefs(client, environment.DATA_DIR)
           return isReached()
         },
         PATIENCE_MS,
@@ -153,6 +159,10 @@ export async function runFaults(run: Run): Promise<boolean> {
       await rm(`${pointFile}.reached`)
       if (nodes.length > 1) await delay(forMs)
       for (const node of nodes) if (node.hasEnded()) await node.start()
+      // What was cut off is recovered from when the server listens.
+      await store?.kill()
+      if (store !== undefined) await delay(forMs)
+      await store?.start()
     }
 
     /** What the followers have not seen, or have seen twice, after a while. */

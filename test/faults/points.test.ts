@@ -9,6 +9,7 @@ import { makeLoad } from '../../faults/load.ts'
 import { startNodes } from '../../faults/nodes.ts'
 import { pointsOf, SAGA_NAMES } from '../../faults/points.ts'
 import { startProxy } from '../../faults/proxy.ts'
+import { packRefs } from '../../faults/refs-to-pack.ts'
 import { doubles, embeddedStores } from '../../faults/stores.ts'
 import { until } from '../until.ts'
 
@@ -45,6 +46,7 @@ for (const kind of ['embedded', 'doubles']) {
     // Each client does what it has begun, and no more.
     stopping.abort()
     await working
+    await packRefs(client, environment.DATA_DIR)
     await client.request('POST', '/admin/rebuild', { body: { models: ['labels'] } })
     let missing = pointsOf(SAGA_NAMES)
     const allSeen = async () => {
