@@ -1,6 +1,6 @@
 /** Compares what a pull request changes now with what it was when it was reviewed, or before it moved. */
 import { type Change, hasContentChanged } from '../../git/content-change.ts'
-import { RepositoryMissing } from '../../git/errors.ts'
+import { GitFailed, GitOutputTooLarge, GitTookTooLong } from '../../git/errors.ts'
 import { mergeBase } from '../../git/history.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
@@ -9,7 +9,15 @@ import { gitDirOf, type Services } from '../../services.ts'
 import type { ActivePull } from '../pull-requests/pull-request.ts'
 import type { MovedContent } from './outdated.ts'
 
-/** Whether two changes differ. Where git cannot tell, they do. @throws RepositoryMissing */
+/** Whether git will not tell another time, either: a commit is gone, or there is too much to compare. */
+const cannotTell = (error: unknown) =>
+  error instanceof GitFailed || error instanceof GitTookTooLong || error instanceof GitOutputTooLarge
+
+/**
+ * Whether two changes differ. Where git cannot tell, they do.
+ *
+ * @throws what `git` throws when it only cannot tell now: a busy server makes no approval stale
+ */
 export async function contentChanged(
   services: Services,
   repoId: number,
@@ -19,7 +27,7 @@ export async function contentChanged(
   try {
     return await hasContentChanged(gitDirOf(services, repoId), before, after)
   } catch (error) {
-    if (error instanceof RepositoryMissing) throw error
+    if (!cannotTell(error)) throw error
     services.log.warn({ err: error, before, after }, 'it is not known whether a pull request has changed')
     return true
   }
@@ -49,7 +57,7 @@ export async function movedContent(
 export const dismissesStale = (repository: RepositoryDocument | undefined, baseBranch: string): boolean =>
   reviewRulesOf(protectionOf(repository?.protections ?? [], baseBranch)).dismissStale
 
-/** What a reviewed commit is compared with; undefined when that is not known. */
+/** What a reviewed commit is compared with; undefined when git cannot tell. @throws what `contentChanged` throws */
 export async function reviewedMergeBase(
   services: Services,
   pull: ActivePull,
@@ -59,7 +67,7 @@ export async function reviewedMergeBase(
   try {
     return await mergeBase(gitDirOf(services, pull.repoId), pull.mergeBase, commit)
   } catch (error) {
-    if (error instanceof RepositoryMissing) throw error
+    if (!cannotTell(error)) throw error
     services.log.warn({ err: error, commit }, 'it is not known what a reviewed commit is compared with')
     return undefined
   }

@@ -1,8 +1,10 @@
 /** Approvals of what a pull request was before: by its head, by its base branch, or by the commit that was reviewed. */
 import t from 'tap'
+import { contentChanged } from '../../../src/commands/reviews/compare-content.ts'
+import { RepositoryMissing } from '../../../src/git/errors.ts'
 import { startPulls } from '../pull-requests/pull-repository.ts'
 
-const { repository } = await startPulls(t)
+const { server, repository } = await startPulls(t)
 
 /** A repository in which bob writes, and what a test does with the approvals of one pull request. */
 async function approvals(...[test, name, options = {}]: Parameters<typeof repository>) {
@@ -185,4 +187,12 @@ t.test('a review that was drafted before a push is of the commit on which it was
   const { body: pull } = await call('bob', 'GET', `pulls/${named}`)
   t.match(await approve(named, { commit_id: pull.head.sha }), { ...CURRENT, commit_id: pull.head.sha })
   t.equal((await merge(named)).status, 200)
+})
+
+t.test('what git cannot compare has changed, unless it only cannot be compared now', async (t) => {
+  const { branch, tip, repoId } = await approvals(t, 'incomparable')
+  const change = { base: (await tip('main')) ?? '', head: await branch('topic', { a: 'x' }) }
+  const lost = { ...change, head: 'f'.repeat(40) }
+  t.equal(await contentChanged(server.services, repoId, lost, change), true)
+  await t.rejects(contentChanged(server.services, repoId + 1000, lost, change), RepositoryMissing)
 })
