@@ -17,8 +17,8 @@ export async function* readAhead(
   const leaving = new AbortController()
   const signal = AbortSignal.any([options.signal, leaving.signal])
   const ahead: RecordedEvent[] = []
-  /** Of all that waits. */
-  let weight = 0
+  /** Of each of them: to weigh one takes time. */
+  const weights: number[] = []
   /** What is passed when all that waits was taken. */
   let reached: Position | undefined
   let ended: { error?: unknown } | undefined
@@ -32,9 +32,9 @@ export async function* readAhead(
     }
     for await (const batch of subscribe({ ...options, signal, passed })) {
       ahead.push(...batch)
-      weight += totalOf(batch, weightOf)
+      for (const event of batch) weights.push(weightOf(event))
       moreCame()
-      if (weight < batchSize || signal.aborted) continue
+      if (sum(weights) < batchSize || signal.aborted) continue
       await new Promise<void>((resolve) => {
         someTaken = resolve
       })
@@ -53,8 +53,9 @@ export async function* readAhead(
   try {
     while (!signal.aborted) {
       if (ahead.length > 0) {
-        const batch = ahead.splice(0, lengthOf(ahead, batchSize, weightOf))
-        weight -= totalOf(batch, weightOf)
+        const length = lengthOf(weights, batchSize)
+        const batch = ahead.splice(0, length)
+        weights.splice(0, length)
         someTaken()
         yield batch
       } else if (reached !== undefined) {
@@ -76,19 +77,14 @@ export async function* readAhead(
   }
 }
 
-export const totalOf = (events: readonly RecordedEvent[], weightOf: (event: RecordedEvent) => number) =>
-  events.reduce((total, event) => total + weightOf(event), 0)
+const sum = (weights: readonly number[]) => weights.reduce((total, weight) => total + weight, 0)
 
-/** How many events are one batch. A single one may weigh more. */
-function lengthOf(
-  events: readonly RecordedEvent[],
-  batchSize: number,
-  weightOf: (event: RecordedEvent) => number,
-): number {
-  let weight = 0
-  const end = events.findIndex((event) => {
-    weight += weightOf(event)
-    return weight > batchSize
+/** How many of what waits are one batch. A single one may weigh more. */
+function lengthOf(weights: readonly number[], batchSize: number): number {
+  let total = 0
+  const end = weights.findIndex((weight) => {
+    total += weight
+    return total > batchSize
   })
-  return end === -1 ? events.length : Math.max(1, end)
+  return end === -1 ? weights.length : Math.max(1, end)
 }

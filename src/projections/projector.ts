@@ -13,7 +13,7 @@ import {
   type RecordedEvent,
   StoreUnavailable,
 } from '../events/event-store.ts'
-import { readAhead, totalOf } from '../events/read-ahead.ts'
+import { readAhead } from '../events/read-ahead.ts'
 import { BrokenFile } from '../sqlite.ts'
 import { createTurns } from '../turns.ts'
 import { type BatchInWork, type FoldedAhead, foldAhead } from './fold-ahead.ts'
@@ -95,7 +95,8 @@ const weightOf = ({ data }: RecordedEvent) => {
   return Math.max(1, roughSize(data) / CHARACTERS)
 }
 /** More is waiting behind such a batch. Behind a small one, what comes while it is written is better one batch. */
-const isLarge = (batch: readonly RecordedEvent[]) => totalOf(batch, weightOf) >= BATCH / 2
+const isLarge = (batch: readonly RecordedEvent[]) =>
+  batch.length >= BATCH / 2 || batch.reduce((weight, event) => weight + weightOf(event), 0) >= BATCH / 2
 const NOT_AHEAD: ReadonlyMap<Progress, Advance> = new Map()
 /** How often a server looks for models that nobody writes any more. */
 const TAKE_MS = 1000
