@@ -41,7 +41,7 @@ export interface Rebuilding {
 /** The number of events in one batch. Small, so that the projector's writes need not wait long. */
 const BATCH = 250
 /** How long an old generation is kept for queries that already read from it, in milliseconds. */
-export const GRACE_MS = 10_000
+const GRACE_MS = 10_000
 
 /** Another rebuild has not ended yet. */
 export class RebuildUnderWay extends Error {

@@ -23,6 +23,11 @@ const MAX_ATTEMPTS = 10
  * again.
  */
 export const UNHELD_MS = 600_000
+/**
+ * How long one that was replaced stays, in milliseconds: requests may read from it. It is longer than any read of theirs,
+ * of 30 s, that is begun again; another node learns of the new one within a second.
+ */
+const REPLACED_MS = 120_000
 
 interface Known {
   current: number
@@ -42,7 +47,7 @@ export function sharedGenerations(
 ): Generations {
   const known = new Map<string, Promise<Known>>()
   let exchanged: (collection: string) => void = () => {}
-  /** Generations of other versions that no server writes: how they were when that was seen first. */
+  /** Generations that no server writes: how they were when that was seen first. */
   const unheld = new Map<string, { position: number; since: number }>()
 
   const currentIn = async ({ checkpoint }: Pick<ReadStore, 'checkpoint'>, name: string) => {
@@ -133,9 +138,10 @@ export function sharedGenerations(
       unheld.delete(key)
       return false
     }
-    if (checkpoint.version === versions.get(name)) return true
+    const isOurs = checkpoint.version === versions.get(name)
+    const stays = isOurs ? Math.min(REPLACED_MS, unheldMs) : unheldMs
     const before = unheld.get(key)
-    if (before?.position === checkpoint.position) return performance.now() - before.since >= unheldMs
+    if (before?.position === checkpoint.position) return performance.now() - before.since >= stays
     unheld.set(key, { position: checkpoint.position, since: performance.now() })
     return false
   }

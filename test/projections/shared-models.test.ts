@@ -195,6 +195,21 @@ t.test('rebuild with every node switching together', async (t) => {
   t.same([await one.count('a'), await other.count('a')], [601, 601], 'and the other way round')
 })
 
+t.test(
+  'what a rebuild has replaced stays for reads of other nodes, whichever node removes old documents',
+  async (t) => {
+    const { events, startNode } = await startShared(t)
+    const unheldMs = 600_000
+    const [one, other] = [await startNode([tally()], { unheldMs }), await startNode([tally()], { unheldMs })]
+    const { position } = await take(events, 'a')
+    await one.projector.waitFor(position, 5000)
+    for await (const _ of one.rebuild(one.models));
+    await other.projector.current()
+    for (let i = 0; i < 2; i++) await other.freeSpares(other.models)
+    t.equal(await one.generations.spare.count(tallies, {}), 1)
+  },
+)
+
 t.test('a rebuild that is cancelled leaves nothing; of two at once, one counts', async (t) => {
   const { events, server } = await startStores(t)
   const [one, other] = [await server(), await server()]

@@ -25,6 +25,8 @@ interface NodeOptions {
   events?: EventStore
   /** The store as the node has it. */
   changed?: (store: SharedReadStore) => SharedReadStore
+  /** How long generations stay that nobody writes. */
+  unheldMs?: number
 }
 
 const log = pino({ level: 'silent' })
@@ -63,12 +65,12 @@ export async function startShared(t: Test) {
 
   async function startNode<D extends { id: string }>(
     folds: readonly Fold<D>[],
-    { events: own = events, changed = (store) => store }: NodeOptions = {},
+    { events: own = events, changed = (store) => store, unheldMs = 0 }: NodeOptions = {},
   ) {
     const store = changed(openMongoReadStore(double.url))
     const membership = joinCluster()
     const versions = new Map(folds.map(({ collection, version }) => [collection.name, version]))
-    const generations = sharedGenerations(store, store.shared, versions, membership, 0)
+    const generations = sharedGenerations(store, store.shared, versions, membership, unheldMs)
     const views = folds.map(({ collection }) => createView(generations.current, collection, ({ id }) => id))
     const models = folds.map(readModel)
     const forget = (collection: string) => {

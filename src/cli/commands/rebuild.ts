@@ -5,7 +5,7 @@ import { pino } from 'pino'
 import { type Config, loadConfig } from '../../config.ts'
 import { createProjector } from '../../projections/projector.ts'
 import type { ReadModel } from '../../projections/read-model.ts'
-import { createRebuild, GRACE_MS, type RebuildProgress } from '../../projections/rebuild.ts'
+import { createRebuild, type RebuildProgress } from '../../projections/rebuild.ts'
 import { modelsNamed, READ_MODELS, UnknownReadModel } from '../../projections/views.ts'
 import { openNodes } from '../../stores.ts'
 import { argument } from '../explain.ts'
@@ -64,8 +64,8 @@ async function* rebuildHere(config: Config, models: readonly ReadModel[]): Async
         signal: stopping.signal,
       })
       yield* rebuild(models)
-      // Queries of other servers may still read them.
-      await freeSpares(READ_MODELS, nodes.all().length > 1 ? GRACE_MS : 0)
+      // Those of a store that servers share stay for their queries. The servers remove them later.
+      await freeSpares(READ_MODELS)
     } finally {
       stopping.abort()
       await projector.stop()
