@@ -88,6 +88,7 @@ export async function pushInTurn(
       : await refusalOf(() => stray({ dir, quarantine, timeout: workMs, ...arrived }))
   let updates: RefChange[] = []
   let hasTurn = false
+  let isRecorded = true
   try {
     // The turn begins before the refs move, so that nothing is decided between the question and the record.
     await options.inTurn(async () => {
@@ -113,13 +114,14 @@ export async function pushInTurn(
       await options.journal.finish(marker).catch(() => undefined)
       throw error
     }
-    if (!(error instanceof RepositoryMissing)) {
-      options.journal.abandon(marker)
+    // Also when the repository is missing: only the log says whether it was deleted, and recovery asks it.
+    isRecorded = false
+    options.journal.abandon(marker)
+    if (!(error instanceof RepositoryMissing))
       throw new PushUnrecorded('the push is done but not recorded yet', { cause: error })
-    }
   }
-  // The push is recorded. A marker that can't be removed only costs the next recovery a comparison.
-  await options.journal.finish(marker).catch(() => undefined)
+  // A marker that can't be removed only costs the next recovery a comparison.
+  if (isRecorded) await options.journal.finish(marker).catch(() => undefined)
   const { answer, ending, late } = await running
   if (refusal !== undefined) {
     if ('error' in refusal) throw refusal.error

@@ -272,16 +272,20 @@ t.test("a push that can't be written to the journal never reaches git", async (t
   t.same(await gitProcesses(dir), [])
 })
 
-t.test('a push to a repository that is deleted meanwhile leaves nothing in the journal', async (t) => {
-  const { dir, root, a, push } = await setUp(t, {
-    async check() {
-      await deleteRepository(dir)
-      return new Map()
-    },
-  })
-  t.match(await push('origin', `${a}:${MAIN}`), { code: 1, stderr: /404|not found/ })
-  t.same(await pending(root), [])
-})
+t.test(
+  'a push whose repository is away meanwhile stays in the journal: only the log says what is deleted',
+  async (t) => {
+    const { dir, server, a, push } = await setUp(t, {
+      async check() {
+        await deleteRepository(dir)
+        return new Map()
+      },
+    })
+    t.match(await push('origin', `${a}:${MAIN}`), { code: 1, stderr: /404|not found/ })
+    const keys = (await server.journal.unfinished()).map(({ key }) => key)
+    t.same(keys, ['one'])
+  },
+)
 
 t.test('a pack that is broken, malformed or too large moves nothing', async (t) => {
   const { dir, work, root, url, a, push } = await setUp(t, { maxBytes: 1_000_000 })
