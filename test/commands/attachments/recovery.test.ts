@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
+import { openAttachmentFiles } from '../../../src/attachments/files.ts'
 import { StoreUnavailable } from '../../../src/events/event-store.ts'
 import { removeOrphans } from '../../../src/processes/attachment-removal.ts'
 import { startTestServer, type TestServer } from '../../start-server.ts'
@@ -160,7 +161,9 @@ t.test('a start without read models waits for new ones, and removes nothing', as
 
 t.test('while a read model is stopped, no file counts as unknown', async (t) => {
   const server = await startTestServer(t, { LOG_LEVEL: 'silent' })
-  const { services } = server
+  // As of a process that has not looked yet: the recovery of this server is done with it.
+  const attachments = await openAttachmentFiles(join(server.dataDir, 'attachments'))
+  const services = { ...server.services, attachments }
   const stray = randomUUID()
   await mkdir(join(server.dataDir, 'attachments', stray.slice(0, 2)), { recursive: true })
   await writeFile(join(server.dataDir, 'attachments', stray.slice(0, 2), stray), 'stray')
