@@ -106,7 +106,7 @@ t.test('every setting that a document names exists', async (t) => {
   const known = new Set<string>([
     ...settings.map(({ name }) => name),
     ...['MERGELOG_TOKEN', 'TEST_EVENTSTORE_URL', 'TEST_MONGODB_URL', 'PROPERTY_SEED', 'PROPERTY_RUNS'],
-    ...['FAULTS_EFFECTS', 'UPDATE_README'],
+    ...['FAULTS_EFFECTS', 'SHARED_FAULTS_SEED', 'SHARED_FAULTS_STEPS', 'UPDATE_README'],
     // A status of gRPC.
     'RESOURCE_EXHAUSTED',
   ])
