@@ -3,7 +3,7 @@ import { inflateSync } from 'node:zlib'
 
 export const PACK_HEADER_BYTES = 12
 export const PACK_TRAILER_BYTES = 20
-/** No object begins with more bytes: type and size, and the place or the id of a base. */
+/** No client of git begins an object with more bytes: type and size, and the place or the id of a base. */
 export const MAX_ENTRY_BYTES = 32
 const OFS_DELTA = 6
 const REF_DELTA = 7

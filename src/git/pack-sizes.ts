@@ -50,10 +50,12 @@ function sourceOf(stream: Readable): Source {
   return source
 }
 
+/** Not left to git: it reads some forms that we do not, as a size that is padded with zeros, and would skip our limit so. */
+const UNREADABLE = 'the pack is broken'
+
 /**
- * Why a pack is refused: an object has more than `most` bytes, or it takes longer than `workMs` milliseconds to tell.
- * Undefined when none has, or when the pack is broken before: git refuses it then. A delta counts as what it makes. Costs
- * as much as to unfold the pack, and holds little of it.
+ * Why a pack is refused: an object has more than `most` bytes, or it takes longer than `workMs` milliseconds to tell, or
+ * its sizes cannot be read. A delta counts as what it makes. Costs as much as to unfold the pack, and holds little of it.
  *
  * @param client whose work it is, as in `nextPiece`
  * @throws the stream's error
@@ -77,11 +79,11 @@ export async function sizeProblem(
     for (let i = 0; i < count; i++) {
       await source.fill(MAX_ENTRY_BYTES + PACK_TRAILER_BYTES)
       const entry = unlessBroken(() => entryAt(source.bytes, 0))
-      if (entry === undefined) return undefined
+      if (entry === undefined) return UNREADABLE
       if (entry.size > most) return tooLarge(entry.size)
       source.take(entry.contentAt)
       const made = await sizeOfContent(source, entry)
-      if (made === undefined) return undefined
+      if (made === undefined) return UNREADABLE
       if (made > most) return tooLarge(made)
       if (pieces.isOver()) await pieces.next()
       if (performance.now() <= end) continue
