@@ -96,6 +96,17 @@ t.test('a fetch is not told which objects the repository has that no ref reaches
   }
 })
 
+t.test('before a push, git learns which of its commits the refs reach', async (t) => {
+  const { url, work, push, dir } = await serveWorkTree(t)
+  const first = await commit(work, 'first', { f: '1' }, [])
+  const removed = await commit(work, 'removed', { f: '2' }, [first])
+  for (const tip of [removed, first]) await push('-f', 'origin', `${tip}:refs/heads/main`)
+  t.equal((await tryGit(dir, ['cat-file', '-e', removed])).code, 0, 'the repository has it still')
+  const second = await commit(work, 'second', { f: '3' }, [removed])
+  const known = await userGit(work, ['fetch', '--negotiate-only', `--negotiation-tip=${second}`, url])
+  t.equal(known, first)
+})
+
 t.test('a clone whose own commits no ref reaches any more is fetched into, also a shallow one', async (t) => {
   const { url, dir, root, second, onSecret } = await removedHistory(t)
   await userGit(dir, ['update-ref', 'refs/heads/main', onSecret])
