@@ -67,7 +67,7 @@ type DataByType = {
   /** `dismissed`: this review, and earlier ones of the same reviewer. */
   ReviewDismissed: { reviewId: number; reviewer: AccountRef; dismissed: number[]; message: string }
   ReviewUndismissed: { reviewId: number; reviewer: AccountRef }
-  /** The head moved, the base branch was changed, or an earlier commit was reviewed: in the event before. */
+  /** The head or the base moved, the base branch was changed, or an earlier commit was reviewed: in the event before. */
   ReviewsOutdated: {
     head: string
     /** Reviews of what the pull request was before. */

@@ -108,8 +108,12 @@ export const pullCommands = [
       dismissStale: isAdmin(by),
     }),
   ),
-  onPull('merge base moved', record({ head: sha, to: sha }), (state, _, moved) =>
-    pull.decideMergeBaseMoved(state, { ...moved, diff: DIFF }),
+  onPull('merge base moved', record({ head: sha, to: sha }), (state, by, moved) =>
+    pull.decideMergeBaseMoved(
+      state,
+      { ...moved, diff: DIFF },
+      { changed: moved.to !== SHAS[1], dismissStale: isAdmin(by) },
+    ),
   ),
   onPull('mergeability', record(commitFacts), (state, _, checked) => pull.decideMergeability(state, checked)),
   onPull(

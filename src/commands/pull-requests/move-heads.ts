@@ -2,9 +2,10 @@
 
 import type { IssueRef, RefUpdate } from '../../events/domain-events.ts'
 import type { ExpectedRevision } from '../../events/event-store.ts'
+import type { Change } from '../../git/content-change.ts'
 import { RepositoryMissing } from '../../git/errors.ts'
 import { fetchObjects } from '../../git/fetch-objects.ts'
-import { diffStat, mergeBase } from '../../git/history.ts'
+import { diffStat, isAncestor, mergeBase } from '../../git/history.ts'
 import { resolveRef, updateRef } from '../../git/refs.ts'
 import { refsWithGainedCommits } from '../../git/shared-history.ts'
 import { nextPiece } from '../../long-work.ts'
@@ -17,6 +18,7 @@ import { eachOne } from '../each-one.ts'
 import type { CommandContext } from '../execute.ts'
 import { recordRefs } from '../git/record-refs.ts'
 import { movedContent } from '../reviews/compare-content.ts'
+import type { MovedContent } from '../reviews/outdated.ts'
 import { branchNames, recordedTip } from './branch-tips.ts'
 import { checkMergeability } from './check-mergeability.ts'
 import { movedByMergers } from './head-movers.ts'
@@ -202,9 +204,19 @@ async function moveMergeBase(services: Services, context: CommandContext, issue:
   const ancestor = await mergeBase(dir, base, head)
   if (ancestor === undefined || ancestor === state.mergeBase) return
   const diff = await diffStat(dir, ancestor, head)
-  await pulls.change(services, context, issue, `merge base ${ancestor} ${head}`, (current) => {
+  await pulls.change(services, context, issue, `merge base ${ancestor} ${head}`, async (current) => {
     // When the base has changed since, the head has been compared with the new one already.
     if (current.status === 'none' || current.base.branch !== state.base.branch) return []
-    return decideMergeBaseMoved(current, { head, to: ancestor, diff })
+    const content = await contentAfterBase(services, current, { base: ancestor, head })
+    return decideMergeBaseMoved(current, { head, to: ancestor, diff }, content)
   })
+}
+
+/** A base that has gained commits of the head leaves a part of what was reviewed. One that has lost some shows more. */
+async function contentAfterBase(services: Services, pull: ActivePull, after: Change): Promise<MovedContent> {
+  const { repoId, mergeBase, base } = pull
+  if (await isAncestor(gitDirOf(services, repoId), mergeBase, after.base))
+    return { changed: false, dismissStale: false }
+  const repository = await services.views.repositories.get(`${repoId}`)
+  return await movedContent(services, pull, repository, base.branch, after)
 }

@@ -148,15 +148,22 @@ export function decideHeadMoved(
   return [...events, scheduleRefused(state, { head: moved.to, reason, errors: [] })]
 }
 
-/** Records a new merge base after the base branch has moved. `head`: the head that it was computed for. */
+/**
+ * Records a new merge base after the base branch has moved, and what that means for reviews. `head`: the head that it was
+ * computed for.
+ */
 export function decideMergeBaseMoved(
   state: PullState,
   moved: { head: string; to: string; diff: DiffStat },
+  content: MovedContent,
 ): Decision<PullRequestEvent> {
   const { head, to, diff } = moved
   if (state.status !== 'open' || state.head.sha !== head || state.mergeBase === to) return []
   const { repoId, index, mergeBase: from } = state
-  return [{ type: 'MergeBaseMoved', data: { repoId, index, from, to, diff } }]
+  return [
+    { type: 'MergeBaseMoved', data: { repoId, index, from, to, diff } },
+    ...outdatedReviews(state, { head, mergeBase: to }, content),
+  ]
 }
 
 /** A pair of commits that was tried, with all files in conflict. */

@@ -25,8 +25,12 @@ export function outdatedReviews(
   const current = written.filter((review) => isCurrent(review) && review.stale)
   const others = changed ? written.filter((review) => !isCurrent(review)) : []
   const stale = others.filter((review) => !review.stale)
+  // The branch protection of another base branch has not seen what became stale before.
+  const outdated = official
+    ? written.filter((review) => !isCurrent(review) && (changed || review.stale))
+    : others
   const dismissed = dismissStale
-    ? others.filter((review) => review.kind === 'approved' && !review.dismissed)
+    ? outdated.filter((review) => review.kind === 'approved' && !review.dismissed)
     : []
   const counted = official && recounted(reviews, official)
   const affected = [...current, ...stale, ...dismissed, ...(counted?.gained ?? []), ...(counted?.lost ?? [])]

@@ -2,6 +2,7 @@
 import t from 'tap'
 import { contentChanged } from '../../../src/commands/reviews/compare-content.ts'
 import { RepositoryMissing } from '../../../src/git/errors.ts'
+import { until } from '../../until.ts'
 import { startPulls } from '../pull-requests/pull-repository.ts'
 
 const { server, repository } = await startPulls(t)
@@ -86,6 +87,74 @@ t.test('another base branch with which the change is another makes approvals sta
   t.equal((await edit(index, { base: 'main' })).status, 201)
   t.match(await last(index), CURRENT, 'exactly what was approved')
 })
+
+t.test(
+  'a base that loses what the head has makes approvals stale, also for another base branch',
+  async (t) => {
+    const { work, branch, push, open, protect, approve, last, merge, edit, call, tip } = await approvals(
+      t,
+      'rewound',
+    )
+    const prepared = await branch('prepared', { backdoor: 'x' })
+    await branch('topic', { harmless: 'y' }, 'prepared')
+    await protect('main', { required_approvals: 1, dismiss_stale_approvals: true })
+    const index = await open('topic', { base: 'prepared' })
+    await approve(index)
+    await work.git('checkout', '-q', 'prepared')
+    await work.git('reset', '-q', '--hard', 'main')
+    await push('prepared')
+    const main = await tip('main')
+    await until('the merge base has moved', async () => {
+      return (await call('bob', 'GET', `pulls/${index}`)).body.merge_base === main
+    })
+    t.match(await last(index), { stale: true, dismissed: false }, 'nothing protects that branch')
+    await push(`${prepared}:prepared`)
+    await until('the merge base has moved back', async () => {
+      return (await call('bob', 'GET', `pulls/${index}`)).body.merge_base === prepared
+    })
+    t.match(await last(index), CURRENT, 'exactly what was approved')
+    await push('prepared')
+    await until('the merge base has moved', async () => {
+      return (await call('bob', 'GET', `pulls/${index}`)).body.merge_base === main
+    })
+    t.equal((await edit(index, { base: 'main' })).status, 201)
+    t.match(await last(index), STALE)
+    t.match(await merge(index), missing)
+  },
+)
+
+t.test('a base that gains what the head has keeps approvals', async (t) => {
+  const { work, branch, push, open, protect, approve, last, merge, call } = await approvals(t, 'gained')
+  const first = await branch('topic', { a: 'x' })
+  await branch('topic', { b: 'y' }, first)
+  await protect('main', { ...rule, enable_push: true })
+  const index = await open('topic')
+  await approve(index)
+  await work.git('branch', '-q', '-f', 'main', first)
+  await push('main')
+  await until('the merge base has moved', async () => {
+    return (await call('bob', 'GET', `pulls/${index}`)).body.merge_base === first
+  })
+  t.match(await last(index), CURRENT)
+  t.equal((await merge(index)).status, 200)
+})
+
+t.test(
+  'what became stale on a branch without rules is dismissed on one that dismisses stale approvals',
+  async (t) => {
+    const { branch, open, protect, approve, last, merge, edit, call } = await approvals(t, 'stale-before')
+    const head = await branch('topic', { harmless: 'y' })
+    await call('alice', 'POST', 'branches', { new_branch_name: 'free', old_branch_name: 'main' })
+    await protect('main', { required_approvals: 1, dismiss_stale_approvals: true })
+    const index = await open('topic', { base: 'free' })
+    await approve(index)
+    await branch('topic', { backdoor: 'x' }, head)
+    t.match(await last(index), { stale: true, dismissed: false })
+    t.equal((await edit(index, { base: 'main' })).status, 201)
+    t.match(await last(index), STALE)
+    t.match(await merge(index), missing)
+  },
+)
 
 t.test('an approval for another base branch is not renewed by a push and a push back', async (t) => {
   const { branch, push, open, protect, approve, last, merge, edit } = await approvals(t, 'back-and-forth')
