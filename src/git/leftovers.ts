@@ -50,13 +50,13 @@ async function isFreed(dir: string, path: string): Promise<boolean> {
 
 /**
  * Removes the locks of refs and the half-received objects that were last written before `before` (milliseconds
- * since 1970). The processes that wrote them must have ended. To be called in the turn of the repository's refs.
+ * since 1970). The processes that wrote them must have ended. To be called in the turn of the repository's refs. Locks may
+ * have another limit: who has the turn knows that nobody holds one, but pushes receive objects without the turn.
  */
-export async function removeLeftovers(dir: string, before: number): Promise<void> {
-  const isOld = (written: number) => written < before
+export async function removeLeftovers(dir: string, before: number, locksBefore = before): Promise<void> {
   const now = Date.now()
-  await removeLocks(dir, (written) => isOld(written) || isOfLaterClock(written, now))
-  await removeObjects(dir, isOld)
+  await removeLocks(dir, (written) => written < locksBefore || isOfLaterClock(written, now))
+  await removeObjects(dir, (written) => written < before)
 }
 
 /** Whether a lock is from before the clock was set back. Nobody could take it until that time comes again. */

@@ -96,7 +96,7 @@ export async function openPushJournal(
     ]
     const wasRunning = await endLeftProcesses(running, timeout)
     await (owners === undefined
-      ? removeLeftovers(dir, wasRunning ? Date.now() : openedAt())
+      ? removeLeftovers(dir, openedAt(), wasRunning ? Date.now() : openedAt())
       : removeAbandoned(dir))
   }
 

@@ -5,6 +5,7 @@ import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
+import { exists } from '../../src/disk.ts'
 import { gitEnvironment } from '../../src/git/environment.ts'
 import { refCommandsIn } from '../../src/git/left-processes.ts'
 import { openPushJournal } from '../../src/git/push-journal.ts'
@@ -185,6 +186,23 @@ t.test(
     t.equal(await updateRef(dir, MAIN, { from: null, to: a }), 'moved', 'the lock is gone')
   },
 )
+
+t.test('recovery that finds a command of git leaves alone what pushes are receiving', async (t) => {
+  const { dir, pending } = await setUp(t)
+  const journal = await openPushJournal(pending, { timeout: 0 })
+  // Its input stays open, so it would wait for ever.
+  spawn('git', ['update-ref', '--stdin'], {
+    env: { ...gitEnvironment(), GIT_DIR: dir },
+    detached: true,
+    stdio: ['pipe', 'ignore', 'ignore'],
+  })
+  await until('git runs', async () => (await refCommandsIn(dir)).length === 1)
+  const received = `${dir}/objects/tmp_objdir-incoming-a`
+  await mkdir(received)
+  await journal.clean(dir)
+  t.same(await refCommandsIn(dir), [])
+  t.ok(await exists(received))
+})
 
 t.test('a git process that does not end is killed', async (t) => {
   const { dir, pending } = await setUp(t)
