@@ -1,6 +1,7 @@
 /** Removes repositories that a crash left before the log had them: their creation, or the making of a fork, was cut off. */
 import { readdir } from 'node:fs/promises'
 import { repositories } from '../commands/aggregates.ts'
+import { recordedRefs } from '../commands/git/recorded-refs.ts'
 import { idsStream } from '../events/streams.ts'
 import { deleteAbandoned } from '../git/repository.ts'
 import { gitDirOf, type Services } from '../services.ts'
@@ -8,7 +9,8 @@ import { isOwnLog } from './attachment-removal.ts'
 
 /**
  * Removes those with an id that this log has given and nothing else about them. They are so old that no request goes on with
- * them. Nothing is removed when the files belong to another log: after a wrong setting they may hold somebody's code.
+ * them. Nothing is removed when the files belong to another log: after a wrong setting they may hold somebody's code. So may
+ * one of which the log has refs: refs are recorded after the creation, so the log has lost that.
  */
 export async function removeUnrecorded(services: Services): Promise<void> {
   const { gitDir, views, log } = services
@@ -18,6 +20,7 @@ export async function removeUnrecorded(services: Services): Promise<void> {
     if (id === undefined || (await views.repositories.get(id)) !== undefined) continue
     const repoId = Number(id)
     if ((await repositories.load(services, repoId)).status !== 'none') continue
+    if ((await recordedRefs(services, repoId)).revision !== 'no-stream') continue
     given ??= (await isOwnLog(services)) ? await lastGiven(services) : 0
     if (repoId > given || !(await deleteAbandoned(gitDirOf(services, repoId)))) continue
     log.info({ repoId }, 'removed a repository whose creation was cut off')

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { exists } from '../../src/disk.ts'
 import { type EventStore, StoreUnavailable } from '../../src/events/event-store.ts'
+import { repositoryStream } from '../../src/events/streams.ts'
 import { createRepository, deleteAbandoned, takeUp } from '../../src/git/repository.ts'
 import { removeUnrecorded } from '../../src/processes/unrecorded-repositories.ts'
 import { startTestServer } from '../start-server.ts'
@@ -49,6 +50,25 @@ t.test(
     t.same(await existing(), [true, true, true, true])
   },
 )
+
+t.test('a repository of which the log has lost the creation, and has refs, keeps its files', async (t) => {
+  const { services, as } = await startTestServer(t)
+  const { events, gitDir, views } = services
+  const alice = await as('alice')
+  const { data } = await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
+  const dir = join(gitDir, `${data.id}.git`)
+  await utimes(dir, DAYS_AGO, DAYS_AGO)
+  // As after a deletion of the stream in EventStoreDB, a scavenge and a rebuild.
+  const readStream: EventStore['readStream'] = (stream, options) =>
+    events.readStream(stream === repositoryStream(data.id ?? 0) ? 'lost' : stream, options)
+  const get = async () => undefined
+  await removeUnrecorded({
+    ...services,
+    events: { ...events, readStream },
+    views: { ...views, repositories: { ...views.repositories, get } },
+  })
+  t.ok(await exists(dir))
+})
 
 t.test('a repository with which a request goes on does not count as abandoned', async (t) => {
   const dir = join(t.testdir(), '1.git')
