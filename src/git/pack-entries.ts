@@ -5,6 +5,8 @@ export const PACK_HEADER_BYTES = 12
 export const PACK_TRAILER_BYTES = 20
 /** No client of git begins an object with more bytes: type and size, and the place or the id of a base. */
 export const MAX_ENTRY_BYTES = 32
+/** Larger contents are unfolded in parts, so that they do not hold the event loop. */
+export const MAX_AT_ONCE = 64 * 1024
 const OFS_DELTA = 6
 const REF_DELTA = 7
 

@@ -9,6 +9,7 @@ import { piecesOf } from '../pieces.ts'
 import {
   entryAt,
   inflatedNow,
+  MAX_AT_ONCE,
   MAX_ENTRY_BYTES,
   PACK_HEADER_BYTES,
   PACK_TRAILER_BYTES,
@@ -16,9 +17,7 @@ import {
   sizeMadeBy,
 } from './pack-entries.ts'
 
-/** Larger contents are unfolded in parts, so that they do not hold the event loop. */
-const MAX_AT_ONCE = 64 * 1024
-/** By so much a compressed content may be larger than itself. What is larger still is unfolded in parts. */
+/** The most bytes by which a compressed content is larger than the content. A larger one is unfolded in parts. */
 const MORE_BYTES = 1024
 /** The beginning of a delta: two numbers. */
 const DELTA_HEAD_BYTES = 20
@@ -27,7 +26,7 @@ const DELTA_HEAD_BYTES = 20
 interface Source {
   /** The bytes that are here and were not taken. */
   bytes: Buffer
-  /** Waits until at least so many are here, or all that will come. */
+  /** Waits until at least `wanted` bytes are here, or the stream has ended. */
   fill(wanted: number): Promise<void>
   take(count: number): void
 }

@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream'
 import { createInflate } from 'node:zlib'
 import type { ObjectType } from './loose-objects.ts'
-import { entryAt, inflatedNow, PACK_HEADER_BYTES, PACK_TRAILER_BYTES } from './pack-entries.ts'
+import { entryAt, inflatedNow, MAX_AT_ONCE, PACK_HEADER_BYTES, PACK_TRAILER_BYTES } from './pack-entries.ts'
 
 /** git makes loose objects of packs with fewer objects: a pack costs three flushes to disk, each loose object one. */
 export const UNPACK_LIMIT = 10
@@ -10,8 +10,6 @@ const MAX_BYTES = 1024 * 1024
 const MAX_UNFOLDED = 32 * 1024 * 1024
 /** Contents are held while the push waits for git, so only as many bytes as most small pushes have. */
 const MAX_HELD = 128 * 1024
-/** Larger contents are unfolded in parts, so that they do not hold the event loop. */
-const MAX_AT_ONCE = 64 * 1024
 
 const TYPES = new Map<number, ObjectType>([
   [1, 'commit'],

@@ -51,8 +51,8 @@ async function* maintainHere(config: Config, name: string | undefined): AsyncGen
       const gitDir = join(config.dataDir, 'git')
       const views = createViews(current)
       const pushJournal = await openPushJournal(join(config.dataDir, 'pushes'))
-      const own = { turns: createTurns(), pushJournal, startedAt }
-      const services = { config, events, views, diskUsage, gitDir, ...own }
+      const turns = createTurns()
+      const services = { config, events, turns, pushJournal, views, diskUsage, gitDir, startedAt }
       const one = name === undefined ? undefined : await repositoryCalled(services, name)
       if (name !== undefined && one === undefined) throw new CommandFailed(`there is no repository ${name}`)
       yield* maintainAll(services, one, new AbortController().signal)

@@ -24,7 +24,7 @@ export interface Upload extends ReceivedFile {
  * compute the file's SHA-256.
  *
  * @throws FileTooLarge when the file, or the request, is larger than allowed
- * @throws Refused (unsupported) when the request is compressed, (invalid) when the part is missing, or the request is malformed or cut off
+ * @throws Refused (invalid) when the part is missing, or the request is malformed or cut off
  */
 export async function receiveUpload(
   request: FastifyRequest,
@@ -32,9 +32,6 @@ export async function receiveUpload(
   { uuid, maxSize, digest }: { uuid: string; maxSize: number; digest: boolean },
 ): Promise<Upload> {
   if (!request.isMultipart()) throw new Refused(refuse.invalid('the request must be multipart/form-data'))
-  // The form is read as it was sent: nothing has unpacked it.
-  if (request.headers['content-encoding'] !== undefined)
-    throw new Refused(refuse.unsupported('a form must not have a Content-Encoding'))
   const { raw } = request
   const most = maxSize + MAX_BESIDES
   if (Number(request.headers['content-length'] ?? 0) > most) throw new FileTooLarge(maxSize)

@@ -55,9 +55,8 @@ export function renameInNote(note: string | undefined): Rename | undefined {
 }
 
 /** The context in which a rename is recorded: its events have the same ids whenever that is. */
-function contextOf({ id, actor, sudo, at, correlationId, causationId }: Rename): CommandContext {
-  const retry = { namespace: id, digest: CAUSE }
-  return { actor, ...(sudo && { sudo }), at, correlationId, causationId, retry, written: LOG_START }
+function contextOf({ id, repoId: _repoId, from: _from, to: _to, sha: _sha, ...by }: Rename): CommandContext {
+  return { ...by, retry: { namespace: id, digest: CAUSE }, written: LOG_START }
 }
 
 /**

@@ -5,7 +5,7 @@ import type { RefChange, RefOutcome } from '../../git/refs.ts'
 import type { Services } from '../../services.ts'
 import type { CommandContext } from '../execute.ts'
 import { inGitTurn } from './git-turn.ts'
-import { movedBefore, moveNoted, NO_PROCESS } from './noted-moves.ts'
+import { movedBefore, moveNoted, withMarker } from './noted-moves.ts'
 import { recordRefs } from './record-refs.ts'
 
 /**
@@ -18,17 +18,7 @@ export function moveRefs<T>(
   repoId: number,
   work: (since: ExpectedRevision) => Promise<T>,
 ): Promise<T> {
-  return inGitTurn(services, repoId, async (since) => {
-    const marker = await services.pushJournal.begin(`${repoId}`, NO_PROCESS)
-    try {
-      const result = await work(since)
-      await services.pushJournal.finish(marker)
-      return result
-    } catch (error) {
-      services.pushJournal.abandon(marker)
-      throw error
-    }
-  })
+  return inGitTurn(services, repoId, (since) => withMarker(services, repoId, () => work(since)))
 }
 
 /**

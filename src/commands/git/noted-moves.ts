@@ -1,6 +1,6 @@
 /**
- * Moves of refs of which the marker in the journal says all that is needed to record them: as their request would have, with
- * its user and with the ids that it has with its Idempotency-Key. So a retry finds that its first attempt took effect.
+ * Moves of refs whose marker in the journal has a note: all that is needed to record them as their request would have, with
+ * its user and the event ids of its Idempotency-Key. So a retry finds that its first attempt took effect.
  */
 import { type Static, Type } from 'typebox'
 import { checkOf } from '../../checked-json.ts'
@@ -8,11 +8,10 @@ import type { DomainEvent, GitEvent } from '../../events/domain-events.ts'
 import { LOG_START } from '../../events/event-store.ts'
 import { REF_CAUSES } from '../../events/ref-causes.ts'
 import { gitStream } from '../../events/streams.ts'
-import { type RefChange, type RefOutcome, readRefs, updateRefs } from '../../git/refs.ts'
+import { type RefChange, type RefOutcome, updateRefs } from '../../git/refs.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { type CommandContext, doneBefore } from '../execute.ts'
-import { recordRefs } from './record-refs.ts'
-import { recordedRefs } from './recorded-refs.ts'
+import { recordRefs, unrecordedMoves } from './record-refs.ts'
 
 const Account = Type.Object({ id: Type.Integer(), login: Type.String() })
 
@@ -45,6 +44,24 @@ export function notedContext({ actor, sudo, at, correlationId, causationId }: Co
   return { actor, ...(sudo && { sudo }), at, correlationId, causationId }
 }
 
+/** Runs `work`, which moves refs and records the moves. A crash or a failure leaves a marker, with the note. */
+export async function withMarker<T>(
+  { pushJournal }: Pick<Services, 'pushJournal'>,
+  repoId: number,
+  work: () => Promise<T>,
+  note?: string,
+): Promise<T> {
+  const marker = await pushJournal.begin(`${repoId}`, NO_PROCESS, note)
+  try {
+    const result = await work()
+    await pushJournal.finish(marker)
+    return result
+  } catch (error) {
+    pushJournal.abandon(marker)
+    throw error
+  }
+}
+
 /** The moves that a marker is for, if it names them. */
 function movesInNote(note: string | undefined): NotedMoves | undefined {
   const moves: unknown = note === undefined ? undefined : JSON.parse(note)
@@ -63,25 +80,22 @@ export async function moveNoted(
   changes: readonly RefChange[],
   record: () => Promise<void>,
 ): Promise<RefOutcome> {
-  const { pushJournal } = services
   const { retry } = context
   const named = retry && { retry: { namespace: retry.namespace, digest: retry.digest } }
   const moves: NotedMoves = { ...notedContext(context), ...named, repoId, cause, changes: [...changes] }
-  const marker = await pushJournal.begin(`${repoId}`, NO_PROCESS, JSON.stringify(moves))
-  try {
+  const move = async () => {
     const outcome = await updateRefs(gitDirOf(services, repoId), changes)
     if (outcome === 'moved') await record()
-    await pushJournal.finish(marker)
     return outcome
-  } catch (error) {
-    pushJournal.abandon(marker)
-    throw error
   }
+  return withMarker(services, repoId, move, JSON.stringify(moves))
 }
 
 /**
- * Records what git has and the log has not of the moves that markers of a repository name: of all, or of a request that is
- * known by this namespace. In the turn of the refs, before anybody else compares git with the log. @throws RepositoryMissing
+ * Records those moves in the notes of a repository's markers that git has and the log lacks. With a namespace, only those of
+ * the request that has it (`Retry`). In the turn of the refs, before anything else compares git with the log.
+ *
+ * @throws RepositoryMissing
  */
 export async function recordNoted(services: Services, repoId: number, namespace?: string): Promise<void> {
   for (const note of await services.pushJournal.notesOf(`${repoId}`)) {
@@ -92,24 +106,15 @@ export async function recordNoted(services: Services, repoId: number, namespace?
 }
 
 async function recordMoves(services: Services, moves: NotedMoves): Promise<void> {
-  const { repoId, changes, ...noted } = moves
-  const cause = REF_CAUSES.find((known) => known === noted.cause) ?? 'recovered'
-  const { refs, revision } = await recordedRefs(services, repoId)
-  const now = await readRefs(
-    gitDirOf(services, repoId),
-    changes.map(({ ref }) => ref),
-  )
-  const missing = changes
-    .map(({ ref, to }) => ({ ref, from: refs.get(ref) ?? null, to }))
-    .filter(({ ref, from, to }) => from !== to && (now.get(ref) ?? null) === to)
-  const { actor, sudo, at, correlationId, causationId, retry } = noted
-  const by = { actor, ...(sudo && { sudo }), at, correlationId, causationId, ...(retry && { retry }) }
+  const { repoId, changes, cause: noted, ...by } = moves
+  const cause = REF_CAUSES.find((known) => known === noted) ?? 'recovered'
+  const { missing, revision } = await unrecordedMoves(services, repoId, changes)
   await recordRefs(services, { ...by, written: LOG_START }, repoId, cause, missing, revision)
 }
 
 /**
- * The event of an earlier attempt of the request, which has moved refs for this cause. An attempt that could not record its
- * moves has left a marker: they are recorded first. In the turn of the refs, before git moves anything.
+ * The event of an earlier attempt of the request that moved refs for this cause. An attempt that could not record its moves
+ * has left a marker: they are recorded first. In the turn of the refs, before git moves anything.
  */
 export async function movedBefore(
   services: Services,

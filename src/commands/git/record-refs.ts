@@ -56,14 +56,8 @@ async function recordMissing(
   moved: readonly RefUpdate[],
   options: readonly string[] = [],
 ): Promise<void> {
-  const dir = gitDirOf(services, repoId)
-  const names = moved.map(({ ref }) => ref)
   for (let tries = 0; tries < MAX_COMPARISONS; tries++) {
-    const { refs, revision } = await recordedRefs(services, repoId)
-    const now = await readRefs(dir, names)
-    const missing = moved
-      .map(({ ref, to }) => ({ ref, from: refs.get(ref) ?? null, to }))
-      .filter(({ ref, from, to }) => from !== to && (now.get(ref) ?? null) === to)
+    const { missing, revision } = await unrecordedMoves(services, repoId, moved)
     try {
       // The ids must not be those of the first attempt: a part of it may be in the log.
       const step = `${cause} after ${revision}`
@@ -73,6 +67,23 @@ async function recordMissing(
     }
   }
   throw new TooManyWriters(`the refs of repository ${repoId} are written by too many at the same time`)
+}
+
+/**
+ * Those of the moves that git has and the log has not, as from what the log has. `revision`: of the log that was read.
+ *
+ * @throws RepositoryMissing
+ */
+export async function unrecordedMoves(services: Services, repoId: number, moved: readonly RefUpdate[]) {
+  const { refs, revision } = await recordedRefs(services, repoId)
+  const now = await readRefs(
+    gitDirOf(services, repoId),
+    moved.map(({ ref }) => ref),
+  )
+  const missing = moved
+    .map(({ ref, to }) => ({ ref, from: refs.get(ref) ?? null, to }))
+    .filter(({ ref, from, to }) => from !== to && (now.get(ref) ?? null) === to)
+  return { missing, revision }
 }
 
 interface Reason {
@@ -116,8 +127,8 @@ async function appendMoves(
 }
 
 /**
- * Records the move that merges a pull request. `isRepeated`: git had made it before; then it is recorded only if the log has
- * it not.
+ * Records the move that merges a pull request. `isRepeated`: git had made it before; then it is recorded only if the log
+ * lacks it.
  */
 export async function recordMerge(
   services: Services,

@@ -36,8 +36,12 @@ export function outdatedReviews(
   const affected = [...current, ...stale, ...dismissed, ...(counted?.gained ?? []), ...(counted?.lost ?? [])]
   if (affected.length === 0) return []
   const data = {
-    ...{ repoId, index, head: now.head },
-    ...{ stale: idsOf(stale), current: idsOf(current), dismissed: idsOf(dismissed) },
+    repoId,
+    index,
+    head: now.head,
+    stale: idsOf(stale),
+    current: idsOf(current),
+    dismissed: idsOf(dismissed),
     ...(counted && { official: idsOf(counted.gained), unofficial: idsOf(counted.lost) }),
   }
   return [{ type: 'ReviewsOutdated', data }]
@@ -46,8 +50,9 @@ export function outdatedReviews(
 const idsOf = (some: readonly ReviewFacts[]) => some.map(({ id }) => id)
 
 /**
- * The last verdicts and the requests that become official, or are it no more. What an open request supersedes stays
- * superseded. No request becomes official: a stranger may have made it, to learn who may write.
+ * `gained`: the last verdicts that become official. `lost`: the last verdicts and the requests that stop being official.
+ * What an open request supersedes stays superseded. No request becomes official: a stranger may have made it, to learn
+ * who may write.
  */
 function recounted(reviews: readonly ReviewFacts[], official: ReadonlySet<number>) {
   const requests = reviews.filter(({ kind }) => kind === 'request' || kind === 'team-request')
