@@ -61,8 +61,8 @@ export async function openAttachmentFiles(directory: string, { isShared = false 
   await flush(directory)
 
   /**
-   * Files that this process has kept; their events may not be visible to `removeUnknown` yet. Undefined after it: then all
-   * files of earlier processes were looked at, and nobody remembers which ones are of this one.
+   * Files that this process has kept; their events may not be visible to `removeUnknown` yet. Undefined once that has
+   * succeeded: it is not needed again.
    */
   let keptHere: Set<string> | undefined = new Set()
 

@@ -1,13 +1,16 @@
-/** Which secrets the copied log names and a store of the secrets lacks. */
+/** Finds secrets that the copied log names and a store of the secrets lacks. */
 import type { ReadStore } from '../projections/read-store.ts'
 import { passwordHashOf } from '../rights/secrets.ts'
 import { webhookConfigsOf } from '../rights/webhook-configs.ts'
 import type { NamedByLog } from './named-by-log.ts'
 
-/** So many at a time. */
+/** The most configurations that are looked up at a time. */
 const PART = 500
 
-/** A secret is kept before the log names it, and never comes back: one that is there now was there when it was copied. */
+/**
+ * A secret is kept before the log names it, and never comes back once it is gone. So a secret that is found was there when
+ * the secrets were copied.
+ */
 export async function missingSecrets(
   secrets: ReadStore,
   { webhookConfigs, passwords }: Pick<NamedByLog, 'webhookConfigs' | 'passwords'>,

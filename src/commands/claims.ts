@@ -6,8 +6,8 @@
  * in between leaves a claim whose holder does not have the key. When a server has known such a claim for a grace
  * period, the next request for the key takes the claim over; at once, when it was taken by an earlier process of this
  * node, which works on nothing more. If the stream of the old holder was never written, it is closed first: otherwise a
- * very slow first writer could come back and become a second holder. A stream that is there already cannot be closed: its
- * holder writes the event that relies on the claim within a time limit, or not at all (`appendMade` in `execute.ts`).
+ * very slow first writer could come back and become a second holder. A stream that exists cannot be closed. So its holder
+ * writes the event that relies on the claim within a time limit, or not at all (`appendMade` in `execute.ts`).
  */
 import { LRUCache } from 'lru-cache'
 import { decode } from '../events/codec.ts'
@@ -25,7 +25,7 @@ import { append, appendMade, type CommandContext, eventsOf } from './execute.ts'
 
 /** Longer than any request takes: the holder of a younger claim may still be being created. */
 const GRACE_MS = 60_000
-/** From when a claim is taken until the event that relies on it. Well below the grace period. */
+/** The most time between a claim and the event that relies on it. Well below the grace period. */
 const MAX_MOVE_MS = 20_000
 /** A claim that is forgotten is one that this process sees for the first time. */
 const MAX_SEEN = 10_000
@@ -33,7 +33,10 @@ const MAX_SEEN = 10_000
 /** What this process knows of the age of claims. `now` counts spans, in milliseconds: the clocks of servers differ. */
 interface Ages {
   now(): number
-  /** Where the log ended when this process began, when that was, and the name under which it appends. */
+  /**
+   * Where the log ended when this process began, when that was, the name under which it appends, and whether no other
+   * process of that name is alive.
+   */
   of?: { node: string; position: Position; at: number; isOnly: () => boolean }
   /** When this process first saw a claim that was taken since, by its stream and revision. */
   seen: LRUCache<string, number>
@@ -45,9 +48,9 @@ const agesOf = perStore<object, Ages>(() => ({
 }))
 
 /**
- * Says that all that `node` has appended up to `position` was appended by processes that have ended, while `isOnly` says that
- * no other process of this name is alive. Call it before the first command. `now` counts the spans by which claims grow old,
- * in milliseconds.
+ * Says that processes that have ended appended all that `node` appended up to `position`. This holds only while `isOnly`
+ * says that no other process of this name is alive. Call it before the first command. `now` counts the spans by which claims
+ * grow old, in milliseconds.
  */
 export function beginsAfter(
   store: EventStore,
@@ -69,8 +72,8 @@ export interface Claim {
 }
 
 /**
- * Takes a key for a holder. When the holder has the key already, this succeeds and changes nothing. When only an earlier
- * request has taken it for the holder, it is taken again: the time until others may take it over begins anew.
+ * Takes a key for a holder. When the holder has the key already, this succeeds and changes nothing. When an earlier request
+ * has taken the claim and no event relies on it yet, this takes it again: the time until others may take it over begins anew.
  */
 export async function takeClaim(
   store: EventStore,

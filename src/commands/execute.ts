@@ -39,8 +39,8 @@ export interface CommandContext {
   /** Position of the last event that the request appended; reads of the same request wait for it. */
   written: Position
   /**
-   * Claims that the request has taken and no event relies on yet, by holder and key: whether it is too late for that event.
-   * `claims.ts` keeps it.
+   * The claims that the request has taken and no event relies on yet, by holder and key. Each says whether it is too late for
+   * that event. `claims.ts` keeps them.
    */
   claims?: Map<string, Map<string, () => boolean>>
   /** When an earlier attempt carried out the command that this one has repeated last; absent when none has. */
@@ -62,7 +62,7 @@ export function newContext(
 const MAX_DECISIONS = 20
 /** Attempts to append a decision that stays valid while others append events that do not affect it. */
 const MAX_APPENDS = 100
-/** Pauses of a command that others overtook, in milliseconds. They double, and are random: those others pause, too. */
+/** The pauses of a command that others overtook, in milliseconds. They double, and are random: the others pause, too. */
 const FIRST_PAUSE_MS = 5
 const MAX_PAUSE_MS = 200
 /** How long a command may wait behind others on its stream, in milliseconds. */
@@ -92,7 +92,7 @@ export function partOf(context: CommandContext, part: string): CommandContext {
   }
 }
 
-/** The events of one step of a request, ready to append to a stream. @throws TypeError when nobody could read one */
+/** The events of one step of a request, ready to append to a stream. @throws TypeError when one could not be read again */
 export function eventsOf(
   context: CommandContext,
   stream: string,
@@ -140,7 +140,7 @@ export async function append(
 
 /**
  * An event that relies on a claim is written in time or not at all: another request may have taken the claim over since.
- * The first event of a stream needs no time limit: who takes its claim over has closed the stream.
+ * The first event of a stream needs no time limit: another request closes the stream before it takes the claim over.
  *
  * @throws Refused (conflict)
  */
@@ -219,7 +219,7 @@ export interface Command<State, Event extends DomainEvent> {
   isStillValid?(decidedOn: State, now: State): boolean
 }
 
-/** Commands that others overtook: those on one stream go one after the other. */
+/** The lines of commands that others overtook, one for each stream: such commands run one after the other. */
 const lineOf = perStore<EventStore, Turns>(() =>
   createTurns({ timeoutMs: LINE_MS, timeoutError: () => new Refused(contended) }, isOutage),
 )
@@ -229,8 +229,8 @@ const lineOf = perStore<EventStore, Turns>(() =>
  * with the load. Resolves to the state after the command. A retried request (same Idempotency-Key) that was carried
  * out before changes nothing: it resolves to the state now.
  *
- * Commands that meet on one stream all succeed, unless a decision is a refusal: those of this process get in line, and
- * those of other nodes meet again after random pauses.
+ * Commands that meet on one stream all succeed, unless a decision is a refusal: those of this process wait in line, and
+ * those of other nodes try again after random pauses.
  *
  * @throws Refused when the decision is a refusal, when twenty decisions met other writers (conflict), or when the
  * Idempotency-Key was used with another body (unprocessable)
@@ -300,7 +300,7 @@ function attemptsOf<State, Event extends DomainEvent>(
 }
 
 /**
- * Checks an append: a store confirms one that was made before, and what it has may be of another request with the same key.
+ * Checks an append. A store confirms one that was made before, and that may be of another request with the same key.
  *
  * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
  */

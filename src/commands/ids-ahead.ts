@@ -2,9 +2,9 @@
  * Ids that one append took together with those that were asked for, while many are asked for. Where an append is a round
  * trip to a server, a request for such an id does not wait for one.
  *
- * Lists are sorted by id: who asks after somebody has got an id must get a larger one. So only a server that is alone
- * takes ids ahead, and forgets them when one is taken by itself. What is not used within a second is never given: a
- * server that is started while another one stops finds no smaller ids in use. Such gaps are like those after a crash.
+ * Lists are sorted by id, so a later request must get a larger id than all earlier ones. Therefore only a server that is
+ * alone takes ids ahead, and it forgets them when a request takes an id of its own. An id that is not used within a second
+ * is never given: a new server may start while this one stops, and takes larger ids. Such gaps are like those after a crash.
  */
 import { createRecentUse } from '../recent-use.ts'
 
@@ -28,7 +28,7 @@ export interface IdsAhead {
   worth(sequence: string, asked: number): number
   /** Keeps the ids from `first` to `last`, which were taken ahead. */
   keep(sequence: string, first: number, last: number): void
-  /** Gives none of those any more. */
+  /** Drops the ids that were taken ahead: they are never given. */
   forget(sequence: string): void
 }
 

@@ -25,7 +25,7 @@ interface Waiter {
 /** Those who wait for a number, by sequence. A sequence that is not there has nobody who takes numbers now. */
 const waitersOf = perStore(() => new Map<string, Waiter[]>())
 
-/** Of logs that nobody else writes to. */
+/** The ids that were taken ahead, of logs that no other server writes to. */
 const idsAheadOf = perStore((): { ids?: IdsAhead } => ({}))
 
 /**
@@ -47,9 +47,9 @@ const idsAheadIn = (store: EventStore, sequence: string) =>
  * Takes the next number of a sequence, from 1. Gaps after a crash are fine; a number is never given twice.
  * A retried request (Idempotency-Key) takes the number that it took before.
  *
- * All who wait for a number of the same sequence get theirs from one append. On EventStoreDB, an append of a server
- * that is alone takes some ids ahead while many are asked for (`ids-ahead.ts`). A request with an Idempotency-Key appends alone, because its event must
- * be recognised when it is repeated.
+ * All who wait for a number of the same sequence get theirs from one append. On EventStoreDB, an append of a server that is
+ * alone takes some ids ahead while many are asked for (`ids-ahead.ts`). A request with an Idempotency-Key appends alone,
+ * because its event must be recognised when it is repeated.
  */
 export async function takeNumber(
   store: EventStore,
@@ -58,7 +58,7 @@ export async function takeNumber(
 ): Promise<number> {
   if (context.retry !== undefined) {
     const { revision } = await append(store, context, sequence, 'take', [taken(sequence)], 'any')
-    // Those are smaller, and who comes after this request must get a larger one.
+    // Ids that were taken ahead are smaller, and later requests must get larger ones.
     idsAheadIn(store, sequence)?.forget(sequence)
     return revision + 1
   }

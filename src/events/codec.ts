@@ -203,8 +203,8 @@ export function decode(event: RecordedEvent): Recorded<DomainEvent> {
 }
 
 /**
- * Refuses an event that `decode` could not read again: once in the log, it would stop every read model, on all nodes. So a
- * mistake in one command costs one request. @throws TypeError
+ * Refuses an event that `decode` could not read: in the log it would stop every read model, on all nodes. So a mistake in a
+ * command fails one request. @throws TypeError
  */
 export function requireReadable({ type, data }: DomainEvent): void {
   const problem = dataShapes.get(type)?.(data)

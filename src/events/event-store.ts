@@ -250,7 +250,7 @@ export class StreamUnusable extends StoreUnavailable {
   }
 }
 
-/** Whether the error may end by itself. What an operator must mend does not. */
+/** Whether the store may answer again without an operator. */
 export const mayHeal = (error: unknown): boolean =>
   error instanceof StoreUnavailable &&
   !(error instanceof StoreDenied || error instanceof LogReplaced || error instanceof StreamUnusable)

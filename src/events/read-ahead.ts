@@ -6,8 +6,8 @@ import type { EventStore, Position, RecordedEvent, SubscribeOptions } from './ev
 
 /**
  * Yields what `subscribe` does, with the same options, errors and calls of `passed`. About two batches wait in memory
- * for a slow reader. `weightOf`: as how many events one counts in a batch, and among those that wait. What waits is not yielded any more once the
- * signal is aborted.
+ * for a slow reader. `weightOf`: as how many events one counts, in a batch and among those that wait. What waits is not
+ * yielded any more once the signal is aborted.
  */
 export async function* readAhead(
   { subscribe }: Pick<EventStore, 'subscribe'>,

@@ -39,7 +39,7 @@ export interface ArrivedPush {
   timeout: number
 }
 
-/** An object that speaks against a push. */
+/** An object for which a push is refused. */
 export type StrayObject =
   /** The push relies on it, no ref reaches it, and the push does not bring it. */
   | { borrowed: string }
@@ -47,9 +47,9 @@ export type StrayObject =
   | { unreached: string }
 
 /**
- * An object that the push borrows, or that it brings without a use; undefined when there is none. Small pushes onto the tip of
- * a branch cost no process, most others one walk of what is new, and 20 bytes for each object of the push. git's hook
- * runs also when git has found that objects are missing: the first of them is one that the push does not bring.
+ * An object that the push borrows, or that none of its refs needs; undefined when there is none. Small pushes onto the tip
+ * of a branch cost no process. Most others cost one walk of what is new, and 20 bytes for each object of the push. git's
+ * hook runs also when git has found that objects are missing: the first of them is one that the push does not bring.
  *
  * @throws GitFailed, GitTooSlow, GitUnavailable, RepositoryMissing
  */
@@ -106,7 +106,7 @@ async function indexIn(objects: string): Promise<PackIndex | undefined> {
   return name === undefined ? undefined : await readPackIndex(join(objects, 'pack', name))
 }
 
-/** The objects of a push, and which of them were looked at. */
+/** The objects of a push. It remembers which of them were looked at. */
 type SentObjects = Pick<PackIndex, 'lookAt'> & { unseen(): AsyncIterable<string> | Iterable<string> }
 
 function looseObjects(ids: ReadonlySet<string>): SentObjects {

@@ -16,9 +16,9 @@ export interface Change {
 }
 
 /**
- * Whether two changes differ. They are the same when they change the same files from the same content to the same
- * content. On bases that differ in these files they are the same when each, applied to the base of the other, gives the
- * head of the other: a rebase, or a merge of the base, and nothing else.
+ * Whether two changes differ. They are the same when they change the same files from the same content to the same content.
+ * When their bases differ in these files, they are the same when each, applied to the base of the other, gives the head of
+ * the other. So a rebase, or a merge of the base, is not a difference.
  *
  * @throws GitFailed when one of the commits does not exist, and what `git` throws
  */

@@ -35,7 +35,7 @@ async function isRefCommand(pid: number, dir: string): Promise<boolean> {
   return environment.split('\0').includes(`GIT_DIR=${dir}`)
 }
 
-/** The program and its arguments. None when it has ended, or the system has no /proc: never end what we can't identify. */
+/** The program and its arguments. Empty when it has ended, or the system has no /proc: a process is ended only when it is known. */
 async function wordsOf(pid: number): Promise<string[]> {
   const text = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
   return text.split('\0')

@@ -7,11 +7,11 @@ import { filesBelow, isAbandoned, namesIn, timeOfFilesIn, unlessMissing, written
 /** git holds the lock of one ref for a moment only. Longer ones are held in the turn of the repository's refs. */
 const LOCK_MS = 5_000
 const LOCK_PAUSE_MS = 50
-/** git locks them with a ref: HEAD with the branch that it names, the packed refs with what it deletes. */
+/** What git locks together with refs: HEAD with the branch that it names, the packed refs with a ref that it deletes. */
 export const LOCKED_WITH_REFS = ['HEAD', 'packed-refs']
-/** Without its lock, what was to become the packed refs is in git's way, too. */
+/** The file that was to become the packed refs. Also without a lock, git does not pack refs while it is there. */
 const HALF_PACKED = 'packed-refs.new'
-/** For more refs than these, all locks are looked for. */
+/** For more refs than this, all locks of the repository are looked for. */
 const MAX_NAMES = 100
 
 /**
@@ -38,7 +38,7 @@ async function* locksOf(dir: string, files: readonly string[]): AsyncGenerator<s
   if (files.length > MAX_NAMES) yield* locksBelow(dir)
 }
 
-/** Whether there is no such lock, or no more. */
+/** Whether the lock is gone: it was not there, or it was old and has been removed. */
 async function isFreed(dir: string, path: string): Promise<boolean> {
   const written = await writtenAt(path)
   if (written === undefined) return true

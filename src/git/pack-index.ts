@@ -13,16 +13,16 @@ const OFFSET_BYTES = 4
 const IS_LARGE = 0x80000000
 const LARGE_BYTES = 8
 const MAX_READ = 1024 * 1024
-/** Whose work it is to go through many objects: that of all clients together. */
+/** Going through many objects counts as work of all clients together. */
 const WORK = 'objects of a pack'
 
 export interface PackIndex {
   count: number
-  /** Whether the pack has the object. From then on, it is one that was looked at. */
+  /** Whether the pack has the object. It counts as looked at from then on. */
   lookAt(id: string): boolean
   /** The ids of the objects that nobody has looked at. */
   unseen(): AsyncIterable<string>
-  /** The ids of the last objects in the pack, so many of them. */
+  /** The ids of the last `count` objects in the pack. */
   last(count: number): Promise<string[]>
 }
 

@@ -155,8 +155,8 @@ export async function firstUnreachable(
 }
 
 /**
- * Those of the ids that the repository has, and that are neither tips nor commits that refs reach. Costs nothing for tips
- * and for what is not there, and one process for the others.
+ * Those of the ids that the repository has, and that are neither tips nor commits that refs reach. Trees and files count as
+ * not reached. Costs no process for tips and for what the repository does not have, and one for all commits.
  *
  * @throws GitUnavailable after a minute
  */

@@ -145,7 +145,7 @@ export async function flushRefs(dir: string, refs: readonly string[]): Promise<v
   await inPieces(WORK, refs, (ref) => {
     let directory = dirname(ref)
     directories.add(join(dir, directory))
-    // Those above it may be as new as the ref.
+    // The directories above it may be as new as the ref.
     while (!KEPT.has(directory)) {
       directory = dirname(directory)
       directories.add(join(dir, directory))

@@ -50,8 +50,8 @@ export async function* namedObjects(request: Readable, client: string): AsyncGen
 }
 
 /**
- * The request as if the repository did not have these objects: git takes no notice of what it lacks among that which
- * clients have.
+ * The request without the lines that say that the client has these objects. git then answers as if the repository did not
+ * have them.
  */
 export async function* requestWithout(
   request: Readable,

@@ -7,13 +7,17 @@ export interface CheckedNames {
   /** The id of an object that the fetch wants and that no ref reaches; undefined when all may be served. */
   refused?: string
   /**
-   * What the client says that it has, and what the repository has although no ref reaches it. git must not know of it:
-   * it sends the parents of a shallow commit, and it tells which of the client's commits it has.
+   * Objects that the client says it has, and that the repository has although no ref reaches them. git must not see these
+   * lines: it would send the parents of a shallow commit, and tell which of the client's commits it has.
    */
   hidden: ReadonlySet<string>
 }
 
-/** Checks all objects that a fetch names. The caller has a slot. @throws MalformedGitRequest, RepositoryMissing, GitUnavailable */
+/**
+ * Checks all objects that a fetch names. The caller has a slot.
+ *
+ * @throws MalformedGitRequest, RepositoryMissing, GitUnavailable
+ */
 export async function checkNames(
   dir: string,
   request: Readable,

@@ -55,7 +55,7 @@ function isSame(known: string | string[] | undefined, { tag, lastModified }: Siz
   return known === tag || (lastModified !== undefined && lastModified.getTime() === timeOf(known))
 }
 
-/** One part of a stream. The stream is destroyed behind it, and with it: also when nobody has read of it. */
+/** One part of a stream. The stream is destroyed when the part has ended or is destroyed, also when nothing was read of it. */
 export function partOfStream(source: Readable, part: Part): Readable {
   return Readable.from(bytesOf(source, part), { objectMode: false }).once('close', () => source.destroy())
 }

@@ -88,7 +88,7 @@ export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: Body
       give()
     }
     const unwatch = finished(raw, end)
-    // When the answer is the last one of its connection, node closes that and says nothing to a request that goes on.
+    // After the last answer of a connection, node closes it, and a request that still comes gets no event.
     socket.once('close', end)
     done(null, payload)
   })

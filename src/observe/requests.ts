@@ -5,7 +5,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 /** A request whose answer has ended. */
 export interface EndedRequest {
   request: FastifyRequest
-  /** Node takes it away from a request that is destroyed. */
+  /** The socket of the request. A request that was destroyed has none any more. */
   socket: Socket
   method: string
   /** The pattern of the route; `unmatched` when no route has the path. */

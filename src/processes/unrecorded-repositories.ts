@@ -8,9 +8,9 @@ import { gitDirOf, type Services } from '../services.ts'
 import { isOwnLog } from './attachment-removal.ts'
 
 /**
- * Removes those with an id that this log has given and nothing else about them. They are so old that no request goes on with
- * them. Nothing is removed when the files belong to another log: after a wrong setting they may hold somebody's code. So may
- * one of which the log has refs: refs are recorded after the creation, so the log has lost that.
+ * Removes repositories whose id this log has given, and about which it has nothing else. They are so old that no request goes
+ * on with them. Nothing is removed when the files belong to another log: after a wrong setting they may be in use there. A
+ * repository stays when the log has refs of it: refs are recorded after the creation, so the log has lost that event.
  */
 export async function removeUnrecorded(services: Services): Promise<void> {
   const { gitDir, views, log } = services

@@ -82,7 +82,7 @@ export function foldBatch(
         : { position: p.position, ...(p.event !== undefined && { event: p.event }) }
     reached.set(p, at)
     if (poison !== undefined) poisoned.push({ p, poison })
-    // Without changes, too: when the batch comes again, its documents are written, and the checkpoint may not be.
+    // Also when nothing changed: after a write that was cut off, the documents may be written and the checkpoint not.
     if (own.length === 0 && poison === undefined) return
     const stopped = poison && reasonOf(poison)
     const { name, version } = p.model

@@ -86,9 +86,9 @@ const RETRY_MS = 500
 const BATCH = 1000
 /** An event of refs changes a document for each of them, and those are read and written in one go. */
 const WEIGHT_OF_REF = 2
-/** So many characters of another event weigh as much as a small one: what waits is in memory. */
+/** Other events weigh by their size, because what waits is in memory: so many characters weigh as much as a small event. */
 const CHARACTERS = 16 * 1024
-/** An event of people weighs as much as they are many. */
+/** As how many small events an event counts. One of people counts once for each of them. */
 const weightOf = ({ data }: RecordedEvent) => {
   if ('refs' in data && Array.isArray(data.refs)) return Math.max(1, WEIGHT_OF_REF * data.refs.length)
   if ('members' in data && Array.isArray(data.members)) return Math.max(1, data.members.length)

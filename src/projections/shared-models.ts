@@ -215,7 +215,7 @@ export function createSharedModels(
         if (at !== undefined) note(p, at)
         hasChanged = true
       }
-      // All at once: what one call of the store fails for must not count as held by this incarnation.
+      // All at once: when a call of the store fails below, no model may count as held by this incarnation.
       if (!isSame()) for (const p of progress) if (!isFollowed(p)) lose(p)
       incarnation = id
       try {

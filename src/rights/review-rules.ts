@@ -50,8 +50,8 @@ export function isOfficialTeam(
 }
 
 /**
- * Whether a review of this user is official: of a writer, or of one whom, or whose team, the protection names. Nobody's
- * is who may not sign in.
+ * Whether a review of this user is official: the user may sign in, and may write, or the protection names the user or a team
+ * of the user.
  */
 export function isOfficialReviewer(
   repository: RepositoryDocument,
@@ -74,8 +74,8 @@ const names = (reviews: readonly CountedReview[]) =>
 /**
  * Why the reviews do not allow a merge; undefined when they do. An approval counts when it is official and not
  * dismissed, and, where stale ones are ignored, not stale. `officialNow`: the ids of those that would be official if they
- * were given now. Approvals and requests count only as long as they are: nobody approves without the right to, and nobody
- * is waited for who could not answer. A rejection stays until it is dismissed.
+ * were given now. Other approvals and requests do not count: their users have lost the right to approve. A rejection stays
+ * until it is dismissed.
  */
 export function reviewProblem(
   rules: ReviewRules,

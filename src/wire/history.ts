@@ -67,13 +67,13 @@ export function historyWire(recorded: RecordedEvent, shown: ShownParts = {}): St
   }
 }
 
-/** Whether an event is another one for who may not see these parts of it. */
+/** Whether the event has something that the requester may not see. */
 export const hasHidden = ({ type, data }: RecordedEvent, { pushOptions }: ShownParts) =>
   pushOptions === false && type === 'RefsUpdated' && 'options' in data
 
 /**
- * Without the texts and places of a review that is not submitted yet: those are its reviewer's. The options of a push are
- * for who may push.
+ * The data without the texts and places of a review that is not submitted yet, which only its reviewer may see, and without
+ * the options of a push, unless the requester may push.
  */
 function shownData(event: RecordedEvent, shown: ShownParts): RecordedEvent['data'] {
   const { type, data } = event

@@ -80,8 +80,8 @@ async function remove(
 type Side = 'dependencies' | 'blocks'
 
 /**
- * An issue that blocks another one, in a repository that the requester may not read any more: only a writer of the blocked
- * issue could have removed it before, and would have to wait for it forever. Undefined for what does not block the issue, so
+ * The blocking issue, when the requester may not read its repository any more. A writer of the blocked issue may still remove
+ * the dependency: otherwise that issue would wait for it forever. Undefined for an issue that does not block this one, so
  * that nobody learns which repositories there are.
  */
 async function hiddenBlocking(

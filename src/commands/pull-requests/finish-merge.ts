@@ -86,7 +86,7 @@ async function moveBase(
     return undefined
   }).catch(async (error: unknown) => {
     if (!(error instanceof RepositoryMissing)) throw error
-    // Only the log says that it was deleted. Its disk may not be mounted: then recovery finishes the merge later.
+    // Only the log tells whether it was deleted. Its disk may not be mounted: then recovery finishes the merge later.
     if ((await repositories.load(services, repoId)).status !== 'deleted') throw error
     return refuse.conflict('the repository was deleted')
   })

@@ -9,14 +9,14 @@ import { gitDirOf, type Services } from '../../services.ts'
 import type { ActivePull } from '../pull-requests/pull-request.ts'
 import type { MovedContent } from './outdated.ts'
 
-/** Whether git will not tell another time, either: a commit is gone, or there is too much to compare. */
+/** Whether to ask git again is of no use: a commit is gone, or there is too much to compare. */
 const cannotTell = (error: unknown) =>
   error instanceof GitFailed || error instanceof GitTookTooLong || error instanceof GitOutputTooLarge
 
 /**
  * Whether two changes differ. Where git cannot tell, they do.
  *
- * @throws what `git` throws when it only cannot tell now: a busy server makes no approval stale
+ * @throws what `git` throws when it may tell later: a busy server must not make an approval stale
  */
 export async function contentChanged(
   services: Services,
