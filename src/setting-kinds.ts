@@ -73,7 +73,7 @@ export const logLevel: Kind<(typeof LOG_LEVELS)[number]> = {
   read: (text) => LOG_LEVELS.find((level) => level === text),
 }
 
-export const LOG_FORMATS = ['json', 'pretty'] as const
+const LOG_FORMATS = ['json', 'pretty'] as const
 export const logFormat: Kind<(typeof LOG_FORMATS)[number]> = {
   allowed: `one of ${LOG_FORMATS.join(', ')}`,
   read: (text) => LOG_FORMATS.find((format) => format === text),

@@ -17,7 +17,7 @@ export async function* readAhead(
   const leaving = new AbortController()
   const signal = AbortSignal.any([options.signal, leaving.signal])
   const ahead: RecordedEvent[] = []
-  /** Of each of them: to weigh one takes time. */
+  /** The weights of these events. They are kept because to weigh an event takes time. */
   const weights: number[] = []
   /** What is passed when all that waits was taken. */
   let reached: Position | undefined

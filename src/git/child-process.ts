@@ -93,7 +93,7 @@ const closed = (stream: Socket) =>
     else stream.once('close', () => resolve())
   })
 
-export function cannotStart(error: Error, program = 'git'): GitUnavailable {
+function cannotStart(error: Error, program = 'git'): GitUnavailable {
   return new GitUnavailable(`${program} can't be started: ${error.message}`, { cause: error })
 }
 

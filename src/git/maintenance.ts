@@ -18,7 +18,7 @@ import { gitOutput } from './run.ts'
  */
 export type MaintenanceKind = 'none' | 'light' | 'full'
 
-export const MAINTENANCE_STEPS = ['clean', 'refs', 'commit graph', 'loose objects', 'packs'] as const
+const MAINTENANCE_STEPS = ['clean', 'refs', 'commit graph', 'loose objects', 'packs'] as const
 export type MaintenanceStep = (typeof MAINTENANCE_STEPS)[number]
 
 export interface MaintenanceOptions {

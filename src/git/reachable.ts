@@ -35,7 +35,7 @@ export interface ObjectIds {
   add(id: string): void
 }
 
-export function createObjectIds(): ObjectIds {
+function createObjectIds(): ObjectIds {
   const parts = new Map<string, Set<string>>()
   let size = 0
   return {

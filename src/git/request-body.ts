@@ -113,7 +113,7 @@ function passOn<Target extends Duplex>(source: Readable, target: Target): Target
  * Calls `broken` once when a request's body will never be complete: the client is gone, the body can't be
  * decoded, or the signal is aborted. Calls `complete` at its end. Returns a function that ends the watch.
  */
-export function watchBody(
+function watchBody(
   body: Readable,
   signal: AbortSignal | undefined,
   broken: (reason: unknown) => void,

@@ -104,7 +104,7 @@ export const VERDICT = '%G? %H'
 /** git's verdict on a correct signature by a trusted key. */
 export const GOOD = 'G'
 
-export function trustsAnyone({ allowedSigners, signingKey }: TrustedKeys): boolean {
+function trustsAnyone({ allowedSigners, signingKey }: TrustedKeys): boolean {
   return allowedSigners !== undefined || signingKey !== undefined
 }
 

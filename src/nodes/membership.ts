@@ -12,9 +12,9 @@ import type { NodeInfo, Nodes, NodesDatabase, NodesLog } from './nodes.ts'
 /** How long a node waits between two beats, in milliseconds. */
 const BEAT_MS = 1000
 /** How long a node believes that it is a member, from the moment when it sent its last good beat. */
-export const BELIEF_MS = 4000
+const BELIEF_MS = 4000
 /** How long others see no new beat before they fence a node out. It is longer than any node believes in itself. */
-export const GONE_MS = 6000
+const GONE_MS = 6000
 /** When two looks are further apart, the machine may have stood still, and the other nodes with it. */
 const MAX_GAP_MS = 3000
 /** A read of this small collection that takes longer has failed. */

@@ -31,7 +31,7 @@ const within = (ids: readonly number[]) => {
 }
 
 /** What a review becomes when a later one of the same reviewer takes its place. */
-export const SUPERSEDED = { official: false, dismissed: true } as const
+const SUPERSEDED = { official: false, dismissed: true } as const
 
 const drafted = ({ data }: EventOf<'ReviewDrafted'>, comments: readonly number[] = []): ReviewFacts => ({
   id: data.reviewId,
@@ -139,7 +139,7 @@ export function changedReviews(
 }
 
 /** The reviews after an event, in the order of their ids. */
-export function evolveReviews(reviews: readonly ReviewFacts[], event: ReviewEvent): readonly ReviewFacts[] {
+function evolveReviews(reviews: readonly ReviewFacts[], event: ReviewEvent): readonly ReviewFacts[] {
   if (event.type === 'ReviewCommentAdded') return reviews
   if (event.type === 'ReviewCommentDrafted') {
     const { reviewId, commentId } = event.data

@@ -22,10 +22,10 @@ const MAX_ATTEMPTS = 10
  * How long a generation of another version stays although no server writes it, in milliseconds: its servers may start
  * again.
  */
-export const UNHELD_MS = 600_000
+const UNHELD_MS = 600_000
 /**
- * How long one that was replaced stays, in milliseconds: requests may read from it. It is longer than any read of theirs,
- * of 30 s, that is begun again; another node learns of the new one within a second.
+ * How long a generation that was replaced stays, in milliseconds: requests may read from it. Another node learns of the new
+ * one within a second. A read takes at most 30 s, and may begin again.
  */
 const REPLACED_MS = 120_000
 

@@ -207,7 +207,7 @@ function unlessBusy(error: unknown): undefined {
 }
 
 /** The file, link, directory or submodule at a path. @throws Refused (not found) */
-export async function contentsAt(
+async function contentsAt(
   reading: Reading,
   place: ContentsPlace,
   path: string,

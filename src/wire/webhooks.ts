@@ -52,7 +52,7 @@ export const HookWire = Type.Object({
 })
 
 /** A webhook as Gitea's `Hook`. `config`: undefined when the store of the secrets has lost it. */
-export function hookWire(
+function hookWire(
   { id, type, branchFilter, contentType, events, active, origin, updatedAt, createdAt }: WebhookDocument,
   config: WebhookConfig | undefined,
 ): Static<typeof HookWire> {

@@ -8,7 +8,7 @@ import { isAdmin, type MemberActor, type OrganizationState } from './organizatio
 import { leftTeams, type TeamState } from './team-state.ts'
 
 /** An event of a change names all members of the team. */
-export const MAX_TEAM_MEMBERS = 1000
+const MAX_TEAM_MEMBERS = 1000
 export const MAX_TEAMS = 500
 /** The team that is there without being made: the admins of the organization. */
 export const OWNERS = 'Owners'

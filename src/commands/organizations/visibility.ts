@@ -16,7 +16,7 @@ export const widerThan = (visibility: Visibility): Visibility[] =>
   VISIBILITIES.slice(0, VISIBILITIES.indexOf(visibility))
 
 /** Whether `visibility` shows the organization to fewer than now. */
-export const isNarrower = ({ settings }: Active, visibility: Visibility) =>
+const isNarrower = ({ settings }: Active, visibility: Visibility) =>
   widerThan(visibility).includes(settings.visibility)
 
 /** To whom its repositories are to be shown: while it is being hidden, already to the fewer. */

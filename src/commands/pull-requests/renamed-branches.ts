@@ -20,7 +20,7 @@ import { claimHeadBase } from './duplicate-pull.ts'
 import { type ActivePull, decideBranchRenamed, type RenamedBranch, sideOf } from './pull-request.ts'
 
 /** A branch with more unmerged pull requests is not renamed: their claims are taken in one turn of the refs. */
-export const MAX_RENAMED_PULLS = 10_000
+const MAX_RENAMED_PULLS = 10_000
 /** So many at a time, whose appends share their writes. */
 const AT_ONCE = 16
 /** How many renames of the same branch, one after the other, a late pull request follows. */

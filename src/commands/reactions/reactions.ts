@@ -17,7 +17,7 @@ export interface ReactionTarget extends IssueRef {
 }
 
 /** At most this many reactions to one text: without a page, a list has all of them. */
-export const MAX_REACTIONS = 1000
+const MAX_REACTIONS = 1000
 
 const keyOf = ({ user, reaction }: { user: AccountRef; reaction: string }) => `${user.id} ${reaction}`
 

@@ -6,7 +6,7 @@ import { isOpenTo } from '../../rights/visibility.ts'
 import type { Decision } from '../execute.ts'
 
 /** The most topics of a repository. */
-export const MAX_TOPICS = 25
+const MAX_TOPICS = 25
 const MAX_TOPIC = 35
 
 /** What decides which topics everybody sees. */

@@ -202,7 +202,7 @@ export function decideDeleteReview(
 }
 
 /** The review with that id; drafts exist only for their reviewer and for site admins. */
-export function reviewIn(
+function reviewIn(
   state: PullState,
   reviewId: number,
   by: { id: number; siteAdmin: boolean },
