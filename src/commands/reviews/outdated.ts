@@ -50,9 +50,9 @@ export function outdatedReviews(
 const idsOf = (some: readonly ReviewFacts[]) => some.map(({ id }) => id)
 
 /**
- * `gained`: the last verdicts that become official. `lost`: the last verdicts and the requests that stop being official.
- * What an open request supersedes stays superseded. No request becomes official: a stranger may have made it, to learn
- * who may write.
+ * `gained`: the last verdicts that become official. `lost`: the approvals and the requests that stop being official. A
+ * rejection stays until it is dismissed: a change of the base branch and back must not lift that of a former writer. What an
+ * open request supersedes stays superseded. No request becomes official: a stranger may have made it, to learn who may write.
  */
 function recounted(reviews: readonly ReviewFacts[], official: ReadonlySet<number>) {
   const requests = reviews.filter(({ kind }) => kind === 'request' || kind === 'team-request')
@@ -64,6 +64,8 @@ function recounted(reviews: readonly ReviewFacts[], official: ReadonlySet<number
   const verdicts = [...last.values()].filter(({ id }) => !superseded.has(id))
   return {
     gained: verdicts.filter((review) => !review.official && official.has(review.id)),
-    lost: [...verdicts, ...requests].filter((review) => review.official && !official.has(review.id)),
+    lost: [...verdicts, ...requests].filter(
+      ({ id, kind, official: counts }) => counts && kind !== 'rejected' && !official.has(id),
+    ),
   }
 }

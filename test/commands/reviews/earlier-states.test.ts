@@ -207,6 +207,24 @@ t.test('a base branch at the same commit keeps approvals, and its rules say whos
   t.match(await merge(rejected), { status: 200 }, 'nothing protects that branch')
 })
 
+t.test('another base branch and back does not lift the rejection of a former writer', async (t) => {
+  const { branch, open, protect, approve, call, edit, merge } = await approvals(t, 'former-writer', {
+    writers: ['bob', 'carol'],
+  })
+  await branch('topic', { file: 'x' })
+  await call('alice', 'POST', 'branches', { new_branch_name: 'free', old_branch_name: 'main' })
+  await protect('main', { ...rule, block_on_rejected_reviews: true })
+  const index = await open('topic')
+  await call('bob', 'POST', `pulls/${index}/reviews`, { event: 'REQUEST_CHANGES', body: 'No' })
+  await approve(index, {}, 'carol')
+  await call('alice', 'PUT', 'collaborators/bob', { permission: 'read' })
+  const rejected = { status: 405, message: /changes are requested by bob/ }
+  t.match(await merge(index), rejected)
+  await edit(index, { base: 'free' })
+  await edit(index, { base: 'main' })
+  t.match(await merge(index), rejected)
+})
+
 t.test('a late approval of an earlier commit is dismissed where the rules dismiss stale ones', async (t) => {
   const { branch, open, protect, approve, last, merge } = await approvals(t, 'late')
   const first = await branch('topic', { a: 'x' })
