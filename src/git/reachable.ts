@@ -123,6 +123,7 @@ export async function firstUnreachable(
   const others: string[] = []
   // In parts: a fetch may want hundreds of thousands, and the first that is absent ends the search.
   for (let i = 0; i < wanted.length; i += PART) {
+    options.signal?.throwIfAborted()
     const part = wanted.slice(i, i + PART)
     for (const [place, header] of (await objectReaders.headers(dir, part)).entries()) {
       const id = part[place] ?? ''
@@ -173,6 +174,7 @@ export async function unreachedAmong(
   const commits = new Set<string>()
   const unreached = new Set<string>()
   for (let i = 0; i < asked.length; i += PART) {
+    options.signal?.throwIfAborted()
     for (const header of await objectReaders.headers(dir, asked.slice(i, i + PART))) {
       if (header === undefined) continue
       if (header.type === 'commit') commits.add(header.sha)

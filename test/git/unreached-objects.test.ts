@@ -1,5 +1,6 @@
 import t, { type Test } from 'tap'
 import { packet } from '../../src/git/pkt-line.ts'
+import { firstUnreachable, tipsOf, unreachedAmong } from '../../src/git/reachable.ts'
 import { resolveRef } from '../../src/git/refs.ts'
 import { commit, tryGit, userGit } from './client.ts'
 import { idOf, packed, packOf } from './packs.ts'
@@ -106,6 +107,17 @@ t.test('before a push, git learns which of its commits the refs reach', async (t
   const known = await userGit(work, ['fetch', '--negotiate-only', `--negotiation-tip=${second}`, url])
   t.equal(known, first)
 })
+
+t.test(
+  'nothing is searched for a client that is gone, not even what the repository does not have',
+  async (t) => {
+    const { dir } = await removedHistory(t)
+    const tips = await tipsOf(dir)
+    const signal = AbortSignal.abort(new Error('gone'))
+    await t.rejects(unreachedAmong(dir, ['ab'.repeat(20)], tips, { signal }), { message: 'gone' })
+    await t.rejects(firstUnreachable(dir, ['ab'.repeat(20)], tips, { signal }), { message: 'gone' })
+  },
+)
 
 t.test('a clone whose own commits no ref reaches any more is fetched into, also a shallow one', async (t) => {
   const { url, dir, root, second, onSecret } = await removedHistory(t)
