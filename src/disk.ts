@@ -19,7 +19,7 @@ const unflushed = new Set<string>()
 
 /**
  * Makes a directory; its parent must exist. Resolves to whether its name may not be on disk yet: then whoever has put
- * something there calls `flushName`. True also for a directory that other work of this process has just made.
+ * something there calls `flushNames`. True also for a directory that other work of this process has just made.
  */
 export async function makeDirectory(path: string): Promise<boolean> {
   if (await exists(path)) return unflushed.has(path)
@@ -36,7 +36,7 @@ export async function makeDirectory(path: string): Promise<boolean> {
 
 /**
  * Makes the directories of a path below a directory, but never that one: it may be deleted at any time. Resolves to those
- * whose names may not be on disk yet, for `flushName`.
+ * whose names may not be on disk yet, for `flushNames`.
  */
 export async function makeBelow(directory: string, path: string): Promise<string[]> {
   const made: string[] = []
@@ -48,10 +48,11 @@ export async function makeBelow(directory: string, path: string): Promise<string
   return made
 }
 
-/** Flushes the name of a directory that `makeDirectory` has made. */
-export async function flushName(directory: string): Promise<void> {
-  await flush(dirname(directory))
-  unflushed.delete(directory)
+/** Flushes the names of directories, as of those that `makeDirectory` has made. */
+export async function flushNames(directories: Iterable<string>): Promise<void> {
+  const all = [...directories]
+  for (const parent of new Set(all.map(dirname))) await flush(parent)
+  for (const directory of all) unflushed.delete(directory)
 }
 
 export function hasCode(error: unknown, code: string): boolean {

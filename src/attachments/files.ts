@@ -5,7 +5,7 @@
 import { createHash, type Hash } from 'node:crypto'
 import { type FileHandle, mkdir, open, opendir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { flush, flushName, isAbandoned, makeDirectory, namesIn, unlessMissing, writtenAt } from '../disk.ts'
+import { flush, flushNames, isAbandoned, makeDirectory, namesIn, unlessMissing, writtenAt } from '../disk.ts'
 import { limitReached } from '../limits.ts'
 import { HEAD_BYTES } from './file-kind.ts'
 
@@ -110,7 +110,7 @@ export async function openAttachmentFiles(directory: string, { isShared = false 
       const isNew = await makeDirectory(subdirectory)
       await rename(incomingPath(uuid), join(subdirectory, uuid))
       await flush(subdirectory)
-      if (isNew) await flushName(subdirectory)
+      if (isNew) await flushNames([subdirectory])
     },
 
     /** Removes a received or kept file, if it exists. */

@@ -9,7 +9,7 @@ import { copyFile, type FileHandle, link, open, rename, rm, stat, utimes } from 
 import { dirname, join } from 'node:path'
 import {
   flush,
-  flushName,
+  flushNames,
   hasCode,
   isAbandoned,
   isMissing,
@@ -105,7 +105,7 @@ async function nameIt(dir: string, draft: string, oid: string): Promise<void> {
   const made = await makeBelow(dir, dirname(path)).catch(gone(dir))
   await rename(draft, join(dir, path)).catch(gone(dir))
   await flush(join(dir, dirname(path)))
-  for (const directory of made) await flushName(directory)
+  await flushNames(made)
 }
 
 const gone =
@@ -134,7 +134,7 @@ export async function shareLfsFiles<O extends { oid: string; size: number }>(
     if (await linkOrCopy(join(fromDir, path), toDir, object.oid)) shared.add(object)
   })
   for (const directory of changed) await flush(directory)
-  for (const directory of made) await flushName(directory)
+  await flushNames(made)
   return objects.filter((object) => shared.has(object))
 }
 

@@ -7,7 +7,7 @@ import { pipeline } from 'node:stream/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { createDeflate, deflate } from 'node:zlib'
-import { flush, flushName, hasCode, isMissing, makeDirectory } from '../disk.ts'
+import { flush, flushNames, hasCode, isMissing, makeDirectory } from '../disk.ts'
 import { GitUnavailable, RepositoryMissing } from './errors.ts'
 
 const deflated = promisify(deflate)
@@ -93,7 +93,7 @@ async function place(
     const isNew = await intoFanOut(fan, () => write(draft))
     await rename(draft, join(fan, sha.slice(2)))
     await flush(fan)
-    if (isNew) await flushName(fan)
+    if (isNew) await flushNames([fan])
   } catch (cause) {
     await rm(draft, { force: true }).catch(() => undefined)
     if (isMissing(cause)) throw new RepositoryMissing(`no repository at ${dir}`)

@@ -7,7 +7,7 @@
 import { randomUUID } from 'node:crypto'
 import { link, open, rename, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { flushName, makeBelow } from '../disk.ts'
+import { flushNames, makeBelow } from '../disk.ts'
 import { objectReaders } from './object-readers.ts'
 import { readRefFiles } from './ref-files.ts'
 
@@ -32,7 +32,7 @@ export async function makeRefFile(dir: string, ref: string, sha: string): Promis
       await link(written, path)
       await rm(written, { force: true }).catch(() => {})
     })
-    for (const directory of made) await flushName(directory)
+    await flushNames(made)
     return true
   } catch {
     return false

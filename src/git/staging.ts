@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir, opendir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { flush } from '../disk.ts'
+import { flush, flushNames } from '../disk.ts'
 import { forEachConcurrently } from '../turns.ts'
 import type { GitConfig } from './environment.ts'
 import { intoFanOut, writeObject } from './loose-objects.ts'
@@ -91,7 +91,7 @@ export function quotedPath(path: string): string {
 }
 
 async function moveLooseObjects(from: string, to: string, unwanted: ReadonlySet<string>): Promise<void> {
-  const changed = new Set([to])
+  const changed: string[] = []
   for await (const { name: fan } of await opendir(from)) {
     if (!FAN_OUT.test(fan)) continue
     const moves: string[] = []
@@ -99,11 +99,12 @@ async function moveLooseObjects(from: string, to: string, unwanted: ReadonlySet<
       if (LOOSE_OBJECT.test(name) && !unwanted.has(`${fan}${name}`)) moves.push(name)
     }
     if (moves.length === 0) continue
-    changed.add(join(to, fan))
+    changed.push(join(to, fan))
     await forEachConcurrently(moves, async (name) => {
       await flush(join(from, fan, name))
       await intoFanOut(join(to, fan), () => rename(join(from, fan, name), join(to, fan, name)))
     })
   }
   for (const directory of changed) await flush(directory)
+  await flushNames(changed)
 }

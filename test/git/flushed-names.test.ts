@@ -4,10 +4,13 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { openAttachmentFiles } from '../../src/attachments/files.ts'
+import { makeDirectory } from '../../src/disk.ts'
 import { receiveLfsFile, shareLfsFiles } from '../../src/git/lfs-files.ts'
 import { storeObject } from '../../src/git/loose-objects.ts'
+import { EMPTY_TREE } from '../../src/git/names.ts'
 import { updateRef } from '../../src/git/refs.ts'
 import { createRepository } from '../../src/git/repository.ts'
+import { scaffoldCommit, withStaging } from '../../src/git/staging.ts'
 import { flushedPaths } from '../flushed-paths.ts'
 import { commit } from './client.ts'
 
@@ -70,6 +73,18 @@ t.test('objects in a directory that another object has just made', async (t) => 
     return flushed.includes(join(dir, 'objects'))
   })
   t.same(await Promise.all(stored), [true, true], 'each waits until the name of the directory is on disk')
+})
+
+t.test('staged objects that are kept; what is on disk is not flushed again', async (t) => {
+  const { dir, flushed } = await setUp(t)
+  let sha = ''
+  await withStaging(dir, async ({ writeCommit, keepAllBut }) => {
+    sha = await writeCommit(scaffoldCommit(EMPTY_TREE, undefined))
+    await keepAllBut(new Set())
+  })
+  const fan = `objects/${sha.slice(0, 2)}`
+  flushes(t, flushed, dir, [fan, 'objects'])
+  t.equal(await makeDirectory(join(dir, fan)), false)
 })
 
 t.test('attached files in a directory that another one has just made', async (t) => {
