@@ -33,7 +33,7 @@ export const releaseFold: Fold<ReleaseDocument> = foldOf({
     { repoId: 1, id: 1 },
   ],
   arrays: ['assetUuids', 'words'],
-  version: 1,
+  version: 2,
   staysUntilRemoved: true,
   ids: ({ data }) => [`${data.releaseId}`],
   becomes: {
