@@ -103,7 +103,7 @@ export const table = {
   stopTimeoutMs: setting('STOP_TIMEOUT_MS', wholeNumber(0, 86_400_000), {
     default: '60000',
     meaning:
-      'How long SIGTERM then waits for requests that run, in milliseconds; connections of those that still do are closed',
+      'How long a stop waits for running requests after `DRAIN_MS`, in milliseconds; then their connections are closed',
   }),
   metricsToken: setting('METRICS_TOKEN', bearerToken, {
     meaning: 'Who shows it (`Authorization: Bearer …`) may read `/metrics`; without it only site admins may',
@@ -214,7 +214,7 @@ export const table = {
   }),
   maxObjectBytes: setting('MAX_OBJECT_BYTES', bytes('(0 for no limit)', 0), {
     default: '256MiB',
-    meaning: 'Largest object in a git push, as a file, unfolded; `0` means no limit',
+    meaning: 'Largest object in a git push, such as a file, before compression; `0` means no limit',
   }),
   maxPushRefs: setting('MAX_PUSH_REFS', wholeNumber(1, 100_000), {
     default: '10000',

@@ -88,8 +88,8 @@ export async function numberBefore(
 }
 
 /**
- * Takes a number of each sequence. A request with an Idempotency-Key takes the first before the others: it tells which one
- * counts of two requests with the same key.
+ * Takes a number of each sequence. A request with an Idempotency-Key takes the first one before the others: this append
+ * decides which of two requests with the same key counts.
  */
 export function takeOfEach(
   store: EventStore,

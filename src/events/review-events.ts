@@ -76,7 +76,7 @@ type DataByType = {
     current: number[]
     /** Approvals that the branch protection dismisses because of it. */
     dismissed: number[]
-    /** Present after a change of the base branch: what counts by its rules and did not, and what does not and did. */
+    /** Present after a change of the base branch: what its rules make official, and what they make unofficial. */
     official?: number[]
     unofficial?: number[]
   }

@@ -9,7 +9,7 @@ const LONGEST_PAUSE_MS = 5000
 /** Runs a step of the start, again after each outage of a store, until the start has taken too long. */
 export type InStart = <T>(step: () => Promise<T>) => Promise<T>
 
-/** What each step changes must be the same when it runs again: as after a crash. `mostMs`: for the whole start. */
+/** A step may run several times, as after a crash: it must change the same things each time. `mostMs`: for the whole start. */
 export function createStartPatience(log: Pick<FastifyBaseLogger, 'warn'>, mostMs: number): InStart {
   const end = performance.now() + mostMs
   return async (step) => {

@@ -1,8 +1,7 @@
 /**
  * Shows of an ordinary small push, without a process, that it takes nothing from the repository but what refs reach, and
- * brings nothing but what its refs reach.
- * Relies on ids only: whoever sends an object, or what makes it of an object that a ref reaches, has it. So it does not
- * matter whether git reads a strange pack in the same way.
+ * brings nothing but what its refs reach. Relies on ids only: whoever sends an object, or what makes it of an object that a
+ * ref reaches, has it. So it does not matter whether git reads a strange pack in the same way.
  */
 import { patched } from './delta.ts'
 import { type ObjectType, objectId } from './loose-objects.ts'

@@ -180,7 +180,7 @@ export function createProcessRunner(
             const event = unwanted.has(recorded.type) ? undefined : decode(recorded)
             passed += 1
             const isToDo = event !== undefined && (await isMine(event))
-            // It asks for no more: the subscription would say that the rest of the batch is passed.
+            // Does not ask for more: the subscription would then say that the rest of the batch is passed.
             if (signal.aborted) return
             if (isToDo) {
               await reactTo(event)

@@ -277,20 +277,14 @@ function toCheckpoint({ position, version, event }: Checkpoint): Checkpoint {
 }
 
 function toOperation(change: Change): AnyBulkWriteOperation<StoredDocument> {
-  const { id, position } = change
   if (change.op === 'delete') {
+    const { id, position } = change
     return { deleteOne: { filter: position === undefined ? { _id: id } : notAfter(id, position) } }
   }
-  const { body, replaces } = change
-  // What it replaces and is gone was deleted later, by another server.
+  const { id, position, body, replaces } = change
+  // When the document that it replaces is gone, another server has deleted it later.
   const upsert = (replaces ?? null) === null
-  return {
-    replaceOne: {
-      filter: notAfter(id, change.position),
-      replacement: { position: change.position, body },
-      upsert,
-    },
-  }
+  return { replaceOne: { filter: notAfter(id, position), replacement: { position, body }, upsert } }
 }
 
 /** Matches the document unless it has a later position than the change: then it must not be overwritten. */

@@ -194,7 +194,7 @@ export function createProjector(
     ahead: FoldedAhead | undefined,
     signal: AbortSignal,
   ): BatchInWork {
-    // Now, and not when it is written: the subscription may say before that it has passed the batch.
+    // Before the batch is written: the subscription may say earlier that it has passed the batch.
     last = Math.max(last, batch.at(-1)?.position ?? LOG_START)
     let isFolded = () => {}
     const folded = new Promise<void>((resolve) => {

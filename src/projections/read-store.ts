@@ -204,7 +204,7 @@ export interface SharedCheckpoints {
   read(names: readonly string[]): Promise<Map<string, HeldCheckpoint>>
   /**
    * Takes a checkpoint from who holds it, as it was read (undefined: there was none); `version` and `position` are then
-   * those of `before`. Returns whether nobody was faster, and it was not moved.
+   * those of `before`. Returns false when another server was faster, or the checkpoint was moved since.
    */
   take(
     name: string,
@@ -263,8 +263,8 @@ export interface ReadStore {
    * Writes the changes in their order, then the checkpoints, which are read when all changes are there. The embedded
    * store does it in one transaction. In MongoDB a crash may leave changes without their checkpoints. So a reader must
    * expect the same event again; the document's position shows whether it already holds the event. A put never replaces
-   * a document with a later position; in a store that servers share, it makes no document of one that it replaces and
-   * that is gone: another server has deleted it later. When the changes end with an error, `apply` rejects with it.
+   * a document with a later position. In a store that servers share, a put also does nothing when the document that it
+   * replaces is gone: another server has deleted it later. When the changes end with an error, `apply` rejects with it.
    */
   apply(changes: Changes, checkpoints: ReadonlyMap<string, Checkpoint>): Promise<void>
   /**

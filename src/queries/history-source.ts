@@ -57,7 +57,7 @@ export function streamHistory(events: EventStore, stream: string): History {
     read,
     async page(filter, { skip, limit }, signal) {
       const page: RecordedEvent[] = []
-      // In the embedded log, which has no other writer and so no such problems, revisions count the events.
+      // Nobody else writes to the embedded log, which has no `problems`. So its revisions count the events.
       if (Object.keys(filter).length === 0 && events.problems === undefined) {
         const total = (await last()) + 1
         const wanted = { from: skip, maxCount: limit }

@@ -11,7 +11,7 @@ export function rememberPeer(stream: Duplex, { address, port }: { address: strin
   addresses.set(stream, `${address}:${port}`)
 }
 
-/** Where the stream is, from a call of grpc-js on: without TLS, and with it. Neither grpc-js nor node says it otherwise. */
+/** The properties that lead from a call of grpc-js to the stream, without TLS and with it. There is no public way. */
 const PATHS = [
   ['stream', 'session', 'socket', 'stream'],
   ['stream', 'session', 'socket', '_handle', '_parentWrap', 'stream'],

@@ -153,7 +153,7 @@ t.test('an event that relies on a claim is written within 20 seconds or not at a
   await t.resolves(more(events, slow, 'repo-1', 1), 'what comes later relies on no claim')
 })
 
-t.test('a first event needs no time limit: who takes its claim over has closed the stream', async (t) => {
+t.test('a first event needs no time limit: whoever takes its claim over has closed the stream', async (t) => {
   const { events } = openStores(t)
   const pass = timeOf(events)
   const slow = aContext()

@@ -255,10 +255,10 @@ t.test('a request with an Idempotency-Key gets no id that was taken ahead, but i
   const retry = { namespace: randomUUID(), digest: 'body' }
   const id = await takeNumber(events, aContext({ retry }), 'ids-issue')
   t.equal(await takeNumber(events, aContext({ retry }), 'ids-issue'), id)
-  t.ok((await takeNumber(events, aContext(), 'ids-issue')) > id, 'who comes later gets a larger one')
+  t.ok((await takeNumber(events, aContext(), 'ids-issue')) > id, 'a later request gets a larger id')
 })
 
-t.test('who asks a server later than another one has got an id gets a larger one', async (t) => {
+t.test('a request to another server, after an id was given, gets a larger id', async (t) => {
   const events = withoutTogether(openStores(t).events)
   const servers = [{ ...events }, { ...events }] as const
   // Many are asked for, so that it would be worth to take some ahead.

@@ -136,18 +136,21 @@ t.test('when MongoDB fails between documents and checkpoint, other nodes show th
   t.same(await two.counts(), [7, 7])
 })
 
-t.test('who takes a checkpoint does not set back what its holder has moved meanwhile', async (t) => {
-  const { events, one, two } = await twoNodes(t)
-  const { shared } = two
-  const read = async () => (await shared.read(['tallies'])).get('tallies')
-  const before = await read()
-  const { position } = await take(events, 'a')
-  t.equal(await one.projector.waitFor(position, 60_000), true)
-  const after = { position: 6, version: 1, holder: two.membership.id }
-  t.equal(await shared.take('tallies', before, after), false)
-  t.equal(await shared.take('tallies', undefined, after), false)
-  t.match(await read(), { position, holder: one.membership.id })
-})
+t.test(
+  'a server that takes a checkpoint does not set back what its holder has moved meanwhile',
+  async (t) => {
+    const { events, one, two } = await twoNodes(t)
+    const { shared } = two
+    const read = async () => (await shared.read(['tallies'])).get('tallies')
+    const before = await read()
+    const { position } = await take(events, 'a')
+    t.equal(await one.projector.waitFor(position, 60_000), true)
+    const after = { position: 6, version: 1, holder: two.membership.id }
+    t.equal(await shared.take('tallies', before, after), false)
+    t.equal(await shared.take('tallies', undefined, after), false)
+    t.match(await read(), { position, holder: one.membership.id })
+  },
+)
 
 t.test(
   'what a writer that was taken for gone writes late, changes nothing that was written since',

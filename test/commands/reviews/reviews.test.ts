@@ -257,7 +257,7 @@ t.test('people are asked for reviews, until they answer', async (t) => {
   t.strictSame(await logins('assignees'), ['alice', 'bob'])
 })
 
-t.test('who has deleted all of their reviews has not reviewed', async (t) => {
+t.test('a user who has deleted all of their reviews does not count as a reviewer', async (t) => {
   const { branches, open, call } = await repository(t, 'unreviewed')
   await branches('topic')
   const reviews = `pulls/${await open('topic')}/reviews`

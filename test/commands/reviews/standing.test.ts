@@ -97,29 +97,32 @@ t.test('to take back a dismissal restores a verdict that was asked for again mea
   t.equal((await merge(index)).status, 200)
 })
 
-t.test('approvals count by the rights of now: not of who is removed or may not sign in', async (t) => {
-  const { index, review, merge, require, call, writer } = await reviewed(t, 'rights')
-  const [admin] = await Promise.all([server.as('admin'), server.as('erin')])
-  await require(1)
-  const set = (option: object) =>
-    admin.admin.adminEditUser('erin', { source_id: 0, login_name: 'erin', ...option })
-  await writer('erin')
-  t.match(await review('APPROVED', 'erin'), { official: true })
-  await call('alice', 'DELETE', 'collaborators/erin')
-  t.match(await merge(index), missing, 'removed')
-  await writer('erin', 'read')
-  t.match(await merge(index), missing, 'may only read')
-  await writer('erin')
-  await set({ prohibit_login: true })
-  t.match(await merge(index), missing, 'blocked')
-  await call('alice', 'PATCH', 'branch_protections/main', {
-    enable_approvals_whitelist: true,
-    approvals_whitelist_username: ['erin'],
-  })
-  t.match(await merge(index), missing, 'blocked, also where the rule names erin')
-  await set({ prohibit_login: false })
-  t.equal((await merge(index)).status, 200)
-})
+t.test(
+  'approvals count by the rights of now: not those of users who were removed or may not sign in',
+  async (t) => {
+    const { index, review, merge, require, call, writer } = await reviewed(t, 'rights')
+    const [admin] = await Promise.all([server.as('admin'), server.as('erin')])
+    await require(1)
+    const set = (option: object) =>
+      admin.admin.adminEditUser('erin', { source_id: 0, login_name: 'erin', ...option })
+    await writer('erin')
+    t.match(await review('APPROVED', 'erin'), { official: true })
+    await call('alice', 'DELETE', 'collaborators/erin')
+    t.match(await merge(index), missing, 'removed')
+    await writer('erin', 'read')
+    t.match(await merge(index), missing, 'may only read')
+    await writer('erin')
+    await set({ prohibit_login: true })
+    t.match(await merge(index), missing, 'blocked')
+    await call('alice', 'PATCH', 'branch_protections/main', {
+      enable_approvals_whitelist: true,
+      approvals_whitelist_username: ['erin'],
+    })
+    t.match(await merge(index), missing, 'blocked, also where the rule names erin')
+    await set({ prohibit_login: false })
+    t.equal((await merge(index)).status, 200)
+  },
+)
 
 t.test('a request to a team counts while the team has the repository', async (t) => {
   const teams = await startTeams(t)

@@ -38,7 +38,10 @@ interface Reading {
   sendEvent(event: RecordedServerEvent): Promise<void>
 }
 
-/** `stopping` aborts when the server is closed, and ends the subscriptions. `sent` counts the events sent to clients, and what filters cost. */
+/**
+ * `stopping` aborts when the server is closed, and ends the subscriptions. `sent` counts the events that were sent to clients,
+ * and what filters cost.
+ */
 export function read(
   store: EventStore,
   streams: Streams,
