@@ -50,8 +50,9 @@ async function isFreed(dir: string, path: string): Promise<boolean> {
 
 /**
  * Removes the locks of refs and the half-received objects that were last written before `before` (milliseconds
- * since 1970). The processes that wrote them must have ended. To be called in the turn of the repository's refs. Locks may
- * have another limit: who has the turn knows that nobody holds one, but pushes receive objects without the turn.
+ * since 1970). The processes that wrote them must have ended. To be called in the turn of the repository's refs.
+ * `locksBefore`: the time for locks. It may be later: nobody holds a lock outside of the turn, but pushes receive objects
+ * without the turn.
  */
 export async function removeLeftovers(dir: string, before: number, locksBefore = before): Promise<void> {
   const now = Date.now()

@@ -49,7 +49,10 @@ function sourceOf(stream: Readable): Source {
   return source
 }
 
-/** Not left to git: it reads some forms that we do not, as a size that is padded with zeros, and would skip our limit so. */
+/**
+ * The reason when the sizes cannot be read. git accepts some such packs, for example with a size that is padded with zeros:
+ * they would get around the limit.
+ */
 const UNREADABLE = 'the pack is broken'
 
 /**

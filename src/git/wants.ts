@@ -26,7 +26,7 @@ export async function checkNames(
   const wanted = new Set<string>()
   const claimed = new Set<string>()
   for await (const { word, id } of namedObjects(request, client)) (word === 'want' ? wanted : claimed).add(id)
-  // Asking only for the names of refs names no object. A push may ask what is known of what it has, and want nothing.
+  // A request for the names of refs names no object. One before a push may name only what the client has.
   if (wanted.size + claimed.size === 0) return { hidden: claimed }
   const options = { signal, queue: 'held' } as const
   const tips = await tipsOf(dir, options)

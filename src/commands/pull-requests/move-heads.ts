@@ -212,7 +212,10 @@ async function moveMergeBase(services: Services, context: CommandContext, issue:
   })
 }
 
-/** A base that has gained commits of the head leaves a part of what was reviewed. One that has lost some shows more. */
+/**
+ * What a moved merge base means for reviews. When the base has gained commits of the head, the pull request changes only a part
+ * of what was reviewed. When the base has lost some, it changes more.
+ */
 async function contentAfterBase(services: Services, pull: ActivePull, after: Change): Promise<MovedContent> {
   const { repoId, mergeBase, base } = pull
   if (await isAncestor(gitDirOf(services, repoId), mergeBase, after.base))

@@ -25,7 +25,7 @@ export function outdatedReviews(
   const current = written.filter((review) => isCurrent(review) && review.stale)
   const others = changed ? written.filter((review) => !isCurrent(review)) : []
   const stale = others.filter((review) => !review.stale)
-  // The branch protection of another base branch has not seen what became stale before.
+  // Another base branch may dismiss stale approvals that the one before did not dismiss.
   const outdated = official
     ? written.filter((review) => !isCurrent(review) && (changed || review.stale))
     : others
