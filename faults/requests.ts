@@ -1,0 +1,92 @@
+/**
+ * The requests of the clients of a load. A request without an answer is sent again with the same key until it has one.
+ * After each answer the client looks at another node, which must show the change.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import { type Answer, type Client, type Json, jsonOf, type Look, type Options } from './client.ts'
+import type { Ledger } from './ledger.ts'
+
+/** How long a client waits after a request that failed, in milliseconds. */
+const PAUSE_MS = 200
+/** How long a client sends the same request again, in milliseconds. */
+const PATIENCE_MS = 180_000
+/**
+ * Answers that another try may change: too slow, too many, and in conflict with others. A name whose holder was cut off
+ * is in conflict until its time of grace is over.
+ */
+const TRY_AGAIN = new Set([408, 409, 429])
+
+export interface Sender {
+  client: Client
+  ledger: Ledger
+}
+
+/** The requests of a client, each sent until it has an answer. */
+export function requests({ client, ledger }: Sender) {
+  async function look(writer: string | undefined, at: Look): Promise<void> {
+    ledger.looks += 1
+    const problem = await client.problemAt(at, writer)
+    if (problem !== undefined) ledger.problems.add(problem)
+  }
+
+  /** Sends again and again. `isDone` may accept a refusal of a request that was sent before: it has been done then. */
+  async function write(
+    method: string,
+    path: string,
+    options: Options,
+    lookAt?: (made: Json) => Look,
+    isDone: (answer: Answer) => boolean | Promise<boolean> = () => false,
+  ): Promise<Json | undefined> {
+    const end = performance.now() + PATIENCE_MS
+    let last = ''
+    for (let attempt = 1; performance.now() < end; attempt++) {
+      const answer = await client.request(method, path, options)
+      if (answer !== undefined && (answer.status < 300 || (attempt > 1 && (await isDone(answer))))) {
+        const made = jsonOf(answer.status < 300 ? answer.text : '')
+        if (answer.isLagging) ledger.lagging += 1
+        else if (lookAt !== undefined) await look(answer.node, lookAt(made))
+        return made
+      }
+      ledger.repeated += 1
+      const status = answer?.status ?? 0
+      last = `${method} ${path} at node ${answer?.node ?? 1}: ${status} ${answer?.text.slice(0, 300)}`
+      if (status === 500) ledger.problems.add(last)
+      const isRefused = status >= 400 && status < 500 && !TRY_AGAIN.has(status)
+      if (isRefused) {
+        ledger.problems.add(`refused: ${last}`)
+        return undefined
+      }
+      await delay(PAUSE_MS)
+    }
+    ledger.problems.add(`no answer in ${PATIENCE_MS / 1000} s: ${last}`)
+    return undefined
+  }
+
+  async function push(branch: string): Promise<boolean> {
+    const end = performance.now() + PATIENCE_MS
+    while (performance.now() < end) {
+      const { isDone, isWrite, isLagging, node } = await client.push(branch)
+      const sha = ledger.pushes.get(branch) ?? ''
+      if (isDone && isLagging) ledger.lagging += 1
+      else if (isWrite) {
+        // When nothing was left to push, the push that was cut off may not be in the log yet: the checks see to it.
+        await look(node, { path: `${client.path}/branches/${branch}`, isShown: shows(sha) })
+      }
+      if (isDone) return true
+      ledger.repeated += 1
+      await delay(PAUSE_MS)
+    }
+    ledger.problems.add(`no answer: the push of ${branch} in ${PATIENCE_MS / 1000} s`)
+    return false
+  }
+
+  return { write, push }
+}
+
+/** Whether an answer is a success with all of these texts. */
+export const shows =
+  (...texts: string[]) =>
+  ({ status, text }: Answer) =>
+    status === 200 && texts.every((one) => text.includes(one))
+
+export const isGone = ({ status }: Answer) => status === 404
