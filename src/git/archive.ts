@@ -10,8 +10,8 @@ export const ARCHIVE_FORMATS = ['zip', 'tar.gz', 'bundle'] as const
 export type ArchiveFormat = (typeof ARCHIVE_FORMATS)[number]
 
 /**
- * A file may ask for the verdict on the commit's signature, any number of times. For each, git 2.39 starts gpg whatever
- * its settings say, but not without a place for a temporary file. It needs none for anything else.
+ * A file may ask for the verdict on the commit's signature (`export-subst`), any number of times. git 2.39 starts gpg for
+ * each, whatever its settings say, but not when it cannot make a temporary file. It makes none for anything else.
  */
 const NO_SIGNATURES = { TMPDIR: '/dev/null' }
 

@@ -55,7 +55,7 @@ export type StrayObject =
  */
 export async function strayObject(arrived: ArrivedPush): Promise<StrayObject | undefined> {
   const { dir, quarantine, push, pack } = arrived
-  // Of a push that only deletes refs, git takes no objects.
+  // git takes no objects of a push that only deletes refs.
   if (push.commands.every(({ to }) => to === null)) return undefined
   if (await reliesOnTips(arrived)) return undefined
   const index = quarantine === '' ? undefined : await indexIn(quarantine)

@@ -27,7 +27,7 @@ export async function hasContentChanged(dir: string, before: Change, after: Chan
   if (before.base === after.base && before.head === after.head) return false
   const [old, now] = await Promise.all([before, after].map((change) => digestOf(dir, change)))
   if (old === now) return false
-  // Of one base, what differs in the files differs.
+  // On one base, another result is another change.
   if (before.base === after.base) return true
   return !(await isSamePatch(dir, before, after))
 }

@@ -35,7 +35,9 @@ async function isRefCommand(pid: number, dir: string): Promise<boolean> {
   return environment.split('\0').includes(`GIT_DIR=${dir}`)
 }
 
-/** The program and its arguments. Empty when it has ended, or the system has no /proc: a process is ended only when it is known. */
+/**
+ * The program and its arguments. Empty when it has ended, or the system has no /proc: nobody ends a process that is not known.
+ */
 async function wordsOf(pid: number): Promise<string[]> {
   const text = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
   return text.split('\0')

@@ -15,10 +15,10 @@ const HALF_PACKED = 'packed-refs.new'
 const MAX_NAMES = 100
 
 /**
- * Removes the locks that killed processes have left on these files: refs, and what is `LOCKED_WITH_REFS`. To be called before
- * git moves refs: it would refuse that for ever. Nobody but the caller may hold such a lock for longer than a moment, so the
- * packed refs, branches and tags need the turn of the repository's refs. Waits up to 5 seconds for locks that are too young
- * to be taken for left ones. It never rejects: git says what is wrong.
+ * Removes the locks that killed processes have left on these files: refs, and what is `LOCKED_WITH_REFS`. Call it before git
+ * moves refs, which git refuses while a lock is there. Nobody but the caller may hold such a lock for longer than a moment,
+ * so the packed refs, branches and tags need the turn of the repository's refs. Waits up to 5 seconds for locks that may
+ * still be in use. It never rejects: git says what is wrong.
  */
 export async function freeLocks(dir: string, files: readonly string[]): Promise<void> {
   const end = performance.now() + LOCK_MS + LOCK_PAUSE_MS

@@ -145,7 +145,7 @@ async function linkOrCopy(from: string, toDir: string, oid: string): Promise<boo
     return true
   } catch (error) {
     if (isMissing(error)) return false
-    // When it has just been removed, it is copied.
+    // A file that was removed since is copied instead.
     if (hasCode(error, 'EEXIST') && (await renewTime(join(toDir, lfsPath(oid))))) return true
   }
   // The file system is another one, has no links, or allows no more links to this file.

@@ -25,8 +25,8 @@ export interface MaintenanceOptions {
   /** `due`: what the files ask for. */
   kind?: 'due' | 'full'
   /**
-   * Runs work that locks all refs at once, for a moment: no push or merge may move a ref meanwhile. What a crash leaves of it
-   * must be removed before anything else moves one.
+   * Runs work that locks all refs at once, for a moment: no push or merge may move a ref meanwhile. The locks that
+   * a crash leaves must be removed before anything else moves one.
    */
   inRefsTurn(work: () => Promise<void>): Promise<void>
   /** Files of git that were last written before this time (milliseconds since 1970) are nobody's any more. */

@@ -31,7 +31,7 @@ export function unfoldBodies(app: FastifyInstance): void {
     if (mediaTypeOf(type).startsWith('multipart/')) {
       return done(new Refused(refuse.unsupported('Content-Encoding: a form with files must not have one')))
     }
-    // What an answer did not need stays folded.
+    // After the answer, the rest of the body is not unfolded.
     reply.raw.once('finish', () => decoder.destroy())
     done(null, unfolded(payload, decoder))
   })

@@ -13,7 +13,7 @@ export function observeCalls(
 ): ObserveCall {
   return (method, call) => {
     const begun = performance.now()
-    // At its end, the connection may have ended, too.
+    // Read at the beginning: at the end of the call, its connection may have ended.
     const peer = hasInfo(log) ? call.getPeer() : ''
     const endSpan = tracing?.call(method, call.metadata.get('traceparent')[0]?.toString())
     return (code) => {

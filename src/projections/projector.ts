@@ -88,7 +88,7 @@ const BATCH = 1000
 const WEIGHT_OF_REF = 2
 /** Other events weigh by their size, because what waits is in memory: so many characters weigh as much as a small event. */
 const CHARACTERS = 16 * 1024
-/** As how many small events an event counts. One of people counts once for each of them. */
+/** As how many small events an event counts. An event with members counts once for each of them. */
 const weightOf = ({ data }: RecordedEvent) => {
   if ('refs' in data && Array.isArray(data.refs)) return Math.max(1, WEIGHT_OF_REF * data.refs.length)
   if ('members' in data && Array.isArray(data.members)) return Math.max(1, data.members.length)

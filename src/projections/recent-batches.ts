@@ -5,7 +5,10 @@ import type { Touched } from './read-store.ts'
 import { eventsFor, type ReadBatch } from './readable-events.ts'
 import { roughSize } from './rough-size.ts'
 
-/** The most events that are kept, and about the most characters of them. Without them, all documents of a model count as changed. */
+/**
+ * The most events that are kept, and about the most characters of them. Without events, all documents of a model count as
+ * changed.
+ */
 const MAX_EVENTS = 20_000
 const MAX_CHARACTERS = 32 * 1024 * 1024
 

@@ -145,7 +145,7 @@ async function appendRun(
   )
 }
 
-/** A server that was too busy for an append may have taken those after it. */
+/** A server that refused an append because it was too busy may have taken later ones. */
 const otherOrder = () =>
   new BackupProblem('the server has taken events in another order than they were sent: use a new log')
 

@@ -6,8 +6,8 @@ import { type Asking, isServed } from '../wire/reached-objects.ts'
 
 /**
  * Whether the requester may see the diff between two commits of a pull request's past. As in the API, everyone sees what
- * a ref still reaches. What a force push has removed is for who may write to the repository: they could fetch it while it
- * was there.
+ * a ref still reaches. What a force push has removed is only for those who may write to the repository: they could fetch
+ * it while it was there.
  */
 export async function mayBeShown(
   services: Services,

@@ -1,4 +1,4 @@
-/** Which reviews and requests count by the rules of a base branch, if they were given now. */
+/** Which reviews and requests would count by the rules of a base branch if they were made now. */
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import type { ReviewFacts } from '../../projections/review-facts.ts'
 import { isOfficialReviewer, isOfficialTeam } from '../../rights/review-rules.ts'
@@ -23,7 +23,7 @@ export async function officialReviews(
   const made = teams.map((team) => askedTeam({ kind: 'made', team }, repository))
   const owners = repository.ownerKind === 'organization' ? [askedTeam({ kind: 'owners' }, repository)] : []
   const asked = [...made, ...owners].filter((team) => isOfficialTeam(repository, baseBranch, team))
-  // A team may have the id of no account.
+  // Accounts and teams take their ids from one sequence, so a team has no other reviewer's id.
   const ids = new Set([...reviewers, ...asked].map(({ id }) => id))
   return new Set(reviews.filter(({ reviewer }) => ids.has(reviewer.id)).map(({ id }) => id))
 }

@@ -32,9 +32,9 @@ const requestTo = (reviews: readonly ReviewFacts[], { id }: TeamRef) =>
   reviews.find(({ kind, reviewer }) => kind === 'team-request' && reviewer.id === id)
 
 /**
- * Requests reviews of users and teams; no event for one who is asked already. Who has reviewed is asked again: then an
- * earlier approval counts no more, until the request is removed or answered with a comment. A rejection stays: otherwise
- * everybody who may request reviews could lift it.
+ * Requests reviews of users and teams; no event for one who is asked already. A user who has reviewed may be asked again: an
+ * earlier approval then does not count until the request is removed or answered with a comment. A rejection still counts:
+ * otherwise everybody who may request reviews could lift it.
  */
 export function decideRequestReviews(
   state: PullState,

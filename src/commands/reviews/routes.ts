@@ -69,11 +69,11 @@ function verdictOf(event: string, body: string): Verdict | 'pending' {
 
 /** A review as a client sends it. */
 interface SentReview extends NewReview {
-  /** Whether the client names the commit. Without that, a draft stays of the commit on which it was begun. */
+  /** Whether the client names the commit. Otherwise a draft keeps the commit on which it was begun. */
   namesCommit: boolean
 }
 
-/** The review with what it is of: a commit, and what that is compared with. */
+/** The review with the commit that it is of, and what that commit is compared with. */
 async function withChange(services: Services, state: ActivePull, sent: SentReview): Promise<NewReview> {
   const draft = sent.namesCommit ? undefined : draftOf(state, sent.reviewer)
   const commit = draft?.commit ?? sent.commit
