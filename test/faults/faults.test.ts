@@ -18,7 +18,7 @@ const faults = (...args: string[]) =>
   })
 
 const DONE =
-  /: \d+ issues, \d+ comments, \d+ files, \d+ pushes, \d+ pull requests, \d+ merges, \d+ tokens, \d+ repositories acknowledged, \d+ repeated, \d+ reads after writes.*; nothing lost, sound; healthy after [\d.]+ s$/
+  /: \d+ issues, \d+ comments, \d+ files, \d+ pushes, \d+ tags, \d+ pull requests, \d+ merges, \d+ tokens, \d+ repositories acknowledged, \d+ repeated, \d+ reads after writes.*; nothing lost, sound; healthy after [\d.]+ s$/
 
 t.test(
   'npm run faults kills a server under load, at a random moment and between two steps of a saga, and nothing that it acknowledged is lost',
