@@ -62,6 +62,7 @@ t.test('every limit has a place that counts it', async (t) => {
 /** Settings of sizes and times at which nothing is refused and nobody ended. */
 const NO_LIMITS: Readonly<Record<string, string>> = {
   DRAIN_MS: 'the server waits',
+  START_TIMEOUT_MS: 'the process ends, and says why',
   PAGE_LIMIT_DEFAULT: 'a list is shorter, and says how long it is',
   PAGE_LIMIT_MAX: 'a list is shorter, and says how long it is',
   PROJECTION_WAIT_MS: 'the answer comes, and says that queries lag; read_model_lag_seconds shows it',
