@@ -152,7 +152,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
       takeOver: (key) => takeOverTurn(services, key),
     }),
   )
-  const { generations, readStore, secrets } = await openReadStores(config, nodes)
+  const { generations, readStore, secrets } = await inStart(() => openReadStores(config, nodes))
   const events = withOpenTexts(stored, secrets, log)
   const views = createViews(readStore, (model) =>
     projector.status().some(({ name, stopped }) => name === model && stopped !== undefined),

@@ -6,6 +6,7 @@ import t from 'tap'
 import { StoreDenied, StoreUnavailable } from '../../src/events/event-store.ts'
 import { createStartPatience } from '../../src/events/start-patience.ts'
 import { startEventStoreCluster } from '../doubles/eventstore.ts'
+import { startMongoDouble } from '../doubles/mongodb.ts'
 import { startTestServer } from '../start-server.ts'
 
 for (const at of [1, 2, 3, 5, 8, 13]) {
@@ -28,6 +29,19 @@ for (const at of [1, 2, 3, 5, 8, 13]) {
     const server = await startTestServer(t, { EVENTSTORE_URL: double.url, LOG_LEVEL: 'silent' })
     await back
     t.ok(calls > at, 'it was cut')
+    t.equal((await server.fetch('admin', '/api/v1/user')).status, 200)
+  })
+}
+
+// The driver itself repeats a read once.
+for (const command of ['listCollections', 'createIndexes', 'find']) {
+  t.test(`MongoDB that answers no ${command} for a moment does not end the start`, async (t) => {
+    const file = join(t.testdir(), 'mongodb.db')
+    const double = await startMongoDouble({ port: 0, file })
+    t.teardown(() => double.close())
+    double.fail({ command, times: 4, with: 'cut' })
+    const server = await startTestServer(t, { MONGODB_URL: double.url, LOG_LEVEL: 'silent' })
+    t.ok(double.commands.includes(command))
     t.equal((await server.fetch('admin', '/api/v1/user')).status, 200)
   })
 }
