@@ -111,14 +111,16 @@ export function createAllReads(
 
   async function* subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]> {
     let reported: Position = options.after
+    /** Where the next subscription begins. */
+    let after: Position = options.after
     let drops = 0
     function passed(position: Position): void {
       if (position <= reported) return
       reported = position
       drops = 0
+      after = Math.max(after, position)
       options.passed?.(position)
     }
-    let after = options.after
     for (;;) {
       try {
         for await (const batch of subscribeOnce({ ...options, after, passed })) {

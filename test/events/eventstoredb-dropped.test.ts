@@ -78,6 +78,37 @@ t.test('only drops without progress count, and events of others are progress', a
   await following
 })
 
+t.test('after a drop, the events of others that were passed before are not sent again', async (t) => {
+  const { double, store } = await started(t)
+  const ending = new AbortController()
+  let passed = LOG_START
+  const options = {
+    after: LOG_START,
+    signal: ending.signal,
+    passed(position: number) {
+      passed = position
+    },
+  }
+  const following = (async () => {
+    for await (const _ of store.subscribe(options));
+  })()
+  const { position } = await store.append(newStream(), [newEvent()], 'any')
+  await until('it follows the log', () => passed >= position)
+  const orders = async (count: number) => {
+    const burst = Array.from({ length: count }, () => ({ type: 'Order', data: '{}' }))
+    const end = await double.append('orders', burst)
+    await Promise.race([until('the burst is passed', () => passed >= end.position), following])
+  }
+  await orders(1000)
+  const before = double.sentEvents()
+  double.access.drops = 1
+  await orders(100)
+  t.equal(double.access.drops, 0)
+  t.ok(double.sentEvents() - before < 1000, `${double.sentEvents() - before} events were sent`)
+  ending.abort()
+  await following
+})
+
 t.test('a client that found no node is replaced, and the old one is disposed once', async (t) => {
   const cluster = await startEventStoreCluster({ nodes: 3, file: join(t.testdir(), 'events.db') })
   t.teardown(() => cluster.close())
