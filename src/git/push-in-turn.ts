@@ -117,7 +117,7 @@ export async function pushInTurn(
     // Also when the repository is missing: only the log says whether it was deleted, and recovery asks it.
     isRecorded = false
     options.journal.abandon(marker)
-    if (!(error instanceof RepositoryMissing))
+    if (!(error instanceof RepositoryMissing) || updates.length > 0)
       throw new PushUnrecorded('the push is done but not recorded yet', { cause: error })
   }
   // A marker that can't be removed only costs the next recovery a comparison.

@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
+import { RepositoryMissing } from '../../src/git/errors.ts'
 import { ZERO_ID } from '../../src/git/names.ts'
 import { packet } from '../../src/git/pkt-line.ts'
 import { listRefs, resolveRef } from '../../src/git/refs.ts'
@@ -270,6 +271,14 @@ t.test("a push that can't be written to the journal never reaches git", async (t
   t.equal(server.requests.at(-1)?.error, 'GitUnavailable')
   t.same(await listRefs(dir), [])
   t.same(await gitProcesses(dir), [])
+})
+
+t.test('a push is not confirmed when its repository goes away before the record', async (t) => {
+  const { server, a, push } = await setUp(t, {
+    record: () => Promise.reject(new RepositoryMissing('the repository is not on disk')),
+  })
+  t.match(await push('origin', `${a}:${MAIN}`), { code: 1, stderr: /503/ })
+  t.equal((await server.journal.unfinished()).length, 1)
 })
 
 t.test(
