@@ -180,23 +180,25 @@ export function createProcessRunner(
             const event = unwanted.has(recorded.type) ? undefined : decode(recorded)
             passed += 1
             const isToDo = event !== undefined && (await isMine(event))
-            // Does not ask for more: the subscription would then say that the rest of the batch is passed.
-            if (signal.aborted) return
+            if (signal.aborted) break
             if (isToDo) {
               await reactTo(event)
               stopped = undefined
               passed = CHECKPOINT_EVERY
             }
             position = recorded.position
-            if (signal.aborted) return
+            if (signal.aborted) break
             // Some reactions wait for nothing but memory, and a push may be fifty events.
             if (isToDo && recorded !== batch.at(-1)) await nextTurn()
           }
           // To skip an event again is cheap. So each event with a reaction is worth a write of the checkpoint, and
           // the others only once for many.
-          if (passed < CHECKPOINT_EVERY) continue
-          await moveCheckpoint()
-          passed = 0
+          if (passed >= CHECKPOINT_EVERY) {
+            await moveCheckpoint()
+            passed = 0
+          }
+          // Does not ask for more: the subscription would then say that the rest of the batch is passed.
+          if (signal.aborted) return
         }
         if (losing.signal.aborted) throw new LostHold([name])
       } catch (error) {
