@@ -2,13 +2,13 @@
 import { randomUUID } from 'node:crypto'
 import { v5 as uuidV5 } from 'uuid'
 
-/** By what a request is known again. */
+/** Identifies a request that is sent again with the same Idempotency-Key. */
 export interface Retry {
   /** Of the ids of its events. */
   readonly namespace: string
   /** Of its body. */
   readonly digest: string
-  /** What older versions of the server have recorded such a request with. */
+  /** The values under which older versions of the server recorded such a request. */
   readonly older?: { readonly namespaces: readonly string[]; readonly digests: readonly string[] }
 }
 

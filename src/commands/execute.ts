@@ -242,7 +242,7 @@ export async function execute<State, Event extends DomainEvent>(
 ): Promise<State> {
   const attempt = attemptsOf(store, context, command)
   const inLine = lineOf(store)
-  // Most commands meet nobody. One that comes while others wait must not overtake them.
+  // Most commands have no rival. A command that comes while others wait must not overtake them.
   const first = inLine.isTaken(command.stream) ? undefined : await attempt()
   if (first !== undefined) return first.state
   return inLine(command.stream, async () => {

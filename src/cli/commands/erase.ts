@@ -46,7 +46,7 @@ async function erase(
   )
 }
 
-/** What `eraseHere` would erase. It reads the log alone. */
+/** Lists what `eraseHere` would erase. Reads only the log. */
 async function erasedHere(config: Config, name: DiscussionName, commentId: number | null): Promise<WhatGoes> {
   const stored = await openLog(config)
   try {

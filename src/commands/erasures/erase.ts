@@ -37,7 +37,7 @@ async function erasableIn(stored: EventStore, issue: Discussion): Promise<Erasab
   return facts
 }
 
-/** What `eraseTexts` would erase. `stored`: the log, with texts sealed. @throws Refused as that does */
+/** Lists what `eraseTexts` would erase. `stored`: the log with sealed texts. @throws Refused as `eraseTexts` */
 export async function erasedBy(
   stored: EventStore,
   { actor: by, at }: CommandContext,

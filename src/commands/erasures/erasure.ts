@@ -139,14 +139,14 @@ function textsOf({ own, comments }: Erasable, commentId: number | null): (Texts 
   return comment === undefined ? [] : [comment]
 }
 
-/** What an erasure would take away: of how many events the texts, and the ids of comments and files. */
+/** What an erasure would remove: the number of events with texts, and the ids of comments and files. */
 export interface WhatGoes {
   texts: number
   comments: number[]
   files: string[]
 }
 
-/** What `decideErase` would erase. */
+/** Lists what `decideErase` would erase. */
 export function whatGoes(facts: Erasable, commentId: number | null, by: By): WhatGoes | Refusal {
   const decision = decideErase(facts, commentId, by)
   if (isRefusal(decision)) return decision
