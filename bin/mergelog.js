@@ -1,17 +1,18 @@
 #!/usr/bin/env node
 /**
  * `npx mergelog` in a clone: installs and builds first where that has to be, then runs the command line. Plain
- * JavaScript, because nothing may be built yet.
+ * JavaScript, because nothing may be built yet, and Node may be old.
  */
 import { spawn } from 'node:child_process'
+import { existsSync, realpathSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url))
 
 /** Runs a script with this process's terminal and signals; resolves to how it ended. */
-function run(args, stdio) {
+function run(program, args, stdio) {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, args, { stdio })
+    const child = spawn(program, args, { stdio })
     const pass = (signal) => child.kill(signal)
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, pass)
     child.on('error', reject)
@@ -23,6 +24,15 @@ function run(args, stdio) {
 }
 
 // What preparing says must not get into what a script reads.
-const prepared = await run([at('scripts/prepare.js')], ['ignore', 2, 'inherit'])
+const prepared = await run(process.execPath, [at('scripts/prepare.js'), '--build'], ['ignore', 2, 'inherit'])
 if (prepared.code !== 0) process.exit(prepared.code ?? 1)
-await import('../dist/cli/mergelog.js')
+
+const main = at('dist/cli/mergelog.js')
+const ownNode = at('node_modules/.bin/node')
+if (existsSync(ownNode) && realpathSync(ownNode) !== process.execPath) {
+  const { code, signal } = await run(ownNode, [main, ...process.argv.slice(2)], 'inherit')
+  if (signal !== null) process.kill(process.pid, signal)
+  process.exitCode = code ?? 1
+} else {
+  await import(main)
+}

@@ -12,7 +12,7 @@ if (clients === undefined) {
 } else {
   const files = process.argv.slice(2)
   const tests = files.length > 0 ? files : ['clients/*.test.ts']
-  const child = spawn('npx', ['tap', 'run', '--jobs=2', '--timeout=600', ...tests], {
+  const child = spawn(process.execPath, ['test/run.ts', ...tests], {
     stdio: 'inherit',
     env: { ...process.env, CLIENTS: clients },
   })

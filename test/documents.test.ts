@@ -82,7 +82,7 @@ const inAll = (problemsOf: (document: Document) => readonly string[]) =>
 
 t.test('every file that a document names exists', async (t) => {
   const problems = inAll((document) => {
-    const inCommands = found(document.text, /npx (?:tap run|tsx) ([\w.*-]+\/[\w./*-]+)/g)
+    const inCommands = found(document.text, /node (?:test\/run\.ts )?([\w.*-]+\/[\w./*-]+)/g)
     const named = [...inBackticks(document).filter(isRepositoryPath), ...inCommands]
     return named.filter((name) => !existsSync(at(certainPart(name))))
   })

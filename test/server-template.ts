@@ -86,8 +86,13 @@ async function make(dir: string): Promise<void> {
   await writeFile(join(dir, TOKENS), JSON.stringify(tokens))
 }
 
+/** Where the template is, for the processes of test files that `test/run.ts` starts. */
+export const TEMPLATE_VARIABLE = 'MERGELOG_TEST_TEMPLATE'
+
 /** Where the template is. It is made by the test process that needs one first; two at once make the same. */
-async function templateDir(): Promise<string> {
+export async function templateDir(): Promise<string> {
+  const known = process.env[TEMPLATE_VARIABLE]
+  if (known !== undefined) return known
   const key = await templateKey()
   const dir = join(HOME, key)
   const found = await readdir(HOME).catch((): string[] => [])

@@ -1,5 +1,7 @@
 /** Runs `mergelog` as a function call, or as a child process for tests that need one. */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { Console } from 'node:console'
+import { Writable } from 'node:stream'
 import { runCommandLine } from '../../src/cli/program.ts'
 import { NODE_ARGS, program } from '../program.ts'
 
@@ -17,34 +19,34 @@ export interface Ended {
 
 /** Runs it in this process to its end. Only one can run at a time, and nothing else may print meanwhile. */
 export async function mergelog(args: readonly string[], environment: Environment = {}): Promise<Ended> {
-  const before = process.env
+  const { env, stdout, stderr } = process
+  const { console } = globalThis
+  const [out, err] = [new Text(), new Text()]
   process.env = environmentOf(environment)
-  const stdout = captured(process.stdout)
-  const stderr = captured(process.stderr)
+  setStreams(out, err)
+  globalThis.console = new Console(out, err)
   try {
     const code = await runCommandLine(args)
-    return { code, stdout: stdout.text(), stderr: stderr.text() }
+    return { code, stdout: out.text, stderr: err.text }
   } finally {
-    stdout.restore()
-    stderr.restore()
-    process.env = before
+    process.env = env
+    setStreams(stdout, stderr)
+    globalThis.console = console
   }
 }
 
-function captured(stream: NodeJS.WriteStream) {
-  const { write } = stream
-  let text = ''
-  stream.write = (chunk: string | Uint8Array, ...rest: unknown[]) => {
-    text += chunk
-    const done = rest.at(-1)
-    if (typeof done === 'function') done()
-    return true
+/** Keeps what is written to it. */
+class Text extends Writable {
+  text = ''
+  override _write(chunk: unknown, _encoding: string, done: () => void) {
+    this.text += chunk
+    done()
   }
-  return {
-    text: () => text,
-    restore() {
-      stream.write = write
-    },
+}
+
+function setStreams(stdout: Writable, stderr: Writable) {
+  for (const [name, value] of Object.entries({ stdout, stderr })) {
+    Object.defineProperty(process, name, { value, configurable: true, enumerable: true, writable: true })
   }
 }
 

@@ -6,28 +6,28 @@ import t, { type Test } from 'tap'
 
 const script = fileURLToPath(new URL('../../.ci/run', import.meta.url))
 
+interface Said {
+  output: string
+  code?: number
+}
+
 /**
- * Runs .ci/run, without a terminal or stdin, on an `npm` that prints `output` and ends with `code`, and does so with
- * `clients` when it is asked for these. An `npx` does so with `again`.
+ * Runs .ci/run, without a terminal or stdin, on an `npm` that answers `npm test` and `npm run test:clients` as given, all
+ * else with one line, and cannot install.
  */
-async function ci(
-  t: Test,
-  output: string,
-  code: number,
-  clients = { output: 'the registry of npm cannot be reached\n', code: 0 },
-  again = { output: 'nothing was to run again\n', code: 9 },
-) {
-  const root = t.testdir({ '.ci': {}, bin: {}, output, clients: clients.output, again: again.output })
+async function ci(t: Test, test: Said, clients: Said = { output: '3 passed, 0 failed\n' }) {
+  const root = t.testdir({ '.ci': {}, bin: {}, test: test.output, clients: clients.output })
   copyFileSync(script, join(root, '.ci/run'))
   const npm = `#!/bin/sh
-echo "$*; CI=$CI; reporter=$TAP_REPORTER; $(cat)" >> called
-[ "$*" != "run test:clients" ] || { cat clients; exit ${clients.code}; }
-cat output
-exit ${code}
+echo "$*; CI=$CI; $(cat)" >> called
+case "$*" in
+  test) cat test; exit ${test.code ?? 0} ;;
+  'run test:clients') cat clients; exit ${clients.code ?? 0} ;;
+  install*) exit 1 ;;
+esac
+echo nothing is counted
 `
   writeFileSync(join(root, 'bin/npm'), npm, { mode: 0o755 })
-  const npx = `#!/bin/sh\necho "again: $*" >> called\ncat again\nexit ${again.code}\n`
-  writeFileSync(join(root, 'bin/npx'), npx, { mode: 0o755 })
   const child = spawn(join(root, '.ci/run'), {
     cwd: '/',
     env: { PATH: `${join(root, 'bin')}:${process.env.PATH}` },
@@ -42,85 +42,69 @@ exit ${code}
     status,
     said,
     last: said.trimEnd().split('\n').at(-1),
-    called: readFileSync(join(root, 'called'), 'utf8').trim(),
+    called: readFileSync(join(root, 'called'), 'utf8').trim().split('\n'),
   }
 }
 
-t.test('CI runs exactly npm test and the clients, shows their output and ends with the counts', async (t) => {
-  const { status, said, last, called } = await ci(
-    t,
-    ' PASS  a.test.ts\n# { total: 12, pass: 12 }\n# time=5ms\n',
-    0,
-  )
+const GREEN = { output: '✔ test/a.test.ts (0.1 s)\n12 passed, 0 failed\n' }
+/** What is counted of `npm run test:system`, `faults` and `hostile`: one each. */
+const OTHERS = 3
+
+t.test('CI runs npm test and then all else, shows the output and ends with the counts', async (t) => {
+  const { status, said, last, called } = await ci(t, GREEN)
   t.equal(status, 0)
-  t.equal(last, '12 passed, 0 failed')
-  t.match(said, ' PASS  a.test.ts')
-  t.equal(called, 'test; CI=true; reporter=base; \nrun test:clients; CI=true; reporter=base;')
+  t.equal(last, `${12 + 3 + OTHERS} passed, 0 failed`)
+  t.match(said, '✔ test/a.test.ts (0.1 s)')
+  t.match(said, 'Node 26 could not be installed: nothing is run on it')
+  t.match(called, [
+    'test; CI=true; ',
+    'run test:system; CI=true; ',
+    'run test:clients; CI=true; ',
+    /^run faults -- .*--seed 1\b/,
+    /^run hostile -- --quick /,
+    /^install .* node-linux-\S+@26/,
+  ])
 })
 
-t.test('failed and skipped tests are counted, and the exit code is that of npm test', async (t) => {
-  const { status, last } = await ci(t, '# { total: 11, pass: 5, fail: 4, todo: 1, skip: 1 }\n', 3)
-  t.equal(status, 3)
-  t.equal(last, '5 passed, 4 failed, 2 skipped')
-})
+t.test(
+  'failed and skipped tests are counted, the exit code is that of npm test, and nothing runs again',
+  async (t) => {
+    const { status, last, called } = await ci(t, { output: '5 passed, 4 failed, 2 skipped\n', code: 3 })
+    t.equal(status, 3)
+    t.equal(last, `${5 + 3 + OTHERS} passed, 4 failed, 2 skipped`)
+    t.equal(called.filter((one) => one.startsWith('test;')).length, 1)
+  },
+)
 
-t.test('only the last summary counts, because a test may print its own summary', async (t) => {
-  const { last } = await ci(t, '# { total: 99, pass: 99 }\n# { total: 2, pass: 1, fail: 1 }\n', 1)
-  t.equal(last, '1 passed, 1 failed')
+t.test('only the last counts are taken, because a test may print such a line', async (t) => {
+  const { last } = await ci(t, { output: '99 passed, 0 failed\n1 passed, 1 failed\n', code: 1 })
+  t.equal(last, `${1 + 3 + OTHERS} passed, 1 failed`)
 })
 
 t.test('a run that ends before the tests is a failure, also in the counts', async (t) => {
-  const { status, said, last } = await ci(t, 'lint: 3 errors\n', 2)
+  const { status, last } = await ci(t, { output: 'lint: 3 errors\n', code: 2 })
   t.equal(status, 2)
-  t.match(said, 'npm test failed (exit 2) outside of the tests')
-  t.equal(last, '0 passed, 1 failed')
+  t.equal(last, `${3 + OTHERS} passed, 1 failed`)
 })
 
-t.test('a success without a summary is a failure', async (t) => {
-  const { status, last } = await ci(t, 'all is well\n', 0)
-  t.equal(status, 1)
-  t.equal(last, '0 passed, 1 failed')
-})
+t.test(
+  'a run that counts no failure and ends badly is one, and one that counts some is never green',
+  async (t) => {
+    const crashed = await ci(t, { output: '12 passed, 0 failed\n', code: 9 })
+    t.equal(crashed.status, 9)
+    t.match(crashed.said, 'npm test failed (exit 9) outside of the tests')
+    t.equal(crashed.last, `${12 + 3 + OTHERS} passed, 1 failed`)
+    const silent = await ci(t, { output: '12 passed, 2 failed\n' })
+    t.equal(silent.status, 1)
+    t.equal(silent.last, `${12 + 3 + OTHERS} passed, 2 failed`)
+  },
+)
 
 t.test('the clients are counted too, and their failure is one of CI', async (t) => {
-  const sum = '# { total: 12, pass: 12 }\n'
-  const both = await ci(t, sum, 0, { output: '# { total: 3, pass: 2, skip: 1 }\n', code: 0 })
-  t.equal(both.last, '14 passed, 0 failed, 1 skipped')
-  t.equal(both.status, 0)
-  const failing = await ci(t, sum, 0, { output: '# { total: 3, pass: 1, fail: 2 }\n', code: 1 })
-  t.equal(failing.last, '13 passed, 2 failed')
+  const failing = await ci(t, GREEN, { output: '1 passed, 2 failed, 1 skipped\n', code: 1 })
+  t.equal(failing.last, `${12 + 1 + OTHERS} passed, 2 failed, 1 skipped`)
   t.equal(failing.status, 1)
-  const broken = await ci(t, sum, 0, { output: 'npm error\n', code: 1 })
-  t.equal(broken.last, '12 passed, 1 failed')
+  const broken = await ci(t, GREEN, { output: 'npm error\n', code: 1 })
+  t.equal(broken.last, `${12 + OTHERS} passed, 1 failed`)
   t.equal(broken.status, 1)
-})
-
-const failing = (files: string[], failures: number) =>
-  `${files.map((name) => ` FAIL  .test-build/test/${name}.test.js 1 failed of 9 2s\n`).join('')}# { total: 90, pass: 80, fail: ${failures} }\n`
-
-t.test('a test file that fails is run a second time, and only then makes the run red', async (t) => {
-  const noClients = { output: '', code: 0 }
-  const files = ['a', 'b/c']
-  const chance = { output: '# { total: 18, pass: 18 }\n', code: 0 }
-  const lucky = await ci(t, failing([...files, 'a'], 2), 1, noClients, chance)
-  t.equal(lucky.status, 0)
-  t.equal(lucky.last, '80 passed, 0 failed', 'what passed the second time is not counted as passed')
-  t.match(
-    lucky.called,
-    /again: tap run --jobs=1 \.test-build\/test\/a\.test\.js \.test-build\/test\/b\/c\.test\.js\n/,
-  )
-  t.match(lucky.said, ' FAIL  .test-build/test/a.test.js')
-  t.match(lucky.said, 'passed when run a second time, one after the other: .test-build/test/a.test.js')
-
-  const bug = { output: '# { total: 18, pass: 17, fail: 1 }\n', code: 1 }
-  const red = await ci(t, failing(files, 2), 1, noClients, bug)
-  t.equal(red.status, 1)
-  t.equal(red.last, '80 passed, 1 failed')
-})
-
-t.test('many files do not fail by chance: none of them is run again', async (t) => {
-  const { status, last, called } = await ci(t, failing(['a', 'b', 'c', 'd', 'e', 'f'], 6), 1)
-  t.equal(status, 1)
-  t.equal(last, '80 passed, 6 failed')
-  t.notMatch(called, 'again:')
 })

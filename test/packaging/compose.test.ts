@@ -31,7 +31,7 @@ const compose: Compose = document.toJS()
 const { app, eventstore, mongodb } = compose.services
 const packageJson: Package = JSON.parse(read('package.json'))
 
-/** The instructions, with continued lines joined: `[['FROM', 'node:20 AS build'], …]`. */
+/** The instructions, with continued lines joined: `[['FROM', 'node:24 AS build'], …]`. */
 const instructions = read('Dockerfile')
   .replace(/\\\n\s*/g, '')
   .split('\n')
@@ -119,9 +119,9 @@ t.test('the image and npm start run the same program', async (t) => {
     t.match(copied, `/app/${part} ./${part}`, part)
 })
 
-t.test('the image is built in stages on Node 20 and runs without root rights, with git', async (t) => {
+t.test('the image is built in stages on Node 24 and runs without root rights, with git', async (t) => {
   const [base, ...stages] = argumentsOf('FROM')
-  t.equal(base, 'node:20-bookworm-slim AS base')
+  t.equal(base, 'node:24-bookworm-slim AS base')
   t.strictSame(stages, ['base AS build', 'base'])
   t.match(argumentsOf('RUN')[0], /apt-get install .*\bgit\b/)
   t.ok(argumentsOf('RUN').includes('npm ci'), 'installs from the lockfile')
@@ -147,9 +147,17 @@ t.test('the health check inside the image is valid JavaScript', async (t) => {
   }
 })
 
-t.test('npm run start, test, demo, dev, bench, faults and seed prepare the checkout first', async (t) => {
-  for (const name of ['start', 'test', 'demo', 'dev', 'bench', 'faults', 'seed']) {
-    t.ok(name in packageJson.scripts, `npm run ${name} exists`)
-    t.equal(packageJson.scripts[`pre${name}`], 'node scripts/prepare.js')
-  }
-})
+t.test(
+  'the scripts that run the server prepare the checkout first, and build what runs from dist/',
+  async (t) => {
+    const { scripts } = packageJson
+    for (const name of ['test', 'test:system', 'test:clients', 'dev', 'faults', 'seed']) {
+      t.ok(name in scripts, `npm run ${name} exists`)
+      t.equal(scripts[`pre${name}`], 'node scripts/prepare.js')
+    }
+    for (const name of ['start', 'demo', 'bench', 'hostile']) {
+      t.ok(name in scripts, `npm run ${name} exists`)
+      t.equal(scripts[`pre${name}`], 'node scripts/prepare.js --build')
+    }
+  },
+)

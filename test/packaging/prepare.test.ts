@@ -17,8 +17,17 @@ for (const file of fs.readdirSync('src', { recursive: true }).filter((name) => n
   fs.cpSync('src/' + file, process.argv[2] + '/' + file.replace('.ts', '.js'))
 }`
 
-/** A fake `npm` that logs each call, and fails on demand. */
+/** A fake `npm` that logs each call, and fails on demand. For scripts/node it brings the Node of brought-node, if there is one. */
 const NPM = `#!/bin/sh
+case $PWD in
+  */scripts/node)
+    echo "node: $*" >> ../../npm-calls
+    mkdir -p node_modules/.bin
+    cp package-lock.json node_modules/.package-lock.json
+    [ ! -e ../../brought-node ] || cp ../../brought-node node_modules/.bin/node
+    exit 0
+    ;;
+esac
 echo "$*" >> npm-calls
 if [ -e npm-fails ]; then echo 'npm error code E404' >&2; exit 7; fi
 rm -rf node_modules
@@ -30,7 +39,7 @@ cp package-lock.json node_modules/.package-lock.json
 function project(t: Test) {
   const root = t.testdir({
     bin: {},
-    scripts: { 'build.js': BUILD },
+    scripts: { 'build.js': BUILD, node: { 'package-lock.json': JSON.stringify({ packages: { '': {} } }) } },
     src: {
       'main.ts': 'export const answer: number = 42\n',
       old: { 'gone.ts': 'export const gone = true\n' },
@@ -44,9 +53,9 @@ function project(t: Test) {
   copyFileSync(join(checkout, 'scripts/prepare.js'), at('scripts/prepare.js'))
   write('bin/npm', NPM)
 
-  async function prepare(environment: Record<string, string> = {}) {
+  async function prepare(environment: Record<string, string> = {}, args = ['--build']) {
     const env = { PATH: `${at('bin')}:${dirname(process.execPath)}:${process.env.PATH}`, ...environment }
-    const child = spawn(process.execPath, [at('scripts/prepare.js')], { cwd: '/', env })
+    const child = spawn(process.execPath, [at('scripts/prepare.js'), ...args], { cwd: '/', env })
     let [stdout, stderr] = ['', '']
     child.stdout.on('data', (chunk) => {
       stdout += chunk
@@ -135,24 +144,77 @@ t.test(
   },
 )
 
-t.test('before the tests it installs and does not build: they have a build of their own', async (t) => {
+t.test('without --build it installs and does not build: tests run the sources', async (t) => {
   const { at, prepare, npmCalls } = project(t)
-  t.match(await prepare({ npm_lifecycle_event: 'pretest' }), { code: 0, stdout: /^Installing .*\n$/ })
+  t.match(await prepare({}, []), { code: 0, stdout: /^Installing .*\n$/ })
   t.equal(npmCalls(), 1)
   t.notOk(existsSync(at('dist')))
 })
 
-t.test('an old Node, an old git and a missing git are reported in one line', async (t) => {
-  const { write, prepare, npmCalls } = project(t)
-  const needs = (node: string) => write('package.json', JSON.stringify({ type: 'module', engines: { node } }))
-  const refused = (stderr: string) => ({ code: 1, stdout: '', stderr: `Cannot prepare: ${stderr}\n` })
-  needs('>=99.1')
-  t.strictSame(await prepare(), refused(`Node.js 99.1 or later is needed; found: ${process.versions.node}`))
-  needs('>=20.19')
-  write('bin/git', '#!/bin/sh\necho git version 2.37.9.windows.1\n')
-  t.strictSame(await prepare(), refused('git 2.39 or later is needed; found: 2.37.9'))
-  t.strictSame(await prepare({ PATH: '/nonexistent' }), refused('git 2.39 or later is needed; found: none'))
-  t.equal(npmCalls(), 0)
-  write('bin/git', '#!/bin/sh\necho git version 2.100.0\n')
-  t.match(await prepare(), installed, 'versions are compared as numbers')
+const needs = (node: string) => JSON.stringify({ type: 'module', engines: { node } })
+const refused = (stderr: string) => ({ code: 1, stderr: `Cannot prepare: ${stderr}\n` })
+
+t.test(
+  'a checkout on an old Node brings its own, which npm then finds first, and builds with it',
+  async (t) => {
+    const { at, write, prepare, npmCalls } = project(t)
+    write('package.json', needs('>=99.1'))
+    write(
+      'brought-node',
+      `#!/bin/sh
+[ "$1" = --version ] && { echo v99.2.0; exit; }
+echo "$1" >> brought-node-ran
+exec '${process.execPath}' "$@"
+`,
+    )
+    const first = await prepare()
+    t.match(first, {
+      code: 0,
+      stderr: '',
+      stdout:
+        /^Installing the dependencies .*\nInstalling Node.js for this checkout: 99.1 or later is needed, this is .*\nBuilding .*\n$/,
+    })
+    t.match(readFileSync(at('node_modules/.bin/node'), 'utf8'), 'v99.2.0')
+    t.equal(readFileSync(at('brought-node-ran'), 'utf8'), 'scripts/build.js\n')
+
+    t.strictSame(await prepare(), quiet, 'it is brought once')
+    write('package-lock.json', lock('1.0.1'))
+    t.match(await prepare({}, []), { code: 0, stdout: /^Installing the dependencies .*\n$/ })
+    t.match(readFileSync(at('node_modules/.bin/node'), 'utf8'), 'v99.2.0', 'also after npm ci removed it')
+    t.equal(npmCalls(), 3)
+  },
+)
+
+t.test('a Node that is new enough brings none', async (t) => {
+  const { at, prepare } = project(t)
+  await prepare()
+  t.notMatch(readFileSync(at('npm-calls'), 'utf8'), 'node:')
+  t.notOk(existsSync(at('node_modules/.bin/node')))
+})
+
+t.test(
+  'an old Node where npm has none for the system, an old git and a missing git are reported',
+  async (t) => {
+    const { write, prepare } = project(t)
+    write('package.json', needs('>=99.1'))
+    t.match(
+      await prepare(),
+      refused(
+        `Node.js 99.1 or later is needed; found: ${process.versions.node}. Install it from https://nodejs.org: npm has none for this system`,
+      ),
+    )
+    write('package.json', needs('>=20.19'))
+    write('bin/git', '#!/bin/sh\necho git version 2.37.9.windows.1\n')
+    t.match(await prepare(), refused('git 2.39 or later is needed; found: 2.37.9'))
+    t.match(await prepare({ PATH: '/nonexistent' }), refused('git 2.39 or later is needed; found: none'))
+    write('bin/git', '#!/bin/sh\necho git version 2.100.0\n')
+    t.match(await prepare(), built, 'versions are compared as numbers')
+  },
+)
+
+t.test('an image without src/ names the Node that it needs', async (t) => {
+  const image = project(t)
+  rmSync(image.at('src'), { recursive: true })
+  image.write('package.json', needs('>=99.1'))
+  t.match(await image.prepare(), refused(`Node.js 99.1 or later is needed; found: ${process.versions.node}`))
 })

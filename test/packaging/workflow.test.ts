@@ -15,6 +15,7 @@ interface Service {
 }
 
 interface Job {
+  strategy?: { matrix: { node: number[] } }
   container?: string
   services?: Record<string, Service>
   env?: Record<string, string>
@@ -63,10 +64,12 @@ t.test(
   },
 )
 
-t.test('it runs on the oldest Node that package.json allows', async (t) => {
+t.test('it runs on the oldest Node that package.json allows, and on the newest', async (t) => {
   const { engines }: { engines: { node: string } } = JSON.parse(read('package.json'))
   const major = /\d+/.exec(engines.node)?.[0]
-  t.equal(`${jobs.test.steps[1]?.with?.['node-version']}`, major)
+  t.strictSame(jobs.test.strategy?.matrix.node, [Number(major), 26])
+  t.match(jobs.test.steps[1]?.with?.['node-version'], /^\$\{\{ matrix\.node \}\}$/)
+  t.match(read('.ci/run'), /node-linux-.*@26/)
   t.equal(realServers.container, `node:${major}-bookworm`)
 })
 
@@ -78,7 +81,7 @@ t.test('the contract suites run on the servers of docker-compose.yml without ski
 
   const [install, , tests] = commandsOf(realServers)
   t.equal(install, 'npm ci')
-  const files = tests?.replace('npx tap run ', '').split(' ') ?? []
+  const files = tests?.replace('node test/run.ts ', '').split(' ') ?? []
   t.equal(files.length, 2)
   const sources = files.map(read).join('')
   for (const name of ['TEST_EVENTSTORE_URL', 'TEST_MONGODB_URL']) {

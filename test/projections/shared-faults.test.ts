@@ -1,7 +1,7 @@
 /**
  * Three nodes on one MongoDB whose calls fail, fail after they were carried out, or take long; nodes are taken for gone,
  * end and begin meanwhile. What was acknowledged is shown by every node. The seed is fixed; `SHARED_FAULTS_SEED=7
- * SHARED_FAULTS_STEPS=500 npx tap run test/projections/shared-faults.test.ts` tries more.
+ * SHARED_FAULTS_STEPS=500 node test/run.ts test/projections/shared-faults.test.ts` tries more.
  */
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'

@@ -20,6 +20,8 @@ export async function serve(): Promise<void> {
   const { startServer } = await import('../../server.ts')
   const server = await startServer(config, log)
   const { url, grpcAddress, metricsUrl, newAdminPassword } = server
+  // From the first line on it may be told to stop: who reads the line may be faster than the next statement here.
+  const stopped = untilSignal()
 
   const say = isJsonAlone ? console.error : console.log
   say(`Mergelog listens on ${url}`)
@@ -34,7 +36,7 @@ export async function serve(): Promise<void> {
     say(`  demo     ADMIN_PASSWORD=${newAdminPassword} npm run demo`)
   }
 
-  await untilSignal()
+  await stopped
   const hurry = new AbortController()
   void untilSignal().then(() => hurry.abort())
   try {

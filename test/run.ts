@@ -1,0 +1,66 @@
+/**
+ * Runs test files, each in a process of its own: `node test/run.ts 'test/rights/*.test.ts'`. Says a line for each file that
+ * ends, each failure with its reason, and last `N passed, N failed[, N skipped]`. Counts assertions, and a file that
+ * fails without one. A test file alone also runs by itself: `node test/rights/glob.test.ts`.
+ */
+import { glob } from 'node:fs/promises'
+import { relative, resolve } from 'node:path'
+import { run } from 'node:test'
+import type { TestEvent } from 'node:test/reporters'
+import { stripVTControlCharacters } from 'node:util'
+import { TEMPLATE_VARIABLE, templateDir } from './server-template.ts'
+
+/** More than cores: tests wait for disks, children and each other for a third of their time. */
+const FILES_AT_ONCE = 3
+/** For a file, on a machine that does much else. */
+const TIMEOUT_MS = 900_000
+
+const shown = (text: string) => (process.stdout.isTTY ? text : stripVTControlCharacters(text))
+const fileName = (file = '') => relative('.', file)
+
+async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
+  const counts = { passed: 0, failed: 0, skipped: 0 }
+  /** The titles around what is reported now. */
+  const titles: string[] = []
+  /** What files printed, which says why one could not be loaded. */
+  const printed = new Map<string, string>()
+  const filesWithFailures = new Set<string>()
+
+  for await (const { type, data } of events) {
+    if (type === 'test:complete' && data.name === data.file) {
+      yield `${data.details.passed ? '✔' : '✖'} ${fileName(data.file)} (${(data.details.duration_ms / 1000).toFixed(1)} s)\n`
+    } else if (type === 'test:start') {
+      titles.splice(data.nesting, Infinity, data.name)
+    } else if (type === 'test:pass' && data.details.type !== 'suite' && data.name !== data.file) {
+      counts[data.skip === undefined && data.todo === undefined ? 'passed' : 'skipped'] += 1
+    } else if ((type === 'test:stdout' || type === 'test:stderr') && data.file !== undefined) {
+      printed.set(data.file, (printed.get(data.file) ?? '') + data.message)
+    } else if (type === 'test:fail' && data.details.type !== 'suite') {
+      const { file = '', name, details } = data
+      const isFile = name === file
+      if (!isFile || !filesWithFailures.has(file)) {
+        counts.failed += 1
+        filesWithFailures.add(file)
+        const reason = details.error.cause instanceof Error ? details.error.cause : details.error
+        const place = [fileName(file), ...(isFile ? [] : titles)].join(' > ')
+        yield shown(`\n✖ ${place}\n${reason.stack ?? reason.message}\n`)
+      }
+      if (isFile) yield shown(`${printed.get(file) ?? ''}\n`)
+    }
+  }
+
+  const { passed, failed, skipped } = counts
+  if (failed > 0 || passed + skipped === 0) process.exitCode = 1
+  yield `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ''}\n`
+}
+
+// tap's own limit for a test, in seconds: half a minute would be too short on a busy machine.
+process.env.TAP_TIMEOUT = String(TIMEOUT_MS / 1000)
+// The server has a thousand modules: compiled once, each process loads them in two thirds of the time.
+process.env.NODE_COMPILE_CACHE ??= 'node_modules/.cache/tests'
+process.env[TEMPLATE_VARIABLE] = await templateDir()
+
+const files = await Array.fromAsync(glob(process.argv.slice(2)), (file) => resolve(file))
+run({ files: files.sort(), concurrency: FILES_AT_ONCE, timeout: TIMEOUT_MS })
+  .compose(report)
+  .pipe(process.stdout)
