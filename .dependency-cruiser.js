@@ -52,7 +52,8 @@ const noImports = (name, other, comment) => ({
 
 /** Files that Node starts. */
 const PROGRAMS =
-  '^src/(main|cli/mergelog|verify/file-checks-process|markup/render-thread|ui/diff-thread|openpgp/gpg-thread)[.]ts$'
+  '^src/(main|cli/mergelog|git/launcher-process|rights/hashing-thread|verify/file-checks-process|markup/render-thread|' +
+  'ui/diff-thread|openpgp/gpg-thread)[.]ts$'
 
 /** What names and paths mean in git: texts in, texts out. */
 const PURE_IN_GIT = '^src/git/(tree-path|tree-entries)[.]ts$'

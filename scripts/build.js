@@ -11,6 +11,8 @@ import { build } from 'esbuild'
 const PROGRAMS = [
   'main',
   'cli/mergelog',
+  'git/launcher-process',
+  'rights/hashing-thread',
   'verify/file-checks-process',
   'markup/render-thread',
   'ui/diff-thread',
@@ -66,13 +68,14 @@ const { outputFiles } = await build({
   splitting: true,
   format: 'esm',
   platform: 'node',
-  target: 'node20',
+  target: 'node24',
   sourcemap: true,
   sourcesContent: false,
   write: false,
   plugins: [packages],
+  // It is made when it is used: small programs use none.
   banner: {
-    js: "import { createRequire as requireFrom } from 'node:module'; const requireHere = requireFrom(import.meta.url);",
+    js: "const requireHere = (path) => process.getBuiltinModule('module').createRequire(import.meta.url)(path);",
   },
 })
 

@@ -12,6 +12,3 @@ export const projectFile = (path: string) => new URL(`../${path}`, import.meta.u
 
 /** A program that Node runs in a thread or process of its own: `markup/render-thread`. */
 export const program = (path: string) => new URL(`${path}${KIND}`, import.meta.url)
-
-/** A thread reads only JavaScript. This is what teaches it to read TypeScript, if the programs are that; else null. */
-export const TYPESCRIPT_LOADER = KIND === '.ts' ? import.meta.resolve('tsx/esm/api') : null

@@ -6,7 +6,7 @@ import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { createFairSlots } from './fair-slots.ts'
 import type { LimitName } from './limits.ts'
-import { program, TYPESCRIPT_LOADER } from './project-files.ts'
+import { program } from './project-files.ts'
 
 export interface TaskThread<Task, Answer> {
   /**
@@ -15,12 +15,6 @@ export interface TaskThread<Task, Answer> {
    */
   run(client: string, task: Task): Promise<Answer | undefined>
 }
-
-const THREAD = `
-  const { file, loader } = require('node:worker_threads').workerData
-  const ready = loader === null ? Promise.resolve() : import(loader).then(({ register }) => register())
-  ready.then(() => import(file))
-`
 
 /**
  * Makes a thread. `path`: of its program, as in `program`: it posts one message when it is ready, and then one answer to
@@ -42,11 +36,7 @@ export function taskThread<Task, Answer>({
   /** Starts it when there is none. There is one at a time: only the end of it makes room for another. */
   function running(): Promise<Worker> {
     if (thread !== undefined) return thread
-    const worker = new Worker(THREAD, {
-      eval: true,
-      execArgv: [],
-      workerData: { file: program(path).href, loader: TYPESCRIPT_LOADER },
-    })
+    const worker = new Worker(program(path), { execArgv: [] })
     worker.on('exit', () => {
       thread = undefined
     })

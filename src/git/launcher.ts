@@ -10,8 +10,9 @@ import { createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
 import { turnAwayWhenFull } from '../full-table.ts'
-import { LAUNCHER } from './launcher-program.ts'
+import { program } from '../project-files.ts'
 import { removeLeftLaunchers } from './left-launchers.ts'
 import { removeLeftTemporaryDirectories } from './temporary-directories.ts'
 
@@ -43,8 +44,11 @@ export interface Launched {
 /** What a stream begins with: the number of its process, and its own. */
 const HEAD_BYTES = 13
 
+/** What the launcher is asked for. */
+export type Request = Launch & { id: number }
+
 /** The process runs, it could not be started, or it has ended. `isCutOff`: the launcher's socket has no name any more. */
-type Message = { id: number } & ({ pid: number } | Failure | { exit: Exit })
+export type Message = { id: number } & ({ pid: number } | Failure | { exit: Exit })
 
 interface Failure {
   failed: string
@@ -87,6 +91,8 @@ interface Asked {
   failed(reason: Error): void
   ended(exit: Exit): void
 }
+
+const PROGRAM = fileURLToPath(program('git/launcher-process'))
 
 /** After the launcher has ended, how long its processes may take to end, in milliseconds. */
 const ORPHAN_MS = 5000
@@ -134,7 +140,7 @@ async function startLauncher(gone: () => void) {
 
   function spawned() {
     try {
-      return spawn(process.execPath, ['-e', LAUNCHER, path], {
+      return spawn(process.execPath, [PROGRAM, path], {
         stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
         detached: true,
         env: { ...(LD_LIBRARY_PATH !== undefined && { LD_LIBRARY_PATH }) },
@@ -265,7 +271,8 @@ async function startLauncher(gone: () => void) {
         }
         processes.set(id, asked)
         keepAlive()
-        child.send({ id, streams: wanted, ...launch }, (error) => {
+        const request: Request = { id, streams: wanted, ...launch }
+        child.send(request, (error) => {
           if (error !== null) fail(id, error)
         })
       })

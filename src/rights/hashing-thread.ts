@@ -1,83 +1,22 @@
-/**
- * Computes scrypt hashes in a thread of its own, which gives way to the others: one hash takes a core for a tenth of a
- * second, and neither the event loop nor the disk's threads wait for it. The thread is started at the first hash.
- */
-import type { ScryptOptions } from 'node:crypto'
-import { Worker } from 'node:worker_threads'
+/** The thread that hashes: a program that `hashing.ts` starts. */
+import { scryptSync } from 'node:crypto'
+import { getPriority, setPriority } from 'node:os'
+import { parentPort } from 'node:worker_threads'
+import type { Answer, Task } from './hashing.ts'
 
-export interface Hashing {
-  password: string
-  salt: Uint8Array
-  /** Of the hash, in bytes. */
-  length: number
-  options: ScryptOptions
+const LOWER = 10
+
+// Only on Linux a thread has a priority of its own; elsewhere it would be that of the whole process.
+try {
+  if (process.platform === 'linux') setPriority(Math.min(19, getPriority() + LOWER))
+} catch {}
+
+function answerTo({ id, password, salt, length, options }: Task): Answer {
+  try {
+    return { id, hash: scryptSync(password, salt, length, options) }
+  } catch (error) {
+    return { id, error: error instanceof Error ? error.message : String(error) }
+  }
 }
 
-/**
- * The code of the thread. It is a string because a thread needs JavaScript, and this file may run as TypeScript. Only on
- * Linux a thread has a priority of its own; elsewhere it would be that of the whole process.
- */
-const THREAD = `
-  const { scryptSync } = require('node:crypto')
-  const { getPriority, setPriority } = require('node:os')
-  const { parentPort } = require('node:worker_threads')
-  const LOWER = 10
-  try { if (process.platform === 'linux') setPriority(Math.min(19, getPriority() + LOWER)) } catch {}
-  parentPort.on('message', ({ id, password, salt, length, options }) => {
-    try {
-      parentPort.postMessage({ id, hash: scryptSync(password, salt, length, options) })
-    } catch (error) {
-      parentPort.postMessage({ id, error: error.message })
-    }
-  })
-`
-
-type Answer = { id: number } & ({ hash: Uint8Array; error?: undefined } | { error: string })
-
-interface Waiting {
-  resolve(hash: Uint8Array): void
-  reject(error: Error): void
-}
-
-let thread: Worker | undefined
-let lastId = 0
-const waiting = new Map<number, Waiting>()
-
-function take(id: number): Waiting | undefined {
-  const asked = waiting.get(id)
-  waiting.delete(id)
-  // Only a thread that owes an answer keeps the process alive.
-  if (waiting.size === 0) thread?.unref()
-  return asked
-}
-
-function running(): Worker {
-  if (thread !== undefined) return thread
-  // The thread needs none of this process's Node options (for example a TypeScript loader).
-  const started = new Worker(THREAD, { eval: true, execArgv: [] })
-  started.on('message', (answer: Answer) => {
-    if (answer.error === undefined) take(answer.id)?.resolve(answer.hash)
-    else take(answer.id)?.reject(new Error(answer.error))
-  })
-  let reason = 'the thread that hashes has ended'
-  started.on('error', (error) => {
-    reason = `the thread that hashes has ended: ${error.message}`
-  })
-  started.on('exit', () => {
-    if (thread === started) thread = undefined
-    for (const id of [...waiting.keys()]) take(id)?.reject(new Error(reason))
-  })
-  thread = started
-  return started
-}
-
-/** The scrypt hash of a password. Hashes are computed one after the other. @throws what scrypt throws */
-export function scryptHash(hashing: Hashing): Promise<Uint8Array> {
-  return new Promise((resolve, reject) => {
-    const hashes = running()
-    lastId += 1
-    waiting.set(lastId, { resolve, reject })
-    hashes.ref()
-    hashes.postMessage({ id: lastId, ...hashing })
-  })
-}
+parentPort?.on('message', (task: Task) => parentPort?.postMessage(answerTo(task)))

@@ -2,7 +2,7 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto'
 import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { scryptHash } from './hashing-thread.ts'
+import { scryptHash } from './hashing.ts'
 
 export const MIN_PASSWORD = 8
 /** In characters. It limits the work of normalizing and hashing a password. */

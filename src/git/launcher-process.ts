@@ -1,0 +1,177 @@
+/**
+ * The launcher, a process that `launcher.ts` starts: it starts processes, joins their streams to sockets, tells how they
+ * end, and lowers the priority of those that give way. It imports only Node, so that it stays small.
+ */
+import { spawn } from 'node:child_process'
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import inspector from 'node:inspector'
+import { connect, type Socket } from 'node:net'
+import { setPriority } from 'node:os'
+import { dirname } from 'node:path'
+import { Duplex } from 'node:stream'
+import type { Message, Request } from './launcher.ts'
+
+const [, , path = ''] = process.argv
+/** The priority of what gives way, and of what has worked for long; see the decision about the launcher. */
+const LOW = 5
+const LOWEST = 15
+const LONG_TICKS = 30
+const LOOK_MS = 250
+
+process.umask(0o077)
+// The parent may get these together with all of its processes.
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR1']) process.on(signal, () => {})
+// Node may have opened it before this line.
+closeDebugger()
+setImmediate(closeDebugger)
+// It ends with its parent.
+process.on('disconnect', () => {
+  rmSync(dirname(path), { recursive: true, force: true })
+  process.exit()
+})
+
+function closeDebugger(): void {
+  if (inspector.url() !== undefined) inspector.close()
+}
+
+/** The server takes no streams: it may open no further file. */
+const cutOff = () => Object.assign(new Error('its streams were cut off'), { code: 'EMFILE' })
+
+function open(id: number, number: number): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const stream = connect(path)
+    stream.on('error', reject)
+    const head = String(id).padStart(12, '0') + number
+    stream.write(head, (error) => (error ? reject(cutOff()) : resolve(stream)))
+  })
+}
+
+interface GivingWay {
+  pid: number
+  priority: number
+  /** Whether its session has the priority. */
+  isSet: boolean
+}
+
+const giving = new Map<number, GivingWay>()
+let looking: NodeJS.Timeout | undefined
+
+const errorOf = (thrown: unknown): NodeJS.ErrnoException =>
+  thrown instanceof Error ? thrown : new Error(String(thrown))
+
+/** Both are needed: the second one only counts where each session has its share of the processors. */
+function setPriorities(one: GivingWay): void {
+  for (const pid of withChildren(one.pid)) {
+    try {
+      setPriority(pid, one.priority)
+    } catch {}
+  }
+  one.isSet = true
+  // The system takes few of these at a time. What it did not take is tried again.
+  try {
+    writeFileSync(`/proc/${one.pid}/autogroup`, String(one.priority))
+  } catch (error) {
+    one.isSet = errorOf(error).code !== 'EAGAIN'
+  }
+}
+
+function withChildren(pid: number): number[] {
+  try {
+    const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1')
+    return [pid, ...children.split(' ').filter(Boolean).map(Number).flatMap(withChildren)]
+  } catch {
+    return [pid]
+  }
+}
+
+/** What a process and those that it has waited for have worked, in ticks of 10 ms. */
+function ticksOf(pid: number): number {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return fields.slice(11, 15).reduce((sum, ticks) => sum + Number(ticks), 0)
+  } catch {
+    return 0
+  }
+}
+
+function giveWay(id: number, pid: number): void {
+  const one = { pid, priority: LOW, isSet: false }
+  giving.set(id, one)
+  setPriorities(one)
+  looking ??= setInterval(look, LOOK_MS)
+}
+
+function look(): void {
+  const changed: GivingWay[] = []
+  for (const one of giving.values()) {
+    const isLong = () => withChildren(one.pid).reduce((sum, pid) => sum + ticksOf(pid), 0) >= LONG_TICKS
+    if (one.priority === LOW && isLong()) {
+      one.priority = LOWEST
+      one.isSet = false
+    }
+    if (!one.isSet) changed.push(one)
+  }
+  for (const one of changed.sort((a, b) => b.priority - a.priority)) setPriorities(one)
+}
+
+function ended(id: number): void {
+  giving.delete(id)
+  if (giving.size > 0) return
+  clearInterval(looking)
+  looking = undefined
+}
+
+function tell(message: Message): void {
+  if (process.connected) process.send?.(message, () => {})
+}
+
+function tellFailure(id: number, error: unknown): void {
+  const { message, code, syscall } = errorOf(error)
+  const isCutOff = syscall === 'connect' && code === 'ENOENT'
+  tell({ id, failed: message, ...(code !== undefined && { code }), isCutOff })
+}
+
+/** A stream that is not a standard one must block, so it goes through a pipe. */
+function join(stream: Duplex, pipe: Duplex): void {
+  pipe.on('error', () => stream.destroy())
+  stream.on('error', () => pipe.destroy())
+  stream.on('close', () => pipe.destroy())
+  stream.pipe(pipe).pipe(stream)
+}
+
+async function start({ id, program, args, env, streams: count, givesWay }: Request): Promise<void> {
+  let streams: Socket[] = []
+  try {
+    streams = await Promise.all(Array.from({ length: count }, (_, i) => open(id, i)))
+    if (streams.some((stream) => stream.destroyed)) throw cutOff()
+    const stdio = streams.map((stream, i) => (i < 3 ? stream : 'pipe'))
+    const child = spawn(program, args, { cwd: '/', env, stdio, detached: true })
+    child.on('error', (error) => tellFailure(id, error))
+    if (child.pid === undefined) {
+      for (const stream of streams) stream.destroy()
+      return
+    }
+    if (givesWay) giveWay(id, child.pid)
+    child.on('exit', (code, signal) => {
+      ended(id)
+      tell({ id, exit: { code, signal } })
+    })
+    streams.forEach((stream, i) => {
+      const pipe = child.stdio[i]
+      if (i < 3) stream.destroy()
+      else if (pipe instanceof Duplex) join(stream, pipe)
+    })
+    tell({ id, pid: child.pid })
+  } catch (error) {
+    for (const stream of streams) stream.destroy()
+    tellFailure(id, error)
+  }
+}
+
+const isRequest = (value: unknown): value is Request =>
+  typeof value === 'object' && value !== null && 'program' in value
+
+process.on('message', (message) => {
+  if (isRequest(message)) void start(message)
+})
