@@ -176,7 +176,7 @@ export async function startDouble(
   data: string,
 ): Promise<{ url: string; stop(): Promise<void> }> {
   const file = fileURLToPath(new URL(`../test/doubles/${name}.ts`, import.meta.url))
-  const child = spawn(process.execPath, ['--import', 'tsx', file, '--port', '0', '--data', data], {
+  const child = spawn(process.execPath, [file, '--port', '0', '--data', data], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const exit = once(child, 'exit')

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { pathToFileURL } from 'node:url'
-import { NODE_ARGS, program } from '../test/program.ts'
+import { program } from '../test/program.ts'
 
 export interface Running {
   /** The first group of the line that said that the program is ready. */
@@ -43,7 +43,7 @@ export async function startProgram(
   before?: string,
 ): Promise<Running> {
   const loaded = before === undefined ? [] : ['--import', pathToFileURL(program(before)).href]
-  const child = spawn(process.execPath, [...NODE_ARGS, ...loaded, program(name), ...args], {
+  const child = spawn(process.execPath, [...loaded, program(name), ...args], {
     env: { PATH: process.env.PATH, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

@@ -4,7 +4,7 @@ import { access, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { NODE_ARGS, program } from '../test/program.ts'
+import { program } from '../test/program.ts'
 import { until } from '../test/until.ts'
 import { problemsOf } from './checks.ts'
 import { type Client, connect } from './client.ts'
@@ -266,7 +266,7 @@ function measurePauses(ledger: Ledger): { stop(): string } {
 
 /** Runs `mergelog verify` beside the server. @throws Error with the first difference */
 async function requireSound(environment: Record<string, string>, when: string): Promise<void> {
-  const args = [...NODE_ARGS, program('src/cli/mergelog'), 'verify']
+  const args = [program('src/cli/mergelog'), 'verify']
   const env = { PATH: process.env.PATH, ...environment }
   try {
     await promisify(execFile)(process.execPath, args, { env })

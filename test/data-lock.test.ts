@@ -2,23 +2,16 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdir, readdir, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
 import t from 'tap'
 import { DataDirInUse, DataDirUnusable, lockDataDir } from '../src/data-lock.ts'
 import { asNobody } from './cli/as-nobody.ts'
-import { NODE_ARGS, program } from './program.ts'
+import { program } from './program.ts'
 
-const locker = `
-  const { lockDataDir } = await import(process.argv[1])
-  lockDataDir(process.argv[2], process.argv[3])
-  console.log('locked')
-  setInterval(() => {}, 1000)
-`
-const module = pathToFileURL(program('src/data-lock')).href
+const LOCK_HOLDER = program('test/lock-holder')
 
 t.test('a data directory belongs to one server until the server ends or is killed', async (t) => {
   const dir = t.testdir()
-  const first = spawn(process.execPath, [...NODE_ARGS, '--input-type=module', '-e', locker, module, dir])
+  const first = spawn(process.execPath, [LOCK_HOLDER, dir])
   t.teardown(() => first.kill('SIGKILL'))
   await once(first.stdout, 'data')
   t.throws(() => lockDataDir(dir), DataDirInUse)
@@ -32,8 +25,7 @@ t.test('a data directory belongs to one server until the server ends or is kille
 
 t.test('servers that share a directory keep away who needs it alone, until the last one ends', async (t) => {
   const dir = t.testdir()
-  const args = [...NODE_ARGS, '--input-type=module', '-e', locker, module, dir, 'shared']
-  const other = spawn(process.execPath, args)
+  const other = spawn(process.execPath, [LOCK_HOLDER, dir, 'shared'])
   t.teardown(() => other.kill('SIGKILL'))
   await once(other.stdout, 'data')
   const release = lockDataDir(dir, 'shared')

@@ -11,7 +11,7 @@ import { startEventStoreDouble } from './doubles/eventstore.ts'
 import { patientEventStore } from './doubles/patience.ts'
 import { tryGit } from './git/client.ts'
 import { workTree } from './git-client.ts'
-import { NODE_ARGS, program } from './program.ts'
+import { program } from './program.ts'
 import { ADMIN_PASSWORD, basic } from './server-template.ts'
 import { until } from './until.ts'
 
@@ -96,7 +96,7 @@ async function startOnSmallDisk(t: Test, settings: Record<string, string> = {}) 
     ...settings,
   }
   const script = 'mount -t tmpfs -o size=48m tmpfs "$1" && shift && exec "$@"'
-  const words = [process.execPath, ...NODE_ARGS, program('src/main')]
+  const words = [process.execPath, program('src/main')]
   const child: ChildProcess = spawn('unshare', [...UNSHARE, 'sh', '-c', script, 'sh', DATA_DIR, ...words], {
     env,
     stdio: ['ignore', 'pipe', 'inherit'],

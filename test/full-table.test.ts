@@ -7,7 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { turnAwayWhenFull } from '../src/full-table.ts'
 import { connectionsWithin, LEAST_OPEN_FILES, openFilesLimit, requireOpenFiles } from '../src/open-files.ts'
-import { NODE_ARGS, program } from './program.ts'
+import { program } from './program.ts'
 
 const full = (code: string) => Object.assign(new Error('accept'), { code, syscall: 'accept' })
 
@@ -63,7 +63,7 @@ t.test(
   { skip: process.platform === 'linux' ? false : 'only Linux says how many files may be open' },
   async (t) => {
     const command = 'unset NODE_OPTIONS; ulimit -n 128; exec "$0" "$@"'
-    const args = ['-c', command, process.execPath, ...NODE_ARGS, program('src/main')]
+    const args = ['-c', command, process.execPath, program('src/main')]
     const child = spawn('bash', args, {
       env: { PATH: process.env.PATH, DATA_DIR: t.testdir(), PORT: '0', GRPC_PORT: '0' },
       stdio: ['ignore', 'ignore', 'pipe'],

@@ -4,8 +4,5 @@ import { fileURLToPath } from 'node:url'
 
 const EXTENSION = extname(import.meta.url)
 
-/** What node needs before a program's file. */
-export const NODE_ARGS = EXTENSION === '.ts' ? ['--import', 'tsx'] : []
-
 /** The file of a program: `src/main`. */
 export const program = (name: string) => fileURLToPath(new URL(`../${name}${EXTENSION}`, import.meta.url))

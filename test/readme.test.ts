@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { settings } from '../src/setting-table.ts'
 import { settledData } from './backup/settled-data.ts'
-import { NODE_ARGS, program } from './program.ts'
+import { program } from './program.ts'
 import { startTestServer } from './start-server.ts'
 import { anInstallation } from './transfer/installations.ts'
 
@@ -64,7 +64,7 @@ t.test("the README's commands move an installation from embedded stores to serve
     .replaceAll('/backups/move', join(t.testdir(), 'move'))
     .replace(/'esdb:[^']*'/, `'${to.EVENTSTORE_URL}'`)
     .replace(/'mongodb:[^']*'/, `'${to.MONGODB_URL}'`)
-    .replaceAll('npx mergelog', [process.execPath, ...NODE_ARGS, program('src/cli/mergelog')].join(' '))
+    .replaceAll('npx mergelog', [process.execPath, program('src/cli/mergelog')].join(' '))
     // The server runs until it is stopped.
     .replace(/^npm start$/m, '')
   const { stdout } = await run('bash', ['-e', '-c', script], { env: { PATH: process.env.PATH ?? '' } })
@@ -80,7 +80,7 @@ t.test(
       .replaceAll('/srv/mergelog', dataDir)
       .replaceAll('/srv/restored', join(t.testdir(), 'restored'))
       .replaceAll('/backups/mergelog', join(t.testdir(), 'backups'))
-      .replaceAll('npx mergelog', [process.execPath, ...NODE_ARGS, program('src/cli/mergelog')].join(' '))
+      .replaceAll('npx mergelog', [process.execPath, program('src/cli/mergelog')].join(' '))
     const { stdout } = await run('bash', ['-e', '-c', script], { env: { PATH: process.env.PATH ?? '' } })
     t.match(
       stdout,

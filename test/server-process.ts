@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { pathToFileURL } from 'node:url'
 import type t from 'tap'
-import { NODE_ARGS, program } from './program.ts'
+import { program } from './program.ts'
 import { ADMIN_PASSWORD } from './server-template.ts'
 
 /**
@@ -27,7 +27,7 @@ export async function startServerProcess(
     ...environment,
   }
   const loaded = before === undefined ? [] : ['--import', pathToFileURL(program(before)).href]
-  const started = main === undefined ? [...NODE_ARGS, ...loaded, program('src/main')] : [...loaded, main]
+  const started = main === undefined ? [...loaded, program('src/main')] : [...loaded, main]
   const child = spawn(process.execPath, started, {
     env,
     stdio: ['ignore', 'pipe', 'inherit'],

@@ -1,7 +1,7 @@
 /** Runs the command line where a directory of DATA_DIR is a mount point, which only its own processes see. */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
-import { NODE_ARGS, program } from '../program.ts'
+import { program } from '../program.ts'
 
 const UNSHARE = ['--mount', '--map-root-user', 'sh', '-c']
 const mounts = spawnSync('unshare', [...UNSHARE, 'mount --bind /tmp /mnt'], { encoding: 'utf8' })
@@ -13,7 +13,7 @@ export const cannotMount =
 /** Runs `mergelog ARGS` where `DATA_DIR/NAME` is a mount point. */
 export function mergelogAtMount(dataDir: string, name: string, args: readonly string[]) {
   const script = 'mount --bind "$1" "$1" && shift && exec "$@"'
-  const words = [process.execPath, ...NODE_ARGS, program('src/cli/mergelog'), ...args]
+  const words = [process.execPath, program('src/cli/mergelog'), ...args]
   return spawnSync('unshare', [...UNSHARE, script, 'sh', join(dataDir, name), ...words], {
     encoding: 'utf8',
     env: { PATH: process.env.PATH, DATA_DIR: dataDir },

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { decode } from '../../src/events/codec.ts'
-import { NODE_ARGS, program } from '../program.ts'
+import { program } from '../program.ts'
 import { passwordOf } from '../server-template.ts'
 import { startTestServer, statusOf } from '../start-server.ts'
 
@@ -10,7 +10,7 @@ const seed = program('bench/seed/seed')
 
 function run(dataDir: string, args: readonly string[], environment: Record<string, string> = {}) {
   const env = { ...process.env, DATA_DIR: dataDir, ...environment }
-  return promisify(execFile)(process.execPath, [...NODE_ARGS, seed, ...args], { env })
+  return promisify(execFile)(process.execPath, [seed, ...args], { env })
 }
 
 t.test('npm run seed: the server has the requested data, and continues from it', async (t) => {

@@ -10,11 +10,11 @@ import { restore } from '../../src/backup/restore.ts'
 import { exportAll } from '../../src/transfer/export.ts'
 import { checkRestored, gitRefs, temporaryDirectory } from '../backup/restored.ts'
 import { type SettledData, settledData } from '../backup/settled-data.ts'
-import { NODE_ARGS, program } from '../program.ts'
+import { program } from '../program.ts'
 import { startTestServer } from '../start-server.ts'
 import { anInstallation, configOf, eventsOf } from '../transfer/installations.ts'
 
-const MERGELOG = [...NODE_ARGS, program('src/cli/mergelog')]
+const MERGELOG = [program('src/cli/mergelog')]
 let settled: SettledData
 let place: string
 t.before(async () => {

@@ -3,9 +3,9 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { Console } from 'node:console'
 import { Writable } from 'node:stream'
 import { runCommandLine } from '../../src/cli/program.ts'
-import { NODE_ARGS, program } from '../program.ts'
+import { program } from '../program.ts'
 
-const ARGS = [...NODE_ARGS, program('src/cli/mergelog')]
+const ARGS = [program('src/cli/mergelog')]
 
 type Environment = Record<string, string>
 

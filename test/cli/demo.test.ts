@@ -2,12 +2,12 @@ import { execFile } from 'node:child_process'
 import { readdir } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { NODE_ARGS, program } from '../program.ts'
+import { program } from '../program.ts'
 import { ADMIN_PASSWORD } from '../server-template.ts'
 import { startTestServer } from '../start-server.ts'
 
 const run = promisify(execFile)
-const MERGELOG = [...NODE_ARGS, program('src/cli/mergelog')]
+const MERGELOG = [program('src/cli/mergelog')]
 
 /** The demo pushes the history of the checkout that it runs in, so it needs one. */
 const complete = await run('git', ['rev-parse', '--is-shallow-repository']).then(

@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { NODE_ARGS, program } from '../program.ts'
+import { program } from '../program.ts'
 import { startTestServer } from '../start-server.ts'
 import { mergelog } from './command-line.ts'
 
@@ -55,7 +55,7 @@ t.test('the history of an issue, beside a running server', async (t) => {
     'bash',
     [
       '-c',
-      `set -o pipefail; ${[process.execPath, ...NODE_ARGS, program('src/cli/mergelog')].join(' ')} history alice/app#1 --json | true`,
+      `set -o pipefail; ${[process.execPath, program('src/cli/mergelog')].join(' ')} history alice/app#1 --json | true`,
     ],
     { env: { ...process.env, ...environment } },
   )

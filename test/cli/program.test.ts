@@ -4,6 +4,7 @@ import { dirname } from 'node:path'
 import { createInterface } from 'node:readline'
 import Database from 'libsql'
 import t from 'tap'
+import { program } from '../program.ts'
 import { ADMIN_PASSWORD } from '../server-template.ts'
 import { asNobody } from './as-nobody.ts'
 import { mergelog, startMergelog } from './command-line.ts'
@@ -194,7 +195,7 @@ t.test('a debugger that Node has opened before the first line of the server is c
     GRPC_PORT: '0',
     LOG_LEVEL: 'error',
     // The first process is the server: those that it starts do not have it.
-    NODE_OPTIONS: '--inspect-port=0 --import "data:text/javascript,process.kill(process.pid,\'SIGUSR1\')"',
+    NODE_OPTIONS: `--inspect-port=0 --import "${program('test/cli/open-debugger')}"`,
   })
   let stderr = ''
   child.stderr?.on('data', (chunk) => {

@@ -10,7 +10,7 @@ import { lockDataDir } from '../../src/data-lock.ts'
 import { accountFold } from '../../src/projections/accounts.ts'
 import { READ_MODELS } from '../../src/projections/views.ts'
 import { openReadStores } from '../../src/stores.ts'
-import { NODE_ARGS, program } from '../program.ts'
+import { program } from '../program.ts'
 import { ADMIN_PASSWORD } from '../server-template.ts'
 import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
@@ -176,7 +176,7 @@ t.test(
 
     const { stdout, stderr } = await promisify(execFile)(
       process.execPath,
-      [...NODE_ARGS, program('src/cli/mergelog'), 'rebuild', '--model', 'accounts', '--json'],
+      [program('src/cli/mergelog'), 'rebuild', '--model', 'accounts', '--json'],
       { env: { PATH: process.env.PATH, DATA_DIR } },
     )
     t.match(JSON.parse(stdout), { rebuilt: [{ model: 'accounts' }] })
@@ -207,13 +207,9 @@ t.test('mergelog rebuild while another command uses the data directory: one line
 
 t.test('mergelog rebuild when the server is killed: one line', async (t) => {
   const DATA_DIR = t.testdir()
-  await promisify(execFile)(
-    process.execPath,
-    [...NODE_ARGS, program('bench/seed/seed'), '--issues', '3000'],
-    {
-      env: { PATH: process.env.PATH, DATA_DIR },
-    },
-  )
+  await promisify(execFile)(process.execPath, [program('bench/seed/seed'), '--issues', '3000'], {
+    env: { PATH: process.env.PATH, DATA_DIR },
+  })
   const environment = { DATA_DIR, ADMIN_PASSWORD, PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'error' }
   const server = startMergelog(t, ['serve'], environment)
   const [line] = await once(createInterface({ input: server.stdout ?? process.stdin }), 'line')

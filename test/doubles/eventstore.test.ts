@@ -19,7 +19,7 @@ import streamsPb from '@eventstore/db-client/generated/streams_pb.js'
 import { credentials } from '@grpc/grpc-js'
 import t, { type Test } from 'tap'
 import { all, newStream } from '../events/event-store-contract.ts'
-import { NODE_ARGS, program } from '../program.ts'
+import { program } from '../program.ts'
 import { startEventStoreDouble } from './eventstore.ts'
 import { refusal } from './refusal.ts'
 
@@ -488,7 +488,7 @@ t.test('wrong arguments are refused with the usage', async (t) => {
 })
 
 function run(t: Test, args: string[]): ChildProcess {
-  const child = spawn(process.execPath, [...NODE_ARGS, program('test/doubles/eventstore'), ...args], {
+  const child = spawn(process.execPath, [program('test/doubles/eventstore'), ...args], {
     stdio: ['ignore', 'pipe', 'ignore'],
   })
   t.teardown(() => child.kill('SIGKILL'))

@@ -3,7 +3,7 @@
  * try clients. It has streams, $all, subscriptions, deletes, users, TLS, and clusters whose nodes share one log, but no
  * projections.
  *
- *   npx tsx test/doubles/eventstore.ts --port 2113 --data DIR
+ *   node test/doubles/eventstore.ts --port 2113 --data DIR
  */
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
@@ -132,7 +132,7 @@ async function main(): Promise<void> {
   })
   const port = Number(values.port)
   if (values.data === undefined || !Number.isInteger(port) || port < 0 || port > 65535) {
-    console.error('usage: npx tsx test/doubles/eventstore.ts --port 2113 --data DIR')
+    console.error('usage: node test/doubles/eventstore.ts --port 2113 --data DIR')
     process.exit(2)
   }
   mkdirSync(values.data, { recursive: true })

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { BSON, MongoClient } from 'mongodb'
 import t, { type Test } from 'tap'
-import { NODE_ARGS, program } from '../program.ts'
+import { program } from '../program.ts'
 import { startMongoDouble } from './mongodb.ts'
 
 interface Thing {
@@ -331,7 +331,7 @@ t.test(
 )
 
 async function startAlone(t: Test, data: string): Promise<{ process: ChildProcess; url: string }> {
-  const args = [...NODE_ARGS, program('test/doubles/mongodb'), '--port', '0', '--data', data]
+  const args = [program('test/doubles/mongodb'), '--port', '0', '--data', data]
   const child = spawn(process.execPath, args, {
     stdio: ['ignore', 'pipe', 'inherit'],
   })

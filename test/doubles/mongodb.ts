@@ -3,7 +3,7 @@
  * clients. It behaves like a MongoDB 7.0 without compression and transactions: alone, or as the only member of a replica
  * set, with or without TLS and users. Faults can be given to it, as with a real server's fail point `failCommand`.
  *
- *   npx tsx test/doubles/mongodb.ts --port 27017 --data DIR
+ *   node test/doubles/mongodb.ts --port 27017 --data DIR
  */
 import { once } from 'node:events'
 import { mkdir } from 'node:fs/promises'
@@ -275,7 +275,7 @@ async function main(): Promise<void> {
   })
   const port = Number(values.port)
   if (values.data === undefined || !Number.isInteger(port) || port < 0 || port > 65535) {
-    console.error('usage: npx tsx test/doubles/mongodb.ts --port 27017 --data DIR')
+    console.error('usage: node test/doubles/mongodb.ts --port 27017 --data DIR')
     process.exitCode = 2
     return
   }

@@ -13,7 +13,7 @@ import { openEvents } from '../../src/stores.ts'
 import { startMergelog } from '../cli/command-line.ts'
 import { type Certificate, certificateFor } from '../doubles/certificates.ts'
 import { startEventStoreCluster, startEventStoreDouble } from '../doubles/eventstore.ts'
-import { NODE_ARGS, program } from '../program.ts'
+import { program } from '../program.ts'
 import { startErrors } from '../start-errors.ts'
 
 const USERS = new Map([['ann', 'hunter2@/%']])
@@ -124,7 +124,7 @@ t.test(
     const { as } = await started(t, tls)
     const verify = startMergelog(t, ['verify'], { EVENTSTORE_URL: as('ann:wrong', ca(tls)) })
     t.match(await errorsOf(verify), /^[^\n]*or the password is wrong[^\n]*\n$/)
-    const server = spawn(process.execPath, [...NODE_ARGS, program('src/main')], {
+    const server = spawn(process.execPath, [program('src/main')], {
       env: {
         ...process.env,
         EVENTSTORE_URL: as('ann:wrong', ca(tls)),

@@ -1,7 +1,7 @@
 /**
  * A process that appends to a log until a test kills it:
  *
- *   node --import tsx sqlite-writer.ts FILE [BALLAST]
+ *   node sqlite-writer.ts FILE [BALLAST]
  *
  * It prints a line of JSON for each append: `{"stream","revision","ids"}` when the append was acknowledged, or
  * `{"refused"}` with the name of the error. After a refusal it waits for a line on its standard input. If the line is

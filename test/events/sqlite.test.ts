@@ -11,7 +11,7 @@ import { WrongExpectedRevision } from '../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'
 import { checkSqliteLog } from '../../src/events/sqlite-check.ts'
 import { openSqlite } from '../../src/sqlite.ts'
-import { NODE_ARGS, program } from '../program.ts'
+import { program } from '../program.ts'
 import { all, eventStoreContract, newEvent, newStream } from './event-store-contract.ts'
 
 const run = promisify(execFile)
@@ -262,7 +262,6 @@ async function checkLog(t: Test, file: string, acknowledged: readonly Acknowledg
 function startWriter(t: Test, [command = '', ...args]: string[], ...options: string[]) {
   const child: ChildProcessWithoutNullStreams = spawn(command, [
     ...args,
-    ...NODE_ARGS,
     program('test/events/sqlite-writer'),
     ...options,
   ])

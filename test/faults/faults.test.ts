@@ -9,11 +9,11 @@ import type { Fault } from '../../faults/plan.ts'
 import { type Run, runFaults } from '../../faults/run.ts'
 import { embeddedStores, type Killable } from '../../faults/stores.ts'
 import { gitIn, type Test } from '../git-client.ts'
-import { NODE_ARGS, program } from '../program.ts'
+import { program } from '../program.ts'
 
 /** Runs the program with these arguments, on the embedded stores. */
 const faults = (...args: string[]) =>
-  promisify(execFile)(process.execPath, [...NODE_ARGS, program('faults/faults'), ...args], {
+  promisify(execFile)(process.execPath, [program('faults/faults'), ...args], {
     env: { PATH: process.env.PATH, TMPDIR: tmpdir() },
   })
 

@@ -5,7 +5,6 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { NODE_ARGS } from '../program.ts'
 import { type GitServerHooks, startGitServer } from './git-server.ts'
 
 export interface GitServerProcess {
@@ -26,7 +25,7 @@ export async function startGitServerProcess(
   mode: 'works' | 'never records' | 'never decides' = 'works',
 ): Promise<GitServerProcess> {
   // A small young generation, so that uncollected garbage doesn't count as memory in use.
-  const execArgv = [...NODE_ARGS, '--max-semi-space-size=2']
+  const execArgv = ['--max-semi-space-size=2']
   const child = fork(fileURLToPath(import.meta.url), [root, mode], { execArgv })
   const [url] = await once(child, 'message')
   return {

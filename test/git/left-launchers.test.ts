@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { removeLeftLaunchers } from '../../src/git/left-launchers.ts'
+import { program } from '../program.ts'
 
 t.test('what launchers of killed servers left is removed, what a server uses or begins is not', async (t) => {
   // The path of a socket must be short.
@@ -18,10 +19,9 @@ t.test('what launchers of killed servers left is removed, what a server uses or 
   t.teardown(() => live.close())
   await once(live, 'listening')
   const left = ['one-left', 'one-young', 'other-left'].map((name) => join(directory, name, 'socket'))
-  const script = `const { createServer } = require('node:net')
-    let count = 0
-    for (const path of process.argv.slice(1)) createServer().listen(path, () => ++count === 3 && console.log())`
-  const killed = spawn(process.execPath, ['-e', script, ...left], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const killed = spawn(process.execPath, [program('test/git/sockets-until-killed'), ...left], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
   await once(killed.stdout, 'data')
   killed.kill('SIGKILL')
   await once(killed, 'exit')

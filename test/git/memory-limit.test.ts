@@ -6,7 +6,7 @@ import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import { deflateSync } from 'node:zlib'
 import t from 'tap'
-import { NODE_ARGS, program } from '../program.ts'
+import { program } from '../program.ts'
 
 /** The first place of a program in PATH. */
 async function placeOf(program: string): Promise<string> {
@@ -78,16 +78,9 @@ t.test(
 
 t.test('git never gets a higher limit than the server itself may have: it would not start', async (t) => {
   const mine = 3_000_000
-  const code = `
-    const { limitGitMemory, withMemoryLimit } = await import(process.argv[1])
-    const limits = [2 ** 30, 2 ** 40].map((bytes) => {
-      limitGitMemory(bytes)
-      return withMemoryLimit('git', ['cat-file'])[1].find((word) => /^[0-9]+$/.test(word))
-    })
-    process.stdout.write(limits.join())`
-  const node = [process.execPath, ...NODE_ARGS, '--input-type=module', '-e', code]
   const limited = ['-c', 'unset NODE_OPTIONS; ulimit -d "$1" && shift && exec "$@"', 'sh', `${mine}`]
-  const { stdout } = await promisify(execFile)('sh', [...limited, ...node, program('src/git/memory-limit')])
+  const node = [process.execPath, program('test/git/limits-of-git')]
+  const { stdout } = await promisify(execFile)('sh', [...limited, ...node])
   t.equal(stdout, `${MEBIBYTE},${process.platform === 'linux' ? mine : 1024 * MEBIBYTE}`)
 })
 

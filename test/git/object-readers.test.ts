@@ -1,13 +1,12 @@
 import { spawn } from 'node:child_process'
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
-import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 import type { ObjectHeader } from '../../src/git/batch-answers.ts'
 import { startObjectReader } from '../../src/git/object-reader.ts'
 import { createObjectReaders, type ObjectReaders, type ReaderLimits } from '../../src/git/object-readers.ts'
 import { createRepository, deleteRepository } from '../../src/git/repository.ts'
 import { createSlots } from '../../src/turns.ts'
-import { NODE_ARGS, program } from '../program.ts'
+import { program } from '../program.ts'
 import { until } from '../until.ts'
 import { commit, userGit } from './client.ts'
 import { readersBelow } from './reader-processes.ts'
@@ -310,12 +309,7 @@ t.test('closing first answers waiting callers, then ends the processes below a d
 t.test("readers don't keep our process alive, and end with it", async (t) => {
   const { dir } = await setUp(t)
   const id = await blob(dir, 'x')
-  const module = pathToFileURL(program('src/git/object-readers')).href
-  const code = `
-    const { objectReaders } = await import(${JSON.stringify(module)})
-    const [header] = await objectReaders.headers(${JSON.stringify(dir)}, ['${id}'])
-    console.log(header.type)`
-  const child = spawn(process.execPath, [...NODE_ARGS, '--input-type=module', '-e', code])
+  const child = spawn(process.execPath, [program('test/git/type-of-object'), dir, id])
   let output = ''
   child.stdout.on('data', (chunk) => {
     output += chunk

@@ -1,11 +1,10 @@
 /** One line in the log for each request; lines are neither lost at an exit nor wait for who reads them. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { fileURLToPath, pathToFileURL } from 'node:url'
 import t from 'tap'
 import { gitIn } from '../git-client.ts'
 import { rawClient, requestText } from '../http/raw-client.ts'
-import { NODE_ARGS, program } from '../program.ts'
+import { program } from '../program.ts'
 import { basic } from '../server-template.ts'
 import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
@@ -106,17 +105,9 @@ t.test('a request whose client goes away has a line that says so', async (t) => 
   ])
 })
 
-/** A module that logs in a process of its own, with the log of a server. `pipe`: its output is read only later. */
-const LOGGING = `
-  import { openServerLog } from ${JSON.stringify(pathToFileURL(program('src/cli/server-log')).href)}
-  const format = process.env.LOG_FORMAT
-  const { log, flushed } = await openServerLog({ logLevel: 'info', logFormat: format }, false)
-`
-
-async function logged(code: string, { format = 'json', slow = false } = {}) {
-  const args = [...NODE_ARGS, '--input-type=module', '-e', LOGGING + code]
-  const child = spawn(process.execPath, args, {
-    cwd: fileURLToPath(new URL('..', import.meta.url)),
+/** What a process writes to its log, and to its error output. `slow`: its log is read only later. */
+async function logged(way: string, { format = 'json', slow = false } = {}) {
+  const child = spawn(process.execPath, [program('test/observe/log-writer'), way], {
     env: { PATH: process.env.PATH, LOG_FORMAT: format },
   })
   let out = ''
@@ -134,31 +125,23 @@ async function logged(code: string, { format = 'json', slow = false } = {}) {
 
 const numbers = (out: readonly string[]) => out.map((line): number => JSON.parse(line).n)
 const all = Array.from({ length: 5000 }, (_, n) => n)
-const LINES = `for (let n = 0; n < 5000; n++) log.info({ n }, 'x'.repeat(100))\n`
 
 t.test(
   'no line is lost when the process exits, when it stops in order, or when an error ends it',
   async (t) => {
-    const ends = {
-      exit: 'process.exit(0)',
-      flushed: 'await flushed(); process.exit(0)',
-      error: "setImmediate(() => { throw new Error('a bug') })",
-    }
-    for (const [how, code] of Object.entries(ends)) {
-      const { out } = await logged(LINES + code)
-      t.strictSame(numbers(out), all, how)
+    for (const way of ['exit', 'flushed', 'error']) {
+      t.strictSame(numbers((await logged(way)).out), all, way)
     }
   },
 )
 
 t.test('who does not read the log holds up nothing, and gets all of it later', async (t) => {
   // More than a pipe holds.
-  const code = `${LINES}setTimeout(() => console.error('went on'), 50)\nsetTimeout(() => {}, 100)`
-  t.strictSame(numbers((await logged(code, { slow: true })).out), all)
+  t.strictSame(numbers((await logged('goes on', { slow: true })).out), all)
 })
 
 t.test('LOG_FORMAT=pretty writes lines for people', async (t) => {
-  const { out } = await logged("log.info({ status: 200 }, 'request')", { format: 'pretty' })
+  const { out } = await logged('one line', { format: 'pretty' })
   t.equal(out.length, 1)
   t.match(out[0], /^\[\d\d:\d\d:\d\d\.\d{3}\] INFO: request \{"status":200\}$/)
 })

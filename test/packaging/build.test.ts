@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
+import { program } from '../program.ts'
 import { startServerProcess } from '../server-process.ts'
 import { ADMIN_PASSWORD } from '../server-template.ts'
 
@@ -51,9 +52,12 @@ t.test('what is built finds its own files and its own programs', async (t) => {
 })
 
 t.test('a stack names the file and the line of the source', async (t) => {
-  const config = JSON.stringify(pathToFileURL(join(root, 'dist/config.js')))
-  const wrong = `import(${config}).then(({ loadConfig }) => loadConfig({ PORT: 'x' }))`
-  const failed = run(process.execPath, ['--enable-source-maps', '--eval', wrong])
+  const config = pathToFileURL(join(root, 'dist/config.js')).href
+  const failed = run(process.execPath, [
+    '--enable-source-maps',
+    program('test/packaging/wrong-setting'),
+    config,
+  ])
   const at = /src\/config\.ts:(\d+)/.exec(
     await failed.then(
       () => '',

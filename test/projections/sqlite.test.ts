@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { pathToFileURL } from 'node:url'
 import t, { type Test } from 'tap'
 import { StoreUnavailable } from '../../src/events/event-store.ts'
 import { readFilter, readPage } from '../../src/projections/filter.ts'
@@ -13,7 +12,7 @@ import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
 import type { Bindable, Sql } from '../../src/projections/sqlite-conditions.ts'
 import { countHits, hitsOf, indexedHits, matching, selectPage } from '../../src/projections/sqlite-query.ts'
 import { openSqlite, select } from '../../src/sqlite.ts'
-import { NODE_ARGS, program } from '../program.ts'
+import { program } from '../program.ts'
 import { type Card, cards, put, readStoreContract } from './read-store-contract.ts'
 
 const NONE: ReadonlyMap<string, Checkpoint> = new Map()
@@ -259,20 +258,7 @@ t.test('reads never see half of an apply, and a large apply lets other work run'
 
 t.test('a process that is killed while it writes leaves documents that match the checkpoint', async (t) => {
   const file = join(t.testdir(), 'views.db')
-  const contract = pathToFileURL(program('test/projections/read-store-contract')).href
-  const adapter = pathToFileURL(program('src/projections/sqlite')).href
-  const script = `
-    const { openSqliteReadStore } = await import(${JSON.stringify(adapter)})
-    const { cards, put } = await import(${JSON.stringify(contract)})
-    const store = openSqliteReadStore(${JSON.stringify(file)})
-    await store.prepare([cards])
-    for (let n = 1; ; n++) {
-      const changes = Array.from({ length: 200 }, (_, i) =>
-        put('d' + i, { key: 'd' + i, rank: n, labels: ['v' + n] }, n))
-      await store.apply(changes, new Map([['reader', { position: n, version: 1 }]]))
-      console.log(n)
-    }`
-  const child = spawn(process.execPath, [...NODE_ARGS, '--input-type=module', '--eval', script], {
+  const child = spawn(process.execPath, [program('test/projections/sqlite-writer'), file], {
     stdio: ['ignore', 'pipe', 'inherit'],
   })
   const exited = once(child, 'exit')

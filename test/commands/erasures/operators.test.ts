@@ -8,7 +8,7 @@ import t, { type Test } from 'tap'
 import type { RecordedEvent } from '../../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../../src/events/sqlite.ts'
 import { mergelog } from '../../cli/command-line.ts'
-import { NODE_ARGS, program } from '../../program.ts'
+import { program } from '../../program.ts'
 import { ADMIN_PASSWORD, startTestServer } from '../../start-server.ts'
 import { filesWith, posted, verified } from './setup.ts'
 
@@ -48,7 +48,7 @@ t.test('an erasure that is killed between two steps is finished by the next star
       await cp(DATA_DIR, copy, { recursive: true })
       const args = [program('test/commands/erasures/killed-erasure'), step, `${repoId}`, `${number}`]
       const env = { PATH: process.env.PATH, DATA_DIR: copy, PORT: '0', GRPC_PORT: '0', ADMIN_PASSWORD }
-      const child = spawn(process.execPath, [...NODE_ARGS, ...args], { env, stdio: 'inherit' })
+      const child = spawn(process.execPath, [...args], { env, stdio: 'inherit' })
       t.strictSame(await once(child, 'exit'), [null, 'SIGKILL'])
       t.equal(await lastType(t, copy, path), 'ErasureFinished')
     })

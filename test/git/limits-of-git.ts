@@ -1,0 +1,8 @@
+/** Writes the limits of memory that git gets when it may have a gibibyte, and a tebibyte. */
+import { limitGitMemory, withMemoryLimit } from '../../src/git/memory-limit.ts'
+
+const limits = [2 ** 30, 2 ** 40].map((bytes) => {
+  limitGitMemory(bytes)
+  return withMemoryLimit('git', ['cat-file'])[1].find((word) => /^[0-9]+$/.test(word))
+})
+process.stdout.write(limits.join())
