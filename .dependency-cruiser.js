@@ -159,7 +159,7 @@ export default {
   ],
   options: {
     doNotFollow: { path: 'node_modules' },
-    tsPreCompilationDeps: true,
-    tsConfig: { fileName: 'tsconfig.json' },
+    // TypeScript 7 has no interface for it. swc's parser leaves out one form of import, which no-import-types.grit forbids.
+    parser: 'swc',
   },
 }

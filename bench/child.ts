@@ -1,10 +1,8 @@
 /** The child processes of a measurement: the server and the load generator need separate ones. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import ts from 'typescript'
+import { build } from 'esbuild'
 
 export interface Child<Ready> {
   ready: Ready
@@ -50,20 +48,17 @@ export async function startChild<Ready>(
 
 /** The process as plain JavaScript, in `.bench-build/`. Returns its file. */
 async function plainProgram(name: string): Promise<string> {
-  const from = fileURLToPath(new URL('.', import.meta.url))
-  const to = fileURLToPath(new URL('../.bench-build', import.meta.url))
-  await mkdir(to, { recursive: true })
-  const compilerOptions = {
-    module: ts.ModuleKind.ESNext,
-    target: ts.ScriptTarget.ES2023,
-    verbatimModuleSyntax: true,
-    rewriteRelativeImportExtensions: true,
-  }
-  for (const file of (await readdir(from)).filter((file) => file.endsWith('.ts'))) {
-    const { outputText } = ts.transpileModule(await readFile(join(from, file), 'utf8'), { compilerOptions })
-    await writeFile(join(to, file.replace(/ts$/, 'js')), outputText)
-  }
-  return join(to, `${name}-process.js`)
+  const inCheckout = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
+  const outfile = inCheckout(`.bench-build/${name}-process.js`)
+  await build({
+    entryPoints: [inCheckout(`bench/${name}-process.ts`)],
+    outfile,
+    bundle: true,
+    packages: 'external',
+    format: 'esm',
+    platform: 'node',
+  })
+  return outfile
 }
 
 /** The child's next message. It has the type that the caller expects. @throws when the child ends */
