@@ -1,18 +1,21 @@
 /**
- * Runs test files, each in a process of its own: `node test/run.ts 'test/rights/*.test.ts'`. Says a line for each file that
- * ends, each failure with its reason, and last `N passed, N failed[, N skipped]`. Counts assertions, and a file that
- * fails without one. A test file alone also runs by itself: `node test/rights/glob.test.ts`.
+ * Runs test files: `node test/run.ts 'test/rights/*.test.ts'`. Some files of a folder share a process, because most load the
+ * server; a file that says `In a process of its own:` has one, and so have all of `*.system.ts`. Says a line for each file
+ * that ends, each failure with its reason, and last `N passed, N failed[, N skipped]`. Counts assertions, and a process
+ * that fails without one. A test file alone also runs by itself: `node test/rights/glob.test.ts`.
  */
-import { glob } from 'node:fs/promises'
-import { relative, resolve } from 'node:path'
+import { glob, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { dirname, join, relative, resolve } from 'node:path'
 import { run } from 'node:test'
 import type { TestEvent } from 'node:test/reporters'
 import { stripVTControlCharacters } from 'node:util'
 import { TEMPLATE_VARIABLE, templateDir } from './server-template.ts'
 
 /** More than cores: tests wait for disks, children and each other for a third of their time. */
-const FILES_AT_ONCE = 3
-/** For a file, on a machine that does much else. */
+const PROCESSES_AT_ONCE = 3
+/** They share a process; with more, the last process would end long after the others. */
+const FILES_OF_A_PROCESS = 6
+/** For a process, on a machine that does much else. */
 const TIMEOUT_MS = 900_000
 
 const shown = (text: string) => (process.stdout.isTTY ? text : stripVTControlCharacters(text))
@@ -60,7 +63,47 @@ process.env.TAP_TIMEOUT = String(TIMEOUT_MS / 1000)
 process.env.NODE_COMPILE_CACHE ??= 'node_modules/.cache/tests'
 process.env[TEMPLATE_VARIABLE] = await templateDir()
 
+/** Groups files by folder, and puts what needs a process of its own apart. */
+async function groupsOf(files: readonly string[]): Promise<string[][]> {
+  const groups: string[][] = []
+  const open = new Map<string, string[]>()
+  for (const file of files) {
+    const isAlone =
+      file.endsWith('.system.ts') || /^\W*In a process of its own:/m.test(await readFile(file, 'utf8'))
+    const group = isAlone ? undefined : open.get(dirname(file))
+    if (group !== undefined && group.length < FILES_OF_A_PROCESS) {
+      group.push(file)
+      continue
+    }
+    const next = [file]
+    groups.push(next)
+    if (!isAlone) open.set(dirname(file), next)
+  }
+  return groups
+}
+
+/** Makes a program that runs the files one after the other: a file's tests wait until the file is loaded. */
+async function programOf(group: readonly string[], directory: string, index: number): Promise<string> {
+  if (group.length === 1) return group[0] ?? ''
+  const steps = group.map((file) => {
+    const [name, path] = [fileName(file), file].map((text) => JSON.stringify(text))
+    return `await t.test(${name}, async (t) => void (await import(${path}), t.pass('is loaded')))\n`
+  })
+  const program = join(
+    directory,
+    `${fileName(dirname(group[0] ?? '')).replaceAll('/', '-')}-${index}.test.ts`,
+  )
+  await writeFile(program, `import t from 'tap'\n${steps.join('')}`)
+  return program
+}
+
 const files = await Array.fromAsync(glob(process.argv.slice(2)), (file) => resolve(file))
-run({ files: files.sort(), concurrency: FILES_AT_ONCE, timeout: TIMEOUT_MS })
+await mkdir('.tap', { recursive: true })
+// Inside of the checkout, where the programs find tap.
+const directory = await mkdtemp(resolve('.tap/run-'))
+const groups = await groupsOf(files.sort())
+const programs = await Promise.all(groups.map((group, index) => programOf(group, directory, index)))
+run({ files: programs, concurrency: PROCESSES_AT_ONCE, timeout: TIMEOUT_MS })
   .compose(report)
+  .on('end', () => void rm(directory, { recursive: true, force: true }))
   .pipe(process.stdout)

@@ -36,8 +36,9 @@ export async function openServerLog(
 
 /**
  * Writes lines together, some kilobytes or those of a tenth of a second: to write each one costs four times as much. It
- * never waits for a write: who reads the log slowly must not hold the event loop. What is left when the process exits,
- * also by an error, is written then; only a process that is killed loses its last tenth of a second.
+ * never waits for a write: who reads the log slowly must not hold the event loop. What is left when the process exits by
+ * itself or by an error is written then, apart from a write that is under way at that moment and that the reader does
+ * not take. A process that is killed loses its last tenth of a second.
  */
 function jsonLines(): DestinationStream {
   const lines = destination({ dest: STANDARD_OUTPUT, sync: false, minLength: TOGETHER, maxLength: MAX_HELD })
