@@ -21,8 +21,15 @@ function placeOf(publicUrl: string): Place {
 export function setCookie(publicUrl: string, name: string, value: string, seconds: number): string {
   const { prefix, path, secure } = placeOf(publicUrl)
   // Lax: a browser sends it with the GET that the provider redirects to, and with no change of another site.
-  const options = { path, secure, httpOnly: true, sameSite: 'lax', maxAge: seconds } as const
-  return stringifySetCookie(`${prefix}${name}`, value, options)
+  return stringifySetCookie({
+    name: `${prefix}${name}`,
+    value,
+    path,
+    secure,
+    httpOnly: true,
+    sameSite: 'lax',
+    maxAge: seconds,
+  })
 }
 
 /** The value of a cookie; undefined without it. */
