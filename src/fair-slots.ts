@@ -1,7 +1,6 @@
 /** Limits concurrency fairly: no key holds more than its share of the slots, nor of the places of those who wait. */
 import { createFairLine } from './fair-line.ts'
 import { type LimitName, limitReached } from './limits.ts'
-import { goOnForOthers } from './long-work.ts'
 import { ErrorWithRefusal, type Refusal, refuse } from './refusal.ts'
 import { createShares } from './shares.ts'
 
@@ -74,10 +73,7 @@ export function createFairSlots(limits: FairLimits): FairSlots {
       giveBack()
       const mayStart = (next: string) => shares.lacking(next, 1) === undefined
       const next = line.next(mayStart, shares.held)
-      if (next === undefined) return
-      // Who waited goes on here, and does not end with who gives its slot back.
-      goOnForOthers()
-      next.start()
+      next?.start()
     }
   }
 

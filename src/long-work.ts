@@ -3,6 +3,7 @@
  * for later turns, and between two turns the loop serves everyone else. Who has used much of it lately gets less of each
  * turn, and comes after those who have used less.
  */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { createRecentUse } from './recent-use.ts'
 
 /** When this much of a turn is gone, in milliseconds, nothing further begins in it. */
@@ -22,34 +23,30 @@ export interface LoopTurns {
   workInTurn(key: string, work: () => void): void
   /** Resolves when one piece of long work may be done, never in this turn of the loop. */
   nextPiece(key: string): Promise<void>
-  /** Whose work is done now. Undefined when that is not known: after a wait for something that is not on the loop. */
+  /** Whose work is done now, also after it has waited for something. Undefined for what the server does by itself. */
   workingFor(): string | undefined
   /**
-   * Goes on as work of `key` with what the turn of `from` began, for somebody who may go away: `gone` makes the signal
-   * that is aborted then. It is called once at most, when something takes long. Somebody else's turn is not taken over:
-   * those who have waited for the same go on together, and each must get its own.
+   * Goes on as work of `key`, for somebody who may go away: `gone` makes the signal that is aborted then. It is called
+   * once at most, when something takes long.
    */
-  goOnAs(from: string, key: string, gone: (() => AbortSignal) | undefined, work: () => void): void
-  /** Says that others may go on in this turn, too: from here on nothing ends with who is gone. */
-  goOnForOthers(): void
+  goOnAs(key: string, gone: (() => AbortSignal) | undefined, work: () => void): void
   /** Aborted when nobody waits any more for what is done now. Undefined when it is done in any case. */
   workingUntil(): AbortSignal | undefined
-  /** What a promise gives. Who waits for it goes on in a turn of that key, as `workInTurn` does, for the same somebody. */
-  waitFor<T>(key: string, promise: Promise<T>): Promise<T>
+  /** What a promise gives. Who waits for it goes on in a turn of its own, as `workInTurn` does. */
+  waitFor<T>(promise: Promise<T>): Promise<T>
 }
 
+/** Work of somebody: all that follows from a call belongs to it, also what waits. */
 interface Work {
   key: string
-  since: number
-  /** Whether somebody has gone on in it as its own. */
-  isTaken: boolean
-  /** Tells when nobody waits for it any more. */
-  gone: Gone | undefined
+  /** Makes the signal that tells when nobody waits for it any more. */
+  gone?: (() => AbortSignal) | undefined
+  signal?: AbortSignal
 }
 
-interface Gone {
-  make: () => AbortSignal
-  signal?: AbortSignal
+interface Piece {
+  work: Work
+  run: () => void
 }
 
 /** @param now milliseconds @param later calls what it gets in the next turn of the loop */
@@ -59,11 +56,12 @@ export function createLoopTurns(
 ): LoopTurns {
   const use = createRecentUse(HALF_LIFE_MS, now)
   /** What waits for a later turn, by key, in order of arrival. */
-  const waiting = new Map<string, (() => void)[]>()
+  const waiting = new Map<string, Piece[]>()
   /** When the first work of this turn of the loop began; undefined before it. */
   let began: number | undefined
-  /** Whose work is being done, and since when. */
-  let current: Work | undefined
+  const context = new AsyncLocalStorage<Work>()
+  /** Whose turn it is, and since when: until there are no microtasks left. */
+  let current: { work: Work; since: number } | undefined
 
   const hasUsedMuch = (key: string) => use.of(key) > MUCH_MS
   const hasTime = (key: string) =>
@@ -89,7 +87,7 @@ export function createLoopTurns(
     // To the end of the line, which counts among those that have used as much.
     waiting.delete(key)
     if (queue.length > 0) waiting.set(key, queue)
-    if (next !== undefined) work(key, next, goOn)
+    if (next !== undefined) doNow(next, goOn)
   }
 
   function goOn(): void {
@@ -98,9 +96,9 @@ export function createLoopTurns(
   }
 
   /** Does it, counts what it takes, and calls `then`. */
-  function work(key: string, piece: () => void, then?: () => void): void {
+  function doNow({ work, run }: Piece, then?: () => void): void {
     count()
-    const own: Work = { key, since: now(), isTaken: false, gone: undefined }
+    const own = { work, since: now() }
     current = own
     // A tick that a microtask asks for comes when there are no microtasks left: then its work is done.
     queueMicrotask(() =>
@@ -109,74 +107,60 @@ export function createLoopTurns(
         then?.()
       }),
     )
-    piece()
+    context.run(work, run)
   }
 
   /** Whose work ends, or goes on in the name of another key, has used its time. */
   function count(): void {
-    if (current !== undefined) use.add(current.key, now() - current.since)
+    if (current !== undefined) use.add(current.work.key, now() - current.since)
     current = undefined
   }
 
-  function wait(key: string, piece: () => void): void {
-    const queue = waiting.get(key)
-    if (queue === undefined) waiting.set(key, [piece])
+  function wait(piece: Piece): void {
+    beginTurn()
+    const queue = waiting.get(piece.work.key)
+    if (queue === undefined) waiting.set(piece.work.key, [piece])
     else queue.push(piece)
   }
 
-  function workInTurn(key: string, piece: () => void): void {
+  function inTurn(piece: Piece): void {
+    const { key } = piece.work
     const isFirst = waiting.size === 0 || !(waiting.has(key) || hasUsedMuch(key))
     const goesNow = isFirst && hasTime(key)
     beginTurn()
-    if (goesNow) work(key, piece)
-    else wait(key, piece)
+    if (goesNow) doNow(piece)
+    else wait(piece)
   }
 
-  /** Does a piece in the turn that is there, as somebody's own. */
-  function own(gone: Gone | undefined, piece: () => void): void {
-    if (current !== undefined) {
-      current.isTaken = true
-      current.gone = gone
-    }
-    piece()
-  }
-
-  /** Does it as `workInTurn` does, but not before the work of somebody else than `from` is done. */
-  function goOnIn(key: string, from: string | undefined, piece: () => void): void {
-    const isFree = current === undefined || (current.key === from && !current.isTaken)
-    if (isFree) workInTurn(key, piece)
-    else {
-      beginTurn()
-      wait(key, piece)
-    }
+  /**
+   * The same for what goes on after a wait: perhaps together with others, and each in its own turn. So it does not begin
+   * in the turn of somebody else.
+   */
+  function inOwnTurn(piece: Piece): void {
+    if (current === undefined || current.work === context.getStore()) inTurn(piece)
+    else wait(piece)
   }
 
   return {
-    workInTurn,
-    nextPiece(key) {
-      return new Promise((resolve) => {
-        beginTurn()
-        wait(key, resolve)
-      })
-    },
-    workingFor: () => current?.key,
-    goOnAs(from, key, make, piece) {
-      const gone = make && { make }
-      if (current?.key === from && from === key && !current.isTaken) own(gone, piece)
-      else goOnIn(key, from, () => own(gone, piece))
-    },
-    goOnForOthers() {
-      if (current !== undefined) current.gone = undefined
+    workInTurn: (key, run) => inTurn({ work: { key }, run }),
+    nextPiece: (key) => new Promise((resolve) => wait({ work: { key }, run: resolve })),
+    workingFor: () => context.getStore()?.key,
+    goOnAs(key, gone, run) {
+      const work = { key, gone }
+      const hasTurn = current?.work.key === key && current.work === context.getStore()
+      if (hasTurn) context.run(work, run)
+      else inOwnTurn({ work, run })
     },
     workingUntil() {
-      const gone = current?.gone
-      if (gone !== undefined) gone.signal ??= gone.make()
-      return gone?.signal
+      const work = context.getStore()
+      if (work?.gone !== undefined) work.signal ??= work.gone()
+      return work?.signal
     },
-    waitFor(key, promise) {
-      const gone = current?.gone
+    waitFor(promise) {
+      const work = context.getStore()
+      if (work === undefined) return promise
       return new Promise((resolve, reject) => {
-        const goOn = (next: () => void) => goOnIn(key, undefined, () => own(gone, next))
+        const goOn = (run: () => void) => inOwnTurn({ work, run })
         promise.then(
           (value) => goOn(() => resolve(value)),
           (error: unknown) => goOn(() => reject(error)),
@@ -187,5 +171,4 @@ export function createLoopTurns(
 }
 
 /** Of this process: it has one event loop. */
-export const { workInTurn, nextPiece, workingFor, goOnAs, goOnForOthers, workingUntil, waitFor } =
-  createLoopTurns()
+export const { workInTurn, nextPiece, workingFor, goOnAs, workingUntil, waitFor } = createLoopTurns()

@@ -181,7 +181,7 @@ t.test('recent use counts half after each half-life, and never overflows', async
   t.equal(use.least(['a', 'b']), 'b')
 })
 
-t.test('work knows who may go away, as long as it is known whose work it is', async (t) => {
+t.test('work knows who may go away, also after it has waited for something', async (t) => {
   const { workInTurn, waitFor, goOnAs, workingUntil } = createLoopTurns()
   const gone = new AbortController()
   let made = 0
@@ -191,11 +191,11 @@ t.test('work knows who may go away, as long as it is known whose work it is', as
   }
   const seen: (AbortSignal | undefined)[] = []
   await new Promise<void>((resolve) => {
-    goOnAs('network', 'client', make, async () => {
+    goOnAs('client', make, async () => {
       await Promise.resolve()
       t.equal(made, 0, 'nothing is made before somebody asks')
       seen.push(workingUntil())
-      await waitFor('client', nextTurn())
+      await waitFor(nextTurn())
       seen.push(workingUntil())
       await nextTurn()
       seen.push(workingUntil())
@@ -208,7 +208,11 @@ t.test('work knows who may go away, as long as it is known whose work it is', as
       resolve()
     })
   })
-  t.strictSame(seen, [gone.signal, gone.signal, undefined, undefined], 'other work of the client has its own')
+  t.strictSame(
+    seen,
+    [gone.signal, gone.signal, gone.signal, undefined],
+    'other work of the client has its own',
+  )
   t.equal(made, 1)
 })
 
@@ -222,11 +226,10 @@ t.test('of those who have waited for the same, each goes on with its own work', 
     expected.set(name, { name, gone: gone.signal })
     return new Promise<void>((resolve) => {
       goOnAs(
-        'network',
         name,
         () => gone.signal,
         async () => {
-          await waitFor(name, shared)
+          await waitFor(shared)
           for (let i = 0; i < 5; i++) await Promise.resolve()
           seen.set(name, { name: workingFor(), gone: workingUntil() })
           resolve()
@@ -250,7 +253,6 @@ t.test('those whose sign-ins end at the same moment do not take each other for t
       workInTurn('network', async () => {
         await signIn
         goOnAs(
-          'network',
           account,
           () => gone.signal,
           async () => {
@@ -269,34 +271,26 @@ t.test('those whose sign-ins end at the same moment do not take each other for t
   }
 })
 
-t.test(
-  'it is known whose work is done, until that waits for something that is not on the loop',
-  async (t) => {
-    const { workInTurn, waitFor, workingFor } = createLoopTurns()
-    const seen: (string | undefined)[] = []
-    t.equal(workingFor(), undefined)
-    await new Promise<void>((resolve) => {
-      workInTurn('client', async () => {
-        seen.push(workingFor())
-        await Promise.resolve()
-        seen.push(workingFor())
-        await nextTurn()
-        seen.push(workingFor())
-        await waitFor('client', nextTurn())
-        seen.push(workingFor())
-        await t.rejects(
-          waitFor(
-            'client',
-            nextTurn().then(() => Promise.reject(new Error('failed'))),
-          ),
-          {
-            message: 'failed',
-          },
-        )
-        seen.push(workingFor())
-        resolve()
+t.test('it is known whose work is done, also after it has waited for something', async (t) => {
+  const { workInTurn, waitFor, workingFor } = createLoopTurns()
+  const seen: (string | undefined)[] = []
+  t.equal(workingFor(), undefined)
+  await new Promise<void>((resolve) => {
+    workInTurn('client', async () => {
+      seen.push(workingFor())
+      await Promise.resolve()
+      seen.push(workingFor())
+      await nextTurn()
+      seen.push(workingFor())
+      await waitFor(nextTurn())
+      seen.push(workingFor())
+      await t.rejects(waitFor(nextTurn().then(() => Promise.reject(new Error('failed')))), {
+        message: 'failed',
       })
+      seen.push(workingFor())
+      resolve()
     })
-    t.strictSame(seen, ['client', 'client', undefined, 'client', 'client'])
-  },
-)
+  })
+  t.strictSame(seen, ['client', 'client', 'client', 'client', 'client'])
+  t.equal(workingFor(), undefined)
+})

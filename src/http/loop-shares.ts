@@ -24,8 +24,7 @@ export function shareLoopByAccount(
   app.addHook('onRequest', (request, reply, done) => {
     const account = accountOf(request)
     if (account !== null) accounts.set(request, account)
-    const network = networkOf(request.ip)
     const gone = READS.has(request.method) ? () => clientGone(reply) : undefined
-    goOnAs(network, account ?? network, gone, done)
+    goOnAs(shareOf(request), gone, done)
   })
 }

@@ -106,14 +106,13 @@ export function createLongReads(
       const question = JSON.stringify([sql, values])
       const known = failures.get(question)
       if (known !== undefined) throw known
-      const client = workingFor()
       const answer = answers.ask(
         question,
-        client ?? OWN,
+        workingFor() ?? OWN,
         (unwanted) => inTime(question, sql, values, unwanted),
         workingUntil(),
       )
-      return (await (client === undefined ? answer : waitFor(client, answer))) as Value | undefined
+      return (await waitFor(answer)) as Value | undefined
     },
     async close() {
       closed = true

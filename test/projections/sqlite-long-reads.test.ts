@@ -47,9 +47,7 @@ const as = <T>(client: string, ask: () => Promise<T>): Promise<T> =>
 async function asLeaving<T>(client: string, ask: () => Promise<T>, gone = new AbortController()): Promise<T> {
   await nextTurn()
   const signal = () => gone.signal
-  return new Promise((resolve, reject) =>
-    goOnAs(client, client, signal, () => void ask().then(resolve, reject)),
-  )
+  return new Promise((resolve, reject) => goOnAs(client, signal, () => void ask().then(resolve, reject)))
 }
 
 /** A store with 200 cards: more than are looked through on the event loop. */
