@@ -1,8 +1,8 @@
 /** Keys of memories that count their entries, and not how long the keys are. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 
 const SHORT = 200
 
 /** The key itself, or a digest in the place of a long one: clients may ask for names that are as long as they like. */
 export const shortKey = (key: string): string =>
-  key.length <= SHORT ? key : createHash('sha256').update(key).digest('base64url')
+  key.length <= SHORT ? key : hash('sha256', key, 'base64url')

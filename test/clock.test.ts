@@ -53,10 +53,7 @@ t.test(
     await alice.user.createCurrentUserRepo({ name: 'old' })
     const { events } = server.services
     const { append } = events
-    let goOn = () => {}
-    const gate = new Promise<void>((resolve) => {
-      goOn = resolve
-    })
+    const { promise: gate, resolve: goOn } = Promise.withResolvers<void>()
     let isStill = false
     const slow: EventStore['append'] = async (stream, made, expected) => {
       if (made.some(({ type }) => type === 'RepositoryEdited')) {

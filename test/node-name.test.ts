@@ -9,8 +9,7 @@ import { aContext, appendMany } from './stores.ts'
 
 async function eventsOf(dataDir: string): Promise<RecordedEvent[]> {
   const log = openSqliteEventStore(join(dataDir, 'events.db'))
-  const all: RecordedEvent[] = []
-  for await (const event of log.readAll()) all.push(event)
+  const all = await Array.fromAsync(log.readAll())
   await log.close()
   return all
 }

@@ -19,9 +19,7 @@ import { aContext } from './stores.ts'
 import { until } from './until.ts'
 
 async function eventsOf(server: TestServer, stream: string): Promise<DomainEvent[]> {
-  const events: DomainEvent[] = []
-  for await (const recorded of server.services.events.readStream(stream)) events.push(decode(recorded))
-  return events
+  return await Array.fromAsync(server.services.events.readStream(stream), (recorded) => decode(recorded))
 }
 
 /** The log has the moves of each ref in git's order, without a gap, and ends where git stands. */
@@ -52,10 +50,7 @@ function standStillAt(
   matches: (event: { type: string; data: unknown }) => boolean,
 ) {
   const { append } = services.events
-  let goOn = () => {}
-  const gate = new Promise<void>((resolve) => {
-    goOn = resolve
-  })
+  const { promise: gate, resolve: goOn } = Promise.withResolvers<void>()
   let isStill = false
   const waiting: EventStore['append'] = async (stream, events, expected) => {
     if (events.some(matches)) {

@@ -181,10 +181,7 @@ t.test(
     const { readStore, projector } = server.services
     // The projector does not get on: nothing that it applies is written until it is let go.
     const { apply } = readStore
-    let letGo = () => {}
-    const held = new Promise<void>((resolve) => {
-      letGo = resolve
-    })
+    const { promise: held, resolve: letGo } = Promise.withResolvers<void>()
     readStore.apply = async (changes, checkpoints) => {
       await held
       await apply.call(readStore, changes, checkpoints)

@@ -1,5 +1,5 @@
 /** The events of one pull request. It is opened, pushed to, checked, and in most cases merged. Pure. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { AccountRef, BranchPoint, DomainEvent } from '../../src/events/domain-events.ts'
 import { claimKeys } from '../../src/events/streams.ts'
 
@@ -14,7 +14,7 @@ const BODY =
  * don't exist in git.
  */
 export function pullFacts(repoId: number, index: number, id: number, poster: AccountRef) {
-  const sha = (what: string) => createHash('sha1').update(`${repoId}.${index} ${what}`).digest('hex')
+  const sha = (what: string) => hash('sha1', `${repoId}.${index} ${what}`, 'hex')
   const [first, tip, from, commit] = [sha('first'), sha('tip'), sha('base'), sha('merge')]
   const head: BranchPoint = { repoId, branch: `change-${index}`, sha: first }
   const base: BranchPoint = { repoId, branch: 'main', sha: from }

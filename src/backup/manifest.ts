@@ -6,7 +6,7 @@
  *     SHA256SUMS      one line for each file below data/, in the format of `sha256sum -c`
  *     data/           the contents of the data directory
  */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Static, Type } from 'typebox'
@@ -78,7 +78,7 @@ export class BackupProblem extends OperatorError {}
  */
 function sealOf(manifest: object): string {
   const others = Object.entries(manifest).filter(([key]) => key !== 'seal')
-  return createHash('sha256').update(JSON.stringify(others)).digest('hex')
+  return hash('sha256', JSON.stringify(others), 'hex')
 }
 
 /** Writes and flushes the manifest. It must be the last file of a backup. */

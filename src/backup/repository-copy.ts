@@ -105,7 +105,7 @@ export async function isConnected(dir: string, { refs }: NamedRepository): Promi
   if (refs.size === 0) return true
   const args = ['rev-list', '--objects', '--all', '--quiet']
   if ((await git(args, { dir, timeout: CHECK_TIMEOUT })).code !== 0) return false
-  const hasTags = [...refs.keys()].some((ref) => ref.startsWith('refs/tags/'))
+  const hasTags = refs.keys().some((ref) => ref.startsWith('refs/tags/'))
   if (hasTags) await gitOutput(['pack-refs', '--all'], { dir })
   return true
 }

@@ -1,5 +1,5 @@
 /** All kinds of aggregates: the decider of each, and the streams that hold them. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { CheckEvent, DomainEvent, IssueRef } from '../events/domain-events.ts'
 import * as streams from '../events/streams.ts'
 import type { Services } from '../services.ts'
@@ -74,7 +74,7 @@ export const webhooks = aggregates(webhookDecider, streams.webhookStream)
 export const issues = aggregates(issueDecider, (of: IssueRef) => streams.issueStream(of.repoId, of.index))
 /** The lock of a path in a repository. */
 export const lfsLocks = aggregates(lockDecider, ({ repoId, path }: { repoId: number; path: string }) =>
-  streams.lfsLockStream(repoId, createHash('sha256').update(path).digest('hex')),
+  streams.lfsLockStream(repoId, hash('sha256', path, 'hex')),
 )
 export const pulls = aggregates(pullDecider, (of: IssueRef) => streams.pullStream(of.repoId, of.index))
 export const follows = aggregates(followDecider, (of: { repoId: number; userId: number }) =>

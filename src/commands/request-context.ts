@@ -1,5 +1,5 @@
 /** Between a request and its command: who acts, when and under which ids; and the wait until queries see the result. */
-import { createHash, createHmac } from 'node:crypto'
+import { createHmac, hash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { v5 as uuidV5 } from 'uuid'
 import type { AccountRef } from '../events/domain-events.ts'
@@ -68,7 +68,7 @@ export function commandContext(request: FastifyRequest, body: unknown = request.
   const named = url === request.url ? [] : [known(request.url)]
   const older = {
     namespaces: named.map(({ namespace }) => namespace),
-    digests: [...named.map(({ digest }) => digest), createHash('sha256').update(text).digest('base64url')],
+    digests: [...named.map(({ digest }) => digest), hash('sha256', text, 'base64url')],
   }
   return { ...context, retry: { ...known(url), older } }
 }

@@ -197,10 +197,8 @@ export function createChainedAppend({
   }
 
   async function lastEvents(stream: string): Promise<RecordedEvent[]> {
-    const last: RecordedEvent[] = []
     const options = { direction: 'backwards', maxCount: RECENT } as const
-    for await (const event of readStream(stream, options)) last.push(event)
-    return last.reverse()
+    return (await Array.fromAsync(readStream(stream, options))).reverse()
   }
 
   /** The last revision of an append that is already in the stream; undefined when none of its ids is known. */

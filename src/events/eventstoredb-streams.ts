@@ -145,7 +145,8 @@ export function createStreamReads(
     unusable: () => [...unusable.values()],
     /** What others wrote into our streams, in words. */
     othersFound: () =>
-      [...others.entries()].map(
+      Array.from(
+        others,
         ([stream, revision]) => `event ${revision} of stream ${stream} was not written by Mergelog`,
       ),
   }

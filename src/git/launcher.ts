@@ -158,7 +158,7 @@ async function startLauncher(gone: () => void) {
 
   /** Only processes that somebody waits for keep this process alive. */
   function keepAlive(): void {
-    if ([...processes.values()].some(({ keepsAlive }) => keepsAlive)) child.channel?.ref()
+    if (processes.values().some(({ keepsAlive }) => keepsAlive)) child.channel?.ref()
     else child.channel?.unref()
   }
 

@@ -11,7 +11,7 @@ export interface FileMoves {
 }
 
 const moves = createAnswerCache<FileMoves>(200_000, ({ hunks }) =>
-  [...hunks.values()].reduce((size, ofFile) => size + 1 + ofFile.length, 1),
+  hunks.values().reduce((size, ofFile) => size + 1 + ofFile.length, 1),
 )
 
 /**

@@ -40,17 +40,14 @@ export async function idsNear(
   })
   for (let looked = 0; level.length > 0 && looked < MAX_NEAR; looked += level.length) {
     const next = new Map<string, { id: string; path: string }>()
-    const pathsOf = new Map<string, string[]>()
-    for (const { id, path } of level) {
-      near.add(id)
-      pathsOf.set(id, [...(pathsOf.get(id) ?? []), path])
-    }
-    await contents(dir, [...pathsOf.keys()], 'tree', (id, tree) => {
+    const ofTree = Map.groupBy(level, ({ id }) => id)
+    for (const id of ofTree.keys()) near.add(id)
+    await contents(dir, [...ofTree.keys()], 'tree', (id, tree) => {
       for (const entry of entriesOf(tree)) {
         const type = TYPE_OF_MODE.get(entry.mode)
         if (type !== undefined) near.add(entry.id)
         if (type !== 'tree') continue
-        for (const path of pathsOf.get(id) ?? []) {
+        for (const { path } of ofTree.get(id) ?? []) {
           const inner = path === '' ? entry.name : `${path}/${entry.name}`
           if (onTheWay.has(inner)) next.set(`${entry.id} ${inner}`, { id: entry.id, path: inner })
         }

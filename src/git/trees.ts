@@ -100,7 +100,7 @@ async function descend(
     const others = below.get(part) ?? []
     below.set(part, rest.length === 0 ? others : [...others, rest])
   }
-  const wanted = new Map([...below.keys()].map((part) => [entryName(part), part]))
+  const wanted = new Map(below.keys().map((part) => [entryName(part), part]))
   for (const [name, entry] of await (await readTree(dir, tree)).named(wanted.keys())) {
     const part = wanted.get(name)
     if (part === undefined) continue

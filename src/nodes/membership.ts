@@ -180,7 +180,7 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
       listeners.add(listener)
       return () => void listeners.delete(listener)
     },
-    all: () => [...(isJoined ? [own] : []), ...[...others.values()].map(({ info }) => info)],
+    all: () => [...(isJoined ? [own] : []), ...others.values().map(({ info }) => info)],
     async leave() {
       if (hasLeft) return
       hasLeft = true

@@ -193,7 +193,7 @@ export function createNodeTurns({ database, ask, nodes, log, takeOver }: NodeTur
       }
     },
     async idle() {
-      while (lines.size > 0) await Promise.all([...lines.values()].map(({ last }) => last))
+      while (lines.size > 0) await Promise.all(lines.values().map(({ last }) => last))
     },
   }
 }

@@ -39,7 +39,7 @@ export async function removeOrphans(
   }
   const removed = await attachments.removeUnknown(async (uuids) => {
     const known = await repositoriesOfFiles(views, uuids)
-    const repoIds = [...new Set([...known.values()].map(String))]
+    const repoIds = [...new Set(known.values().map(String))]
     const there = new Set((await views.repositories.getMany(repoIds)).map(({ id }) => id))
     return new Set([...known].flatMap(([uuid, repoId]) => (there.has(repoId) ? [uuid] : [])))
   })

@@ -96,7 +96,7 @@ export function createFairWork<W extends Work>(
 
   function beginAll(): void {
     while (busy.size < places) {
-      const atWork = new Set([...busy.values()].map(({ account }) => account))
+      const atWork = new Set(busy.values().map(({ account }) => account))
       const ready = [...waiting.values()].filter(({ one }) => !busy.has(one.id) && !atWork.has(one.account))
       const least = used.least(ready.map(({ one }) => one.account))
       const next = ready.find(({ one }) => one.account === least)
@@ -128,7 +128,7 @@ export function createFairWork<W extends Work>(
         await delay(pauseMs, undefined, { signal }).catch(() => {})
       }
     }
-    await Promise.all([...busy.values()].map(({ done }) => done))
+    await Promise.all(busy.values().map(({ done }) => done))
   }
 
   return {
@@ -144,9 +144,6 @@ export function createFairWork<W extends Work>(
 }
 
 function untilTold(): Pick<Waiting<unknown>, 'done' | 'tell'> {
-  let tell = () => {}
-  const done = new Promise<void>((resolve) => {
-    tell = resolve
-  })
+  const { promise: done, resolve: tell } = Promise.withResolvers<void>()
   return { done, tell }
 }

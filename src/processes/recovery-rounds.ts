@@ -24,10 +24,7 @@ const INTERVAL_MS = 5000
 export function createRecoveryRounds(signal: AbortSignal): RecoveryRounds {
   let isComplete = false
   let rounds: Promise<void> = Promise.resolve()
-  let complete: () => void = () => {}
-  const completed = new Promise<void>((resolve) => {
-    complete = resolve
-  })
+  const { promise: completed, resolve: complete } = Promise.withResolvers<void>()
 
   async function projected({ events, projector }: Services): Promise<void> {
     const last = await events.lastPosition()

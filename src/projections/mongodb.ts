@@ -92,12 +92,14 @@ export function openMongoReadStore(
       ownersOfWords(words, storedName, words.parts),
       READ,
     )
-    const byWord = new Map<number, string[]>()
-    for (const { owner, word } of rows) byWord.set(word, [...(byWord.get(word) ?? []), owner])
+    const byWord = Map.groupBy(rows, ({ word }) => word)
     const candidates = words.words.slice(0, MAX_CANDIDATES).map((_, word) => byWord.get(word) ?? [])
     const smallest = candidates.reduce((a, b) => (b.length < a.length ? b : a))
     if (smallest.length > MAX_SMALL_SET) return query
-    return { ...query, own: { $and: [{ _id: { $in: [...new Set(smallest)] } }, query.own] } }
+    return {
+      ...query,
+      own: { $and: [{ _id: { $in: [...new Set(smallest.map(({ owner }) => owner))] } }, query.own] },
+    }
   }
 
   /** The documents of a page, as `shown` gives them. */

@@ -196,10 +196,7 @@ export function createProjector(
   ): BatchInWork {
     // Before the batch is written: the subscription may say earlier that it has passed the batch.
     last = Math.max(last, batch.at(-1)?.position ?? LOG_START)
-    let isFolded = () => {}
-    const folded = new Promise<void>((resolve) => {
-      isFolded = resolve
-    })
+    const { promise: folded, resolve: isFolded } = Promise.withResolvers<void>()
     const written = inTurn(TURN, async () => {
       // Models may have been taken since: what comes next for them is before this batch.
       if (!signal.aborted) await around(batch, () => project(batch, ahead, isFolded))

@@ -1,6 +1,6 @@
 /** The history of a repository or of the server. The read model finds the events; the log contains them. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
+import { LOG_START, type Position } from '../events/event-store.ts'
 import { type HistoryDocument, isForAdmins, mayBeForAdmins } from '../projections/history.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
 import type { Views } from '../projections/views.ts'
@@ -102,8 +102,7 @@ export function indexedHistory(
       const { positions, total } = isExactly(filter, selection)
         ? await indexedPage(selection, slice)
         : await scannedPage(selection, filter, slice, signal)
-      const page: RecordedEvent[] = []
-      for await (const event of events.readPositions(positions)) page.push(event)
+      const page = await Array.fromAsync(events.readPositions(positions))
       return { events: page, total }
     },
   }

@@ -56,20 +56,18 @@ export function streamHistory(events: EventStore, stream: string): History {
     last,
     read,
     async page(filter, { skip, limit }, signal) {
-      const page: RecordedEvent[] = []
       // Nobody else writes to the embedded log, which has no `problems`. So its revisions count the events.
       if (Object.keys(filter).length === 0 && events.problems === undefined) {
         const total = (await last()) + 1
         const wanted = { from: skip, maxCount: limit }
-        if (skip < total) for await (const event of events.readStream(stream, wanted)) page.push(event)
+        const page = skip < total ? await Array.fromAsync(events.readStream(stream, wanted)) : []
         return { events: page, total }
       }
       const matching = (await streamFacts(events, stream, signal)).filter((facts) =>
         matchesFilter(filter, facts),
       )
       const positions = matching.slice(skip, skip + limit).map(({ position }) => position)
-      for await (const event of events.readPositions(positions)) page.push(event)
-      return { events: page, total: matching.length }
+      return { events: await Array.fromAsync(events.readPositions(positions)), total: matching.length }
     },
   }
 }

@@ -79,9 +79,7 @@ export async function pagedList<D extends object>(
   const page = pageOf(request.query, services.config)
   const { rows, total } = await view.page(filter, { sort, skip: page.skip, limit: page.limit })
   sendPaging(request, reply, services.publicUrl(), page, total)
-  const found: D[] = []
-  for await (const part of documentsIn(view, rows)) found.push(...part)
-  return found
+  return (await Array.fromAsync(documentsIn(view, rows))).flat()
 }
 
 /** Sends rows that a view has found. When some are long, it sends them in parts, as the client reads them. */

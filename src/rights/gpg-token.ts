@@ -1,5 +1,5 @@
 /** The text that a user signs to show that a private key of OpenPGP is theirs. All nodes make the same one. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { AccountDocument } from '../projections/accounts.ts'
 
 /** A token is good for one to two of these times: long enough to sign it by hand. */
@@ -7,7 +7,7 @@ const VALID_MS = 10 * 60_000
 
 /** The token is no secret: what counts is that the signature is new, and made for this user. */
 function tokenOf({ id, login, email, createdAt }: AccountDocument, period: number): string {
-  return createHash('sha256').update([period, createdAt, login, email, id].join(':')).digest('hex')
+  return hash('sha256', [period, createdAt, login, email, id].join(':'), 'hex')
 }
 
 /** The tokens of a user that are good at a time, the newest first. */

@@ -1,5 +1,5 @@
 /** The page's script, style and icon: plain files in `ui/`, read once at the start. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { projectFile } from '../project-files.ts'
 
@@ -14,7 +14,7 @@ export function readAssets() {
   return Promise.all(
     Object.entries(TYPES).map(async ([name, type]) => {
       const content = await readFile(projectFile(`ui/${name}`))
-      const tag = `"${createHash('sha256').update(content).digest('base64url').slice(0, 22)}"`
+      const tag = `"${hash('sha256', content, 'base64url').slice(0, 22)}"`
       return { name, type, content, tag }
     }),
   )

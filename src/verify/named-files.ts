@@ -124,7 +124,7 @@ export function createNamedFiles({ dataDir, deep }: DataFilesOptions): NamedFile
     return path.endsWith(sha256) ? undefined : 'its bytes are not those that its name says'
   }
 
-  const isStillNamed = (path: string) => [...repositories.values()].some((sizes) => sizes.has(path))
+  const isStillNamed = (path: string) => repositories.values().some((sizes) => sizes.has(path))
 
   return {
     add,

@@ -64,9 +64,7 @@ async function pullsWith(
   repoId: number,
   objects: readonly LfsObjectDocument[],
 ): Promise<{ from: string; to: string; objects: LfsObjectDocument[] }[]> {
-  const byRepository = new Map<number, LfsObjectDocument[]>()
-  for (const object of objects)
-    byRepository.set(object.repoId, [...(byRepository.get(object.repoId) ?? []), object])
+  const byRepository = Map.groupBy(objects, (object) => object.repoId)
   const repositories = await views.repositories.getMany([...byRepository.keys()].map(String))
   const forksFirst = repositories.sort(
     (a, b) => Number(b.parentId === repoId) - Number(a.parentId === repoId),

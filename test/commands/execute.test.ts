@@ -19,9 +19,7 @@ const taken: SequenceEvent = { type: 'NumberTaken', data: { sequence: 'test' } }
 const count = { stream: 'counter-1', step: 'count', decider: counter, decide: () => [taken] }
 
 const revisions = async (events: EventStore, stream: string) => {
-  const found: number[] = []
-  for await (const event of events.readStream(stream)) found.push(event.revision)
-  return found
+  return await Array.fromAsync(events.readStream(stream), (event) => event.revision)
 }
 
 t.test('a command loads, decides and appends; its context knows where', async (t) => {

@@ -1,5 +1,5 @@
 /** A request with an Idempotency-Key is sent again after its repository got another name or another owner. */
-import { createHash, createHmac } from 'node:crypto'
+import { createHmac, hash } from 'node:crypto'
 import t from 'tap'
 import { v5 as uuidV5 } from 'uuid'
 import { labels } from '../../src/commands/aggregates.ts'
@@ -192,7 +192,7 @@ t.test('what an older version recorded with a key, by the URL as it was sent, is
     const text = JSON.stringify(body)
     const digest = isKeyed
       ? createHmac('sha256', scope).update(text).digest('base64url')
-      : createHash('sha256').update(text).digest('base64url')
+      : hash('sha256', text, 'base64url')
     const retry: Retry = { namespace: uuidV5(scope, '5f6f3f5e-7f0e-4c39-9e55-2f0b5c7f8a11'), digest }
     return { ...newContext(author, 'older version'), retry }
   }

@@ -24,10 +24,7 @@ async function during<A, B>(type: string, first: () => Promise<A>, second: () =>
   const { append } = events
   const taken = new Set<string>()
   let asked: Promise<B> | undefined
-  let waits = () => {}
-  const isWaiting = new Promise<void>((resolve) => {
-    waits = resolve
-  })
+  const { promise: isWaiting, resolve: waits } = Promise.withResolvers<void>()
   services.turns = (key, work) => {
     if (taken.has(key)) waits()
     return turns(key, async () => {

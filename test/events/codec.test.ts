@@ -112,7 +112,7 @@ t.test(
     for (const [event, problem] of wrong) {
       t.throws(() => decode(event), {
         name: 'UnreadableEvent',
-        message: new RegExp(problem.replace(/[.[\]]/g, '\\$&')),
+        message: new RegExp(RegExp.escape(problem)),
       })
     }
   },

@@ -710,9 +710,7 @@ export function newEvent(data: object = {}, type = 'ContractTested'): NewEvent {
 }
 
 export async function all<T>(items: AsyncIterable<T>): Promise<T[]> {
-  const list: T[] = []
-  for await (const item of items) list.push(item)
-  return list
+  return await Array.fromAsync(items)
 }
 
 /** Collects the events of a subscription. `has` waits until it has delivered that many. */

@@ -118,10 +118,7 @@ t.test('a client that found no node is replaced, and the old one is disposed onc
   const connection = connect(url)
   const ask = () => readOne(connection)
   const disposed: number[] = []
-  let finish = () => {}
-  const mayEnd = new Promise<void>((resolve) => {
-    finish = resolve
-  })
+  const { promise: mayEnd, resolve: finish } = Promise.withResolvers<void>()
   /** Notes when the client of this round is disposed. The first one takes its time. */
   function watch(round: number) {
     const client = connection.client()

@@ -100,10 +100,7 @@ t.test('who is behind reads alone, and shares when it is near', async (t) => {
 
 t.test('who is too slow for the memory misses nothing', async (t) => {
   const { follow, append } = started(t)
-  let goOn = () => {}
-  const gate = new Promise<void>((resolve) => {
-    goOn = resolve
-  })
+  const { promise: gate, resolve: goOn } = Promise.withResolvers<void>()
   const fast = follow(0)
   const slow = follow(0, () => gate)
   for (let n = 1; n <= 8; n++) {

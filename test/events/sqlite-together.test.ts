@@ -121,10 +121,7 @@ t.test('a subscription delivers what the file has, though it does not read it', 
 
 t.test('a slow subscription gets all events, though newer ones replace them in memory', async (t) => {
   const { store } = openStore(t)
-  let goOn = () => {}
-  const gate = new Promise<void>((resolve) => {
-    goOn = resolve
-  })
+  const { promise: gate, resolve: goOn } = Promise.withResolvers<void>()
   const slow = following(t, store, () => gate)
   const fast = following(t, store)
   for (let n = 0; n < 8; n++) {

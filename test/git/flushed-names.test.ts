@@ -1,5 +1,5 @@
 /** What is acknowledged survives a power cut: the names of new directories are on disk, too. */
-import { createHash, randomUUID } from 'node:crypto'
+import { hash, randomUUID } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -63,7 +63,7 @@ t.test('objects in a directory that another object has just made', async (t) => 
   let pair: [string, string] | undefined
   for (let i = 0; pair === undefined; i++) {
     const text = `${i}`
-    const fan = createHash('sha1').update(`blob ${text.length}\0${text}`).digest('hex').slice(0, 2)
+    const fan = hash('sha1', `blob ${text.length}\0${text}`, 'hex').slice(0, 2)
     const before = first.get(fan)
     if (before === undefined) first.set(fan, text)
     else pair = [before, text]
@@ -103,7 +103,7 @@ t.test('attached files in a directory that another one has just made', async (t)
 t.test('the first large file of a repository', async (t) => {
   const { parent, dir, flushed } = await setUp(t)
   const text = 'large'
-  const object = { oid: createHash('sha256').update(text).digest('hex'), size: text.length }
+  const object = { oid: hash('sha256', text, 'hex'), size: text.length }
   await receiveLfsFile(dir, object, chunks(text))
   flushes(t, flushed, dir, ['', 'lfs', 'lfs/objects', `lfs/objects/${object.oid.slice(0, 2)}`])
   const fork = join(parent, '2.git')

@@ -12,8 +12,7 @@ function body(...parts: (string | Buffer)[]): Readable {
 }
 
 async function restOf(stream: Readable): Promise<string> {
-  const chunks: Buffer[] = []
-  for await (const chunk of stream) chunks.push(chunk)
+  const chunks: Buffer[] = await Array.fromAsync(stream)
   return Buffer.concat(chunks).toString()
 }
 

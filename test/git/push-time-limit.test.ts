@@ -94,10 +94,7 @@ t.test(
     await initWork(work)
     const body = await pushBody(work, MAIN, await commit(work, 'a', { f: '1' }, []))
     const before = await server.services.events.lastPosition()
-    let release = () => {}
-    const isOver = new Promise<void>((resolve) => {
-      release = resolve
-    })
+    const { promise: isOver, resolve: release } = Promise.withResolvers<void>()
     // git has to wait for the turn of its repository.
     const other = server.services.turns(gitTurn(repoId), () => isOver)
     const answering = server.fetch('alice', '/alice/app.git/git-receive-pack', {

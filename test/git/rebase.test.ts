@@ -99,7 +99,7 @@ t.test('a rebase gives the result of git rebase', async (t) => {
   t.equal(await told(dir, base, result.tip), await told(dir, base, real ?? ''))
   t.equal((await userGit(dir, ['log', '--format=%s', `${base}..${result.tip}`])).split('\n').length, 5)
   const facts = await commitFacts(dir, result.commits)
-  t.ok([...facts.values()].every(({ committer }) => committer.name === 'Bot' && committer.date === bot.date))
+  t.ok(facts.values().every(({ committer }) => committer.name === 'Bot' && committer.date === bot.date))
   t.equal(await userGit(dir, ['show', `${result.tip}:ü "new`]), 'c\nc\nc\nc\nd')
   t.equal(await userGit(dir, ['fsck', '--strict', '--no-dangling']), '')
   t.same(

@@ -153,10 +153,7 @@ t.test('a client that pushes can neither see nor move the refs of pull requests'
 })
 
 t.test('the client gets its answer only after the push is recorded', async (t) => {
-  let release = () => {}
-  const store = new Promise<void>((resolve) => {
-    release = resolve
-  })
+  const { promise: store, resolve: release } = Promise.withResolvers<void>()
   let asked = false
   const { dir, a, root, push } = await setUp(t, {
     async record() {
@@ -412,10 +409,7 @@ t.test('a client that goes away during its push leaves no process, no object and
 
 t.test('a push whose client goes away during the check is not done', async (t) => {
   let checking = false
-  let gone = () => {}
-  const clientIsGone = new Promise<void>((resolve) => {
-    gone = resolve
-  })
+  const { promise: clientIsGone, resolve: gone } = Promise.withResolvers<void>()
   const { dir, root, server, work, url, a } = await setUp(t, {
     async check() {
       checking = true

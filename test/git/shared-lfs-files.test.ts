@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
@@ -15,7 +15,7 @@ t.test(
     const parent = t.testdir({ 'from.git': {}, 'to.git': {} })
     const [from, to] = [join(parent, 'from.git'), join(parent, 'to.git')]
     await mkdir(to, { recursive: true })
-    const object = { oid: createHash('sha256').update('large').digest('hex'), size: 5 }
+    const object = { oid: hash('sha256', 'large', 'hex'), size: 5 }
     for (const dir of [from, to]) await receiveLfsFile(dir, object, chunks('large'))
     const path = join(to, lfsPath(object.oid))
     const before = await stat(path)

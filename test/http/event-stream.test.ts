@@ -136,10 +136,7 @@ t.test(
 
 t.test('batches are read only as fast as the client reads, and not after it has gone away', async (t) => {
   let asked = 0
-  let over = () => {}
-  const ended = new Promise<void>((resolve) => {
-    over = resolve
-  })
+  const { promise: ended, resolve: over } = Promise.withResolvers<void>()
   const data = JSON.stringify('x'.repeat(1_000_000))
   const { url } = await serve(t, async function* () {
     try {
@@ -211,10 +208,7 @@ t.test('Accept: a type that must be named does not match any *', async (t) => {
 t.test('a client that went away before its stream began leaves nothing behind', async (t) => {
   const app = Fastify()
   const ending = new AbortController()
-  let begun = () => {}
-  const isBegun = new Promise<void>((resolve) => {
-    begun = resolve
-  })
+  const { promise: isBegun, resolve: begun } = Promise.withResolvers<void>()
   const isSent = new Promise<void>((resolve) => {
     app.get('/', async (request, reply) => {
       begun()

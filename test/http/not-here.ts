@@ -23,8 +23,6 @@ export function giteaRoutes(): { method: string; path: string }[] {
   }))
 }
 
-const escaped = (text: string) => text.replace(/[.*+?^$()|[\]\\]/g, '\\$&')
-
 /** A pattern for the paths of a documented one. Names of parameters do not count. */
 function patternOf(path: string): RegExp {
   const parts = path.split('/').map((part) => {
@@ -32,7 +30,7 @@ function patternOf(path: string): RegExp {
     if (part === '{*}') return '\\{[^/]*\\}.*'
     return part
       .split(/(\{[^}]*\})/)
-      .map((piece) => (piece.startsWith('{') ? '\\{[^/]*\\}' : escaped(piece)))
+      .map((piece) => (piece.startsWith('{') ? '\\{[^/]*\\}' : RegExp.escape(piece)))
       .join('')
   })
   return new RegExp(`^${parts.join('/')}$`)

@@ -32,10 +32,7 @@ const stored = (world: World) =>
 
 /** Work that ends when the test says so. */
 function gate() {
-  let open = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
+  const { promise: opened, resolve: open } = Promise.withResolvers<void>()
   return { open: () => open(), opened }
 }
 

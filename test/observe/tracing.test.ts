@@ -27,8 +27,7 @@ async function collector(t: Pick<Test, 'teardown'>, { hangs = false } = {}) {
   let asked = 0
   const server = createServer(async (request, answer) => {
     asked += 1
-    const chunks: Buffer[] = []
-    for await (const chunk of request) chunks.push(chunk)
+    const chunks: Buffer[] = await Array.fromAsync(request)
     if (hangs) return
     const body: Export = JSON.parse(Buffer.concat(chunks).toString())
     if (request.url !== '/v1/traces') return answer.writeHead(404).end()

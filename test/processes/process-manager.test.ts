@@ -159,10 +159,7 @@ t.test(
 
 t.test('a process that stops between two events reacts to the second one after the next start', async (t) => {
   let isReacting = false
-  let end = () => {}
-  const ended = new Promise<void>((resolve) => {
-    end = resolve
-  })
+  const { promise: ended, resolve: end } = Promise.withResolvers<void>()
   const { views, runner, reactions } = await started(t, () => {
     isReacting = true
     return ended

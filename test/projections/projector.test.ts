@@ -48,10 +48,7 @@ t.test('a reader that waits for a position sees what was written there', async (
 t.test('a projector says when it has the events that the log had at its start', async (t) => {
   const { events, views } = openStores(t)
   await take(events, 'a', 10)
-  let release = () => {}
-  const released = new Promise<void>((resolve) => {
-    release = resolve
-  })
+  const { promise: released, resolve: release } = Promise.withResolvers<void>()
   const held: EventStore = {
     ...events,
     async *subscribe(options) {

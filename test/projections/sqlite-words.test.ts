@@ -85,9 +85,9 @@ t.test(
           for (const wanted of [searched, searched.map((one) => [...one][0] ?? '')]) {
             const has = (key: string) =>
               wanted.every((begin) =>
-                [...parts.values()].some(
-                  ({ owner, words }) => owner === key && words.some((one) => one.startsWith(begin)),
-                ),
+                parts
+                  .values()
+                  .some(({ owner, words }) => owner === key && words.some((one) => one.startsWith(begin))),
               )
             t.equal(await found(...wanted), keys.filter(has).toSorted().join(' '), wanted.join(' '))
           }

@@ -380,7 +380,7 @@ always('documents of reactions, stars and watching say what their deciders know'
   )
   assert.equal(
     reactions.length,
-    [...given.values()].reduce((sum, size) => sum + size, 0),
+    given.values().reduce((sum, size) => sum + size, 0),
   )
   const follows = documentsOf(followFold, log)
   for (const repository of documentsOf(repositoryFold, log).values()) {

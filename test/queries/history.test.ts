@@ -62,9 +62,8 @@ t.test("an issue's history has its recorded events, oldest first, as they were r
   t.same(typesOf(rows), ['IssueOpened', 'TitleChanged', 'CommentAdded'])
   t.equal(total, 3)
   t.match(link, /page=1&limit=30>; rel="first", .*page=1&limit=30>; rel="last"$/)
-  const recorded = []
   const stream = discussionStream({ repoId, index, isPull: false })
-  for await (const event of services.events.readStream(stream)) recorded.push(event)
+  const recorded = await Array.fromAsync(services.events.readStream(stream))
   t.strictSame(
     rows,
     recorded.map(({ revision, position, id, type, data, metadata }) => ({
@@ -424,10 +423,7 @@ t.test(
     t.teardown(() => {
       services.events.readPositions = readPositions
     })
-    let ended = () => {}
-    const over = new Promise<void>((resolve) => {
-      ended = resolve
-    })
+    const { promise: over, resolve: ended } = Promise.withResolvers<void>()
     services.events.readPositions = async function* (positions) {
       try {
         for await (const event of readPositions(positions)) {

@@ -180,9 +180,7 @@ export async function identityApp(
 
   /** All events, for tests that nothing has changed. */
   async function log(): Promise<RecordedEvent[]> {
-    const all: RecordedEvent[] = []
-    for await (const event of events.readAll()) all.push(event)
-    return all
+    return await Array.fromAsync(events.readAll())
   }
 
   /** The `Authorization` header with a new token of the user that has these scopes. */

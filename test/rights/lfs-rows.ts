@@ -1,5 +1,5 @@
 /** Who gets which status from git LFS: see `route-rows.ts`. It is as with git: anonymous clients are asked to sign in. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { Call, Place, World } from './route-world.ts'
 
 const LFS = '/:owner/:repo/info/lfs'
@@ -7,7 +7,7 @@ const read = '200 200 200 200 200 200 / 401 404 200 200 200 200'
 const write = '401 403 403 200 200 200 / 401 404 403 200 200 200'
 
 const upload = (content: string) => ({
-  path: { oid: createHash('sha256').update(content).digest('hex'), size: content.length },
+  path: { oid: hash('sha256', content, 'hex'), size: content.length },
   headers: { 'content-type': 'application/octet-stream' },
   body: content,
 })

@@ -50,8 +50,7 @@ for (const [k, kind] of KINDS.entries()) {
           target = undefined
           continue
         }
-        const types: string[] = []
-        for await (const event of services.events.readAll({ from: before })) types.push(event.type)
+        const types = await Array.fromAsync(services.events.readAll({ from: before }), (event) => event.type)
         // A merge marks the pull request as read, also when it is refused (merge rule 1). The server reacts for itself.
         const changed = types.filter(
           (type) => !['IssueRead', 'MergeabilityChecked', 'MergeBaseMoved'].includes(type),

@@ -99,16 +99,13 @@ t.test('the store that seals', async (t) => {
   t.teardown(() => log.close())
   const bodyOf = ({ data }: RecordedEvent) => ('body' in data ? data.body : undefined)
   const bodies = async () => {
-    const all: unknown[] = []
-    for await (const event of log.readStream('issue-1.1')) all.push(bodyOf(event))
-    return all
+    return await Array.fromAsync(log.readStream('issue-1.1'), (event) => bodyOf(event))
   }
   const texts = ['plain', '', 'ä 漢 🙂 "quoted"\n\u0000', 'half \ud83d of a pair', 'x'.repeat(70_000)]
   for (const [i, text] of texts.entries()) await log.append('issue-1.1', [comment(`id-${i}`, text)], 'any')
   t.strictSame(await bodies(), texts, 'every text comes back as it was')
 
-  const kept: RecordedEvent[] = []
-  for await (const event of stored.readStream('issue-1.1')) kept.push(event)
+  const kept = await Array.fromAsync(stored.readStream('issue-1.1'))
   t.ok(
     kept.every(({ data }) => !('body' in data) && sealedIn(data) !== undefined),
     'the log has none of them',

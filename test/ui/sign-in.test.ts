@@ -46,9 +46,7 @@ async function recordedBy(work: () => Promise<unknown>, of = server): Promise<Re
   const { events } = of.services
   const before = await events.lastPosition()
   await work()
-  const recorded: RecordedEvent[] = []
-  for await (const event of events.readAll({ from: before })) recorded.push(event)
-  return recorded
+  return await Array.fromAsync(events.readAll({ from: before }))
 }
 
 const userOf = async (login: string, of = server) => {

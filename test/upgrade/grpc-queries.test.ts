@@ -291,10 +291,7 @@ t.test('deadlines rule: a call whose deadline has passed is not executed', async
 })
 
 t.test('a cancelled call does not disturb other calls', async (t) => {
-  let release = (): void => {}
-  const arrived = new Promise<void>((resolve) => {
-    release = resolve
-  })
+  const { promise: arrived, resolve: release } = Promise.withResolvers<void>()
   let answer = (): void => {}
   const client = await querying(t, {
     currentPlan: () => {

@@ -100,9 +100,7 @@ async function reflect(client: Client, version: string, requests: object[]): Pro
   )
   for (const request of requests) stream.write(request)
   stream.end()
-  const responses: unknown[] = []
-  for await (const response of stream) responses.push(response)
-  return responses
+  return await Array.fromAsync(stream)
 }
 
 /** The file descriptors of a response, decoded by Google's own library. */
@@ -268,10 +266,7 @@ t.test('the start fails for a port in use, and names the setting', async (t) => 
 
 t.test('drain rule: running calls are answered, new ones are refused', async (t) => {
   let release = (): void => {}
-  let arrive = (): void => {}
-  const arrived = new Promise<void>((resolve) => {
-    arrive = resolve
-  })
+  const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>()
   const answers = answering({
     authority: () => {
       arrive()
@@ -299,10 +294,7 @@ t.test('drain rule: running calls are answered, new ones are refused', async (t)
 })
 
 t.test('drain rule: a call that does not end is cut off', async (t) => {
-  let arrive = (): void => {}
-  const arrived = new Promise<void>((resolve) => {
-    arrive = resolve
-  })
+  const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>()
   const answers = answering({
     authority: () => {
       arrive()

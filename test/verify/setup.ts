@@ -73,8 +73,7 @@ export async function verified(
 
 export async function eventsIn({ eventsFile }: Directory): Promise<RecordedEvent[]> {
   const store = openSqliteEventStore(eventsFile)
-  const events: RecordedEvent[] = []
-  for await (const event of store.readAll()) events.push(event)
+  const events = await Array.fromAsync(store.readAll())
   await store.close()
   return events
 }

@@ -164,9 +164,7 @@ async function play(demo: Demo, events: EventStore, workDir: string) {
 }
 
 async function eventsOf(events: EventStore, stream: string): Promise<RecordedEvent[]> {
-  const found: RecordedEvent[] = []
-  for await (const event of events.readStream(stream)) found.push(event)
-  return found
+  return await Array.fromAsync(events.readStream(stream))
 }
 
 function lineOf({ stream, type, revision, position, metadata }: RecordedEvent): string {

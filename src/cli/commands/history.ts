@@ -36,8 +36,7 @@ async function* jsonLines(found: AsyncIterable<RecordedEvent>) {
 
 async function* rows(found: AsyncIterable<RecordedEvent>) {
   const width = lineWidth()
-  const cells: string[][] = []
-  for await (const event of found) cells.push(cellsOf(event, width))
+  const cells = await Array.fromAsync(found, (event) => cellsOf(event, width))
   for (const [revision = '', at = '', who = '', type = '', data = ''] of aligned(cells)) {
     // When names fill the line, drop the data, not the event type.
     const room = Math.max(0, width - revision.length - at.length - who.length - type.length - 4)

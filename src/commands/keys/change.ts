@@ -1,5 +1,5 @@
 /** Adds public keys of users and repositories, and removes them. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { AccountRef } from '../../events/domain-events.ts'
 import { idsStream } from '../../events/streams.ts'
 import type { DeployKeyDocument, SshKeyDocument } from '../../projections/keys.ts'
@@ -18,8 +18,7 @@ export interface NewKey {
 }
 
 /** The part of a stream's name that stands for a key. */
-const digestOf = ({ fingerprint }: { fingerprint: string }) =>
-  createHash('sha256').update(fingerprint).digest('hex').slice(0, 40)
+const digestOf = ({ fingerprint }: { fingerprint: string }) => hash('sha256', fingerprint, 'hex').slice(0, 40)
 
 async function keyData(services: Services, context: CommandContext, { title, key, readOnly }: NewKey) {
   const read = sshKeyOf(key)

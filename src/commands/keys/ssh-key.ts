@@ -1,5 +1,5 @@
 /** Reads public keys of SSH, in the form that OpenSSH writes: `ssh-ed25519 AAAA… comment`. */
-import { createHash, createPublicKey, type JsonWebKey } from 'node:crypto'
+import { createPublicKey, hash, type JsonWebKey } from 'node:crypto'
 import { type Refusal, refuse } from '../../refusal.ts'
 
 export interface SshKey {
@@ -87,7 +87,7 @@ export function sshKeyOf(text: string): SshKey | Refusal {
   if (type === 'ssh-rsa' && bits < MIN_RSA_BITS) {
     return problem(`an RSA key needs at least ${MIN_RSA_BITS} bits, and this one has ${bits}`)
   }
-  const digest = createHash('sha256').update(blob).digest('base64').replace(/=+$/, '')
+  const digest = hash('sha256', blob, 'base64').replace(/=+$/, '')
   const key = [type, blob.toString('base64'), ...(comment === '' ? [] : [comment.trim()])].join(' ')
   return { key, fingerprint: `SHA256:${digest}` }
 }

@@ -1,5 +1,5 @@
 /** Creates and deletes access tokens: `/users/{username}/tokens`. */
-import { createHash, randomBytes } from 'node:crypto'
+import { hash, randomBytes } from 'node:crypto'
 import { Type } from 'typebox'
 import { idsStream } from '../../events/streams.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
@@ -46,7 +46,7 @@ function newToken(context: CommandContext, tokenId: number): { token: string; la
   const lastEight =
     context.retry === undefined
       ? randomBytes(4).toString('hex')
-      : createHash('sha256').update(`${context.retry.namespace} ${tokenId}`).digest('hex').slice(0, 8)
+      : hash('sha256', `${context.retry.namespace} ${tokenId}`, 'hex').slice(0, 8)
   return { token: randomBytes(16).toString('hex') + lastEight, lastEight }
 }
 

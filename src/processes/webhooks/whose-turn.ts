@@ -29,12 +29,7 @@ export const isSlow = (ownerId: number, used: Places['used']) => used.of(`${owne
 
 /** Those that get the free places, in their order. Of one account they are those that have waited longest. */
 export function whoseTurn(ready: Iterable<Ready>, { free, freeForSlow, freeFor, used }: Places): Ready[] {
-  const byOwner = new Map<string, Ready[]>()
-  for (const one of ready) {
-    const own = byOwner.get(`${one.ownerId}`)
-    if (own === undefined) byOwner.set(`${one.ownerId}`, [one])
-    else own.push(one)
-  }
+  const byOwner = Map.groupBy(ready, (one) => `${one.ownerId}`)
   for (const [owner, own] of byOwner) {
     const few = own.sort((one, other) => one.at - other.at).slice(0, Math.max(0, freeFor(Number(owner))))
     if (few.length > 0) byOwner.set(owner, few)

@@ -46,10 +46,7 @@ t.test('what is pushed while a rename waits for its turn is in the branch of the
   const from = (await made.tip('main')) ?? ''
   const { turns } = services
   let waits = false
-  let leave = () => {}
-  const held = new Promise<void>((resolve) => {
-    leave = resolve
-  })
+  const { promise: held, resolve: leave } = Promise.withResolvers<void>()
   const turn = inGitTurn(services, repoId, async (since) => {
     await held
     const move = { ref: 'refs/heads/main', from, to }

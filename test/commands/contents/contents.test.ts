@@ -1,6 +1,6 @@
 /** Files over the API: reading, and commits of changed files, as Gitea's clients do it. */
 import { execFile } from 'node:child_process'
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash, hash, randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
@@ -333,13 +333,10 @@ t.test('a large file is taken as it arrives, within the limit for bodies with fi
 t.test('rights that end while a commit waits for its turn end the commit', async (t) => {
   const { repoId, send, git } = await newRepository('waiting')
   await alice.repos.repoAddCollaborator('alice', 'waiting', 'bob', { permission: 'write' })
-  let leave = () => {}
-  const held = new Promise<void>((resolve) => {
-    leave = resolve
-  })
+  const { promise: held, resolve: leave } = Promise.withResolvers<void>()
   const turn = server.services.turns(gitTurn(repoId), () => held)
   const asked = send('POST', '/contents/late', { content: base64('late') }, 'bob')
-  const blob = createHash('sha1').update('blob 4\0late').digest('hex')
+  const blob = hash('sha1', 'blob 4\0late', 'hex')
   await until('its file is stored', () =>
     git('cat-file', '-e', blob).then(
       () => true,

@@ -5,7 +5,6 @@ import { cp, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import type { RecordedEvent } from '../../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../../src/events/sqlite.ts'
 import { mergelog } from '../../cli/command-line.ts'
 import { program } from '../../program.ts'
@@ -106,8 +105,7 @@ t.test('texts of an old log stay readable, and can be erased after mergelog seal
   const { DATA_DIR, path, number } = await stoppedData(t)
   // An old log has clear texts.
   const sealed = await startTestServer(t, { DATA_DIR })
-  const events: RecordedEvent[] = []
-  for await (const event of sealed.services.events.readAll()) events.push(event)
+  const events = await Array.fromAsync(sealed.services.events.readAll())
   await sealed.stop()
   for (const end of ['', '-wal', '-shm']) await rm(join(DATA_DIR, `events.db${end}`), { force: true })
   const clear = openSqliteEventStore(join(DATA_DIR, 'events.db'))

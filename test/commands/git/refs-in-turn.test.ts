@@ -14,10 +14,7 @@ async function waiting(
   ask: () => Promise<{ status: number }>,
   meanwhile: () => Promise<unknown>,
 ): Promise<number> {
-  let leave = () => {}
-  const held = new Promise<void>((resolve) => {
-    leave = resolve
-  })
+  const { promise: held, resolve: leave } = Promise.withResolvers<void>()
   const { turns } = server.services
   const turn = inGitTurn(server.services, repoId, () => held)
   let waits = false

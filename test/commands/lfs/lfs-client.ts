@@ -1,5 +1,5 @@
 /** What the tests of git LFS share: objects, and requests as git-lfs makes them. */
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import type { TestServer } from '../../start-server.ts'
 
 export interface Sized {
@@ -8,7 +8,7 @@ export interface Sized {
 }
 
 export const objectOf = (content: string | Buffer): Sized => ({
-  oid: createHash('sha256').update(content).digest('hex'),
+  oid: hash('sha256', content, 'hex'),
   size: Buffer.byteLength(content),
 })
 

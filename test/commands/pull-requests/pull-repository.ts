@@ -40,9 +40,7 @@ function must<A extends Pick<Answer, 'status' | 'text'>>(answer: A, status: numb
 
 /** What the log has in a stream. */
 export async function eventsIn({ services }: TestServer, stream: string): Promise<Recorded<DomainEvent>[]> {
-  const events: Recorded<DomainEvent>[] = []
-  for await (const recorded of services.events.readStream(stream)) events.push(decode(recorded))
-  return events
+  return await Array.fromAsync(services.events.readStream(stream), (recorded) => decode(recorded))
 }
 
 /** What a repository of alice's is made with: some of her settings, and logins of others who may write. */

@@ -24,10 +24,7 @@ async function waiting(
   ask: () => Promise<Response>,
   meanwhile: () => Promise<unknown>,
 ): Promise<number> {
-  let leave = () => {}
-  const held = new Promise<void>((resolve) => {
-    leave = resolve
-  })
+  const { promise: held, resolve: leave } = Promise.withResolvers<void>()
   const turn = server.services.turns(mergeTurn(repoId), () => held)
   const id = pullId(repoId, index)
   const before = looked.get(id) ?? 0
@@ -153,10 +150,7 @@ t.test('a head branch that is protected while its update is built is not moved',
   const index = await made.open('topic')
   await made.branch('main', { main: 'x' }, 'main')
   const before = await made.tip('topic')
-  let leave = () => {}
-  const held = new Promise<void>((resolve) => {
-    leave = resolve
-  })
+  const { promise: held, resolve: leave } = Promise.withResolvers<void>()
   let waits = false
   const { turns } = server.services
   const turn = inGitTurn(server.services, made.repoId, () => held)

@@ -468,15 +468,9 @@ async function tryFirst(
 ): Promise<void> {
   const scheduled = (await eventsOf(1)).find(({ type }) => type === 'MergeScheduled')
   if (scheduled === undefined) throw new Error('not scheduled')
-  let openGate = () => {}
-  const gate = new Promise<void>((resolve) => {
-    openGate = resolve
-  })
+  const { promise: gate, resolve: openGate } = Promise.withResolvers<void>()
   const before = services.turns(mergeTurn(repoId), () => gate)
-  let found = () => {}
-  const isFound = new Promise<void>((resolve) => {
-    found = resolve
-  })
+  const { promise: isFound, resolve: found } = Promise.withResolvers<void>()
   const pulls = {
     ...services.views.pulls,
     find: async (...asked: Parameters<Services['views']['pulls']['find']>) => {

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { append } from '../../../src/commands/execute.ts'
 import type { DomainEvent } from '../../../src/events/domain-events.ts'
-import { isUpTo, pointOf, type StreamPoint, type Until } from '../../../src/queries/replay/document-at.ts'
+import { isUpTo, pointOf, type Until } from '../../../src/queries/replay/document-at.ts'
 import { lastRevision, SEGMENT } from '../../../src/queries/replay/last-revision.ts'
 import { aContext, counted, openStores } from '../../stores.ts'
 
@@ -18,8 +18,7 @@ async function streamOf(
     await append(events, aContext(), 'numbers-b', 'take', [taken], 'any')
     await append(events, aContext({ at: second(n) }), 'numbers-a', 'take', Array(count).fill(taken), 'any')
   }
-  const points: StreamPoint[] = []
-  for await (const event of events.readStream('numbers-a')) points.push(pointOf(event))
+  const points = await Array.fromAsync(events.readStream('numbers-a'), (event) => pointOf(event))
   const watched = counted(events)
   return {
     points,
