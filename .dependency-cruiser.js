@@ -132,11 +132,7 @@ export default {
       severity: 'error',
       from: { path: DECIDERS_AND_FOLDS },
       to: {
-        path: [
-          '^node:',
-          '^src/(git|attachments|http)/',
-          'node_modules/(fastify|libsql|mongodb|@eventstore)/',
-        ],
+        path: ['^node:', '^src/(git|attachments|http)/', 'node_modules/(fastify|mongodb|@eventstore)/'],
         pathNot: PURE_IN_GIT,
         dependencyTypesNot: ['type-only'],
       },

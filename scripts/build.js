@@ -13,6 +13,8 @@ const PROGRAMS = [
   'cli/mergelog',
   'git/launcher-process',
   'rights/hashing-thread',
+  'sqlite-reader-program',
+  'sqlite-thread-program',
   'verify/file-checks-process',
   'markup/render-thread',
   'ui/diff-thread',

@@ -3,9 +3,8 @@
  * whose stores are elsewhere share one. Commands that need it for themselves refuse beside either.
  */
 import { join } from 'node:path'
-import Database from 'libsql'
 import { OperatorError } from './operator-error.ts'
-import { isBusy } from './sqlite.ts'
+import { connect, isBusy, type Sqlite } from './sqlite.ts'
 
 export class DataDirInUse extends OperatorError {}
 
@@ -35,16 +34,15 @@ const HOLDS = {
  */
 export function lockDataDir(dataDir: string, hold: keyof typeof HOLDS = 'alone'): () => void {
   const file = join(dataDir, 'lock.db')
-  let db: Database.Database | undefined
+  let db: Sqlite | undefined
   try {
-    db = new Database(file)
-    db.exec(`PRAGMA busy_timeout = 0; ${HOLDS[hold]}`)
+    db = connect(file, { timeout: 0 })
+    db.exec(HOLDS[hold])
   } catch (error) {
     db?.close()
     if (isBusy(error)) {
       throw new DataDirInUse(`DATA_DIR: another process uses ${dataDir}`, { cause: error })
     }
-    // The driver's message about a file that it can't open is not a sentence.
     const reason = db === undefined || !(error instanceof Error) ? 'it cannot be opened' : error.message
     throw new DataDirUnusable(`${file} cannot be locked: ${reason}`, { cause: error })
   }

@@ -1,6 +1,7 @@
 /** Tells whether something failed because of the machine, and not because of what was asked. */
 import { isDiskFull } from './disk-full.ts'
 import { refuse } from './refusal.ts'
+import { type SqliteTrouble, sqliteTrouble } from './sqlite-errors.ts'
 
 /** The refusal of what the machine does not let the server do now. What was acknowledged before stays. */
 export const machineTrouble = refuse.unavailable(
@@ -31,14 +32,16 @@ const CODES: ReadonlyMap<unknown, string> = new Map([
 /** Only what is temporary is made by this call; its place may be removed or unmounted while the server runs. */
 const isTemporaryGone = (code: unknown, syscall: unknown) =>
   syscall === 'mkdtemp' && (code === 'ENOENT' || code === 'ENOTDIR')
-/** The same of SQLite, and of Node's threads. */
-const OTHER_CODES: readonly [RegExp, string][] = [
-  [/^ERR_WORKER_INIT_FAILED$/, NO_PROCESS],
-  [/^SQLITE_IOERR_NOMEM|^SQLITE_NOMEM/, NO_MEMORY],
-  [/^SQLITE_IOERR|^SQLITE_PROTOCOL/, NO_DISK],
-  [/^SQLITE_READONLY/, READ_ONLY],
-  [/^SQLITE_(CANTOPEN|PERM)/, NOT_ALLOWED],
-]
+/** The code of Node when it cannot start a thread. */
+const NO_THREAD = 'ERR_WORKER_INIT_FAILED'
+/** The same of SQLite. */
+const OF_SQLITE: ReadonlyMap<SqliteTrouble | undefined, string> = new Map([
+  ['no memory', NO_MEMORY],
+  ['disk', NO_DISK],
+  ['read-only', READ_ONLY],
+  ['cannot open', NOT_ALLOWED],
+  ['not permitted', NOT_ALLOWED],
+])
 /** The same in the words of git (the system's, in the C locale). Sometimes it leaves the system's out. */
 const WORDS: readonly [RegExp, string][] = [
   [/Too many open files in system/, NO_FILE_ANYWHERE],
@@ -72,7 +75,7 @@ export function machineTroubleOf(error: unknown): string | undefined {
       : syscall !== undefined
         ? CODES.get(code)
         : undefined
-    const ofOthers = OTHER_CODES.find(([pattern]) => typeof code === 'string' && pattern.test(code))?.[1]
+    const ofOthers = code === NO_THREAD ? NO_PROCESS : OF_SQLITE.get(sqliteTrouble(cause))
     const trouble = ofSystem ?? ofOthers ?? machineTroubleIn(cause.message)
     if (trouble !== undefined) return trouble
     cause = cause.cause

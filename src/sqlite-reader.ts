@@ -1,81 +1,64 @@
-/** Reads SQLite in the driver's own threads: the event loop goes on meanwhile, and a read can be ended. */
-import Database from 'libsql/promise'
-import type { Parameter } from './sqlite-thread.ts'
+/** Reads SQLite in a thread of its own: the event loop goes on meanwhile, and a read can be ended. */
+import { type AnsweringThread, startAnswering } from './answering-thread.ts'
+import { LOCK_WAIT_MS, type Parameter } from './sqlite.ts'
+
+/**
+ * SQL that is 1, unless the read is to end: then it fails. Nothing else can end a statement from outside, so one that may
+ * take long tests this at each row that it looks at. It takes 0.1 µs.
+ */
+export const GO_ON = 'go_on()'
 
 /** A connection of its own, which only reads. */
 export interface SqliteReader {
   /**
-   * The value in the only row and column that a SELECT gives. One at a time.
-   * @throws the signal's reason when it is aborted before the value is there
+   * The value in the first column of the first row that a statement gives. One at a time.
+   * @throws the signal's reason when it is aborted before the value is there; the statement ends at its next `GO_ON`
    */
-  value<Value>(sql: string, parameters: readonly Parameter[], signal: AbortSignal): Promise<Value | undefined>
-  /** Whether it should be closed, and another one be opened: it keeps all of its statements. */
-  isWorn(): boolean
+  value<Value>(
+    sql: string,
+    parameters: readonly Parameter[],
+    signal?: AbortSignal,
+  ): Promise<Value | undefined>
   /** Not while a value is being read. */
-  close(): void
+  close(): Promise<void>
 }
 
-/** What the driver's types leave open. */
-interface Statement {
-  raw(): Statement
-  /** Runs the statement up to its first row. A failure comes with the first row. */
-  iterate(...parameters: Parameter[]): Promise<Iterable<[unknown]>>
+/** What the thread gets. */
+export interface ReaderData {
+  file: string
+  timeout: number
+  /** Not 0: the read is to end. */
+  told: Int32Array
 }
 
-/** How often a read is told to end: one that has not quite begun does not hear of it. */
-const INTERRUPT_MS = 20
-/** So many texts of statements one connection keeps. */
-const MAX_STATEMENTS = 50
+export interface ReadQuestion {
+  sql: string
+  parameters: readonly Parameter[]
+}
 
-/** Opens a file that exists. */
-export async function openSqliteReader(file: string): Promise<SqliteReader> {
-  const db = new Database(file, {})
-  await db.exec('PRAGMA busy_timeout = 5000; PRAGMA query_only = ON')
-
-  // Statements live as long as the connection. When the garbage collector finds one, the driver finalizes it on the event
-  // loop, and that waits for the read that the connection is at: for ever, for the loop is what would end the read.
-  const statements = new Map<string, Statement>()
-  const failed: Statement[] = []
-
-  async function prepared(sql: string): Promise<Statement> {
-    const statement: Statement = await db.prepare(sql)
-    return statement.raw()
-  }
-
-  async function read<Value>(sql: string, parameters: readonly Parameter[]): Promise<Value | undefined> {
-    const statement = statements.get(sql) ?? (await prepared(sql))
-    statements.set(sql, statement)
-    try {
-      // To the end, or the connection would go on to read what was there at this moment.
-      const [row] = [...(await statement.iterate(...parameters))]
-      return row?.[0] as Value | undefined
-    } catch (error) {
-      // The driver does not reset one that fails.
-      statements.delete(sql)
-      failed.push(statement)
-      throw error
-    }
-  }
+/** The reader of a file that exists. It is opened at the first read. `timeout`: how long it waits for a lock. */
+export function openSqliteReader(file: string, timeout = LOCK_WAIT_MS): SqliteReader {
+  const told = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
+  const workerData: ReaderData = { file, timeout, told }
+  let thread: AnsweringThread<ReadQuestion, unknown> | undefined
 
   return {
-    async value(sql, parameters, signal) {
-      signal.throwIfAborted()
-      let interrupting: NodeJS.Timeout | undefined
-      const interrupt = () => {
-        db.interrupt()
-        interrupting ??= setInterval(interrupt, INTERRUPT_MS)
-      }
-      signal.addEventListener('abort', interrupt)
+    async value<Value>(sql: string, parameters: readonly Parameter[], signal?: AbortSignal) {
+      signal?.throwIfAborted()
+      if (thread?.isRunning() !== true) thread = startAnswering('sqlite-reader-program', { workerData })
+      Atomics.store(told, 0, 0)
+      const end = () => void Atomics.store(told, 0, 1)
+      signal?.addEventListener('abort', end)
       try {
-        return await read(sql, parameters)
+        return (await thread.ask({ sql, parameters })) as Value | undefined
       } catch (error) {
-        throw signal.aborted ? signal.reason : error
+        throw signal?.aborted ? signal.reason : error
       } finally {
-        signal.removeEventListener('abort', interrupt)
-        clearInterval(interrupting)
+        signal?.removeEventListener('abort', end)
       }
     },
-    isWorn: () => failed.length > 0 || statements.size >= MAX_STATEMENTS,
-    close: () => db.close(),
+    async close() {
+      await thread?.end()
+    },
   }
 }

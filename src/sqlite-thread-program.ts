@@ -1,98 +1,132 @@
-/**
- * The program of a thread that writes to SQLite files (`sqlite-thread.ts`). It gets one step of a writer at a time, and
- * answers those with an id. The driver does not reset a statement that failed, so all statements are prepared again after
- * an error. It is a string because Node needs JavaScript, and our files may run as TypeScript.
- */
-import { SCRUB } from './sqlite-scrub.ts'
+/** The thread that writes for `sqlite-thread.ts`: a program. It gets one step of a writer at a time. */
+import { close, fdatasync, open } from 'node:fs'
+import type { StatementSync } from 'node:sqlite'
+import { workerData } from 'node:worker_threads'
+import { answerQuestions } from './answering-thread.ts'
+import { connect, SETTINGS, type Sqlite } from './sqlite.ts'
+import { emptyWal, mergeIndex, scrubPages } from './sqlite-scrub.ts'
+import type { Step, WriterData, WriterStep } from './sqlite-thread.ts'
 
-export const PROGRAM = `
-  const fs = require('node:fs')
-  const { parentPort, workerData } = require('node:worker_threads')
-  const Database = require(workerData.driver)
-  const MAX_STATEMENTS = 200
-  ${SCRUB}
-  /** Each writer has one. */
-  const connections = new Map()
-  /** By writer: why the open transaction failed. The rest of it is skipped. */
-  const failures = new Map()
+/** So many texts of statements one connection keeps prepared. */
+const MAX_STATEMENTS = 200
 
-  function open({ writer, file, durability }) {
-    const connection = { db: new Database(file), statements: new Map(), changes: 0, wal: file + '-wal', isSyncing: false }
-    // With FULL, each transaction is on the disk when it ends; with OFF, nothing waits for it.
-    connection.unsynced = durability === 'NORMAL' ? 0 : -Infinity
-    connection.db.exec(workerData.settings + '; PRAGMA synchronous = ' + durability)
-    connections.set(writer, connection)
-    return connection
+interface Connection {
+  file: string
+  db: Sqlite
+  statements: Map<string, StatementSync>
+  /** Of the last statement. */
+  changes: number
+  /** How many transactions may not be on the disk yet. */
+  unsynced: number
+  isSyncing: boolean
+}
+
+const { settings, syncedTransactions }: WriterData = workerData
+/** Each writer has one. */
+const connections = new Map<number, Connection>()
+/** By writer: why the open transaction failed. The rest of it is skipped. */
+const failures = new Map<number, unknown>()
+
+function opened({ writer, file, durability }: WriterStep): Connection {
+  const known = connections.get(writer)
+  if (known !== undefined) return known
+  const db = connect(file)
+  // With FULL, each transaction is on the disk when it ends; with OFF, nothing waits for it.
+  const unsynced = durability === 'NORMAL' ? 0 : Number.NEGATIVE_INFINITY
+  const connection = { file, db, statements: new Map(), changes: 0, unsynced, isSyncing: false }
+  connections.set(writer, connection)
+  db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = ${durability}; ${SETTINGS}; ${settings}`)
+  return connection
+}
+
+function prepared({ db, statements }: Connection, sql: string): StatementSync {
+  const known = statements.get(sql)
+  if (known !== undefined) return known
+  if (statements.size >= MAX_STATEMENTS) statements.clear()
+  const statement = db.prepare(sql)
+  statements.set(sql, statement)
+  return statement
+}
+
+/** The next checkpoint does it in any case: so it may fail. */
+function sync(connection: Connection): void {
+  connection.isSyncing = true
+  connection.unsynced = 0
+  const end = () => {
+    connection.isSyncing = false
   }
-
-  function prepared({ db, statements }, sql) {
-    if (!statements.has(sql)) {
-      if (statements.size >= MAX_STATEMENTS) statements.clear()
-      statements.set(sql, db.prepare(sql))
-    }
-    return statements.get(sql)
-  }
-
-  /** The next checkpoint does it in any case: so it may fail. */
-  function sync(connection) {
-    connection.isSyncing = true
-    connection.unsynced = 0
-    const end = () => { connection.isSyncing = false }
-    fs.open(connection.wal, 'r', (error, wal) => {
-      if (error) end()
-      else fs.fdatasync(wal, () => fs.close(wal, end))
-    })
-  }
-
-  const steps = {
-    write(connection, { isFirst, statements, isLast }) {
-      if (isFirst) {
-        connection.changes = 0
-        connection.db.exec('BEGIN IMMEDIATE')
-      }
-      for (const [sql, ...parameters] of statements) {
-        connection.changes = prepared(connection, sql).run(...parameters).changes
-      }
-      if (!isLast) return
-      connection.db.exec('COMMIT')
-      connection.unsynced += 1
-      if (connection.unsynced >= workerData.syncedTransactions && !connection.isSyncing) sync(connection)
-    },
-    undo({ db, statements }) {
-      statements.clear()
-      if (db.inTransaction) db.exec('ROLLBACK')
-    },
-    scrub(connection, { first, count }) {
-      connection.db.exec('BEGIN IMMEDIATE')
-      connection.changes = scrub(connection.db, first, count)
-      connection.db.exec('COMMIT')
-    },
-    merge(connection, { index, pages }) {
-      connection.db.exec('BEGIN IMMEDIATE')
-      connection.changes = merge(connection.db, index, pages)
-      connection.db.exec('COMMIT')
-    },
-    truncate(connection) {
-      connection.changes = truncate(connection.db, workerData.timeout)
-    },
-    close({ db }, { writer }) {
-      connections.delete(writer)
-      // SQLite does it itself at the last close, but the driver keeps a connection open as long as it has statements.
-      try { db.exec('PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)') } catch {}
-      db.close()
-    },
-  }
-
-  parentPort.on('message', (message) => {
-    const { writer, step, isFirst, id } = message
-    if (step !== 'write' || isFirst) failures.delete(writer)
-    try {
-      if (!failures.has(writer)) steps[step](connections.get(writer) ?? open(message), message)
-    } catch (error) {
-      failures.set(writer, { message: error instanceof Error ? error.message : String(error), code: error?.code })
-      try { steps.undo(connections.get(writer)) } catch {}
-    }
-    if (id === undefined) return
-    parentPort.postMessage({ id, error: failures.get(writer), changes: connections.get(writer)?.changes ?? 0 })
+  open(`${connection.file}-wal`, 'r', (error, wal) => {
+    if (error) end()
+    else fdatasync(wal, () => close(wal, end))
   })
-`
+}
+
+function write(
+  connection: Connection,
+  { isFirst, statements, isLast }: Extract<Step, { kind: 'write' }>,
+): number {
+  const { db } = connection
+  if (isFirst) {
+    connection.changes = 0
+    db.exec('BEGIN IMMEDIATE')
+  }
+  for (const [sql, ...parameters] of statements) {
+    connection.changes = Number(prepared(connection, sql).run(...parameters).changes)
+  }
+  if (isLast) {
+    db.exec('COMMIT')
+    connection.unsynced += 1
+    if (connection.unsynced >= syncedTransactions && !connection.isSyncing) sync(connection)
+  }
+  return connection.changes
+}
+
+function undo({ db }: Connection): void {
+  if (db.isTransaction) db.exec('ROLLBACK')
+}
+
+function end(writer: number, { db }: Connection): void {
+  connections.delete(writer)
+  try {
+    // The last connection that is closed does it, too: but that one is closed on the event loop.
+    db.exec('PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)')
+  } catch {
+    // A reader keeps it from that.
+  }
+  db.close()
+}
+
+function take(given: WriterStep): number | undefined {
+  const { writer, step } = given
+  const connection = opened(given)
+  switch (step.kind) {
+    case 'write':
+      return write(connection, step)
+    case 'undo':
+      undo(connection)
+      return undefined
+    case 'scrub':
+      return scrubPages(connection.file, step.first, step.count)
+    case 'merge':
+      return Number(mergeIndex(connection.db, step.index, step.pages))
+    case 'truncate':
+      return Number(emptyWal(connection.db))
+    case 'close':
+      end(writer, connection)
+      return undefined
+  }
+}
+
+answerQuestions((given: WriterStep) => {
+  const { writer, step } = given
+  if (step.kind !== 'write' || step.isFirst) failures.delete(writer)
+  if (failures.has(writer)) throw failures.get(writer)
+  try {
+    return take(given)
+  } catch (error) {
+    failures.set(writer, error)
+    const connection = connections.get(writer)
+    if (connection !== undefined) undo(connection)
+    throw error
+  }
+})

@@ -1,10 +1,13 @@
 /** The SQLite driver for both embedded stores: opens files in one way, and gives rows types. */
 import { isAscii, isUtf8 } from 'node:buffer'
 import { closeSync, openSync, readSync } from 'node:fs'
-import Database from 'libsql'
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { OperatorError } from './operator-error.ts'
+import { sqliteTrouble } from './sqlite-errors.ts'
 
-export type Sqlite = Database.Database
+export type Sqlite = DatabaseSync
+/** A value of a statement's parameter. */
+export type Parameter = string | number | Uint8Array | null
 
 /**
  * Which failure a completed transaction survives. FULL: a power cut. NORMAL: a crash of the process. OFF: none for sure.
@@ -25,7 +28,30 @@ export class BrokenFile extends OperatorError {
  * How a connection keeps its WAL from staying large. It grows while a reader holds an older state (a backup, a check), also to
  * gigabytes; SQLite would write it from its beginning again and leave it as long as it is. Without readers a WAL is smaller.
  */
-export const WAL_LIMIT = `PRAGMA journal_size_limit = ${64 * 1024 * 1024}`
+const WAL_LIMIT = `PRAGMA journal_size_limit = ${64 * 1024 * 1024}`
+
+/** How long a statement waits for another process's write to end, in milliseconds. */
+export const LOCK_WAIT_MS = 5000
+
+/**
+ * The settings of each connection. What SQLite sorts, or writes anew, stays in memory: a temporary file would have texts
+ * that may be erased.
+ */
+export const SETTINGS = `PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON; ${WAL_LIMIT}`
+
+/** A file that cannot be opened: SQLite does not say which one. */
+class Unopened extends OperatorError {}
+
+/** Opens (or makes) a file. @throws Unopened */
+export function connect(file: string, options: { readOnly?: boolean; timeout?: number } = {}): Sqlite {
+  try {
+    return new DatabaseSync(file, { timeout: LOCK_WAIT_MS, ...options })
+  } catch (error) {
+    throw sqliteTrouble(error) === 'cannot open'
+      ? new Unopened(`${file} cannot be opened`, { cause: error })
+      : error
+  }
+}
 
 /**
  * Opens (or makes) a database file in WAL mode, so that other processes can read it at the same time.
@@ -33,10 +59,9 @@ export const WAL_LIMIT = `PRAGMA journal_size_limit = ${64 * 1024 * 1024}`
  * @throws BrokenFile when it is not a database, or its beginning can't be read
  */
 export function openSqlite(file: string, synchronous: Durability): Sqlite {
-  const db = new Database(file)
+  const db = connect(file)
   return closeOnError(file, [db], () => {
-    db.exec(`PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous};
-      PRAGMA secure_delete = ON; ${WAL_LIMIT}`)
+    db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous}; ${SETTINGS}`)
     return db
   })
 }
@@ -58,10 +83,10 @@ export function closeOnError<T>(file: string, connections: readonly Sqlite[], pr
 }
 
 /**
- * The value that the driver gives for `CAST(… AS BLOB)`. Read text that may be damaged in this way: the driver ends the
- * whole process, without an error, when TEXT is not UTF-8.
+ * What `CAST(… AS BLOB)` gives. Read text that may be damaged in this way: of TEXT that is not UTF-8 the driver replaces
+ * characters, and nobody sees that it is damaged.
  */
-export type Bytes = ArrayBuffer | Uint8Array
+export type Bytes = Uint8Array
 
 /** The text in the bytes; undefined when they are not UTF-8. */
 export function textOf(bytes: Bytes): string | undefined {
@@ -80,39 +105,42 @@ export function readable(bytes: Bytes): { buffer: Buffer; encoding: 'latin1' | '
 export const lossyText = (bytes: Bytes): string => bufferOf(bytes).toString()
 
 export const bufferOf = (bytes: Bytes): Buffer =>
-  bytes instanceof ArrayBuffer
-    ? Buffer.from(bytes)
-    : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
 /** A text as JSON. Half of a character is replaced, as the driver does: SQLite would store text that is not UTF-8. */
 export const asJson = (text: string): string => JSON.stringify(text.toWellFormed())
 
 /** A prepared SELECT with the types of its parameters and of its rows. */
-export interface Query<Parameters extends unknown[], Row> {
+export interface Query<Parameters extends SQLInputValue[], Row> {
   get(...parameters: Parameters): Row | undefined
   all(...parameters: Parameters): Row[]
-  /** Gives row by row, so that the caller can stop early. Nothing else may use the connection until it ends. */
+  /** Gives row by row, so that the caller can stop early. Nothing else may use the query until it ends. */
   iterate(...parameters: Parameters): IterableIterator<Row>
 }
 
 /**
- * Prepares a SELECT. The driver's types call every row `unknown`, and only the SQL tells a row's type. So the
- * caller names the type beside the SQL.
+ * Prepares a SELECT. The driver's types don't know the columns of a row: only the SQL tells them. So the caller names
+ * the type beside the SQL.
  */
-export function select<Parameters extends unknown[], Row>(db: Sqlite, sql: string): Query<Parameters, Row> {
-  return queryOf(db, () => db.prepare(sql))
+export function select<Parameters extends SQLInputValue[], Row>(
+  db: Sqlite,
+  sql: string,
+): Query<Parameters, Row> {
+  return queryOf(db, db.prepare(sql))
 }
 
 /** Prepares a SELECT whose rows are tuples. Use it for many rows: tuples are faster than objects. */
-export function selectTuples<Parameters extends unknown[], Tuple extends unknown[]>(
+export function selectTuples<Parameters extends SQLInputValue[], Tuple extends unknown[]>(
   db: Sqlite,
   sql: string,
 ): Query<Parameters, Tuple> {
-  return queryOf(db, () => db.prepare(sql).raw())
+  const statement = db.prepare(sql)
+  statement.setReturnArrays(true)
+  return queryOf(db, statement)
 }
 
-/** Prepares a SELECT of one column and gives its values without rows. It takes half the time of `select`. */
-export function selectColumn<Parameters extends unknown[], Value>(
+/** Prepares a SELECT of one column and gives its values without rows. */
+export function selectColumn<Parameters extends SQLInputValue[], Value>(
   db: Sqlite,
   sql: string,
 ): Omit<Query<Parameters, Value>, 'iterate'> {
@@ -123,18 +151,11 @@ export function selectColumn<Parameters extends unknown[], Value>(
   }
 }
 
-/**
- * Prepares a statement, and before `get` again after an error. The driver (libsql 0.5.29) doesn't reset a statement
- * that failed (a torn page, a lock): it would throw the same error for ever. And after the disk could not be read, the
- * connection holds pages as if they had been read: it forgets them.
- */
-function queryOf<Parameters extends unknown[], Row>(
+/** After the disk could not be read, the connection holds pages as if they had been read: it forgets them. */
+function queryOf<Parameters extends SQLInputValue[], Row>(
   db: Sqlite,
-  prepare: () => Database.Statement,
+  statement: StatementSync,
 ): Query<Parameters, Row> {
-  const first = prepare()
-  let [statement, hasFailed] = [first, false]
-
   function failed(error: unknown): unknown {
     if (isBroken(error)) db.exec('PRAGMA shrink_memory')
     return error
@@ -143,23 +164,35 @@ function queryOf<Parameters extends unknown[], Row>(
   return {
     get(...parameters) {
       try {
-        if (hasFailed) statement = prepare()
-        hasFailed = true
-        const row = statement.get(...parameters)
-        hasFailed = false
-        return (row ?? undefined) as Row | undefined
+        return statement.get(...parameters) as Row | undefined
       } catch (error) {
         throw failed(error)
       }
     },
     all(...parameters) {
       try {
-        return first.all(...parameters) as Row[]
+        return statement.all(...parameters) as Row[]
       } catch (error) {
         throw failed(error)
       }
     },
-    iterate: (...parameters) => first.iterate(...parameters) as IterableIterator<Row>,
+    *iterate(...parameters) {
+      try {
+        yield* statement.iterate(...parameters) as IterableIterator<Row>
+      } catch (error) {
+        reset(statement, parameters)
+        throw failed(error)
+      }
+    },
+  }
+}
+
+/** A statement that failed while its rows were read throws the same error once more when it is begun again. */
+function reset(statement: StatementSync, parameters: SQLInputValue[]): void {
+  try {
+    statement.iterate(...parameters)
+  } catch {
+    // From here on, it works.
   }
 }
 
@@ -167,18 +200,15 @@ function queryOf<Parameters extends unknown[], Row>(
  * Whether the statement, here or in a thread, failed on a UNIQUE or other constraint: an error of the caller, not of the
  * disk.
  */
-export function isConstraint(error: unknown): error is Error {
-  return error instanceof Error && `${Reflect.get(error, 'code')}`.startsWith('SQLITE_CONSTRAINT')
-}
+export const isConstraint = (error: unknown): boolean => sqliteTrouble(error) === 'constraint'
 
 /** Whether another connection holds the lock that the statement needs. Try again later. */
-export function isBusy(error: unknown): boolean {
-  return error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY')
-}
+export const isBusy = (error: unknown): boolean => sqliteTrouble(error) === 'busy'
 
 /** Whether the statement read a damaged part of the file, or the file is not a database. */
 export function isBroken(error: unknown): error is Error {
-  return error instanceof Database.SqliteError && /^SQLITE_(CORRUPT|NOTADB)/.test(error.code)
+  const trouble = sqliteTrouble(error)
+  return trouble === 'damaged' || trouble === 'not a database'
 }
 
 /**
@@ -186,7 +216,7 @@ export function isBroken(error: unknown): error is Error {
  * database when it was opened still is one, as far as anybody knows.
  */
 export function isPerhapsUnread(file: string, error: Error): boolean {
-  if ('code' in error && error.code === 'SQLITE_NOTADB') return true
+  if (sqliteTrouble(error) === 'not a database') return true
   try {
     const bytes = openSync(file, 'r')
     try {
@@ -201,9 +231,8 @@ export function isPerhapsUnread(file: string, error: Error): boolean {
 }
 
 function isWrongSql(error: unknown): error is Error {
-  return (
-    error instanceof Database.SqliteError && /^SQLITE_(ERROR|SCHEMA|CONSTRAINT|MISMATCH)/.test(error.code)
-  )
+  const trouble = sqliteTrouble(error)
+  return trouble === 'wrong sql' || trouble === 'constraint'
 }
 
 /** Runs a check of a file in one read transaction. @throws BrokenFile when the file is not a database */
@@ -213,8 +242,6 @@ export function checkFile<Problem>(file: string, check: (db: Sqlite) => Problem)
     db.exec('BEGIN')
     return check(db)
   } finally {
-    // A statement that returned a row keeps its read lock even after the connection is closed.
-    if (db.inTransaction) db.exec('ROLLBACK')
     db.close()
   }
 }

@@ -7,6 +7,7 @@ import { Type } from 'typebox'
 import { checked, checkOf } from '../src/checked-json.ts'
 import { isDiskFull } from '../src/disk-full.ts'
 import { watchFreeSpace } from '../src/free-space.ts'
+import { sqliteError } from '../src/sqlite-errors.ts'
 import { startEventStoreDouble } from './doubles/eventstore.ts'
 import { patientEventStore } from './doubles/patience.ts'
 import { tryGit } from './git/client.ts'
@@ -23,7 +24,7 @@ t.test('a full disk is found behind other errors, whoever noticed it', async (t)
     withCode('ENOSPC'),
     withCode('EDQUOT'),
     withCode('EFBIG'),
-    withCode('SQLITE_FULL'),
+    sqliteError('x', 13),
     new Error('database or disk is full'),
     new Error('fatal: write error: No space left on device'),
     new Error('the log', { cause: new Error('the file', { cause: withCode('ENOSPC') }) }),

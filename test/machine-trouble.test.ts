@@ -1,5 +1,6 @@
 import t from 'tap'
 import { machineTrouble, machineTroubleOf } from '../src/machine-trouble.ts'
+import { sqliteError } from '../src/sqlite-errors.ts'
 
 const failed = (code: string, syscall = 'open') => Object.assign(new Error('x'), { code, syscall })
 
@@ -8,15 +9,16 @@ t.test('what the machine refuses is told from other failures, whoever noticed it
     t.type(machineTroubleOf(failed(code)), 'string', code)
     t.type(machineTroubleOf(new Error('git', { cause: failed(code) })), 'string', `${code} as a cause`)
   }
-  for (const code of [
-    'SQLITE_IOERR_FSYNC',
-    'SQLITE_CANTOPEN',
-    'SQLITE_READONLY',
-    'SQLITE_NOMEM',
-    'ERR_WORKER_INIT_FAILED',
+  for (const error of [
+    Object.assign(new Error('no thread'), { code: 'ERR_WORKER_INIT_FAILED' }),
+    sqliteError('IOERR_FSYNC', 1034),
+    sqliteError('CANTOPEN', 14),
+    sqliteError('READONLY', 8),
+    sqliteError('NOMEM', 7),
   ]) {
-    t.type(machineTroubleOf(Object.assign(new Error('x'), { code })), 'string', code)
+    t.type(machineTroubleOf(error), 'string', error.message)
   }
+  t.equal(machineTroubleOf(sqliteError('IOERR_NOMEM', 3082)), 'there is no memory')
   for (const words of [
     'fatal: cannot create directory: Permission denied',
     'error: unable to write file x/objects/12/34',

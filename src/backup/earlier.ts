@@ -4,9 +4,8 @@
  */
 import { link, lstat, mkdir, rm, utimes } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import Database from 'libsql'
 import { hasCode, unlessMissing } from '../disk.ts'
-import { selectColumn } from '../sqlite.ts'
+import { connect, type Sqlite, selectColumn } from '../sqlite.ts'
 import { type CopiedFile, type Original, sumOf } from './file-copier.ts'
 import { DATA, EARLIER_SUMS } from './manifest.ts'
 import { listedFiles } from './sums.ts'
@@ -30,7 +29,7 @@ const LINES_PER_WRITE = 1000
  */
 export async function openEarlier(backup: string, directory: string, reread: number): Promise<Earlier> {
   const file = join(directory, EARLIER_SUMS)
-  const db = new Database(file)
+  const db = connect(file)
   db.exec('PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE')
   db.exec('CREATE TABLE sums (path TEXT PRIMARY KEY, sha256 TEXT NOT NULL) WITHOUT ROWID')
   let isOpen = true
@@ -73,7 +72,7 @@ export async function openEarlier(backup: string, directory: string, reread: num
   return { linkTo, damaged, close }
 }
 
-async function readSums(db: Database.Database, backup: string): Promise<void> {
+async function readSums(db: Sqlite, backup: string): Promise<void> {
   const insert = db.prepare('INSERT OR REPLACE INTO sums VALUES (?, ?)')
   let lines = 0
   db.exec('BEGIN')

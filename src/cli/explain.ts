@@ -1,11 +1,11 @@
 /** Turns an error into the text that is printed before the process ends. */
 import { inspect } from 'node:util'
-import Database from 'libsql'
 import { isDiskFull } from '../disk-full.ts'
 import { UnreadableEvent } from '../events/codec.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
 import { OperatorError } from '../operator-error.ts'
 import { Refused } from '../refusal.ts'
+import { type SqliteTrouble, sqliteTrouble } from '../sqlite-errors.ts'
 import { printable } from './terminal.ts'
 
 /** A command failed for a reason that the operator can fix. The message says why. */
@@ -25,8 +25,15 @@ export function argument<T>(read: () => T, refusal: new (...args: never[]) => Er
 
 const OPERATOR_ERRORS = [OperatorError, StoreUnavailable, UnreadableEvent, Refused]
 
-/** SQLite's primary codes for problems of the machine: perm, busy, read-only, I/O, full, can't open, auth. */
-const MACHINE_PROBLEM_CODES = new Set([3, 5, 8, 10, 13, 14, 23])
+/** Problems of the machine. */
+const MACHINE_PROBLEMS: ReadonlySet<SqliteTrouble | undefined> = new Set([
+  'not permitted',
+  'busy',
+  'read-only',
+  'disk',
+  'full',
+  'cannot open',
+])
 
 /**
  * Why a database file can't be opened or written; undefined for any other error. Only some errors name their
@@ -34,15 +41,7 @@ const MACHINE_PROBLEM_CODES = new Set([3, 5, 8, 10, 13, 14, 23])
  */
 function fileProblem(error: unknown, file = 'a database in DATA_DIR'): string | undefined {
   if (!(error instanceof Error)) return undefined
-  // This error comes from the driver, not from SQLite: it has another class.
-  const unopened = /^ConnectionFailed\("Unable to open connection to local database (.*): \d+"\)$/.exec(
-    error.message,
-  )?.[1]
-  if (unopened !== undefined) return `${unopened} cannot be opened`
-  if (!(error instanceof Database.SqliteError) || error.rawCode === undefined) return undefined
-  return MACHINE_PROBLEM_CODES.has(error.rawCode & 0xff)
-    ? `${file} cannot be used: ${error.message}`
-    : undefined
+  return MACHINE_PROBLEMS.has(sqliteTrouble(error)) ? `${file} cannot be used: ${error.message}` : undefined
 }
 
 /** Opens a database file. @throws CommandFailed with the file's name when it can't be opened */

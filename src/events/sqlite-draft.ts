@@ -2,7 +2,7 @@
  * What the next transaction of the embedded log writes. It is worked out before the transaction begins: which appends are
  * refused, the place of each event, its hash, and the rows.
  */
-import type { Parameter } from '../sqlite-thread.ts'
+import type { Parameter } from '../sqlite.ts'
 import { link, STREAM_START, type StreamEnd } from './chain.ts'
 import { type Append, type Appended, LOG_START, type NewEvent, WrongExpectedRevision } from './event-store.ts'
 import type { Written } from './sqlite-tail.ts'

@@ -121,9 +121,6 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
   /**
    * Reads one page of at most `limit` rows; fewer when their texts are large. SQLite reads ahead, so damage makes it
    * fail before it returns the good rows in front of it. Then the page is read again with half the limit.
-   *
-   * A read that stops early is begun again for no rows. Left open, it would keep all of the connection's reads at the
-   * state that it saw.
    */
   function page(selectRows: (limit: number) => Iterable<EventTuple>, limit: number, place: string): Page {
     const rows: EventTuple[] = []
@@ -134,7 +131,6 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
         bytes += row[BYTES].byteLength
         if (bytes > PAGE_BYTES) break
       }
-      if (bytes > PAGE_BYTES) Array.from(selectRows(0))
     } catch (error) {
       if (!isDamage(error)) throw error
       if (rows.length > 0) return { rows, isCut: true, isLast: false, limit }

@@ -35,7 +35,7 @@ export async function sealLog(
     rewrite(db)
     return result
   } finally {
-    if (db.inTransaction) db.exec('ROLLBACK')
+    if (db.isTransaction) db.exec('ROLLBACK')
     db.close()
   }
 }

@@ -87,8 +87,7 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     const start = typeof expected === 'number' ? expected + 1 : expected === 'no-stream' ? 0 : first.revision
     const inOrder = places.every((place, i) => place?.revision === start + i)
     const last = places.at(-1)
-    // Copy the fields: the driver adds a property of its own to each row.
-    return inOrder && last !== undefined ? { revision: last.revision, position: last.position } : undefined
+    return inOrder && last !== undefined ? { ...last } : undefined
   }
 
   function storedEnd(name: string): OpenStream | undefined {

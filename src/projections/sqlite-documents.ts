@@ -24,7 +24,6 @@ export function selectCheckpoint(db: Sqlite): (name: string) => Checkpoint | und
   return (name) => {
     const row = checkpoint.get(name)
     if (row === undefined) return undefined
-    // Copy the fields: the driver adds a property of its own to each row.
     const { position, version, event } = row
     return { position, version, ...(event !== null && { event }) }
   }

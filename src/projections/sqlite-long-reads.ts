@@ -16,12 +16,12 @@ export interface LongReadOptions {
   /** How long one read may take, in milliseconds. Default: as long as it takes. */
   deadlineMs?: number
   /** Opens a connection. A test may hold what is read with it. */
-  open?: (file: string) => Promise<SqliteReader>
+  open?: (file: string) => SqliteReader
 }
 
 export interface LongReads {
   /**
-   * The value in the only row and column that a SELECT gives.
+   * The value in the only row and column that a SELECT gives. It ends early at a `GO_ON`.
    * @throws ReadTooSlow, also when the same read took too long a moment ago; SlotsFull when too many wait; the reason of
    *   `workingUntil()` when it is aborted before
    */
@@ -61,12 +61,11 @@ export function createLongReads(
   let closed = false
 
   async function inThread(sql: string, values: readonly Bindable[], signal: AbortSignal): Promise<unknown> {
-    const reader = idle.pop() ?? (await open(file))
+    const reader = idle.pop() ?? open(file)
     try {
       return await reader.value(sql, values, signal)
     } finally {
-      if (reader.isWorn()) reader.close()
-      else idle.push(reader)
+      idle.push(reader)
     }
   }
 
@@ -118,7 +117,7 @@ export function createLongReads(
       closed = true
       for (const end of running.keys()) end.abort(new StoreUnavailable(CLOSED))
       await Promise.allSettled(running.values())
-      for (const reader of idle) reader.close()
+      await Promise.all(idle.map((reader) => reader.close()))
     },
   }
 }

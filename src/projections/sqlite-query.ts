@@ -2,6 +2,7 @@
  * Pages, counts and sets of documents as SQL. Filters of the same shape give the same text, so that they share one prepared
  * statement.
  */
+import { GO_ON } from '../sqlite-reader.ts'
 import { type Condition, checkName, isOfOneValue, type Page } from './filter.ts'
 import { type AnyCollection, type Index, LONG_DOCUMENT } from './read-store.ts'
 import { type Bindable, beginsWith, LIST, type Sql, test } from './sqlite-conditions.ts'
@@ -106,9 +107,21 @@ function beginningOf(index: Index, conditions: readonly Condition[]): Condition[
   return beginning
 }
 
+/** Where the search for documents begins, and whether it may take long: then it can be ended. */
+export interface Plan {
+  /** A set of documents in which all matches are; undefined for all documents. */
+  start: Hits | undefined
+  isLong: boolean
+}
+
+const unlessEnded = (isLong: boolean) => (isLong ? ` AND ${GO_ON}` : '')
+
 /** Counts the documents of a set, at most up to `most`. */
-export function countHits(hits: Hits, most: number): Sql {
-  return { text: `SELECT count(*) FROM (SELECT 1 ${hits.from} LIMIT ?)`, values: [...hits.values, most] }
+export function countHits({ from, values, isLong = false }: Hits, most: number): Sql {
+  return {
+    text: `SELECT count(*) FROM (SELECT 1 ${from}${unlessEnded(isLong)} LIMIT ?)`,
+    values: [...values, most],
+  }
 }
 
 /** What a page shows of a document: all of it, or of a long one only its id. SQLite does not read the rest then. */
@@ -119,7 +132,7 @@ const LISTED = {
 export type Listed = keyof typeof LISTED
 
 /**
- * Selects one page of documents. With `start`, SQLite tests and sorts only the documents of that set. Without it,
+ * Selects one page of documents. With a start, SQLite tests and sorts only the documents of that set. Without it,
  * SQLite walks the index of the sort until the page is full: it would prefer another one, and sort all that this finds.
  */
 export function selectPage(
@@ -127,10 +140,10 @@ export function selectPage(
   conditions: readonly Condition[],
   page: Page,
   what: Listed,
-  start?: Hits,
+  plan: Plan,
 ): Sql {
-  const walk = start === undefined ? walkOf(collection, conditions, page) : undefined
-  const { text, values } = matching(collection, conditions, start, walk)
+  const walk = plan.start === undefined ? walkOf(collection, conditions, page) : undefined
+  const { text, values } = matching(collection, conditions, plan, walk)
   const order = page.sort.map(([field, direction]) => `${fieldOf(field)}${direction === 1 ? '' : ' DESC'}`)
   return {
     text: `SELECT ${LISTED[what]} AS listed ${text} ORDER BY ${[...order, 'd.id'].join(', ')} LIMIT ? OFFSET ?`,
@@ -163,13 +176,13 @@ function walkOf(
 }
 
 /**
- * SQL from `FROM` on for all documents that meet the conditions. `start`: see `selectPage`. `indexed`: the conditions for
- * which SQLite may use an index; all without it.
+ * SQL from `FROM` on for all documents that meet the conditions. `indexed`: the conditions for which SQLite may use an
+ * index; all without it.
  */
 export function matching(
   collection: AnyCollection,
   conditions: readonly Condition[],
-  start?: Hits,
+  { start, isLong }: Plan,
   indexed = conditions,
 ): Sql {
   const documents = `${documentTable(collection)} AS d`
@@ -178,7 +191,9 @@ export function matching(
   const from =
     start === undefined
       ? `FROM ${documents}`
-      : `FROM (SELECT DISTINCT ${start.id} AS hit ${start.from}) CROSS JOIN ${documents} ON d.id = hit`
-  const where = tests.length === 0 ? '' : ` WHERE ${tests.map((t) => t.text).join(' AND ')}`
+      : `FROM (SELECT DISTINCT ${start.id} AS hit ${start.from}${unlessEnded(isLong)}) CROSS JOIN ${documents} ON d.id = hit`
+  // First, because a test of a document may be slow.
+  const texts = [...(isLong ? [GO_ON] : []), ...tests.map(({ text }) => text)]
+  const where = texts.length === 0 ? '' : ` WHERE ${texts.join(' AND ')}`
   return { text: `${from}${where}`, values: [...(start?.values ?? []), ...tests.flatMap((t) => t.values)] }
 }

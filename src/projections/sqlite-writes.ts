@@ -19,7 +19,7 @@ const LOCK_RETRY_MS = 20
 const SCRUB_PAGES = 1000
 /** The pages of an index of words that are written together; meanwhile no other write runs. */
 const MERGED_PAGES = 500
-/** How long to wait for readers of other processes before the WAL is emptied, in milliseconds. */
+/** How long to wait for readers of other processes, in milliseconds. */
 const READERS_WAIT_MS = 10_000
 
 /** The writing half of the store. */
@@ -50,7 +50,7 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
       try {
         return await work()
       } catch (error) {
-        if (db.inTransaction) db.exec('ROLLBACK')
+        if (db.isTransaction) db.exec('ROLLBACK')
         // A TypeError is a wrong declaration: the caller's mistake, not a failure of the disk.
         // The changes may end with an error of their own.
         throw error instanceof TypeError || error instanceof StoreUnavailable
@@ -68,14 +68,19 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
     }
     for (let page = 1; page > 0; ) {
       const first = page
-      page = await write(() => thread.scrub(first, SCRUB_PAGES))
+      page = await withoutReaders(() => thread.scrub(first, SCRUB_PAGES))
     }
+    await withoutReaders(async () => (await thread.truncate()) || undefined)
+  }
+
+  /** Repeats a write until no reader is in its way: until it resolves to a value. */
+  async function withoutReaders<T>(work: () => Promise<T | undefined>): Promise<T> {
     const deadline = performance.now() + READERS_WAIT_MS
-    while (!(await write(() => thread.truncate()))) {
+    for (;;) {
+      const done = await write(work)
+      if (done !== undefined) return done
       if (performance.now() > deadline) {
-        throw new StoreUnavailable(
-          `another process reads ${file}: what was deleted stays in its WAL until then`,
-        )
+        throw new StoreUnavailable(`another process reads ${file}: what was deleted stays in it until then`)
       }
       await delay(LOCK_RETRY_MS)
     }

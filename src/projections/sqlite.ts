@@ -26,7 +26,7 @@ import {
 } from './sqlite-documents.ts'
 import { FEW_DOCUMENTS, isShort } from './sqlite-effort.ts'
 import { createLongReads, type LongReadOptions } from './sqlite-long-reads.ts'
-import { countHits, type Hits, hitsOf, indexedHits, matching, selectPage } from './sqlite-query.ts'
+import { countHits, type Hits, hitsOf, indexedHits, matching, type Plan, selectPage } from './sqlite-query.ts'
 import { openSqliteSnapshot } from './sqlite-snapshot.ts'
 import { cachedStatements } from './sqlite-statements.ts'
 import { documentTable } from './sqlite-tables.ts'
@@ -43,12 +43,6 @@ const MAX_LARGE = 1000
 export interface SqliteReadStoreOptions extends LongReadOptions {
   /** Whether short reads, too, are asked beside the event loop: to test that they give the same. */
   allLong?: boolean
-}
-
-/** How a question is answered: from which set of documents, and whether that may take long. */
-interface Plan {
-  start: Hits | undefined
-  isLong: boolean
 }
 
 /**
@@ -148,7 +142,11 @@ export function openSqliteReadStore(
 
   async function countOf(collection: AnyCollection, conditions: readonly Condition[]): Promise<number> {
     const { start, isLong } = await planOf(collection, conditions)
-    const { text, values } = matching(collection, conditions, start)
+    // To count all documents, SQLite looks at none of them.
+    const { text, values } = matching(collection, conditions, {
+      start,
+      isLong: isLong && conditions.length > 0,
+    })
     const sql = `SELECT count(*) ${text}`
     const count = isLong ? await longReads.read<number>(sql, values) : query.count(sql).get(...values)
     return count ?? 0
@@ -182,9 +180,9 @@ export function openSqliteReadStore(
     conditions: readonly Condition[],
     page: Page,
   ): Promise<StoredRow<D>[]> {
-    const { start, isLong } = await planOf(collection, conditions, page)
-    const sql = selectPage(collection, conditions, page, 'row', start)
-    const bytes = await blobOf(textsOf('listed'), sql, isLong)
+    const plan = await planOf(collection, conditions, page)
+    const sql = selectPage(collection, conditions, page, 'row', plan)
+    const bytes = await blobOf(textsOf('listed'), sql, plan.isLong)
     return bytes ? rowsIn(bytes, file, collection, parser<D>(collection)) : []
   }
 
@@ -203,8 +201,8 @@ export function openSqliteReadStore(
       const conditions = readFilter(collection, filter)
       const page = readPage(options)
       return read(async () => {
-        const { start, isLong } = await planOf(collection, conditions, page)
-        return listed<D>(collection, selectPage(collection, conditions, page, 'body', start), isLong)
+        const plan = await planOf(collection, conditions, page)
+        return listed<D>(collection, selectPage(collection, conditions, page, 'body', plan), plan.isLong)
       })
     },
     async rows<D extends object>(collection: Collection<D>, filter: Filter<D>, options: FindOptions<D>) {
@@ -228,12 +226,12 @@ export function openSqliteReadStore(
     async ids(collection, filter) {
       const conditions = readFilter(collection, filter)
       return read(async () => {
-        const { start, isLong } = await planOf(collection, conditions)
-        const { text, values } = matching(collection, conditions, start)
+        const plan = await planOf(collection, conditions)
+        const { text, values } = matching(collection, conditions, plan)
         return listed<string>(
           collection,
           { text: `SELECT json_quote(d.id) AS listed ${text}`, values },
-          isLong,
+          plan.isLong,
         )
       })
     },

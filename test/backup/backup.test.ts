@@ -1,13 +1,13 @@
 import { renameSync } from 'node:fs'
 import { mkdir, readdir, readFile, rm, stat, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import Database from 'libsql'
 import t from 'tap'
 import { backup } from '../../src/backup/backup.ts'
 import { restore } from '../../src/backup/restore.ts'
 import { lockDataDir } from '../../src/data-lock.ts'
 import { decode } from '../../src/events/codec.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'
+import { openSqlite } from '../../src/sqlite.ts'
 import { startTestServer } from '../start-server.ts'
 import { checkRestored, cloneTip, gitRefs, temporaryDirectory } from './restored.ts'
 import { APP, call, copyOf, type SettledData, settledData } from './settled-data.ts'
@@ -78,7 +78,7 @@ t.test('backup and restore: the copy shares files between forks, but not with th
 
 /** Cuts the log of a stopped server after a position. */
 function cutLog(dataDir: string, position: number): void {
-  const db = new Database(join(dataDir, 'events.db'))
+  const db = openSqlite(join(dataDir, 'events.db'), 'NORMAL')
   const hasHash = db
     .prepare('PRAGMA table_info(streams)')
     .all()
@@ -168,7 +168,7 @@ t.test('the secret of a token that the log does not name is left out', async (t)
 t.test('when a repository is deleted after the log was copied, the log is copied again', async (t) => {
   const dataDir = await copyOf(t, settled)
   const place = await temporaryDirectory(t)
-  const log = new Database(join(dataDir, 'events.db'))
+  const log = openSqlite(join(dataDir, 'events.db'), 'NORMAL')
   t.teardown(() => log.close())
   let deleted = false
   const made = await backup({
@@ -204,7 +204,7 @@ t.test(
   async (t) => {
     const dataDir = await copyOf(t, settled)
     const place = await temporaryDirectory(t)
-    const log = new Database(join(dataDir, 'events.db'))
+    const log = openSqlite(join(dataDir, 'events.db'), 'NORMAL')
     t.teardown(() => log.close())
     let erased = false
     const made = await backup({

@@ -2,9 +2,9 @@ import { once } from 'node:events'
 import { access, chmod, constants, readdir, readFile, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { createInterface } from 'node:readline'
-import Database from 'libsql'
 import t from 'tap'
 import { program } from '../program.ts'
+import { openSqlite } from '../../src/sqlite.ts'
 import { ADMIN_PASSWORD } from '../server-template.ts'
 import { asNobody } from './as-nobody.ts'
 import { mergelog, startMergelog } from './command-line.ts'
@@ -130,7 +130,7 @@ t.test('without write permission in DATA_DIR: one line that names the file', asy
   const DATA_DIR = t.testdir()
   const names = ['events.db', 'views.db', 'secrets.db', 'lock.db']
   for (const name of names) {
-    const db = new Database(`${DATA_DIR}/${name}`)
+    const db = openSqlite(`${DATA_DIR}/${name}`, 'NORMAL')
     db.exec('PRAGMA journal_mode = WAL; CREATE TABLE some (thing)')
     db.close()
   }

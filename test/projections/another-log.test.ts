@@ -1,7 +1,6 @@
 /** Read models beside a log that is not theirs: restored to an older state, and grown since. */
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
-import Database from 'libsql'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { append } from '../../src/commands/execute.ts'
@@ -13,6 +12,7 @@ import { createProjector } from '../../src/projections/projector.ts'
 import { type Fold, readModel } from '../../src/projections/read-model.ts'
 import type { ReadStore } from '../../src/projections/read-store.ts'
 import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
+import { openSqlite } from '../../src/sqlite.ts'
 import { startEventStoreDouble } from '../doubles/eventstore.ts'
 import { startMongoDouble } from '../doubles/mongodb.ts'
 import { aContext } from '../stores.ts'
@@ -147,7 +147,7 @@ t.test('read models of an earlier version, whose checkpoints name no events, go 
     await views.close()
   }
   await follow(before)
-  const db = new Database(file)
+  const db = openSqlite(file, 'NORMAL')
   db.exec('ALTER TABLE checkpoints DROP COLUMN event')
   db.close()
   const after = openSqliteReadStore(file)

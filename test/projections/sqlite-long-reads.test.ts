@@ -9,20 +9,20 @@ import { createLongReads } from '../../src/projections/sqlite-long-reads.ts'
 import { createView } from '../../src/projections/view.ts'
 import { Refused, refuse } from '../../src/refusal.ts'
 import { openSqlite } from '../../src/sqlite.ts'
-import { openSqliteReader, type SqliteReader } from '../../src/sqlite-reader.ts'
+import { GO_ON, openSqliteReader, type SqliteReader } from '../../src/sqlite-reader.ts'
 import { cards, put } from './read-store-contract.ts'
 
 const NONE: ReadonlyMap<string, Checkpoint> = new Map()
 
 /** A SELECT that never ends. */
-const ENDLESS = `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers)
+const ENDLESS = `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE ${GO_ON})
   SELECT count(*) FROM numbers`
 
 /** Long reads that wait until the test lets them go on, in the order in which they began. */
 function heldReads() {
   const held: { parameters: readonly unknown[]; go: () => void }[] = []
-  const open = async (file: string): Promise<SqliteReader> => {
-    const reader = await openSqliteReader(file)
+  const open = (file: string): SqliteReader => {
+    const reader = openSqliteReader(file)
     return {
       ...reader,
       async value(sql, parameters, signal) {
@@ -157,8 +157,8 @@ t.test('a read is ended when its client is gone, and is not taken for one that i
   const file = join(t.testdir(), 'views.db')
   openSqlite(file, 'NORMAL').close()
   let begun = 0
-  const open = async (file: string): Promise<SqliteReader> => {
-    const reader = await openSqliteReader(file)
+  const open = (file: string): SqliteReader => {
+    const reader = openSqliteReader(file)
     return {
       ...reader,
       value: (...asked) => {
@@ -253,7 +253,7 @@ t.test('a stop ends reads that are under way, and those that wait', async (t) =>
 
 t.test('a store whose file cannot be read says so, and goes on when it can', async (t) => {
   let isThere = false
-  const open = async (file: string) => {
+  const open = (file: string) => {
     if (!isThere) throw new Error('unable to open')
     return openSqliteReader(file)
   }

@@ -225,7 +225,7 @@ export function openStorage(file: string): Storage {
         db.exec('COMMIT')
         return result
       } catch (error) {
-        if (db.inTransaction) db.exec('ROLLBACK')
+        if (db.isTransaction) db.exec('ROLLBACK')
         for (const back of undo.reverse()) back()
         throw error
       }

@@ -1,0 +1,55 @@
+/** What went wrong, when SQLite says so. Its result codes: https://sqlite.org/rescode.html */
+
+export type SqliteTrouble =
+  | 'wrong sql'
+  | 'not permitted'
+  | 'busy'
+  | 'no memory'
+  | 'read-only'
+  | 'disk'
+  | 'damaged'
+  | 'full'
+  | 'cannot open'
+  | 'constraint'
+  | 'not a database'
+
+/** There was no memory to read or write a file. */
+const IO_NO_MEMORY = 10 | (12 << 8)
+
+/** By code. Our SQL is correct, so wrong SQL, a schema, or a type that does not fit it mean the same. */
+const TROUBLES: ReadonlyMap<number, SqliteTrouble> = new Map([
+  [1, 'wrong sql'],
+  [3, 'not permitted'],
+  [5, 'busy'],
+  [7, 'no memory'],
+  [8, 'read-only'],
+  [10, 'disk'],
+  [11, 'damaged'],
+  [13, 'full'],
+  [14, 'cannot open'],
+  [15, 'disk'],
+  [17, 'wrong sql'],
+  [19, 'constraint'],
+  [20, 'wrong sql'],
+  [23, 'not permitted'],
+  [26, 'not a database'],
+])
+
+/** The result code of an error, with its details; undefined when SQLite has not reported it. */
+export const resultCodeOf = (error: unknown): number | undefined =>
+  error instanceof Error && 'errcode' in error && typeof error.errcode === 'number'
+    ? error.errcode
+    : undefined
+
+/** What went wrong, here or in a thread; undefined when SQLite has not reported it, or it is something else. */
+export function sqliteTrouble(error: unknown): SqliteTrouble | undefined {
+  const code = resultCodeOf(error)
+  if (code === undefined) return undefined
+  return code === IO_NO_MEMORY ? 'no memory' : TROUBLES.get(code & 0xff)
+}
+
+/** The error of a thread, which comes from there without its code. */
+export const sqliteError = (message: string, errcode: number | undefined): Error =>
+  errcode === undefined
+    ? new Error(message)
+    : Object.assign(new Error(message), { code: 'ERR_SQLITE_ERROR', errcode })
