@@ -47,5 +47,7 @@ export function lockDataDir(dataDir: string, hold: keyof typeof HOLDS = 'alone')
     throw new DataDirUnusable(`${file} cannot be locked: ${reason}`, { cause: error })
   }
   const locked = db
-  return () => void locked.close()
+  return () => {
+    if (locked.isOpen) locked.close()
+  }
 }

@@ -110,6 +110,9 @@ export const bufferOf = (bytes: Bytes): Buffer =>
 /** A text as JSON. Half of a character is replaced, as the driver does: SQLite would store text that is not UTF-8. */
 export const asJson = (text: string): string => JSON.stringify(text.toWellFormed())
 
+/** A bound number of rows after `LIMIT` or `OFFSET`. For a bare `?`, SQLite compiles the statement anew each time. */
+export const ROWS = '(? + 0)'
+
 /** A prepared SELECT with the types of its parameters and of its rows. */
 export interface Query<Parameters extends SQLInputValue[], Row> {
   get(...parameters: Parameters): Row | undefined

@@ -4,6 +4,7 @@ import {
   BrokenFile,
   isBroken,
   isPerhapsUnread,
+  ROWS,
   type Sqlite,
   select,
   selectColumn,
@@ -61,7 +62,7 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
     selectTuples<[string, number, number], EventTuple>(
       db,
       `SELECT ${EVENT_COLUMNS} FROM streams JOIN events ON events.stream = streams.id
-       WHERE name = ? AND events.revision ${revisions} LIMIT ?`,
+       WHERE name = ? AND events.revision ${revisions} LIMIT ${ROWS}`,
     )
   const statement = {
     last: select<[], { position: number }>(db, 'SELECT max(position) AS position FROM events'),
@@ -70,7 +71,7 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
     allBackwards: selectTuples<[number, number], EventTuple>(
       db,
       `SELECT ${EVENT_COLUMNS} FROM events JOIN streams ON streams.id = events.stream
-       WHERE position < ? ORDER BY position DESC LIMIT ?`,
+       WHERE position < ? ORDER BY position DESC LIMIT ${ROWS}`,
     ),
     positions: selectTuples<[string], EventTuple>(
       db,

@@ -2,7 +2,7 @@
  * Reads events in the order of the log, many of them as one row (a run). The driver is slow for each row and each
  * BLOB, so few large rows are faster.
  */
-import { type Bytes, bufferOf, lossyText, type Sqlite, selectColumn, selectTuples } from '../sqlite.ts'
+import { type Bytes, bufferOf, lossyText, ROWS, type Sqlite, selectColumn, selectTuples } from '../sqlite.ts'
 import type { Position } from './event-store.ts'
 import { EVENT_HEAD, EVENT_TEXTS, type EventTuple } from './sqlite-log.ts'
 
@@ -33,7 +33,7 @@ export function eventRuns(
     db,
     `SELECT CAST(json_group_array(json_array(position, octet_length(data) + octet_length(metadata),
        iif(typeof(type) = 'text', type, NULL))) AS BLOB)
-     FROM (SELECT position, type, data, metadata FROM events WHERE position > ? ORDER BY position LIMIT ?)`,
+     FROM (SELECT position, type, data, metadata FROM events WHERE position > ? ORDER BY position LIMIT ${ROWS})`,
   )
   const run = selectTuples<[number, number, string], [heads: string, texts: Bytes | null]>(
     db,

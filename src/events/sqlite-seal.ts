@@ -1,6 +1,6 @@
 /** Seals the texts of a log that older versions wrote clear, in place. Nobody else may have the log open. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { type Sqlite, selectTuples } from '../sqlite.ts'
+import { ROWS, type Sqlite, selectTuples } from '../sqlite.ts'
 import { lastHashOf, link } from './chain.ts'
 import type { Position, RecordedEvent, StoredText } from './event-store.ts'
 import { seal } from './seal.ts'
@@ -55,7 +55,7 @@ async function sealAll(
   const page = selectTuples<[number, number], EventTuple>(
     db,
     `SELECT ${EVENT_COLUMNS} FROM events JOIN streams ON streams.id = events.stream
-     WHERE position > ? ORDER BY position LIMIT ?`,
+     WHERE position > ? ORDER BY position LIMIT ${ROWS}`,
   )
   const end = selectTuples<[], [number]>(db, 'SELECT coalesce(max(position), 0) FROM events')
   const replace = db.prepare('UPDATE events SET data = ?, metadata = ? WHERE position = ?')

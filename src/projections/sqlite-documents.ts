@@ -5,6 +5,7 @@ import {
   BrokenFile,
   type Bytes,
   bufferOf,
+  ROWS,
   readable,
   type Sqlite,
   select,
@@ -109,7 +110,7 @@ export function selectRange(
   collection: AnyCollection,
   { after = '', limit }: IdRange,
 ): RangeDocument[] {
-  const rows = `SELECT id, position, body FROM ${documentTable(collection)} WHERE id > ? ORDER BY id LIMIT ?`
+  const rows = `SELECT id, position, body FROM ${documentTable(collection)} WHERE id > ? ORDER BY id LIMIT ${ROWS}`
   const blob = selectTuples<[string, number], BlobRow>(db, blobOf(rows))
   const documents: RangeDocument[] = []
   while (documents.length < limit) {

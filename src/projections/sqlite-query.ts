@@ -2,6 +2,7 @@
  * Pages, counts and sets of documents as SQL. Filters of the same shape give the same text, so that they share one prepared
  * statement.
  */
+import { ROWS } from '../sqlite.ts'
 import { GO_ON } from '../sqlite-reader.ts'
 import { type Condition, checkName, isOfOneValue, type Page } from './filter.ts'
 import { type AnyCollection, type Index, LONG_DOCUMENT } from './read-store.ts'
@@ -119,7 +120,7 @@ const unlessEnded = (isLong: boolean) => (isLong ? ` AND ${GO_ON}` : '')
 /** Counts the documents of a set, at most up to `most`. */
 export function countHits({ from, values, isLong = false }: Hits, most: number): Sql {
   return {
-    text: `SELECT count(*) FROM (SELECT 1 ${from}${unlessEnded(isLong)} LIMIT ?)`,
+    text: `SELECT count(*) FROM (SELECT 1 ${from}${unlessEnded(isLong)} LIMIT ${ROWS})`,
     values: [...values, most],
   }
 }
@@ -146,7 +147,7 @@ export function selectPage(
   const { text, values } = matching(collection, conditions, plan, walk)
   const order = page.sort.map(([field, direction]) => `${fieldOf(field)}${direction === 1 ? '' : ' DESC'}`)
   return {
-    text: `SELECT ${LISTED[what]} AS listed ${text} ORDER BY ${[...order, 'd.id'].join(', ')} LIMIT ? OFFSET ?`,
+    text: `SELECT ${LISTED[what]} AS listed ${text} ORDER BY ${[...order, 'd.id'].join(', ')} LIMIT ${ROWS} OFFSET ${ROWS}`,
     values: [...values, page.limit ?? -1, page.skip],
   }
 }
