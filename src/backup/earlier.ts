@@ -30,7 +30,7 @@ const LINES_PER_WRITE = 1000
 export async function openEarlier(backup: string, directory: string, reread: number): Promise<Earlier> {
   const file = join(directory, EARLIER_SUMS)
   const db = connect(file)
-  db.exec('PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE')
+  db.exec('PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE')
   db.exec('CREATE TABLE sums (path TEXT PRIMARY KEY, sha256 TEXT NOT NULL) WITHOUT ROWID')
   let isOpen = true
   const close = async () => {
