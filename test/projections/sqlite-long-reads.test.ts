@@ -80,6 +80,32 @@ t.test('while a long count is under way, others are answered', async (t) => {
   t.strictSame(order, ['card 7', 'page 199,198', 'few 1', 'written', 'count 101'])
 })
 
+t.test('all that may take long can be ended', async (t) => {
+  const asked: string[] = []
+  const open = (file: string): SqliteReader => {
+    const reader = openSqliteReader(file)
+    return {
+      ...reader,
+      value(sql, ...rest) {
+        asked.push(sql)
+        return reader.value(sql, ...rest)
+      },
+    }
+  }
+  const store = openSqliteReadStore(join(t.testdir(), 'views.db'), 'NORMAL', { allLong: true, open })
+  t.teardown(() => store.close())
+  await store.prepare([cards])
+  await store.apply([put('c1', { key: 'c1', rank: 1, state: 'open', words: ['all'] })], NONE)
+  for (const filter of [{ state: 'open' }, { rank: { $gt: 0 } }, { words: { $words: ['al'] } }]) {
+    t.equal(await store.count(cards, filter), 1)
+    t.equal((await store.find(cards, filter)).length, 1)
+    t.equal((await store.rows(cards, filter, { sort: [['rank', -1]], limit: 1 })).length, 1)
+    t.strictSame(await store.ids(cards, filter), ['c1'])
+  }
+  t.equal(asked.length, 12)
+  for (const sql of asked) t.ok(sql.includes(GO_ON), sql)
+})
+
 t.test('who asks for much waits behind itself', async (t) => {
   const { store, held } = await largeStore(t)
   const found: string[] = []

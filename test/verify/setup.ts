@@ -83,6 +83,8 @@ export async function eventsIn({ eventsFile }: Directory): Promise<RecordedEvent
  */
 export function tamper(file: string, sql: string): void {
   const db = openSqlite(file, 'NORMAL')
+  // Also the tables of a full text index.
+  db.enableDefensive(false)
   db.exec(sql)
   db.exec('PRAGMA wal_checkpoint(TRUNCATE)')
   db.close()
