@@ -43,6 +43,8 @@ export const resultCodeOf = (error: unknown): number | undefined =>
 
 /** What went wrong, here or in a thread; undefined when SQLite has not reported it, or it is something else. */
 export function sqliteTrouble(error: unknown): SqliteTrouble | undefined {
+  // The driver refuses to read a number that JavaScript cannot count to. We store none.
+  if (error instanceof Error && 'code' in error && error.code === 'ERR_OUT_OF_RANGE') return 'damaged'
   const code = resultCodeOf(error)
   if (code === undefined) return undefined
   return code === IO_NO_MEMORY ? 'no memory' : TROUBLES.get(code & 0xff)

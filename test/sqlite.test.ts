@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { openSqlite, select, selectColumn, selectTuples } from '../src/sqlite.ts'
+import { isBroken, openSqlite, select, selectColumn, selectTuples } from '../src/sqlite.ts'
 import { threadWriter } from '../src/sqlite-thread.ts'
 import { until } from './until.ts'
 
@@ -24,6 +24,18 @@ t.test('a query works again after an error', async (t) => {
     t.strictSame([...tuples.iterate('{"a":2}')], [[2]])
     t.equal(column.get('{"a":3}'), 3)
     t.strictSame(column.all('{"a":3}'), [3])
+  }
+})
+
+t.test('a number that is too large for JavaScript is damage', async (t) => {
+  const db = openSqlite(join(t.testdir(), 'file.db'), 'NORMAL')
+  t.teardown(() => db.close())
+  const number = selectColumn<[string], number>(db, 'SELECT CAST(? AS INTEGER)')
+  t.equal(number.get('9007199254740991'), Number.MAX_SAFE_INTEGER)
+  try {
+    t.fail(`read as ${number.get('9007199254740993')}`)
+  } catch (error) {
+    t.ok(isBroken(error))
   }
 })
 
