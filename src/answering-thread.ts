@@ -96,12 +96,11 @@ export function answerQuestions<Question, Answer>(answer: (question: Question) =
       const message = error instanceof Error ? error.message : String(error)
       if (id !== undefined) answered = { id, message, errcode: resultCodeOf(error) }
     }
-    if (answered !== undefined) parentPort?.postMessage(answered, movable(answered))
+    if (answered !== undefined)
+      parentPort?.postMessage(answered, movable('answer' in answered && answered.answer))
   })
 }
 
 /** What need not be copied: SQLite's BLOBs share their memory with nothing. */
-function movable<Answer>(reply: Reply<Answer>): ArrayBuffer[] {
-  const isBlob = 'answer' in reply && reply.answer instanceof Uint8Array
-  return isBlob && reply.answer.buffer instanceof ArrayBuffer ? [reply.answer.buffer] : []
-}
+const movable = (answer: unknown): ArrayBuffer[] =>
+  answer instanceof Uint8Array && answer.buffer instanceof ArrayBuffer ? [answer.buffer] : []
