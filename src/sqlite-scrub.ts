@@ -7,7 +7,7 @@
  * written in the file. That is safe while the WAL is empty and nobody else may write: no page is anywhere else then. The
  * bytes that change say nothing to whoever reads the page, so a crash in the middle leaves a sound page, too.
  */
-import { openSync, readSync, statSync, writeSync } from 'node:fs'
+import { fsyncSync, openSync, readSync, statSync, writeSync } from 'node:fs'
 import { bufferOf, connect, LOCK_WAIT_MS, type Sqlite, selectColumn } from './sqlite.ts'
 
 /** By type of a page: the length of its header. */
@@ -111,6 +111,8 @@ function scrub(file: number, first: number, count: number): number {
     read(number)
     if (clearUnused(number)) writeSync(file, page, 0, size, (number - 1) * size)
   }
+  // Before anybody is told: the disk must not have it any more, either.
+  fsyncSync(file)
   return end === last ? 0 : end + 1
 }
 
