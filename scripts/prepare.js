@@ -6,10 +6,9 @@
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import * as fs from 'node:fs'
-import { join } from 'node:path'
+import { delimiter, dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** npm puts this directory first on PATH, so that its scripts run on this Node when it is there. */
 const OWN_NODE = 'node_modules/.bin/node'
 const OWN_NODE_PACKAGE = 'scripts/node'
 
@@ -29,42 +28,50 @@ function requireVersion(name, minimum, found, advice = '') {
 
 const readJson = (file) => JSON.parse(fs.readFileSync(file, 'utf8'))
 
+const RECORD = 'node_modules/.package-lock.json'
+
 /**
- * Compares npm's record of installed packages in a directory with package-lock.json. Optional packages may be missing:
- * they may be for another platform.
+ * Compares npm's record of installed packages with package-lock.json. Optional packages may be missing: they may be for
+ * another platform.
  */
-function isInstalled(directory) {
-  const record = join(directory, 'node_modules/.package-lock.json')
-  if (!fs.existsSync(record)) return false
-  const present = readJson(record).packages
-  return Object.entries(readJson(join(directory, 'package-lock.json')).packages)
+function isInstalled() {
+  if (!fs.existsSync(RECORD)) return false
+  const present = readJson(RECORD).packages
+  return Object.entries(readJson('package-lock.json').packages)
     .filter(([path, { optional, devOptional }]) => path !== '' && !optional && !devOptional)
     .every(([path, { version }]) => present[path]?.version === version)
 }
 
-function install(directory, what) {
-  if (isInstalled(directory)) return
+/** @param node the program that npm shall run on */
+function install(directory, what, node) {
   console.log(`Installing ${what} (npm ci)`)
   // Remove the record first: it would be wrong if the installation is cut off.
-  fs.rmSync(join(directory, 'node_modules/.package-lock.json'), { force: true })
+  fs.rmSync(join(directory, RECORD), { force: true })
   execFileSync('npm', ['ci', '--include=dev', '--no-audit', '--no-fund'], {
     cwd: directory,
     stdio: 'inherit',
+    env: { ...process.env, PATH: dirname(node) + delimiter + process.env.PATH },
   })
 }
 
-/** Brings the Node of scripts/node, for this checkout alone; where npm has none for this machine, says what is needed. */
+/** Brings the Node of scripts/node; where npm has none for this machine, says what is needed. Returns its path. */
 function bringNode(minimum) {
-  install(
-    OWN_NODE_PACKAGE,
-    `Node.js for this checkout: ${minimum} or later is needed, this is ${process.versions.node}`,
-  )
-  const brought = join(OWN_NODE_PACKAGE, OWN_NODE)
-  const advice = '. Install it from https://nodejs.org: npm has none for this system'
-  requireVersion('Node.js', minimum, versionOf(brought) ?? process.versions.node, advice)
+  const found = process.versions.node
+  const node = resolve(OWN_NODE_PACKAGE, OWN_NODE)
+  if (!isEnough(versionOf(node), minimum)) {
+    const what = `Node.js for this checkout: ${minimum} or later is needed, this is ${found}`
+    install(OWN_NODE_PACKAGE, what, process.execPath)
+  }
+  const advice = '. Install it from https://nodejs.org: npm brought none for this system'
+  requireVersion('Node.js', minimum, versionOf(node) ?? found, advice)
+  return node
+}
+
+/** npm looks there first for what its scripts name. */
+function putFirst(node) {
   fs.rmSync(OWN_NODE, { force: true })
-  fs.mkdirSync('node_modules/.bin', { recursive: true })
-  fs.symlinkSync(join('../..', brought), OWN_NODE)
+  fs.mkdirSync(dirname(OWN_NODE), { recursive: true })
+  fs.symlinkSync(node, OWN_NODE)
 }
 
 /** @param node the program to build with */
@@ -90,10 +97,11 @@ try {
   requireVersion('git', '2.39', versionOf('git'))
   // A container image has dist/ and packages but no src/: there is nothing to prepare.
   if (fs.existsSync('src')) {
-    install('.', 'the dependencies of package-lock.json')
     const isOld = !isEnough(process.versions.node, minimum)
-    if (isOld) bringNode(minimum)
-    if (process.argv.includes('--build')) build(isOld ? OWN_NODE : process.execPath)
+    const node = isOld ? bringNode(minimum) : process.execPath
+    if (!isInstalled()) install('.', 'the dependencies of package-lock.json', node)
+    if (isOld) putFirst(node)
+    if (process.argv.includes('--build')) build(node)
   } else {
     requireVersion('Node.js', minimum, process.versions.node)
   }

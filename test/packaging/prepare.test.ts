@@ -172,7 +172,7 @@ exec '${process.execPath}' "$@"
       code: 0,
       stderr: '',
       stdout:
-        /^Installing the dependencies .*\nInstalling Node.js for this checkout: 99.1 or later is needed, this is .*\nBuilding .*\n$/,
+        /^Installing Node.js for this checkout: 99.1 or later is needed, this is .*\nInstalling the dependencies .*\nBuilding .*\n$/,
     })
     t.match(readFileSync(at('node_modules/.bin/node'), 'utf8'), 'v99.2.0')
     t.equal(readFileSync(at('brought-node-ran'), 'utf8'), 'scripts/build.js\n')
@@ -184,6 +184,17 @@ exec '${process.execPath}' "$@"
     t.equal(npmCalls(), 3)
   },
 )
+
+t.test('a checkout that could not get its Node tries again', async (t) => {
+  const { write, prepare } = project(t)
+  write('package.json', needs('>=99.1'))
+  t.match(await prepare(), { code: 1, stderr: /npm brought none/ })
+  write('brought-node', '#!/bin/sh\necho v99.2.0\n')
+  t.match(await prepare({}, []), {
+    code: 0,
+    stdout: /^Installing Node.js .*\nInstalling the dependencies .*\n$/,
+  })
+})
 
 t.test('a Node that is new enough brings none', async (t) => {
   const { at, prepare } = project(t)
@@ -200,7 +211,7 @@ t.test(
     t.match(
       await prepare(),
       refused(
-        `Node.js 99.1 or later is needed; found: ${process.versions.node}. Install it from https://nodejs.org: npm has none for this system`,
+        `Node.js 99.1 or later is needed; found: ${process.versions.node}. Install it from https://nodejs.org: npm brought none for this system`,
       ),
     )
     write('package.json', needs('>=20.19'))
@@ -208,7 +219,7 @@ t.test(
     t.match(await prepare(), refused('git 2.39 or later is needed; found: 2.37.9'))
     t.match(await prepare({ PATH: '/nonexistent' }), refused('git 2.39 or later is needed; found: none'))
     write('bin/git', '#!/bin/sh\necho git version 2.100.0\n')
-    t.match(await prepare(), built, 'versions are compared as numbers')
+    t.match(await prepare(), installed, 'versions are compared as numbers')
   },
 )
 
