@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createWriteStream } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { pathToFileURL } from 'node:url'
-import { program } from '../test/program.ts'
+import { PROGRAM_ENVIRONMENT, program } from '../test/program.ts'
 
 export interface Running {
   /** The first group of the line that said that the program is ready. */
@@ -44,7 +44,7 @@ export async function startProgram(
 ): Promise<Running> {
   const loaded = before === undefined ? [] : ['--import', pathToFileURL(program(before)).href]
   const child = spawn(process.execPath, [...loaded, program(name), ...args], {
-    env: { PATH: process.env.PATH, ...environment },
+    env: { ...PROGRAM_ENVIRONMENT, ...environment },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   running.add(child)

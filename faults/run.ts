@@ -4,7 +4,7 @@ import { access, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
-import { program } from '../test/program.ts'
+import { PROGRAM_ENVIRONMENT, program } from '../test/program.ts'
 import { until } from '../test/until.ts'
 import { problemsOf } from './checks.ts'
 import { type Client, connect } from './client.ts'
@@ -267,7 +267,7 @@ function measurePauses(ledger: Ledger): { stop(): string } {
 /** Runs `mergelog verify` beside the server. @throws Error with the first difference */
 async function requireSound(environment: Record<string, string>, when: string): Promise<void> {
   const args = [program('src/cli/mergelog'), 'verify']
-  const env = { PATH: process.env.PATH, ...environment }
+  const env = { ...PROGRAM_ENVIRONMENT, ...environment }
   try {
     await promisify(execFile)(process.execPath, args, { env })
   } catch (error) {

@@ -12,7 +12,7 @@ import { startEventStoreDouble } from './doubles/eventstore.ts'
 import { patientEventStore } from './doubles/patience.ts'
 import { tryGit } from './git/client.ts'
 import { workTree } from './git-client.ts'
-import { program } from './program.ts'
+import { PROGRAM_ENVIRONMENT, program } from './program.ts'
 import { ADMIN_PASSWORD, basic } from './server-template.ts'
 import { until } from './until.ts'
 
@@ -87,7 +87,7 @@ const skip =
 async function startOnSmallDisk(t: Test, settings: Record<string, string> = {}) {
   const DATA_DIR = t.testdir()
   const env = {
-    PATH: process.env.PATH,
+    ...PROGRAM_ENVIRONMENT,
     DATA_DIR,
     ADMIN_PASSWORD,
     PORT: '0',

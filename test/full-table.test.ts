@@ -7,7 +7,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
 import { turnAwayWhenFull } from '../src/full-table.ts'
 import { connectionsWithin, LEAST_OPEN_FILES, openFilesLimit, requireOpenFiles } from '../src/open-files.ts'
-import { program } from './program.ts'
+import { PROGRAM_ENVIRONMENT, program } from './program.ts'
 
 const full = (code: string) => Object.assign(new Error('accept'), { code, syscall: 'accept' })
 
@@ -65,7 +65,7 @@ t.test(
     const command = 'unset NODE_OPTIONS; ulimit -n 128; exec "$0" "$@"'
     const args = ['-c', command, process.execPath, program('src/main')]
     const child = spawn('bash', args, {
-      env: { PATH: process.env.PATH, DATA_DIR: t.testdir(), PORT: '0', GRPC_PORT: '0' },
+      env: { ...PROGRAM_ENVIRONMENT, DATA_DIR: t.testdir(), PORT: '0', GRPC_PORT: '0' },
       stdio: ['ignore', 'ignore', 'pipe'],
     })
     t.teardown(() => void child.kill('SIGKILL'))

@@ -6,7 +6,7 @@ import { promisify } from 'node:util'
 import t from 'tap'
 import { settings } from '../src/setting-table.ts'
 import { settledData } from './backup/settled-data.ts'
-import { program } from './program.ts'
+import { PROGRAM_ENVIRONMENT, program } from './program.ts'
 import { startTestServer } from './start-server.ts'
 import { anInstallation } from './transfer/installations.ts'
 
@@ -38,7 +38,7 @@ t.test("the README's first session prints what it says", async (t) => {
   const { stdout } = await run('bash', ['-e', '-c', script.replaceAll('127.0.0.1:3000', host)], {
     cwd: t.testdir(),
     env: {
-      PATH: process.env.PATH ?? '',
+      ...PROGRAM_ENVIRONMENT,
       HOME: t.testdirName,
       GIT_CONFIG_NOSYSTEM: '1',
       ADMIN_PASSWORD: PASSWORD,
@@ -67,7 +67,7 @@ t.test("the README's commands move an installation from embedded stores to serve
     .replaceAll('npx mergelog', [process.execPath, program('src/cli/mergelog')].join(' '))
     // The server runs until it is stopped.
     .replace(/^npm start$/m, '')
-  const { stdout } = await run('bash', ['-e', '-c', script], { env: { PATH: process.env.PATH ?? '' } })
+  const { stdout } = await run('bash', ['-e', '-c', script], { env: { ...PROGRAM_ENVIRONMENT } })
   t.match(stdout, /^Export in .*\n( .*\n)+Imported the export of .*\n( .*\n)+sound /)
 })
 
@@ -81,7 +81,7 @@ t.test(
       .replaceAll('/srv/restored', join(t.testdir(), 'restored'))
       .replaceAll('/backups/mergelog', join(t.testdir(), 'backups'))
       .replaceAll('npx mergelog', [process.execPath, program('src/cli/mergelog')].join(' '))
-    const { stdout } = await run('bash', ['-e', '-c', script], { env: { PATH: process.env.PATH ?? '' } })
+    const { stdout } = await run('bash', ['-e', '-c', script], { env: { ...PROGRAM_ENVIRONMENT } })
     t.match(
       stdout,
       /^Backup in .*; 1 backup kept, 0 removed\nsound .*\nRestored the backup of .*\n( .*\n)+sound /,

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { pathToFileURL } from 'node:url'
 import type t from 'tap'
-import { program } from './program.ts'
+import { PROGRAM_ENVIRONMENT, program } from './program.ts'
 import { ADMIN_PASSWORD } from './server-template.ts'
 
 /**
@@ -18,7 +18,7 @@ export async function startServerProcess(
   { before, main }: { before?: string; main?: string } = {},
 ): Promise<{ child: ChildProcess; url: string }> {
   const env = {
-    PATH: process.env.PATH,
+    ...PROGRAM_ENVIRONMENT,
     DATA_DIR,
     ADMIN_PASSWORD,
     PORT: '0',

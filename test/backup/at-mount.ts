@@ -1,7 +1,7 @@
 /** Runs the command line where a directory of DATA_DIR is a mount point, which only its own processes see. */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
-import { program } from '../program.ts'
+import { PROGRAM_ENVIRONMENT, program } from '../program.ts'
 
 const UNSHARE = ['--mount', '--map-root-user', 'sh', '-c']
 const mounts = spawnSync('unshare', [...UNSHARE, 'mount --bind /tmp /mnt'], { encoding: 'utf8' })
@@ -16,6 +16,6 @@ export function mergelogAtMount(dataDir: string, name: string, args: readonly st
   const words = [process.execPath, program('src/cli/mergelog'), ...args]
   return spawnSync('unshare', [...UNSHARE, script, 'sh', join(dataDir, name), ...words], {
     encoding: 'utf8',
-    env: { PATH: process.env.PATH, DATA_DIR: dataDir },
+    env: { ...PROGRAM_ENVIRONMENT, DATA_DIR: dataDir },
   })
 }

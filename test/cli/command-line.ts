@@ -3,13 +3,13 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { Console } from 'node:console'
 import { Writable } from 'node:stream'
 import { runCommandLine } from '../../src/cli/program.ts'
-import { program } from '../program.ts'
+import { PROGRAM_ENVIRONMENT, program } from '../program.ts'
 
 const ARGS = [program('src/cli/mergelog')]
 
 type Environment = Record<string, string>
 
-const environmentOf = (environment: Environment) => ({ PATH: process.env.PATH ?? '', ...environment })
+const environmentOf = (environment: Environment) => ({ ...PROGRAM_ENVIRONMENT, ...environment })
 
 export interface Ended {
   code: number

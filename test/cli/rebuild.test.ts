@@ -10,7 +10,7 @@ import { lockDataDir } from '../../src/data-lock.ts'
 import { accountFold } from '../../src/projections/accounts.ts'
 import { READ_MODELS } from '../../src/projections/views.ts'
 import { openReadStores } from '../../src/stores.ts'
-import { program } from '../program.ts'
+import { PROGRAM_ENVIRONMENT, program } from '../program.ts'
 import { ADMIN_PASSWORD } from '../server-template.ts'
 import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
@@ -177,7 +177,7 @@ t.test(
     const { stdout, stderr } = await promisify(execFile)(
       process.execPath,
       [program('src/cli/mergelog'), 'rebuild', '--model', 'accounts', '--json'],
-      { env: { PATH: process.env.PATH, DATA_DIR } },
+      { env: { ...PROGRAM_ENVIRONMENT, DATA_DIR } },
     )
     t.match(JSON.parse(stdout), { rebuilt: [{ model: 'accounts' }] })
     t.match(stderr, /"msg":"the read model has changed/)
@@ -208,7 +208,7 @@ t.test('mergelog rebuild while another command uses the data directory: one line
 t.test('mergelog rebuild when the server is killed: one line', async (t) => {
   const DATA_DIR = t.testdir()
   await promisify(execFile)(process.execPath, [program('bench/seed/seed'), '--issues', '3000'], {
-    env: { PATH: process.env.PATH, DATA_DIR },
+    env: { ...PROGRAM_ENVIRONMENT, DATA_DIR },
   })
   const environment = { DATA_DIR, ADMIN_PASSWORD, PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'error' }
   const server = startMergelog(t, ['serve'], environment)

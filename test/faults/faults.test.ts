@@ -9,12 +9,12 @@ import type { Fault } from '../../faults/plan.ts'
 import { type Run, runFaults } from '../../faults/run.ts'
 import { embeddedStores, type Killable } from '../../faults/stores.ts'
 import { gitIn, type Test } from '../git-client.ts'
-import { program } from '../program.ts'
+import { PROGRAM_ENVIRONMENT, program } from '../program.ts'
 
 /** Runs the program with these arguments, on the embedded stores. */
 const faults = (...args: string[]) =>
   promisify(execFile)(process.execPath, [program('faults/faults'), ...args], {
-    env: { PATH: process.env.PATH, TMPDIR: tmpdir() },
+    env: { ...PROGRAM_ENVIRONMENT, TMPDIR: tmpdir() },
   })
 
 const DONE =
