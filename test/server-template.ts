@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { pino } from 'pino'
 import { createUser } from '../src/commands/users/create.ts'
 import { loadConfig } from '../src/config.ts'
+import { exists } from '../src/disk.ts'
 import { hashPassword, makeHashesWith } from '../src/rights/passwords.ts'
 import { keepPassword } from '../src/rights/secrets.ts'
 import { startServer } from '../src/server.ts'
@@ -86,6 +87,20 @@ async function make(dir: string): Promise<void> {
   await writeFile(join(dir, TOKENS), JSON.stringify(tokens))
 }
 
+/** Makes a directory, unless it is there. Two processes at once make the same: the first one's is kept. */
+export async function makeOnce(dir: string, make: (draft: string) => Promise<void>): Promise<void> {
+  if (await exists(dir)) return
+  const draft = `${dir}.${process.pid}`
+  await mkdir(draft, { recursive: true })
+  await make(draft)
+  try {
+    await rename(draft, dir)
+  } catch (error) {
+    await rm(draft, { recursive: true })
+    if (!(await exists(dir))) throw error
+  }
+}
+
 /** Where the template is, for the processes of test files that `test/run.ts` starts. */
 export const TEMPLATE_VARIABLE = 'MERGELOG_TEST_TEMPLATE'
 
@@ -97,16 +112,7 @@ export async function templateDir(): Promise<string> {
   const dir = join(HOME, key)
   const found = await readdir(HOME).catch((): string[] => [])
   if (found.includes(key)) return dir
-  const draft = join(HOME, `${key}.${process.pid}`)
-  await mkdir(draft, { recursive: true })
-  await make(draft)
-  try {
-    await rename(draft, dir)
-  } catch (error) {
-    // Another process was faster.
-    await rm(draft, { recursive: true })
-    if (!(await readdir(HOME)).includes(key)) throw error
-  }
+  await makeOnce(dir, make)
   // Of other sources, which are gone.
   for (const name of found) {
     if (!name.startsWith(key)) await rm(join(HOME, name), { recursive: true, force: true })

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { requireGit } from '../src/start-checks.ts'
-import { program } from './program.ts'
+import { PROGRAM_ENVIRONMENT, program } from './program.ts'
 
 /** What a start prints that ends at once, with a program as `git`: one that prints these words, or none. */
 async function printed(t: Test, git?: string): Promise<string> {
@@ -18,7 +18,7 @@ async function printed(t: Test, git?: string): Promise<string> {
     await chmod(join(bin, 'git'), 0o755)
   }
   const child = spawn(process.execPath, [program('src/main')], {
-    env: { PATH: bin, DATA_DIR: join(dir, 'data'), PORT: '0', GRPC_PORT: '0' },
+    env: { ...PROGRAM_ENVIRONMENT, PATH: bin, DATA_DIR: join(dir, 'data'), PORT: '0', GRPC_PORT: '0' },
     stdio: ['ignore', 'ignore', 'pipe'],
   })
   t.teardown(() => void child.kill('SIGKILL'))

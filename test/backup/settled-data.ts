@@ -1,10 +1,14 @@
 /** Data for the tests of backups. */
 import { execFile } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { Test } from 'tap'
 import { lfsOf } from '../commands/lfs/lfs-client.ts'
 import { workTree } from '../git-client.ts'
+import { makeOnce, templateDir } from '../server-template.ts'
 import { startTestServer, type TestServer } from '../start-server.ts'
 import { contentOf, gitRefs, temporaryDirectory } from './restored.ts'
 
@@ -34,9 +38,23 @@ export interface SettledData {
   tip: string
 }
 
+/** What is known about the template, beside its data. */
+const FACTS = 'facts.json'
+
 /** A repository with a merged pull request, an open one, tags, a file, and a renamed fork that waits for its new owner. */
 export async function settledData(t: Pick<Test, 'teardown'>): Promise<SettledData> {
-  const dataDir = await temporaryDirectory(t)
+  const source = await readFile(fileURLToPath(import.meta.url))
+  const name = `settled-${createHash('sha256').update(source).digest('hex').slice(0, 8)}`
+  const template = `${await templateDir()}.${name}`
+  await makeOnce(template, make)
+  const facts: Omit<SettledData, 'dataDir'> = JSON.parse(await readFile(join(template, FACTS), 'utf8'))
+  return { dataDir: await copyOf(t, { dataDir: join(template, 'data') }), ...facts }
+}
+
+async function make(dir: string): Promise<void> {
+  const ends: (() => unknown)[] = []
+  const t = { teardown: (end: () => unknown) => void ends.unshift(end) }
+  const dataDir = join(dir, 'data')
   const server = await startTestServer(t, { DATA_DIR: dataDir })
   await server.as('alice')
   await server.as('bob')
@@ -61,11 +79,15 @@ export async function settledData(t: Pick<Test, 'teardown'>): Promise<SettledDat
   const token = await call(server, 'POST', '/users/alice/tokens', { name: 'kept', scopes: ['all'] })
   await server.stop()
   const { 'refs/heads/main': tip = '' } = await gitRefs(dataDir, 1)
-  return { dataDir, token: token.sha1, tip }
+  for (const end of ends) await end()
+  await writeFile(join(dir, FACTS), JSON.stringify({ token: token.sha1, tip }))
 }
 
 /** Another one like it, for a test to spoil; files that share their bytes do so there, too. */
-export async function copyOf(t: Test, { dataDir }: SettledData): Promise<string> {
+export async function copyOf(
+  t: Pick<Test, 'teardown'>,
+  { dataDir }: Pick<SettledData, 'dataDir'>,
+): Promise<string> {
   const copy = join(await temporaryDirectory(t), 'data')
   await promisify(execFile)('cp', ['-a', dataDir, copy])
   return copy

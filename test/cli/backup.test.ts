@@ -1,20 +1,15 @@
-import { execFile, spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { readdir, readFile, rm } from 'node:fs/promises'
+import { execFile } from 'node:child_process'
+import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { backup } from '../../src/backup/backup.ts'
-import { restore } from '../../src/backup/restore.ts'
 import { exportAll } from '../../src/transfer/export.ts'
-import { checkRestored, gitRefs, temporaryDirectory } from '../backup/restored.ts'
+import { gitRefs, temporaryDirectory } from '../backup/restored.ts'
 import { type SettledData, settledData } from '../backup/settled-data.ts'
-import { program } from '../program.ts'
-import { startTestServer } from '../start-server.ts'
 import { anInstallation, configOf, eventsOf } from '../transfer/installations.ts'
+import { mergelog } from './command-line.ts'
 
-const MERGELOG = [program('src/cli/mergelog')]
 let settled: SettledData
 let place: string
 t.before(async () => {
@@ -22,25 +17,8 @@ t.before(async () => {
   place = await temporaryDirectory(t)
 })
 
-const environment = (dataDir: string, more: Record<string, string> = {}) => {
-  const { EVENTSTORE_URL: _events, MONGODB_URL: _views, ...own } = process.env
-  return { ...own, DATA_DIR: dataDir, ...more }
-}
-
-/** Runs the command line. Resolves to the exit code and the output, also after a failure. */
-async function run(dataDir: string, args: string[], more?: Record<string, string>) {
-  try {
-    const env = environment(dataDir, more)
-    const { stdout } = await promisify(execFile)(process.execPath, [...MERGELOG, ...args], {
-      env,
-    })
-    return { code: 0, stdout, stderr: '' }
-  } catch (error) {
-    if (!(error instanceof Error && 'code' in error && 'stdout' in error && 'stderr' in error)) throw error
-    const { code, stdout, stderr } = error
-    return { code, stdout: `${stdout}`, stderr: `${stderr}` }
-  }
-}
+const run = (DATA_DIR: string, args: string[], servers: Record<string, string> = {}) =>
+  mergelog(args, { ...servers, DATA_DIR })
 
 t.test('mergelog backup and restore: text for people, JSON for scripts', async (t) => {
   const { dataDir } = settled
@@ -112,80 +90,6 @@ t.test(
     t.same(await eventsOf(to), [])
   },
 )
-
-t.test('a full disk: one line, exit code 1, and no files are left', async (t) => {
-  const directory = join(place, 'full')
-  // A file limit of 32 KiB acts like a full disk.
-  const command = 'unset NODE_OPTIONS; ulimit -f 32; exec "$0" "$@"'
-  const args = ['-c', command, process.execPath, ...MERGELOG, 'backup', directory]
-  const child = spawn('bash', args, {
-    env: environment(settled.dataDir),
-    stdio: ['ignore', 'ignore', 'pipe'],
-  })
-  let stderr = ''
-  child.stderr.on('data', (chunk) => {
-    stderr += chunk
-  })
-  const [code] = await once(child, 'close')
-  t.equal(code, 1)
-  t.match(stderr, /^mergelog: .*\n$/)
-  t.same(
-    (await readdir(place)).filter((name) => name.startsWith('full')),
-    [],
-  )
-})
-
-/** Runs the command line. Kills it `after` milliseconds after the directory `begun` has a file. */
-async function kill(dataDir: string, args: string[], begun: string, after: number): Promise<boolean> {
-  const child = spawn(process.execPath, [...MERGELOG, ...args], {
-    env: environment(dataDir),
-    stdio: 'ignore',
-  })
-  const closed = once(child, 'close')
-  while (child.exitCode === null && (await readdir(begun).catch(() => [])).length === 0) await delay(1)
-  await delay(after)
-  child.kill('SIGKILL')
-  const [code] = await closed
-  return code === null
-}
-
-t.test('kill -9 of a backup leaves no backup or a complete one; the next backup starts over', async (t) => {
-  const directory = join(place, 'killed')
-  let killed = 0
-  for (const after of [0, 80]) {
-    const wasKilled = await kill(settled.dataDir, ['backup', directory], `${directory}.partial`, after)
-    if (!wasKilled || (await readdir(place)).includes('killed'))
-      await readFile(join(directory, 'manifest.json'))
-    else killed += 1
-    await rm(directory, { recursive: true, force: true })
-  }
-  t.ok(killed > 0)
-  await backup({ dataDir: settled.dataDir, directory })
-  t.notOk((await readdir(place)).includes('killed.partial'))
-  const restored = join(place, 'after-kill')
-  await restore({ directory, dataDir: restored })
-  await checkRestored(t, restored)
-})
-
-t.test('kill -9 of a restore: no server starts on the half restored directory', async (t) => {
-  const directory = join(place, 'for-restore')
-  await backup({ dataDir: settled.dataDir, directory })
-  let halves = 0
-  for (const after of [0, 30]) {
-    const dataDir = join(place, `half-${after}`)
-    await kill(dataDir, ['restore', directory], join(dataDir, 'restoring'), after)
-    const names = await readdir(dataDir)
-    if (names.includes('restoring')) {
-      halves += 1
-      const start = startTestServer(t, { DATA_DIR: dataDir })
-      await t.rejects(start, { name: 'DataDirInUse', message: /a restore into .* was cut off/ })
-      await rm(dataDir, { recursive: true })
-      await restore({ directory, dataDir })
-    }
-    t.same(await gitRefs(dataDir, 1), await gitRefs(settled.dataDir, 1))
-  }
-  t.ok(halves > 0)
-})
 
 t.test(
   'mergelog backup reports files that DATA_DIR lacks with exit code 1, and backs up the rest',

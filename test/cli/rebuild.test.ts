@@ -1,11 +1,8 @@
 import { execFile } from 'node:child_process'
-import { once } from 'node:events'
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { loadConfig } from '../../src/config.ts'
 import { lockDataDir } from '../../src/data-lock.ts'
 import { accountFold } from '../../src/projections/accounts.ts'
 import { READ_MODELS } from '../../src/projections/views.ts'
@@ -14,7 +11,7 @@ import { PROGRAM_ENVIRONMENT, program } from '../program.ts'
 import { ADMIN_PASSWORD } from '../server-template.ts'
 import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
-import { mergelog, startMergelog } from './command-line.ts'
+import { mergelog } from './command-line.ts'
 
 const accounts = accountFold.collection
 
@@ -203,32 +200,4 @@ t.test('mergelog rebuild while another command uses the data directory: one line
       'connect ECONNREFUSED 127.0.0.1:2. It may be another command, a server that is still starting, ' +
       'or one at another address (see --url)\n',
   })
-})
-
-t.test('mergelog rebuild when the server is killed: one line', async (t) => {
-  const DATA_DIR = t.testdir()
-  await promisify(execFile)(process.execPath, [program('bench/seed/seed'), '--issues', '3000'], {
-    env: { ...PROGRAM_ENVIRONMENT, DATA_DIR },
-  })
-  const environment = { DATA_DIR, ADMIN_PASSWORD, PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'error' }
-  const server = startMergelog(t, ['serve'], environment)
-  const [line] = await once(createInterface({ input: server.stdout ?? process.stdin }), 'line')
-  const PUBLIC_URL = /http:\S+/.exec(line)?.[0] ?? ''
-  const rebuilding = startMergelog(t, ['rebuild'], { DATA_DIR, PUBLIC_URL, ADMIN_PASSWORD })
-  let stderr = ''
-  rebuilding.stderr?.on('data', (chunk) => {
-    stderr += chunk
-  })
-  const ended = once(rebuilding, 'close')
-  // The rebuild has started when the first new documents exist.
-  const { generations, secrets } = await openReadStores(loadConfig({ DATA_DIR }))
-  const begun = () => generations.spare.range(accounts, { limit: 1 }).catch(() => [])
-  await until('the rebuild has begun', async () => {
-    if (rebuilding.exitCode !== null) throw new Error(`the command ended early: ${stderr}`)
-    return (await begun()).length > 0
-  })
-  server.kill('SIGKILL')
-  await Promise.all([generations.current.close(), secrets.close()])
-  t.same(await ended, [1, null])
-  t.equal(stderr, 'mergelog: the server stopped before the work was done\n')
 })

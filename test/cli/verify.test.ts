@@ -1,11 +1,10 @@
-import { once } from 'node:events'
-import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { READ_MODELS } from '../../src/projections/views.ts'
 import { openSqlite } from '../../src/sqlite.ts'
 import { startTestServer } from '../start-server.ts'
-import { mergelog, startMergelog } from './command-line.ts'
+import { mergelog } from './command-line.ts'
 
 t.test('mergelog verify: sound beside a running server; names a wrong document', async (t) => {
   const server = await startTestServer(t)
@@ -98,27 +97,4 @@ t.test('mergelog verify reports a log that cannot be opened, and creates no file
     t.equal(await readFile(join(DATA_DIR, 'events.db'), 'utf8'), contents)
   }
   t.strictSame(await readdir(DATA_DIR), ['events.db', 'secrets.db'])
-})
-
-t.test('a signal ends mergelog verify, and no files are left', async (t) => {
-  const DATA_DIR = t.testdir()
-  const server = await startTestServer(t, { DATA_DIR })
-  const TMPDIR = join(DATA_DIR, 'tmp')
-  await mkdir(TMPDIR)
-  for (const [signal, code] of [
-    ['SIGINT', 130],
-    ['SIGTERM', 143],
-  ] as const) {
-    const child = startMergelog(t, ['verify'], { DATA_DIR: server.dataDir, TMPDIR })
-    const ended = once(child, 'exit')
-    let running = true
-    ended.then(() => {
-      running = false
-    })
-    // verify has started when its directory exists.
-    while (running && !(await readdir(TMPDIR)).some((name) => name.startsWith('verify-')));
-    child.kill(signal)
-    t.strictSame(await ended, [code, null])
-    t.notOk((await readdir(TMPDIR)).some((name) => name.startsWith('verify-')))
-  }
 })
