@@ -4,30 +4,38 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { EventStoreDBClient } from '@eventstore/db-client'
 import { pino } from 'pino'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { oneLinePerOutage } from '../src/cli/outage-log.ts'
 import { loadConfig } from '../src/config.ts'
 import { startServer } from '../src/server.ts'
-import { startEventStoreCluster, startEventStoreDouble } from './doubles/eventstore.ts'
+import { type EventStoreDouble, startEventStoreCluster, startEventStoreDouble } from './doubles/eventstore.ts'
 import { basic } from './server-template.ts'
-import { ADMIN_PASSWORD, startTestServer, statusOf } from './start-server.ts'
+import { ADMIN_PASSWORD, type Gitea, startTestServer, statusOf, type TestServer } from './start-server.ts'
 import { until } from './until.ts'
 
-async function started(t: Test) {
-  const double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'eventstore.db') })
+/** One server for the tests that leave it well, and its EventStoreDB. */
+let double: EventStoreDouble
+let server: TestServer
+let alice: Gitea
+t.before(async () => {
+  double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'eventstore.db') })
   t.teardown(() => double.close())
-  const server = await startTestServer(t, { EVENTSTORE_URL: double.url, LOG_LEVEL: 'silent' })
-  const alice = await server.as('alice')
-  await alice.user.createCurrentUserRepo({ name: 'app' })
-  const health = async () => {
-    const answer = await server.fetch(null, '/healthz')
-    return { code: answer.status, text: await answer.text() }
-  }
-  return { double, server, alice, health }
+  server = await startTestServer(t, { EVENTSTORE_URL: double.url, LOG_LEVEL: 'silent' })
+  alice = await server.as('alice')
+})
+
+/** Makes a repository of alice. Resolves to its id. */
+async function repository(name: string): Promise<number> {
+  return (await alice.user.createCurrentUserRepo({ name })).data.id ?? 0
+}
+
+async function health() {
+  const answer = await server.fetch(null, '/healthz')
+  return { code: answer.status, text: await answer.text() }
 }
 
 t.test('what others wrote into our streams does not stop a command, and is named in /healthz', async (t) => {
-  const { double, alice, health } = await started(t)
+  t.equal(await repository('app'), 1)
   await alice.repos.issueCreateIssue('alice', 'app', { title: 'One' })
   t.notMatch((await health()).text, /problems/)
   const streams = ['ids-issue', 'ids-comment', 'numbers-1', 'issue-1.1', 'repo-1', 'claim-repository-2/next']
@@ -53,35 +61,40 @@ t.test('what others wrote into our streams does not stop a command, and is named
   }
 })
 
-/** Requests that change an issue, and its comment 1, in all the ways that decide from its stream. */
-const CHANGES = [
-  ['PATCH', 'issues/1', { title: 'Another' }],
-  ['POST', 'issues/1/comments', { body: 'More' }],
-  ['PATCH', 'issues/comments/1', { body: 'Other' }],
-  ['DELETE', 'issues/comments/1', undefined],
-  ['POST', 'issues/1/labels', { labels: [1] }],
-  ['PUT', 'issues/1/lock', {}],
-] as const
+/** Requests that change issue 1, and its comment, in all the ways that decide from its stream. */
+const changes = (comment: number, label: number) =>
+  [
+    ['PATCH', 'issues/1', { title: 'Another' }],
+    ['POST', 'issues/1/comments', { body: 'More' }],
+    ['PATCH', `issues/comments/${comment}`, { body: 'Other' }],
+    ['DELETE', `issues/comments/${comment}`, undefined],
+    ['POST', 'issues/1/labels', { labels: [label] }],
+    ['PUT', 'issues/1/lock', {}],
+  ] as const
 
-for (const [what, reason] of [
-  ['cut off ($tb)', /revision 0 is cut off from stream issue-1\.1/],
-  ['cut off ($maxCount)', /revisions 0 to \d are cut off from stream issue-1\.1/],
-  ['tombstoned', /stream issue-1\.1 has a tombstone/],
+for (const [name, what, reasonFor] of [
+  ['tb', 'cut off ($tb)', (issue: string) => `revision 0 is cut off from stream ${issue}`],
+  ['max-count', 'cut off ($maxCount)', (issue: string) => `are cut off from stream ${issue}`],
+  ['tombstone', 'tombstoned', (issue: string) => `stream ${issue} has a tombstone`],
 ] as const) {
   t.test(`a stream that is ${what} refuses every command alike (503), and /healthz names it`, async (t) => {
-    const { double, server, alice, health } = await started(t)
-    await alice.repos.issueCreateLabel('alice', 'app', { name: 'bug', color: '#ff0000' })
-    await alice.repos.issueCreateIssue('alice', 'app', { title: 'One' })
-    await alice.repos.issueCreateIssue('alice', 'app', { title: 'Whole' })
-    await alice.repos.issueCreateComment('alice', 'app', 1, { body: 'First' })
-    await alice.repos.issueCreateComment('alice', 'app', 1, { body: 'Second' })
+    const stream = `issue-${await repository(name)}.1`
+    const reason = reasonFor(stream)
+    const { data: label } = await alice.repos.issueCreateLabel('alice', name, {
+      name: 'bug',
+      color: '#ff0000',
+    })
+    await alice.repos.issueCreateIssue('alice', name, { title: 'One' })
+    await alice.repos.issueCreateIssue('alice', name, { title: 'Whole' })
+    const first = await alice.repos.issueCreateComment('alice', name, 1, { body: 'First' })
+    await alice.repos.issueCreateComment('alice', name, 1, { body: 'Second' })
     const client = EventStoreDBClient.connectionString(double.url)
     t.teardown(() => client.dispose())
-    if (what === 'tombstoned') await client.tombstoneStream('issue-1.1')
-    else if (what === 'cut off ($tb)') await client.setStreamMetadata('issue-1.1', { truncateBefore: 1 })
-    else await client.setStreamMetadata('issue-1.1', { maxCount: 1 })
-    for (const [method, path, body] of CHANGES) {
-      const answer = await server.fetch('alice', `/api/v1/repos/alice/app/${path}`, {
+    if (what === 'tombstoned') await client.tombstoneStream(stream)
+    else if (what === 'cut off ($tb)') await client.setStreamMetadata(stream, { truncateBefore: 1 })
+    else await client.setStreamMetadata(stream, { maxCount: 1 })
+    for (const [method, path, body] of changes(first.data.id ?? 0, label.id ?? 0)) {
+      const answer = await server.fetch('alice', `/api/v1/repos/alice/${name}/${path}`, {
         method,
         ...(body && { body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } }),
       })
@@ -92,12 +105,12 @@ for (const [what, reason] of [
     const named = await health()
     t.equal(named.code, 200, 'all else can be used')
     t.match(named.text, reason)
-    await alice.repos.issueCreateComment('alice', 'app', 2, { body: 'Others go on' })
+    await alice.repos.issueCreateComment('alice', name, 2, { body: 'Others go on' })
 
     if (what === 'tombstoned') return
-    await client.setStreamMetadata('issue-1.1', {})
-    await alice.repos.issueCreateComment('alice', 'app', 1, { body: 'Third' })
-    t.notMatch((await health()).text, /cut off/, 'an operator has taken it back')
+    await client.setStreamMetadata(stream, {})
+    await alice.repos.issueCreateComment('alice', name, 1, { body: 'Third' })
+    t.notMatch((await health()).text, reason, 'an operator has taken it back')
   })
 }
 
@@ -161,24 +174,30 @@ t.test('an outage of EventStoreDB is one line in the log, and its end is one lin
 })
 
 t.test('POST issue, one client: at most four round trips, and each new event is sent once', async (t) => {
-  const { double, alice } = await started(t)
+  const repoId = await repository('calls')
   let calls: string[] = []
+  t.teardown(() => {
+    double.access.called = () => {}
+  })
   double.access.called = (what, stream) => calls.push(`${what} ${stream}`)
   let index = 0
   // The first ones learn where the sequences end. Meanwhile all that follow the log come to its end.
   await until('an issue costs three appends, and its three events are sent once', async () => {
     const sent = double.sentEvents()
     calls = []
-    const { data } = await alice.repos.issueCreateIssue('alice', 'app', { title: 'One' })
+    const { data } = await alice.repos.issueCreateIssue('alice', 'calls', { title: 'One' })
     index = data.number ?? 0
     return calls.length === 3 && double.sentEvents() - sent === 3
   })
-  t.same(calls.toSorted(), ['write ids-issue', `write issue-1.${index}`, 'write numbers-1'])
-  t.equal(calls.at(-1), `write issue-1.${index}`, 'what is independent goes together, before the last')
+  t.same(calls.toSorted(), ['write ids-issue', `write issue-${repoId}.${index}`, `write numbers-${repoId}`])
+  t.equal(
+    calls.at(-1),
+    `write issue-${repoId}.${index}`,
+    'what is independent goes together, before the last',
+  )
 })
 
 t.test('/healthz is 200 with any number of events of others at the end of the log', async (t) => {
-  const { double, alice, health } = await started(t)
   for (const type of ['OrderPlaced', '$statsCollected']) {
     for (let n = 0; n < 5; n++) {
       await double.append('orders', new Array(200).fill({ type, data: '{}' }))
@@ -212,10 +231,10 @@ t.test('after a start, upgrade queries answer although the log ends with events 
 })
 
 t.test('while access is denied, requests get 503 and /healthz says why', async (t) => {
-  const { double, server, alice, health } = await started(t)
-  const open = (title: string) => statusOf(alice.repos.issueCreateIssue('alice', 'app', { title }))
+  const repoId = await repository('denied')
+  const open = (title: string) => statusOf(alice.repos.issueCreateIssue('alice', 'denied', { title }))
   t.equal(await open('One'), 201)
-  double.access.deniedWrites.add('numbers-1')
+  double.access.deniedWrites.add(`numbers-${repoId}`)
   t.equal(await open('Two'), 503)
   const denied = await health()
   t.equal(denied.code, 503)
@@ -231,8 +250,12 @@ t.test('while access is denied, requests get 503 and /healthz says why', async (
   double.access.deniedReads.clear()
   double.access.refuseAll = true
   t.equal(
-    (await server.fetch('alice', '/api/v1/repos/alice/app/issues', { method: 'POST', body: '{"title":"x"}' }))
-      .status,
+    (
+      await server.fetch('alice', '/api/v1/repos/alice/denied/issues', {
+        method: 'POST',
+        body: '{"title":"x"}',
+      })
+    ).status,
     503,
   )
   t.match((await health()).text, /does not know the user of EVENTSTORE_URL, or the password is wrong/)

@@ -52,7 +52,8 @@ t.test('from embedded stores to servers and back: the same log, answers, git and
   await original.stop()
   const events = await eventsOf(from)
   t.ok(events.length > 30)
-  for (const kind of ['both servers', 'embedded', 'EventStoreDB', 'MongoDB', 'embedded'] as const) {
+  // Both servers together: test/cli/export.test.ts.
+  for (const kind of ['EventStoreDB', 'MongoDB', 'embedded'] as const) {
     const directory = join(place, `${kind}-${from.DATA_DIR.length}-${Math.random()}`)
     const steps = new Set<string>()
     const onProgress = ({ step }: { step: string }) => steps.add(step)

@@ -1,8 +1,10 @@
 /** A small data directory with data, and functions to verify it and to tamper with it. */
 import { readFileSync, writeFileSync } from 'node:fs'
+import { cp, mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
-import type { Test } from 'tap'
+import root, { type Test } from 'tap'
 import { seedEvents } from '../../bench/seed/events.ts'
 import type { RecordedEvent } from '../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'
@@ -24,12 +26,29 @@ export interface Directory {
   viewsFile: string
 }
 
+/** Made for the first test of a file, and copied for each. */
+let template: Promise<string> | undefined
+
 /**
  * Two repositories with pull requests and issues, in the log and in the read models. All files are closed.
  */
 export async function aDirectory(t: Test): Promise<Directory> {
   const dir = t.testdir()
-  const [eventsFile, viewsFile] = [join(dir, 'events.db'), join(dir, 'views.db')]
+  template ??= make()
+  await cp(await template, dir, { recursive: true })
+  return filesIn(dir)
+}
+
+const filesIn = (dir: string) => ({
+  dir,
+  eventsFile: join(dir, 'events.db'),
+  viewsFile: join(dir, 'views.db'),
+})
+
+async function make(): Promise<string> {
+  const dir = await mkdtemp(join(tmpdir(), 'mergelog-verify-'))
+  root.teardown(() => rm(dir, { recursive: true, force: true }))
+  const { eventsFile, viewsFile } = filesIn(dir)
   const events = openSqliteEventStore(eventsFile)
   const repositories = [
     { name: 'one', pulls: 4, issues: 6 },
@@ -39,10 +58,10 @@ export async function aDirectory(t: Test): Promise<Directory> {
   const views = openSqliteReadStore(viewsFile)
   const projector = createProjector(log, events, views, READ_MODELS)
   await projector.start()
-  t.equal(await projector.waitFor(await events.lastPosition(), 60_000), true)
+  if (!(await projector.waitFor(await events.lastPosition(), 60_000))) throw new Error('it lags')
   await projector.stop()
   await Promise.all([events.close(), views.close()])
-  return { dir, eventsFile, viewsFile }
+  return dir
 }
 
 /** The report of verify about the directory. */

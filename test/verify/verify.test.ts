@@ -508,9 +508,11 @@ t.test(
 
 t.test('an abort ends verify, and no temporary files are left', async (t) => {
   const directory = await aDirectory(t)
-  const files = readdirSync(directory.dir)
+  // SQLite removes these beside a database when nobody has it open any more.
+  const names = () => readdirSync(directory.dir).filter((name) => !/-(shm|wal)$/.test(name))
+  const files = names()
   await t.rejects(verified(directory, { signal: AbortSignal.abort() }), { name: 'AbortError' })
-  t.strictSame(readdirSync(directory.dir), files)
+  t.strictSame(names(), files)
 })
 
 t.test('reading a broken event always gives an error with file, position, stream and revision', async (t) => {
@@ -577,7 +579,7 @@ t.test(
         seedEvents(events, {
           owner: { ...author, kind: 'user' },
           author,
-          repositories: [{ name, issues: 15, pulls: 5 }],
+          repositories: [{ name, issues: 4, pulls: 2 }],
         })
       const projector = createProjector(pino({ level: 'silent' }), events, readStore, READ_MODELS)
       await projector.start()
