@@ -18,7 +18,9 @@ let double: EventStoreDouble
 let server: TestServer
 let alice: Gitea
 t.before(async () => {
-  double = await startEventStoreDouble({ port: 0, file: join(t.testdir(), 'eventstore.db') })
+  const dir = await mkdtemp(join(tmpdir(), 'mergelog-odd-'))
+  t.teardown(() => rm(dir, { recursive: true, force: true, maxRetries: 3 }))
+  double = await startEventStoreDouble({ port: 0, file: join(dir, 'eventstore.db') })
   t.teardown(() => double.close())
   server = await startTestServer(t, { EVENTSTORE_URL: double.url, LOG_LEVEL: 'silent' })
   alice = await server.as('alice')

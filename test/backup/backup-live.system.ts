@@ -16,7 +16,7 @@ t.test('backups beside a server in use are complete', async (t) => {
     for (let i = 1; i <= times; i++) await what(i)
   }
   const life = Promise.all([
-    repeat(6, async (i) => {
+    repeat(4, async (i) => {
       await work.git('checkout', '-q', '-b', `topic-${i}`, 'main')
       await work.commit(`Topic ${i}`, { [`${i}.txt`]: `${i}\n` })
       await work.git('push', '-q', 'origin', `topic-${i}`)
@@ -27,7 +27,7 @@ t.test('backups beside a server in use are complete', async (t) => {
         delete_branch_after_merge: i % 2 === 0,
       })
     }),
-    repeat(8, async (i) => {
+    repeat(4, async (i) => {
       const issue = await call(server, 'POST', `${APP}/issues`, { title: `Issue ${i}` })
       const comment = await call(server, 'POST', `${APP}/issues/${issue.number}/comments`, { body: 'x' })
       await upload(server, `${APP}/issues/comments/${comment.id}`, `kept-${i}.txt`)
@@ -35,7 +35,7 @@ t.test('backups beside a server in use are complete', async (t) => {
       await upload(server, `${APP}/issues/comments/${gone.id}`, `gone-${i}.txt`)
       await call(server, 'DELETE', `${APP}/issues/comments/${gone.id}`)
     }),
-    repeat(8, async (i) => {
+    repeat(4, async (i) => {
       await call(server, 'POST', '/user/repos', { name: `r-${i}`, auto_init: true })
       if (i % 3 !== 0) await call(server, 'DELETE', `/repos/alice/r-${i}`)
     }),

@@ -34,7 +34,7 @@ async function load(t: Test, server: TestServer) {
     for (let i = 1; i <= times && !isOver; i++) await what(i)
   }
   const life = Promise.all([
-    repeat(12, async (i) => {
+    repeat(8, async (i) => {
       const branch = `topic-${i}`
       await work.git('checkout', '-q', '-b', branch, 'origin/main')
       await work.commit(branch, { [`${branch}.txt`]: `${branch}\n` })
@@ -48,7 +48,7 @@ async function load(t: Test, server: TestServer) {
       await call(server, 'POST', `${APP}/pulls/${number}/merge`, { Do: 'merge' })
       acknowledged.merged.push(number)
     }),
-    repeat(24, async (i) => {
+    repeat(12, async (i) => {
       const { number } = await call(server, 'POST', `${APP}/issues`, { title: `Issue ${i}` })
       acknowledged.issues.push(number)
       const comment = await call(server, 'POST', `${APP}/issues/${number}/comments`, { body: 'See the file' })

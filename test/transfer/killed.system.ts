@@ -82,6 +82,8 @@ t.test('kill -9 of an import to servers: no server starts; the same import conti
     await log.close()
     t.strictSame(await eventsOf(to), events)
     t.same(await gitRefs(to.DATA_DIR, 1), await gitRefs(settled.dataDir, 1))
+    // The log and git are the same as after the others.
+    if (part < 0.5) continue
     const server = await checkRestored(t, to.DATA_DIR, to)
     t.equal((await server.fetch('alice', '/api/v1/user')).status, 200)
     await server.stop()

@@ -16,7 +16,7 @@ t.test('exports beside a server that is being written to are complete', async (t
   const work = await workTree(t, server.gitUrl('alice', 'alice/app'))
   let isOver = false
   const pushes = async () => {
-    for (let i = 1; i <= 4; i++) {
+    for (let i = 1; i <= 3; i++) {
       await work.git('checkout', '-q', '-b', `topic-${i}`, 'main')
       await work.commit(`Topic ${i}`, { [`${i}.txt`]: `${i}\n` })
       await work.git('push', '-q', 'origin', `topic-${i}`)
@@ -26,7 +26,7 @@ t.test('exports beside a server that is being written to are complete', async (t
     }
   }
   const comments = async () => {
-    for (let i = 1; i <= 6; i++) {
+    for (let i = 1; i <= 4; i++) {
       const issue = await call(server, 'POST', `${APP}/issues`, { title: `Issue ${i}` })
       const comment = await call(server, 'POST', `${APP}/issues/${issue.number}/comments`, { body: 'x' })
       await upload(server, `${APP}/issues/comments/${comment.id}`, `kept-${i}.txt`)

@@ -111,7 +111,8 @@ t.test(
 
 t.test('an import fills the DATA_DIR of a start that found no server, and nothing else', async (t) => {
   const to = await anInstallation(t, 'EventStoreDB')
-  const away = { ...to, EVENTSTORE_URL: 'esdb://127.0.0.1:1?tls=false' }
+  const away = { ...to, EVENTSTORE_URL: 'esdb://127.0.0.1:1?tls=false', START_TIMEOUT_MS: '0' }
+  // In another process: a start that fails keeps its lock until its process ends.
   const [code] = await once(startMergelog(t, ['serve'], away), 'exit')
   t.equal(code, 1)
   t.same(await names(to.DATA_DIR), ['format.json', 'git'])
