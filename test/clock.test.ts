@@ -1,4 +1,7 @@
-/** The clock of the machine is set while a server runs: forward by a year, and back. */
+/**
+ * The clock of the machine is set while a server runs: forward by a year, and back.
+ * In a process of its own: servers of other files have the same clock.
+ */
 import { execFile } from 'node:child_process'
 import { readdir } from 'node:fs/promises'
 import { request } from 'node:http'

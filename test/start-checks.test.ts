@@ -1,4 +1,7 @@
-/** A start that cannot work with what the machine has says so in one line. */
+/**
+ * A start that cannot work with what the machine has says so in one line.
+ * In a process of its own: one that has started git before needs no place for it any more.
+ */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmod, mkdir, writeFile } from 'node:fs/promises'

@@ -1,3 +1,7 @@
+/**
+ * The command line as a whole: help, wrong use, and problems that an operator can fix.
+ * In a process of its own: commands run as another user.
+ */
 import { access, chmod, constants, readdir, readFile, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import t from 'tap'

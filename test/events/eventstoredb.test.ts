@@ -28,11 +28,10 @@ async function started(t: Test, flushMs = 0) {
 }
 
 t.test('the contract, with the protocol double', async (t) => {
-  eventStoreContract(t, async (t) => {
-    // The contract is about what the store does. A busy machine may take longer than a server may.
-    const url = `${(await started(t, FLUSH_MS)).url}&defaultDeadline=60000&keepAliveTimeout=60000`
-    return { store: opened(t, url), reopen: async () => openEventStoreDb(url) }
-  })
+  // One for all, as with a real server. The contract is about what the store does: a busy machine may take longer than a
+  // server may.
+  const url = `${(await started(t, FLUSH_MS)).url}&defaultDeadline=60000&keepAliveTimeout=60000`
+  eventStoreContract(t, async (t) => ({ store: opened(t, url), reopen: async () => openEventStoreDb(url) }))
 })
 
 const realUrl = process.env.TEST_EVENTSTORE_URL
@@ -75,7 +74,7 @@ t.test('a server that goes away gives StoreUnavailable, and works again when it 
   const stream = newStream()
   const acknowledged: string[] = []
   let revision = -1
-  for (let round = 0; round < 3; round++) {
+  for (let round = 0; round < 2; round++) {
     const reader = follow(t, store, LOG_START)
     for (let n = 0; n < 3; n++) {
       const event = newEvent({ round, n })
@@ -116,14 +115,14 @@ t.test('a writer that retries while the server restarts writes each event once',
   let restarts = 0
   const writing = streams.map(async (stream) => {
     const ids: string[] = []
-    while (restarts < 5) {
+    while (restarts < 3) {
       const event = newEvent()
       await answered(() => store.append(stream, [event], 'any'))
       ids.push(event.id)
     }
     return ids
   })
-  while (restarts < 5) {
+  while (restarts < 3) {
     // The client may not have found yet that the server is back.
     const seen = await answered(() => store.lastPosition())
     const reader = follow(t, store, seen)
