@@ -151,7 +151,7 @@ t.test('two nodes on one data directory', async (t) => {
       })
       /** Moves the same branch as the other node: of two pushes at once, one may come too late. */
       const pushes = async (tree: WorkTree, own: string) => {
-        for (let i = 0; i < 4; i++) {
+        for (let i = 0; i < 3; i++) {
           await tree.commit(`${own} ${i}`, { [own]: `${i}\n` })
           await tree.git('push', '-q', 'origin', `HEAD:refs/heads/${own}`)
           await tree.git('push', '-q', '-f', 'origin', 'HEAD:refs/heads/shared').catch(() => {})
@@ -306,7 +306,7 @@ t.test('two nodes on one data directory', async (t) => {
       })
     const status = (i: number) =>
       post(i % 2 === 0 ? one : two, `statuses/${main?.sha}`, { state: 'success', context: `job ${i}` })
-    const answers = await Promise.all(Array.from({ length: 24 }, (_, i) => status(i)))
+    const answers = await Promise.all(Array.from({ length: 12 }, (_, i) => status(i)))
     t.strictSame(new Set(answers.map((answer) => answer.status)), new Set([201]))
 
     const { data: issue } = await alice.repos.issueCreateIssue('alice', name, { title: 'busy' })
@@ -322,7 +322,7 @@ t.test('two nodes on one data directory', async (t) => {
         body: JSON.stringify({ body: `edit ${i}` }),
       })
     const add = (i: number) => post(two, `issues/${index}/comments`, { body: `comment ${i}` })
-    const changes = await Promise.all(Array.from({ length: 12 }, (_, i) => [edit(i), add(i)]).flat())
+    const changes = await Promise.all(Array.from({ length: 6 }, (_, i) => [edit(i), add(i)]).flat())
     t.strictSame(new Set(changes.map((answer) => answer.status)), new Set([200, 201]))
   })
 

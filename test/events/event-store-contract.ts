@@ -240,8 +240,12 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     for (let n = 0; n < 200; n++) await store.append(streams[n % 3] ?? '', [newEvent({ n })], 'any')
     const events = (await all(store.readAll())).filter(({ stream }) => streams.includes(stream))
     t.equal(events.length, 200)
+    // As texts: to compare thousands of objects takes tap seconds.
     const at = async (wanted: RecordedEvent[]) =>
-      t.strictSame(await all(store.readPositions(wanted.map(({ position }) => position))), wanted)
+      t.equal(
+        JSON.stringify(await all(store.readPositions(wanted.map(({ position }) => position)))),
+        JSON.stringify(wanted),
+      )
     await at([])
     await at(events)
     await at(events.slice(-1))
@@ -305,7 +309,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
   t.test('a subscription that resumes while writers append delivers each event exactly once', async (t) => {
     const { store } = await open(t)
     const start = await store.lastPosition()
-    const total = 400
+    const total = 200
     let written = 0
     const writers = Array.from({ length: 4 }, async () => {
       const stream = newStream()

@@ -3,6 +3,7 @@ import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promise
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import t, { type Test } from 'tap'
+import { LOG_START } from '../../src/events/event-store.ts'
 import { openEventStoreDb } from '../../src/events/eventstoredb.ts'
 import { exportAll } from '../../src/transfer/export.ts'
 import { importExport } from '../../src/transfer/import.ts'
@@ -57,18 +58,21 @@ t.test('kill -9 of an import to servers: no server starts; the same import conti
   for (const part of [0, 0.3, 0.9]) {
     const to = await anInstallation(t, 'both servers')
     const log = openEventStoreDb(to.EVENTSTORE_URL ?? '')
+    // Each time only what has come since: this process is not to slow down the import.
+    let [there, last] = [0, LOG_START]
     const count = async () => {
-      let n = 0
-      for await (const _ of log.readAll()) n += 1
-      return n
+      for await (const { position } of log.readAll({ from: last })) {
+        there += 1
+        last = position
+      }
+      return there
     }
     const wanted = part * events.length
     const isReached = async () =>
       part === 0 ? (await names(join(to.DATA_DIR, 'restoring'))).length > 1 : (await count()) >= wanted
     const wasKilled = await kill(t, ['import', directory], to, isReached)
     if (wasKilled && (await names(to.DATA_DIR)).includes('restoring')) {
-      const there = await count()
-      if (there < events.length) halves += 1
+      if ((await count()) < events.length) halves += 1
       const start = startTestServer(t, to)
       await t.rejects(start, { name: 'DataDirInUse', message: /an import into .* was cut off/ })
       if (there > 0) {
@@ -102,7 +106,8 @@ t.test('an import that was cut off while it moved its files to their places fini
     await writeFile(join(restoring, 'import.json'), JSON.stringify({ export: sums, complete: true }))
     await importExport({ directory, config: configOf(to) })
     t.notOk((await names(to.DATA_DIR)).includes('restoring'))
-    await checkRestored(t, to.DATA_DIR, to)
+    t.same(await gitRefs(to.DATA_DIR, 1), await gitRefs(settled.dataDir, 1))
+    await (await startTestServer(t, to)).stop()
   }
 })
 
