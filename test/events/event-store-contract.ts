@@ -322,7 +322,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
     let sessions = 0
     while (seen.length < total) {
       const abort = new AbortController()
-      const quota = seen.length + 37
+      const quota = seen.length + 17
       for await (const batch of store.subscribe({
         after: seen.at(-1)?.position ?? start,
         signal: abort.signal,
@@ -429,7 +429,7 @@ export function eventStoreContract(t: Test, open: (t: Test) => Promise<OpenStore
       await until('it has passed all', async () => reached >= end)
       t.strictSame(came.map(asNew), wanted)
       // A reader may begin anew wherever it was, also in the middle of what it does not want.
-      const step = Math.ceil(passed.length / 25)
+      const step = Math.ceil(passed.length / 8)
       for (const after of passed.filter((_, n) => n % step === 0)) {
         const next = came.find(({ position }) => position > after)
         if (next === undefined) continue
