@@ -3,7 +3,6 @@ import { isDiskFull } from '../src/disk-full.ts'
 import { watchFreeSpace } from '../src/free-space.ts'
 import { sqliteError } from '../src/sqlite-errors.ts'
 
-
 t.test('a full disk is found behind other errors, whoever noticed it', async (t) => {
   const withCode = (code: string) => Object.assign(new Error('x'), { code })
   for (const error of [
