@@ -10,22 +10,28 @@ import { startPulls } from '../pull-requests/pull-repository.ts'
 
 /** An effect after which the server dies, whether the branch has its new name then, and a death of the next start. */
 interface Death {
-  effect: RegExp
+  effect(to: string, repoId: number): RegExp
   renamed: boolean
   again?: RegExp
 }
 
-const GIT = /^git update-ref .*refs\/heads\/trunk/
+// A start recovers what the one before it left: an effect either names the branch, or no recovery of those above has it.
 const DEATHS: readonly Death[] = [
-  { effect: /^append ClaimTaken claim-pull-.*:trunk/, renamed: false },
-  { effect: /^write \S+\/pushes\/.*"note"/, renamed: false },
+  { effect: () => /^remove \S+\/pushes\/.*"note"/, renamed: true },
+  { effect: (to) => new RegExp(`^append ClaimTaken claim-pull-.*:${to}`), renamed: false },
+  { effect: () => /^write \S+\/pushes\/.*"note"/, renamed: false },
+  { effect: () => /^append PullRequestBranchRenamed/, renamed: true },
   // One append has the settings and the move of the refs.
-  { effect: GIT, renamed: true, again: /^append RepositoryEdited/ },
-  { effect: GIT, renamed: true, again: /^git symbolic-ref HEAD/ },
-  { effect: GIT, renamed: true, again: /^append PullRequestBranchRenamed/ },
-  { effect: /^append PullRequestBranchRenamed/, renamed: true },
-  { effect: /^append ClaimReleased claim-pull-.*:main/, renamed: true },
-  { effect: /^remove \S+\/pushes\/.*"note"/, renamed: true },
+  {
+    effect: (to) => new RegExp(`^git update-ref .*refs/heads/${to}`),
+    renamed: true,
+    again: /^append RepositoryEdited/,
+  },
+  { effect: (to) => new RegExp(`^git symbolic-ref HEAD .*/${to}`), renamed: true },
+  {
+    effect: (_, repoId) => new RegExp(`^append ClaimReleased claim-pull-${repoId}\\b.*:main`),
+    renamed: true,
+  },
 ]
 
 t.test(
@@ -44,23 +50,21 @@ t.test(
         const [open, scheduled] = [await hosted.open('a'), await hosted.open('b')]
         const answer = await hosted.merge(scheduled, { merge_when_checks_succeed: true })
         if (answer.status !== 201) throw new Error(answer.text)
-        return { ...death, name, dir, repoId, work, main: await tip('main'), open, scheduled }
+        return { ...death, to: `trunk${i}`, name, dir, repoId, work, main: await tip('main'), open, scheduled }
       }),
     )
     await first.server.stop()
     const authorization = `Basic ${Buffer.from(`alice:${passwordOf('alice')}`).toString('base64')}`
     const headers = { authorization, 'content-type': 'application/json' }
-    for (const { effect, again, name, renamed } of made) {
-      await killedAfter(t, DATA_DIR, effect, (url) =>
+    for (const { effect, again, name, to, repoId } of made) {
+      await killedAfter(t, DATA_DIR, effect(to, repoId), (url) =>
         fetch(`${url}/api/v1/repos/alice/${name}/branches/main`, {
           method: 'PATCH',
           headers,
-          body: JSON.stringify({ name: 'trunk' }),
+          body: JSON.stringify({ name: to }),
         }),
       )
       if (again !== undefined) await killedAfter(t, DATA_DIR, again)
-      // What it recovers is not to be the death of the next one.
-      if (renamed) await (await startTestServer(t, { DATA_DIR })).stop()
     }
 
     const server = await startTestServer(t, { DATA_DIR })
@@ -99,8 +103,9 @@ t.test(
       }
     }
     for (const repository of made) {
-      const { effect, renamed, main, name } = repository
-      const now = renamed ? 'trunk' : 'main'
+      const { renamed, main, name, to, repoId } = repository
+      const after = `after ${repository.effect(to, repoId)}`
+      const now = renamed ? to : 'main'
       const wanted = {
         branches: ['a', 'b', now],
         git: ['a', 'b', now],
@@ -109,19 +114,19 @@ t.test(
         rules: [now],
         bases: Array.from({ length: 2 }, () => [now, main, true, false, 'open']),
       }
-      t.strictSame(await stateOf(repository), wanted, `after ${effect}`)
+      t.strictSame(await stateOf(repository), wanted, after)
       const again = await ask(`${name}/branches/${now}`, 'PATCH', { name: 'trunk2' })
-      t.equal(again.status, 204, `after ${effect}: it can be renamed`)
+      t.equal(again.status, 204, `${after}: it can be renamed`)
       t.strictSame(
         (await stateOf(repository)).bases.map(([base]) => base),
         ['trunk2', 'trunk2'],
       )
       const twin = await ask(`${name}/pulls`, 'POST', { head: 'a', base: 'trunk2', title: 'x' })
-      t.equal(twin.status, 409, `after ${effect}: one pull request for a head and a base`)
+      t.equal(twin.status, 409, `${after}: one pull request for a head and a base`)
       const { body: made } = await ask(`${name}/branches`, 'POST', { new_branch_name: 'main' })
       t.equal(made.name, 'main')
       const other = await ask(`${name}/pulls`, 'POST', { head: 'a', base: 'main', title: 'x' })
-      t.equal(other.status, 201, `after ${effect}: the old names are free`)
+      t.equal(other.status, 201, `${after}: the old names are free`)
     }
     await until('scheduled merges are still there', async () => {
       const left = await server.services.views.pulls.find({ scheduled: true })
