@@ -50,7 +50,17 @@ t.test(
         const [open, scheduled] = [await hosted.open('a'), await hosted.open('b')]
         const answer = await hosted.merge(scheduled, { merge_when_checks_succeed: true })
         if (answer.status !== 201) throw new Error(answer.text)
-        return { ...death, to: `trunk${i}`, name, dir, repoId, work, main: await tip('main'), open, scheduled }
+        return {
+          ...death,
+          to: `trunk${i}`,
+          name,
+          dir,
+          repoId,
+          work,
+          main: await tip('main'),
+          open,
+          scheduled,
+        }
       }),
     )
     await first.server.stop()
