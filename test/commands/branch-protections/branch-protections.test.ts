@@ -4,8 +4,10 @@ import { makeKey } from '../../git/ssh-keys.ts'
 import { workTree } from '../../git-client.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
 
+const key = await makeKey(join(t.testdir(), 'key'))
+const server = await startTestServer(t, { ALLOWED_SIGNERS: key.signers })
+
 t.test('branch protections over HTTP', async (t) => {
-  const server = await startTestServer(t)
   const alice = await server.as('alice')
   const bob = await server.as('bob')
   await server.as('carol')
@@ -241,16 +243,15 @@ t.test('branch protections over HTTP', async (t) => {
 })
 
 t.test('pushes that a protected branch refuses', async (t) => {
-  const server = await startTestServer(t)
   const alice = await server.as('alice')
   const bob = await server.as('bob')
-  await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
-  await alice.repos.repoAddCollaborator('alice', 'app', 'bob', { permission: 'write' })
-  const work = await workTree(t, server.gitUrl('alice', 'alice/app'))
-  await work.git('remote', 'add', 'bob', server.gitUrl('bob', 'alice/app'))
+  await alice.user.createCurrentUserRepo({ name: 'pushes', auto_init: true })
+  await alice.repos.repoAddCollaborator('alice', 'pushes', 'bob', { permission: 'write' })
+  const work = await workTree(t, server.gitUrl('alice', 'alice/pushes'))
+  await work.git('remote', 'add', 'bob', server.gitUrl('bob', 'alice/pushes'))
   const first = await work.git('rev-parse', 'HEAD')
   await work.git('push', '-q', 'origin', 'HEAD:refs/heads/release/1', 'HEAD:refs/heads/topic')
-  await alice.repos.repoCreateBranchProtection('alice', 'app', {
+  await alice.repos.repoCreateBranchProtection('alice', 'pushes', {
     rule_name: 'release/*',
     enable_push: true,
     enable_push_whitelist: true,
@@ -260,9 +261,9 @@ t.test('pushes that a protected branch refuses', async (t) => {
     enable_status_check: true,
     status_check_contexts: ['ci'],
   })
-  await alice.repos.repoCreateBranchProtection('alice', 'app', { rule_name: 'main' })
+  await alice.repos.repoCreateBranchProtection('alice', 'pushes', { rule_name: 'main' })
   const tipOf = async (branch: string) =>
-    (await server.anonymous.repos.repoGetBranch('alice', 'app', branch)).data.commit?.id
+    (await server.anonymous.repos.repoGetBranch('alice', 'pushes', branch)).data.commit?.id
   const second = await work.commit('Second', { 'b.txt': 'b\n' })
 
   await t.test(
@@ -317,23 +318,23 @@ t.test('pushes that a protected branch refuses', async (t) => {
   )
 
   await t.test('a user on the whitelist without write access cannot push', async (t) => {
-    await alice.repos.repoDeleteCollaborator('alice', 'app', 'bob')
+    await alice.repos.repoDeleteCollaborator('alice', 'pushes', 'bob')
     await t.rejects(work.git('push', '-q', 'bob', 'HEAD:refs/heads/release/3'))
-    await alice.repos.repoAddCollaborator('alice', 'app', 'bob', { permission: 'write' })
+    await alice.repos.repoAddCollaborator('alice', 'pushes', 'bob', { permission: 'write' })
   })
 
   await t.test('deletions, by a push or over HTTP', async (t) => {
     const push = work.git('push', '-q', 'bob', ':refs/heads/release/2')
     await t.rejects(push, /a protected branch cannot be deleted/)
-    t.equal(await statusOf(bob.repos.repoDeleteBranch('alice', 'app', 'release/2')), 403)
-    t.equal(await statusOf(alice.repos.repoDeleteBranch('alice', 'app', 'release/2')), 403)
+    t.equal(await statusOf(bob.repos.repoDeleteBranch('alice', 'pushes', 'release/2')), 403)
+    t.equal(await statusOf(alice.repos.repoDeleteBranch('alice', 'pushes', 'release/2')), 403)
     t.equal(await tipOf('release/2'), second)
-    t.equal(await statusOf(bob.repos.repoDeleteBranch('alice', 'app', 'release/a/b')), 204)
+    t.equal(await statusOf(bob.repos.repoDeleteBranch('alice', 'pushes', 'release/a/b')), 204)
   })
 
   await t.test('a branch shows its protection and what the requester may do', async (t) => {
     const shown = async (api: typeof alice) => {
-      const { data } = await api.repos.repoListBranches('alice', 'app')
+      const { data } = await api.repos.repoListBranches('alice', 'pushes')
       return new Map(data.map((branch) => [branch.name, branch]))
     }
     const release = { protected: true, effective_branch_protection_name: 'release/*' }
@@ -346,28 +347,26 @@ t.test('pushes that a protected branch refuses', async (t) => {
     t.match((await shown(alice)).get('release/1'), { ...release, user_can_push: false, user_can_merge: true })
     const anonymous = await shown(server.anonymous)
     t.match(anonymous.get('topic'), { ...open, user_can_push: false, user_can_merge: false })
-    const { data: one } = await bob.repos.repoGetBranch('alice', 'app', 'release/1')
+    const { data: one } = await bob.repos.repoGetBranch('alice', 'pushes', 'release/1')
     t.match(one, { ...release, ...checks, user_can_push: true, user_can_merge: false })
   })
 
   await t.test('tags are not branches, and without the rule all is as before', async (t) => {
     await work.git('push', '-q', 'origin', 'HEAD:refs/tags/main')
-    await alice.repos.repoDeleteBranchProtection('alice', 'app', 'release/*')
+    await alice.repos.repoDeleteBranchProtection('alice', 'pushes', 'release/*')
     await work.git('push', '-q', 'origin', 'HEAD:refs/heads/release/3')
-    t.equal(await statusOf(bob.repos.repoDeleteBranch('alice', 'app', 'release/3')), 204)
+    t.equal(await statusOf(bob.repos.repoDeleteBranch('alice', 'pushes', 'release/3')), 204)
     await work.git('push', '-q', 'bob', ':refs/heads/release/2')
-    t.equal(await statusOf(server.anonymous.repos.repoGetBranch('alice', 'app', 'release/2')), 404)
+    t.equal(await statusOf(server.anonymous.repos.repoGetBranch('alice', 'pushes', 'release/2')), 404)
   })
 })
 
 t.test('a branch that requires signed commits takes no others', async (t) => {
-  const key = await makeKey(join(t.testdir(), 'key'))
-  const server = await startTestServer(t, { ALLOWED_SIGNERS: key.signers })
   const alice = await server.as('alice')
-  await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
-  const work = await workTree(t, server.gitUrl('alice', 'alice/app'))
+  await alice.user.createCurrentUserRepo({ name: 'signed', auto_init: true })
+  const work = await workTree(t, server.gitUrl('alice', 'alice/signed'))
   const rule = { rule_name: 'main', enable_push: true, require_signed_commits: true }
-  await alice.repos.repoCreateBranchProtection('alice', 'app', rule)
+  await alice.repos.repoCreateBranchProtection('alice', 'signed', rule)
   await work.commit('Not signed', { 'a.txt': 'a\n' })
   await t.rejects(work.git('push', '-q', 'origin', 'HEAD:refs/heads/main'), /signed/)
   await work.git('push', '-q', 'origin', 'HEAD:refs/heads/topic')
@@ -378,12 +377,12 @@ t.test('a branch that requires signed commits takes no others', async (t) => {
   await work.git('commit', '-q', '-S', '--allow-empty', '-m', 'Signed')
   await work.git('push', '-q', 'origin', 'HEAD:refs/heads/main')
   const signed = await work.git('rev-parse', 'HEAD')
-  t.equal((await alice.repos.repoGetBranch('alice', 'app', 'main')).data.commit?.id, signed)
+  t.equal((await alice.repos.repoGetBranch('alice', 'signed', 'main')).data.commit?.id, signed)
 
   await t.test('a new one may begin at a commit that is there, over the API as by a push', async (t) => {
-    await alice.repos.repoCreateBranchProtection('alice', 'app', { ...rule, rule_name: 'new/*' })
+    await alice.repos.repoCreateBranchProtection('alice', 'signed', { ...rule, rule_name: 'new/*' })
     await work.git('push', '-q', 'origin', 'origin/topic:refs/heads/new/pushed')
     const branch = { old_ref_name: 'topic', new_branch_name: 'new/made' }
-    t.equal(await statusOf(alice.repos.repoCreateBranch('alice', 'app', branch)), 201)
+    t.equal(await statusOf(alice.repos.repoCreateBranch('alice', 'signed', branch)), 201)
   })
 })
