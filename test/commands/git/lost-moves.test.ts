@@ -1,0 +1,28 @@
+/** A request that moved a ref and was cut off before the log had it took effect: the log gets it as of that request. */
+import t from 'tap'
+import { StoreUnavailable } from '../../../src/events/event-store.ts'
+import { gitStream } from '../../../src/events/streams.ts'
+import { until } from '../../until.ts'
+import { startPulls } from '../pull-requests/pull-repository.ts'
+import { movesOf, REQUESTS } from './moving-requests.ts'
+
+t.test('a request whose move the log could not take is found done by a retry before recovery', async (t) => {
+  const { server, repository } = await startPulls(t, { LOG_LEVEL: 'silent' })
+  const { repoId, call } = await repository(t, 'app')
+  const { events } = server.services
+  const { append } = events
+  for (const { what, path, body, ref, cause, status = 201 } of REQUESTS.slice(0, 5)) {
+    events.append = (stream, ...rest) => {
+      if (stream === gitStream(repoId)) throw new StoreUnavailable('away')
+      return append.call(events, stream, ...rest)
+    }
+    const post = () => call('alice', 'POST', path, body, { 'Idempotency-Key': what })
+    t.equal((await post()).status, 503, what)
+    events.append = append
+    t.equal((await post()).status, status, what)
+    // A release is content with a tag that is there.
+    const isRecorded = async () => (await movesOf(server, repoId, ref))[0]?.cause === cause
+    await until(`${what} is recorded`, isRecorded)
+    t.match((await movesOf(server, repoId, ref))[0], { by: 'alice' })
+  }
+})
