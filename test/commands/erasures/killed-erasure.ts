@@ -1,6 +1,6 @@
 /**
  * Starts a server on DATA_DIR, erases all texts of an issue, and kills its own process (SIGKILL) before a step:
- * `keys`, `files`, `models` or `finish`. Arguments: the step, the repository, the number.
+ * `keys`, `files` or `finish`. Arguments: the step, the repository, the number.
  */
 import { pino } from 'pino'
 import { type ErasureServices, eraseTexts } from '../../../src/commands/erasures/erase.ts'
@@ -18,12 +18,11 @@ const killed = (): never => {
 
 const { services, recovered } = await startServer(loadConfig(process.env), pino({ level: 'error' }))
 await recovered
-const { texts, attachments, projector, events } = services
+const { texts, attachments, events } = services
 const wrapped: ErasureServices = {
   ...services,
   ...(step === 'keys' && { texts: { ...texts, keys: { ...texts.keys, erase: killed } } }),
   ...(step === 'files' && { attachments: { ...attachments, remove: killed } }),
-  ...(step === 'models' && { projector: { ...projector, waitFor: killed } }),
   ...(step === 'finish' && {
     events: {
       ...events,

@@ -1,61 +1,22 @@
-/** Erasing by an operator: on the command line, after a kill, in old logs, and in copies. */
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
-import { cp, mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+/** Erasing by an operator: on the command line, in old logs, and in copies. */
+import { cp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { openSqliteEventStore } from '../../../src/events/sqlite.ts'
 import { mergelog } from '../../cli/command-line.ts'
-import { program } from '../../program.ts'
 import { ADMIN_PASSWORD, startTestServer } from '../../start-server.ts'
-import { filesWith, posted, verified } from './setup.ts'
+import { directory, filesWith, lastType, posted, stoppedData, verified } from './setup.ts'
 
-async function directory(t: Test): Promise<string> {
-  const made = await mkdtemp(join(tmpdir(), 'mergelog-erase-'))
-  t.teardown(() => rm(made, { recursive: true, force: true, maxRetries: 3 }))
-  return made
-}
+const stopped = await stoppedData(t)
 
-/** A data directory with an issue of markers, whose server has stopped. */
-async function stoppedData(t: Test) {
+async function copyOfStopped(t: Test) {
   const DATA_DIR = join(await directory(t), 'data')
-  const server = await startTestServer(t, { DATA_DIR })
-  const { number, path } = await posted(server, 'app')
-  const [repository] = await server.services.views.repositories.find({ name: 'app' })
-  await server.stop()
-  return { DATA_DIR, number, path, repoId: repository?.id ?? 0 }
+  await cp(stopped.DATA_DIR, DATA_DIR, { recursive: true })
+  return { ...stopped, DATA_DIR }
 }
-
-const MARKERS = ['Xq7TITLE', 'Xq7BODY', 'Xq7COMMENT', 'Xq7FILE', 'Xq7CONTENT']
-
-async function lastType(t: Test, DATA_DIR: string, path: string) {
-  const server = await startTestServer(t, { DATA_DIR })
-  const answer = await server.fetch('alice', `/api/v1/repos/alice/${path}/history?limit=50`)
-  const events: { type: string }[] = JSON.parse(await answer.text())
-  t.match(await verified(t, server), { sound: true })
-  for (const marker of MARKERS) t.strictSame(await filesWith(DATA_DIR, marker), [], marker)
-  await server.stop()
-  return events.at(-1)?.type
-}
-
-t.test('an erasure that is killed between two steps is finished by the next start', async (t) => {
-  const { DATA_DIR, number, path, repoId } = await stoppedData(t)
-  for (const step of ['keys', 'files', 'models', 'finish']) {
-    await t.test(`killed before: ${step}`, async (t) => {
-      const copy = join(await directory(t), 'data')
-      await cp(DATA_DIR, copy, { recursive: true })
-      const args = [program('test/commands/erasures/killed-erasure'), step, `${repoId}`, `${number}`]
-      const env = { PATH: process.env.PATH, DATA_DIR: copy, PORT: '0', GRPC_PORT: '0', ADMIN_PASSWORD }
-      const child = spawn(process.execPath, [...args], { env, stdio: 'inherit' })
-      t.strictSame(await once(child, 'exit'), [null, 'SIGKILL'])
-      t.equal(await lastType(t, copy, path), 'ErasureFinished')
-    })
-  }
-})
 
 t.test('mergelog erase, without a server and beside one; export and import', async (t) => {
-  const { DATA_DIR, path, number } = await stoppedData(t)
+  const { DATA_DIR, path, number } = await copyOfStopped(t)
   const app = `alice/app#${number}`
   const dry = await mergelog(['erase', app, '--all', '--dry-run'], { DATA_DIR })
   t.match(dry, {
@@ -102,7 +63,7 @@ t.test('mergelog erase, without a server and beside one; export and import', asy
 })
 
 t.test('texts of an old log stay readable, and can be erased after mergelog seal', async (t) => {
-  const { DATA_DIR, path, number } = await stoppedData(t)
+  const { DATA_DIR, path, number } = await copyOfStopped(t)
   // An old log has clear texts.
   const sealed = await startTestServer(t, { DATA_DIR })
   const events = await Array.fromAsync(sealed.services.events.readAll())

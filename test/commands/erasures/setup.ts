@@ -1,10 +1,11 @@
 /** What the tests of erasures share: texts with markers, and where to look for them. */
-import { readdir, readFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { READ_MODELS } from '../../../src/projections/views.ts'
 import { verifyServer } from '../../../src/verify/verify.ts'
-import type { TestServer } from '../../start-server.ts'
+import { startTestServer, type TestServer } from '../../start-server.ts'
 
 export const ERASED = /^erased by alice on \d{4}-\d\d-\d\d$/
 
@@ -76,4 +77,33 @@ export async function posted(server: TestServer, repo: string) {
   })
   const file: { id: number; uuid: string } = JSON.parse(await upload.text())
   return { call, issues, path, number: issue.number, comment, file, comments: ids }
+}
+
+export async function directory(t: Test): Promise<string> {
+  const made = await mkdtemp(join(tmpdir(), 'mergelog-erase-'))
+  t.teardown(() => rm(made, { recursive: true, force: true, maxRetries: 3 }))
+  return made
+}
+
+/** A data directory with an issue of markers, whose server has stopped. */
+export async function stoppedData(t: Test) {
+  const DATA_DIR = join(await directory(t), 'data')
+  const server = await startTestServer(t, { DATA_DIR })
+  const { number, path } = await posted(server, 'app')
+  const [repository] = await server.services.views.repositories.find({ name: 'app' })
+  await server.stop()
+  return { DATA_DIR, number, path, repoId: repository?.id ?? 0 }
+}
+
+const MARKERS = ['Xq7TITLE', 'Xq7BODY', 'Xq7COMMENT', 'Xq7FILE', 'Xq7CONTENT']
+
+/** The type of the last event of an issue, when the texts are in no file and all is sound. */
+export async function lastType(t: Test, DATA_DIR: string, path: string) {
+  const server = await startTestServer(t, { DATA_DIR })
+  const answer = await server.fetch('alice', `/api/v1/repos/alice/${path}/history?limit=50`)
+  const events: { type: string }[] = JSON.parse(await answer.text())
+  t.match(await verified(t, server), { sound: true })
+  for (const marker of MARKERS) t.strictSame(await filesWith(DATA_DIR, marker), [], marker)
+  await server.stop()
+  return events.at(-1)?.type
 }
