@@ -1,6 +1,6 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { backup } from '../../../src/backup/backup.ts'
 import { restore } from '../../../src/backup/restore.ts'
 import { recordedLfsObjects } from '../../../src/commands/lfs/record.ts'
@@ -8,37 +8,25 @@ import { diskFull } from '../../../src/disk-full.ts'
 import { StoreUnavailable } from '../../../src/events/event-store.ts'
 import { lfsPath } from '../../../src/git/lfs-files.ts'
 import { Refused } from '../../../src/refusal.ts'
-import { verifyServer } from '../../../src/verify/verify.ts'
 import { temporaryDirectory } from '../../backup/restored.ts'
-import { workTree } from '../../git-client.ts'
-import { killedAfter } from '../../killed-server.ts'
 import { clockOf } from '../../set-clock.ts'
-import { sharedStores } from '../../shared-stores.ts'
-import { passwordOf, startTestServer, type TestServer } from '../../start-server.ts'
+import { startTestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
+import { ART_PULL, artFromFork, files, textOf } from './art.ts'
 import { lfsOf, objectOf } from './lfs-client.ts'
 
-const pointer = (content: string) => {
-  const { oid, size } = objectOf(content)
-  return `version https://git-lfs.github.com/spec/v1\noid sha256:${oid}\nsize ${size}\n`
-}
-
-async function textOf(server: TestServer, fullName: string, content: string) {
-  const answer = await lfsOf(server, fullName).get('alice', objectOf(content).oid)
-  return answer.status === 200 ? await answer.text() : answer.status
-}
+const server = await startTestServer(t, { LOG_LEVEL: 'silent' })
 
 t.test(
   'a fork has the objects of its parent, also when a crash came before they were recorded',
   async (t) => {
-    const server = await startTestServer(t, { LOG_LEVEL: 'silent' })
     const [alice, bob] = [await server.as('alice'), await server.as('bob')]
-    await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
-    await lfsOf(server, 'alice/app').put('alice', 'of the parent')
-    await bob.repos.createFork('alice', 'app', {})
-    t.equal(await textOf(server, 'bob/app', 'of the parent'), 'of the parent')
-    await lfsOf(server, 'alice/app').put('alice', 'later')
-    t.equal(await textOf(server, 'bob/app', 'later'), 404, 'only what it had then')
+    await alice.user.createCurrentUserRepo({ name: 'parent', auto_init: true })
+    await lfsOf(server, 'alice/parent').put('alice', 'of the parent')
+    await bob.repos.createFork('alice', 'parent', {})
+    t.equal(await textOf(server, 'bob/parent', 'of the parent'), 'of the parent')
+    await lfsOf(server, 'alice/parent').put('alice', 'later')
+    t.equal(await textOf(server, 'bob/parent', 'later'), 404, 'only what it had then')
 
     const { events } = server.services
     const { append } = events
@@ -48,16 +36,19 @@ t.test(
         throw new StoreUnavailable('killed')
       return append.call(events, stream, recorded, expected)
     }
-    const fork = await server.fetch('carol', '/api/v1/repos/alice/app/forks', { method: 'POST', body: '{}' })
+    const fork = await server.fetch('carol', '/api/v1/repos/alice/parent/forks', {
+      method: 'POST',
+      body: '{}',
+    })
     t.equal(fork.status, 503)
     isKilled = false
     await until(
       'the process has done it',
-      async () => (await textOf(server, 'carol/app', 'later')) === 'later',
+      async () => (await textOf(server, 'carol/parent', 'later')) === 'later',
     )
-    await alice.repos.repoDelete('alice', 'app')
+    await alice.repos.repoDelete('alice', 'parent')
     t.equal(
-      await textOf(server, 'bob/app', 'of the parent'),
+      await textOf(server, 'bob/parent', 'of the parent'),
       'of the parent',
       'it stays when its parent goes',
     )
@@ -77,39 +68,19 @@ t.test('a fork has the objects of its parent, also when the read models lag', as
 
 t.test('a fork has the objects of its parent, also when the clock of its server is behind', async (t) => {
   const setClock = clockOf(t)
-  const server = await startTestServer(t)
   const [alice, bob] = [await server.as('alice'), await server.as('bob')]
-  await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
+  await alice.user.createCurrentUserRepo({ name: 'late', auto_init: true })
   setClock(5 * 60_000)
-  t.equal((await lfsOf(server, 'alice/app').put('alice', 'of the parent')).status, 200)
+  t.equal((await lfsOf(server, 'alice/late').put('alice', 'of the parent')).status, 200)
   setClock(0)
-  const { data: fork } = await bob.repos.createFork('alice', 'app', {})
+  const { data: fork } = await bob.repos.createFork('alice', 'late', {})
   const recorded = await recordedLfsObjects(server.services, fork.id ?? 0)
   t.same([...recorded], [objectOf('of the parent').oid])
 })
 
-const ART = { 'a.psd': 'merged', 'b.psd': 'in no repository' }
-const files = Object.fromEntries(Object.entries(ART).map(([name, content]) => [name, pointer(content)]))
-
-/** A pull request from a fork; its first file points to an object of the fork. */
-async function artFromFork(t: Test, server: TestServer) {
-  const [alice, bob] = [await server.as('alice'), await server.as('bob')]
-  const { data: base } = await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
-  const { data: fork } = await bob.repos.createFork('alice', 'app', {})
-  for (const content of ['merged', 'elsewhere']) await lfsOf(server, 'bob/app').put('bob', content)
-  const work = await workTree(t, server.gitUrl('bob', 'bob/app'))
-  await work.git('checkout', '-q', '-b', 'art')
-  const head = await work.commit('Add art', files)
-  await work.git('push', '-q', 'origin', 'art')
-  return { alice, bob, head, baseId: base.id ?? 0, forkId: fork.id ?? 0 }
-}
-
-const ART_PULL = { head: 'bob:art', base: 'main', title: 'Art' }
-
 t.test(
   "who reads a pull request gets its commits' objects by the base, and a merge makes them its own",
   async (t) => {
-    const server = await startTestServer(t)
     const { alice, head, baseId } = await artFromFork(t, server)
     const base = lfsOf(server, 'alice/app')
     t.equal(await textOf(server, 'alice/app', 'merged'), 404)
@@ -145,76 +116,6 @@ t.test(
     t.equal((await media('a.psd')).status, 404, 'its file is lost')
   },
 )
-
-t.test('kill -9 between a merge, its objects and their record leaves them to the next start', async (t) => {
-  const DATA_DIR = await temporaryDirectory(t)
-  const first = await startTestServer(t, { DATA_DIR })
-  const { alice, baseId } = await artFromFork(t, first)
-  await alice.repos.repoCreatePullRequest('alice', 'app', ART_PULL)
-  await first.stop()
-  const authorization = `Basic ${Buffer.from(`alice:${passwordOf('alice')}`).toString('base64')}`
-  const headers = { authorization, 'content-type': 'application/json' }
-  const merge = { method: 'POST', headers, body: '{"Do":"merge"}' }
-  await killedAfter(t, DATA_DIR, /^append PullRequestMerged /, (url) =>
-    fetch(`${url}/api/v1/repos/alice/app/pulls/1/merge`, merge),
-  )
-  await killedAfter(t, DATA_DIR, /^link \S+ \S+\/lfs\/objects\//)
-  const last = await startTestServer(t, { DATA_DIR })
-  const { lfsObjects } = last.services.views
-  await until('the base has it', async () => (await lfsObjects.findOne({ repoId: baseId })) !== undefined)
-  t.equal(await textOf(last, 'alice/app', 'merged'), 'merged')
-})
-
-t.test('on EventStoreDB and MongoDB, two nodes with one DATA_DIR are one for large files', async (t) => {
-  const stores = await sharedStores(t)
-  const one = await startTestServer(t, { ...stores, NODE_NAME: 'one' })
-  const two = await startTestServer(t, { ...stores, NODE_NAME: 'two' })
-  const { alice, baseId, head } = await artFromFork(t, one)
-  await one.as('carol')
-  t.equal((await lfsOf(two, 'alice/app').put('alice', 'by the other')).status, 200)
-  t.equal(await textOf(one, 'alice/app', 'by the other'), 'by the other')
-  const both = await Promise.all(
-    [one, two].map((node) => lfsOf(node, 'alice/app').put('alice', 'x'.repeat(100_000))),
-  )
-  t.same(
-    both.map(({ status }) => status),
-    [200, 200],
-  )
-  const lock = (node: TestServer, login: string) =>
-    lfsOf(node, 'alice/app').json(login, 'POST', '/locks', { path: 'a.psd' })
-  t.same(
-    (await Promise.all([lock(one, 'alice'), lock(two, 'alice')])).map(({ status }) => status).sort(),
-    [201, 409],
-  )
-  t.equal((await lock(two, 'carol')).status, 403)
-
-  await alice.repos.repoCreatePullRequest('alice', 'app', ART_PULL)
-  t.equal(await textOf(two, 'alice/app', 'merged'), 'merged')
-  const media = await two.fetch('carol', `/api/v1/repos/alice/app/media/a.psd?ref=${head}`)
-  t.equal(await media.text(), 'merged')
-  const merge = await two.fetch('alice', '/api/v1/repos/alice/app/pulls/1/merge', {
-    method: 'POST',
-    body: '{"Do":"merge"}',
-  })
-  t.equal(merge.status, 200)
-  const { lfsObjects } = one.services.views
-  await until('it is its own', async () => (await lfsObjects.find({ repoId: baseId })).length === 3)
-  const { stored: events, keys } = one.services.texts
-  const verified = () =>
-    verifyServer({
-      events,
-      keys,
-      models: [],
-      scratchDir: stores.DATA_DIR,
-      dataFiles: { dataDir: stores.DATA_DIR, deep: true },
-    })
-  t.match(await verified(), { sound: true, files: { files: 5, problems: [] } })
-  const path = join('git', `${baseId}.git`, lfsPath(objectOf('by the other').oid))
-  await writeFile(join(stores.DATA_DIR, path), 'by an other!')
-  t.match(await verified(), { sound: false, files: { problems: [{ path, problem: /not those/ }] } })
-  await rm(join(stores.DATA_DIR, path))
-  t.match(await verified(), { sound: false, files: { problems: [{ path, problem: /missing/ }] } })
-})
 
 t.test('backup and restore have the objects that the log names', async (t) => {
   const place = await temporaryDirectory(t)
