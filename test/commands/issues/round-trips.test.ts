@@ -1,12 +1,12 @@
 import { join } from 'node:path'
 import { EventStoreDBClient } from '@eventstore/db-client'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { startEventStoreDouble } from '../../doubles/eventstore.ts'
 import { patientEventStore } from '../../doubles/patience.ts'
 import { startTestServer, type TestServer } from '../../start-server.ts'
 
-/** Counts the appends, and the other calls that the driver makes to the event store, from now on. */
-function countedCalls({ services: { events } }: TestServer): () => Record<string, number> {
+/** Counts the appends, and the other calls that the driver makes to the event store, from now on until the test ends. */
+function countedCalls(t: Test, { services: { events } }: TestServer): () => Record<string, number> {
   const calls: Record<string, number> = {}
   const { append } = events
   // All of them go over one call of the driver.
@@ -20,6 +20,7 @@ function countedCalls({ services: { events } }: TestServer): () => Record<string
       calls[name] = (calls[name] ?? 0) + 1
       return Reflect.apply(original, this, args)
     })
+    t.teardown(() => Reflect.set(EventStoreDBClient.prototype, name, original))
   }
   return () => calls
 }
@@ -33,7 +34,7 @@ t.test('one client takes at most 4 round trips to the event store for POST issue
   const post = (title: string) => alice.repos.issueCreateIssue('alice', 'project', { title })
   // The first one learns where the streams of the numbers end.
   await post('first')
-  const calls = countedCalls(server)
+  const calls = countedCalls(t, server)
   for (let n = 2; n <= 11; n++) t.equal((await post(`number ${n}`)).data.number, n)
   const { append = 0, ...others } = calls()
   t.same(others, {}, 'nothing is read')
