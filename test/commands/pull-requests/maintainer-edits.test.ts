@@ -1,5 +1,6 @@
 import t from 'tap'
-import { type Test, workTree } from '../../git-client.ts'
+import type { Test } from '../../git-client.ts'
+import { hostedWork } from '../../hosted-work.ts'
 import { startPulls } from './pull-repository.ts'
 
 const { server, alice, bob, call, repository } = await startPulls(t)
@@ -13,9 +14,11 @@ async function withFork(t: Test, name: string) {
   return { ...made, own, before }
 }
 
-/** A clone of bob's fork by another user, with a commit on `idea` that is not pushed yet. */
+/** A work tree of bob's fork by another user, with a commit on `idea` that is not pushed yet. */
 async function contributor(test: Test, login: string, name: string) {
-  const work = await workTree(test, server.gitUrl(login, `bob/${name}`))
+  const fullName = `bob/${name}`
+  const { id: repoId = 0 } = (await bob.repos.repoGet('bob', name)).data
+  const { work } = await hostedWork(test, server, { login, repoId, fullName })
   await work.git('checkout', '-q', 'idea')
   const tip = await work.commit(`Commit of ${login}`, { [`by-${login}`]: 'x\n' })
   return { work, tip }
@@ -109,7 +112,7 @@ t.test('edit rule 7: a closed pull request allows no pushes, and a private fork 
   await reopen(1)
   await bob.repos.repoEdit('bob', 'closed', { private: true })
   await t.rejects(work.git('push', '-q', 'origin', 'idea'), /not found/)
-  await t.rejects(work.git('fetch', '-q', 'origin'), /not found/)
+  await t.rejects(work.git('fetch', '-q', server.gitUrl('carol', 'bob/closed')), /not found/)
   await bob.repos.repoEdit('bob', 'closed', { private: false })
   await work.git('push', '-q', 'origin', 'idea')
 })
