@@ -1,10 +1,11 @@
 import { join } from 'node:path'
 import t from 'tap'
+import { temporaryDirectory } from '../../backup/restored.ts'
 import { makeKey } from '../../git/ssh-keys.ts'
 import { workTree } from '../../git-client.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
 
-const key = await makeKey(join(t.testdir(), 'key'))
+const key = await makeKey(join(await temporaryDirectory(t), 'key'))
 const server = await startTestServer(t, { ALLOWED_SIGNERS: key.signers })
 
 t.test('branch protections over HTTP', async (t) => {

@@ -1,10 +1,11 @@
 import { join } from 'node:path'
 import t from 'tap'
+import { temporaryDirectory } from '../../backup/restored.ts'
 import { makeKey } from '../../git/ssh-keys.ts'
 import type { WorkTree } from '../../git-client.ts'
 import { startPulls } from './pull-repository.ts'
 
-const directory = t.testdir({})
+const directory = await temporaryDirectory(t)
 const [serverKey, writerKey, strangerKey] = await Promise.all(
   ['server', 'writer', 'stranger'].map((name) => makeKey(join(directory, name))),
 )
