@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { open, readdir, rm, utimes, writeFile } from 'node:fs/promises'
+import { readdir, rm, utimes, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
@@ -12,7 +12,6 @@ import { deleteRepository } from '../../src/git/repository.ts'
 import { until } from '../until.ts'
 import { commit, pushBody, tryGit, userGit } from './client.ts'
 import { type GitServerHooks, gitProcesses } from './git-server.ts'
-import { startGitServerProcess } from './git-server-process.ts'
 import { idOf, packed, packOf } from './packs.ts'
 import { serveWorkTree } from './served-repository.ts'
 
@@ -465,26 +464,3 @@ t.test('a push whose client goes away after sending it is done', async (t) => {
 async function sizeOf(dir: string, sha: string): Promise<string> {
   return await userGit(dir, ['cat-file', '-s', sha])
 }
-
-t.test('a push of 100 MB streams: the server holds little of it', async (t) => {
-  const { root, dir, work, b, server } = await setUp(t)
-  const own = await startGitServerProcess(root)
-  t.teardown(() => own.kill())
-  const url = `${own.url}/one.git`
-  const file = await open(`${work}/large`, 'w')
-  for (let i = 0; i < 100; i++) await file.write(randomBytes(1_000_000))
-  await file.close()
-  const plain = ['-c', 'core.compression=0']
-  const blob = await userGit(work, [...plain, 'hash-object', '-w', 'large'])
-  const tree = await userGit(work, ['mktree'], `100644 blob ${blob}\tlarge\n`)
-  const large = await userGit(work, ['commit-tree', tree], 'large\n')
-
-  await userGit(work, ['push', '-q', url, `${b}:refs/heads/small`])
-  const before = await own.peakMemory()
-  await userGit(work, [...plain, 'push', '-q', url, `${large}:${MAIN}`])
-  const growth = Math.round(((await own.peakMemory()) - before) / 1e6)
-  t.equal(await resolveRef(dir, MAIN), large)
-  t.ok(growth < 60, `grew by ${growth} MB`)
-
-  t.same(server.requests, [], 'the other process received the whole push')
-})

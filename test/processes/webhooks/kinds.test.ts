@@ -1,10 +1,9 @@
-/** Every kind of delivery, with its names and the fields of Gitea's payloads, from a server on EventStoreDB and MongoDB. */
+/** Every kind of delivery, with its names and the fields of Gitea's payloads. */
 import t from 'tap'
 import { loadConfig } from '../../../src/config.ts'
 import { createWebhookDeliveries } from '../../../src/projections/webhook-deliveries.ts'
 import { openReadStores } from '../../../src/stores.ts'
 import { startPulls } from '../../commands/pull-requests/pull-repository.ts'
-import { sharedStores } from '../../shared-stores.ts'
 import { startTestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
 import { startReceiver } from './receiver.ts'
@@ -37,8 +36,7 @@ const FIELDS: Record<string, string[]> = {
 t.test(
   'each kind has its headers and fields, and the last day of a delivery lets the next one go',
   async (t) => {
-    const stores = await sharedStores(t)
-    const environment = { ...stores, WEBHOOK_ALLOWED_HOSTS: 'loopback' }
+    const environment = { DATA_DIR: t.testdir(), WEBHOOK_ALLOWED_HOSTS: 'loopback' }
     const receiver = await startReceiver(t)
     const { server, alice, repository } = await startPulls(t, environment)
     const { call, branch, open, push, fork, label } = await repository(t, 'all', { writers: ['bob'] })
