@@ -1,6 +1,9 @@
 /** A git user: runs the real git client, isolated from the machine's configuration, and makes small histories. */
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { exists } from '../../src/disk.ts'
+import { writeObject } from '../../src/git/loose-objects.ts'
 import { packet } from '../../src/git/pkt-line.ts'
 
 export interface ClientResult {
@@ -51,9 +54,15 @@ export async function initWork(dir: string): Promise<void> {
   await userGit('/', ['init', '-q', dir])
 }
 
+/** Where a repository, or a work tree, keeps its objects. */
+async function objectsOf(dir: string): Promise<string> {
+  const own = join(dir, '.git', 'objects')
+  return (await exists(own)) ? own : join(dir, 'objects')
+}
+
 /**
- * Commits a tree of exactly these files on top of HEAD. Returns the commit's id. Works in bare repositories too,
- * where it moves no branch.
+ * Commits a tree of exactly these files. Returns the commit's id. Works in bare repositories too. Moves no branch, and
+ * starts no process: most tests of git begin with a few commits.
  */
 export async function commit(
   dir: string,
@@ -61,14 +70,29 @@ export async function commit(
   files: Record<string, string>,
   parents: string[],
 ): Promise<string> {
-  const entries: string[] = []
+  const objects = await objectsOf(dir)
+  const entries: [name: Buffer, entry: Buffer][] = []
   for (const [name, content] of Object.entries(files)) {
-    const blob = await userGit(dir, ['hash-object', '-w', '--stdin'], content)
-    entries.push(`100644 blob ${blob}\t${name}\0`)
+    const blob = await writeObject(objects, 'blob', Buffer.from(content))
+    const entry = [Buffer.from(`100644 ${name}\0`), Buffer.from(blob, 'hex')]
+    entries.push([Buffer.from(name), Buffer.concat(entry)])
   }
-  const tree = await userGit(dir, ['mktree', '-z'], entries.join(''))
-  const args = ['commit-tree', tree, ...parents.flatMap((parent) => ['-p', parent])]
-  return await userGit(dir, args, `${message}\n`)
+  entries.sort(([a], [b]) => Buffer.compare(a, b))
+  const tree = await writeObject(objects, 'tree', Buffer.concat(entries.map(([, entry]) => entry)))
+  const at = `${Math.floor(Date.now() / 1000)} +0000`
+  const lines = [
+    `tree ${tree}`,
+    ...parents.map((parent) => `parent ${parent}`),
+    `author ${ENVIRONMENT.GIT_AUTHOR_NAME} <${ENVIRONMENT.GIT_AUTHOR_EMAIL}> ${at}`,
+    `committer ${ENVIRONMENT.GIT_COMMITTER_NAME} <${ENVIRONMENT.GIT_COMMITTER_EMAIL}> ${at}`,
+  ]
+  return writeObject(objects, 'commit', Buffer.from(`${lines.join('\n')}\n\n${message}\n`))
+}
+
+/** Makes refs, or moves them, in one process. */
+export async function setRefs(dir: string, refs: Readonly<Record<string, string>>): Promise<void> {
+  const lines = Object.entries(refs).map(([ref, sha]) => `update ${ref} ${sha}\n`)
+  await userGit(dir, ['update-ref', '--stdin'], lines.join(''))
 }
 
 /** The request body that pushes the history of `sha` from `work` to a ref that does not exist. */
