@@ -278,7 +278,7 @@ t.test('every JSON answer has the documented fields, and no others', async (t) =
         ([status, { content }]) => status.startsWith('2') && content?.[JSON_TYPE],
       ),
   )
-  const world = await startWorld(t)
+  const world = await startWorld(t, server)
   const place = await world.place('private organization')
   for (const { name, path, operation } of left) {
     const route = path.replaceAll('{*}', '*').replaceAll(/\{(.+?)\}/g, ':$1')

@@ -1,5 +1,5 @@
 /** The API's documentation, as tests read it, and whether it allows an answer or a value. */
-import { Ajv } from 'ajv'
+import { Check, Errors } from 'typebox/schema'
 
 export type Method = 'get' | 'post' | 'patch' | 'put' | 'delete'
 type Content = Record<string, { schema: object }>
@@ -24,12 +24,19 @@ export interface Answer {
 
 const JSON_TYPE = 'application/json'
 
-/** The schema with additional properties forbidden in all objects that don't allow them explicitly. */
-function closed(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(closed)
+/**
+ * The schema in JSON Schema, which has no `nullable`. `isClosed`: additional properties are forbidden in all objects that
+ * don't allow them explicitly.
+ */
+function readable(schema: unknown, isClosed: boolean): unknown {
+  if (Array.isArray(schema)) return schema.map((part) => readable(part, isClosed))
   if (typeof schema !== 'object' || schema === null) return schema
-  const inner = Object.fromEntries(Object.entries(schema).map(([key, value]) => [key, closed(value)]))
-  return 'properties' in inner ? { additionalProperties: false, ...inner } : inner
+  const { nullable, ...rest }: Record<string, unknown> = { ...schema }
+  const inner = Object.fromEntries(
+    Object.entries(rest).map(([key, value]) => [key, readable(value, isClosed)]),
+  )
+  const whole = isClosed && 'properties' in inner ? { additionalProperties: false, ...inner } : inner
+  return nullable === true ? { anyOf: [whole, { type: 'null' }] } : whole
 }
 
 /** All operations, each with its name: `get /api/v1/user`. */
@@ -45,15 +52,20 @@ export function operationsOf({ paths }: Documentation) {
 }
 
 export function checksOf(documentation: Documentation) {
-  const ajv = new Ajv({ strict: false, allErrors: true, formats: { binary: true } })
-  const compiled = new Map<object, ReturnType<typeof ajv.compile>>()
-  const components = closed(documentation.components)
+  const components = readable(documentation.components, true)
+  const known = { open: new Map<object, object>(), closed: new Map<object, object>() }
 
-  /** What is wrong with a value; undefined when the schema allows it. */
-  function problemWith(schema: object, value: unknown, known = schema): string | undefined {
-    const validate = compiled.get(known) ?? ajv.compile({ ...schema, components })
-    compiled.set(known, validate)
-    return validate(value) ? undefined : JSON.stringify(validate.errors?.slice(0, 5))
+  /**
+   * What is wrong with a value; undefined when the schema allows it. Schemas are not compiled: few values of each are
+   * checked.
+   */
+  function problemWith(schema: object, value: unknown, kind: keyof typeof known): string | undefined {
+    const own = known[kind].get(schema)
+    const whole = own ?? { ...Object(readable(schema, kind === 'closed')), components }
+    known[kind].set(schema, whole)
+    if (Check(whole, value)) return undefined
+    const [, errors] = Errors(whole, value)
+    return JSON.stringify(errors.slice(0, 5))
   }
 
   /** Why the documentation does not allow this answer: its status, its media type, or what is in its JSON. */
@@ -65,8 +77,11 @@ export function checksOf(documentation: Documentation) {
     const media = content[type] ?? content['*/*']
     if (media === undefined) return `its media type "${type}" is not documented`
     if (type !== JSON_TYPE) return undefined
-    return problemWith(Object(closed(media.schema)), JSON.parse(text), media.schema)
+    return problemWith(media.schema, JSON.parse(text), 'closed')
   }
 
-  return { problemIn, allows: (schema: object, value: unknown) => problemWith(schema, value) === undefined }
+  return {
+    problemIn,
+    allows: (schema: object, value: unknown) => problemWith(schema, value, 'open') === undefined,
+  }
 }
