@@ -70,8 +70,10 @@ function partsOf(stored: string): { cost: Cost; salt: Buffer; hash: Buffer } {
   }
 }
 
-/** A hash of no password, for unknown logins: checking it takes as long as checking a real one. */
-export const DUMMY_HASH = storedForm(COST, randomBytes(SALT_BYTES), randomBytes(HASH_BYTES))
+const [DUMMY_SALT, DUMMY] = [randomBytes(SALT_BYTES), randomBytes(HASH_BYTES)]
+
+/** A hash of no password, for unknown logins: checking it takes as long as checking a new one. */
+export const dummyHash = () => storedForm(costOfNewHashes, DUMMY_SALT, DUMMY)
 
 async function derive(password: string, salt: Buffer, length: number, cost: Cost): Promise<Uint8Array> {
   if (waiting >= MAX_WAITING) {

@@ -7,7 +7,7 @@ import { modelStopped, Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { newestAccount } from './newest-accounts.ts'
 import { type Attempt, createPasswordChecks, SIGN_IN_LIMITS, type SignInLimits } from './password-checks.ts'
-import { DUMMY_HASH, hashPassword, isWeaker, MAX_PASSWORD } from './passwords.ts'
+import { dummyHash, hashPassword, isWeaker, MAX_PASSWORD } from './passwords.ts'
 import { findToken, passwordHashOf, strengthenPassword } from './secrets.ts'
 
 export interface Identity {
@@ -112,7 +112,7 @@ export function createAuthenticate(
     const account = known && (await newestAccount(services, known))
     const stored =
       account?.kind === 'user' ? await passwordHashOf(secrets, account.id, account.passwordId) : undefined
-    const hash = stored ?? DUMMY_HASH
+    const hash = stored ?? dummyHash()
     const cacheKey = cacheKeyOf(loginKey, password, hash)
     const attempt = { password, hash, loginKey, network }
     const isKnown = verified.get(cacheKey) === hash

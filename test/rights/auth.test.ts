@@ -1,3 +1,4 @@
+// In a process of its own: it changes what hashes cost.
 import t from 'tap'
 import { createViews, READ_MODELS } from '../../src/projections/views.ts'
 import { keepPassword, passwordHashOf, strengthenPassword } from '../../src/rights/secrets.ts'
