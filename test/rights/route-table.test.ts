@@ -28,22 +28,30 @@ const roles = Object.keys(ROLES).filter(isRole)
 for (const [k, kind] of KINDS.entries()) {
   t.test(`every route answers each role as its row says: ${kind}`, async (t) => {
     const here = await place(kind)
+    // Of those who are let in, the weakest role changes things, and the strongest one: each change needs a fresh target.
+    const whoChanges = { public: [0, -1], private: [0], 'private organization': [-1] }[kind]
     for (const { method, url, name } of routes) {
       const row = ROWS[name]
       if (row === undefined) continue
       const kinds = statusesIn(row.who)
       // A row with one part is of no repository: it has been tried with the first kind.
       if (kinds.length === 1 && k > 0) continue
-      const expected = kinds[Math.min(k, kinds.length - 1)]
-      const found: number[] = []
+      const expected = kinds[Math.min(k, kinds.length - 1)] ?? []
+      const isLetIn = (_: Role, i: number) => (expected[i] ?? 0) < 400
+      const letIn = roles.filter(isLetIn)
+      const changing = whoChanges.map((i) => letIn.at(i))
+      const asked = roles.filter(
+        (role) => method === 'GET' || !letIn.includes(role) || changing.includes(role),
+      )
+      const found: string[] = []
       // A target serves until a request has changed it.
       let target: Call | undefined
-      for (const role of roles) {
+      for (const role of asked) {
         target ??= (await row.call?.(here, world)) ?? {}
         const path = { owner: here.owner, repo: here.repo, ...target.path }
         const before = await services.events.lastPosition()
         const { status, text } = await send(ROLES[role], method, url, { ...target, path })
-        found.push(status)
+        found.push(`${role} ${status}`)
         if (status >= 500) t.fail(`${name} as ${role}: ${status} ${text.slice(0, 200)}`)
         if (method === 'GET') continue
         if (status < 400) {
@@ -57,7 +65,8 @@ for (const [k, kind] of KINDS.entries()) {
         )
         t.same(changed, [], `${name} as ${role}: what is refused changes nothing`)
       }
-      t.equal(found.join(' '), expected?.join(' '), `${name} (${kind})`)
+      const wanted = asked.map((role) => `${role} ${expected[roles.indexOf(role)]}`)
+      t.strictSame(found, wanted, `${name} (${kind})`)
     }
   })
 }
