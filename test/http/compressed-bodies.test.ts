@@ -84,24 +84,26 @@ t.test('a form with files in gzip is refused; a file that is sent without a form
 /** Bodies that are refused, with the status that the API answers to all of them. */
 const REFUSED = {
   'a body that is no gzip': { body: Buffer.from('{"no":"gzip"}'), status: 400 },
-  'a long body that is no gzip': { body: randomBytes(500_000), status: 400 },
+  'a long body that is no gzip': { body: randomBytes(150_000), status: 400 },
   'gzip that ends early': { body: gzipSync(`{"a":"${'x'.repeat(100)}"}`).subarray(0, -9), status: 400 },
   'gzip that is damaged later on': {
-    body: Buffer.concat([gzipSync(randomBytes(300_000)).subarray(0, 200_000), Buffer.alloc(300_000)]),
+    body: Buffer.concat([gzipSync(randomBytes(150_000)).subarray(0, 100_000), Buffer.alloc(100_000)]),
     status: 400,
   },
   'gzip that unfolds to more than a body may have': {
-    body: gzipSync(`{"content":"${'A'.repeat(48 * 1024 * 1024)}"}`),
+    body: gzipSync(`{"content":"${'A'.repeat(4 * 1024 * 1024)}"}`),
     status: 413,
   },
 }
 
-for (const [what, { body, status: expected }] of Object.entries(REFUSED)) {
-  t.test(`every route answers ${what}, also to anonymous clients`, async (t) => {
-    for (const route of routes) {
+t.test('every route refuses such bodies, also from anonymous clients', async (t) => {
+  const kinds = Object.entries(REFUSED)
+  for (const [i, route] of routes.entries()) {
+    // The same code reads all of them: two for each route, and all routes together get all.
+    for (const [what, { body, status: expected }] of kinds.filter((_, n) => (n + i) % kinds.length < 2)) {
       const status = await send(null, route, {}, body)
       const isExpected = isJson(route) ? status === expected : status >= 300 && status < 500
-      t.ok(isExpected, `${route.name}: ${status}`)
+      t.ok(isExpected, `${route.name}, ${what}: ${status}`)
     }
-  })
-}
+  }
+})
