@@ -1,3 +1,4 @@
+// In a process of its own: its own git is in PATH before the modules are loaded.
 import { execFile } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { chmod, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -272,7 +273,7 @@ t.test('mergeable state: an event that comes twice is recorded once', async (t) 
   t.strictSame(await processesOf(dir, length), [], 'a merge that is known to be clean is not tried again')
 })
 
-const PULLS = 500
+const PULLS = 200
 
 t.test(
   `mergeable state: a push to the base of ${PULLS} is worked off by few processes while requests are answered`,

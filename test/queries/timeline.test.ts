@@ -228,7 +228,7 @@ t.test('a timeline has pages, and can be filtered by since and before', async (t
   t.equal((await server.fetch(null, '/api/v1/repos/alice/unseen/issues/1/timeline')).status, 404)
 })
 
-t.test('a timeline of ten thousand events is read once, and later only its new events', async (t) => {
+t.test('a timeline of thousands of events is read once, and later only its new events', async (t) => {
   const { repoId, open, say, get } = await repository('epic')
   await open()
   const place = { repoId, index: 1 }
@@ -241,7 +241,7 @@ t.test('a timeline of ten thousand events is read once, and later only its new e
     schema: 1,
   }
   const titles = Array.from(
-    { length: 10_000 },
+    { length: 2000 },
     (_, i): DomainEvent => ({
       type: 'TitleChanged',
       data: { ...place, oldTitle: `${i}`, title: `${i + 1}` },
@@ -258,11 +258,11 @@ t.test('a timeline of ten thousand events is read once, and later only its new e
     const rows: unknown = await answer.json()
     return { total: answer.headers.get('x-total-count'), rows: Array.isArray(rows) ? rows : [] }
   }
-  const last = await page(200)
-  t.equal(last.total, '10000')
-  t.match(last.rows[49], { type: 'change_title', new_title: '10000' })
+  const last = await page(40)
+  t.equal(last.total, '2000')
+  t.match(last.rows[49], { type: 'change_title', new_title: '2000' })
   const { id } = await say(1, 'At last')
-  t.match(await page(201), { total: '10001', rows: [{ type: 'comment', id, body: 'At last' }] })
+  t.match(await page(41), { total: '2001', rows: [{ type: 'comment', id, body: 'At last' }] })
   const [first] = await Promise.all([page(1), page(2), page(3)])
-  t.match(first, { total: '10001', rows: [{ new_title: '1' }] })
+  t.match(first, { total: '2001', rows: [{ new_title: '1' }] })
 })
