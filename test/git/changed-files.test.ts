@@ -1,3 +1,4 @@
+// In a process of its own: it measures the memory.
 import { randomBytes } from 'node:crypto'
 import { mkdir, rename, rm, symlink, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'

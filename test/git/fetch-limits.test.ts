@@ -1,3 +1,4 @@
+// In a process of its own: the limit of the memory of git is one for a process.
 import { createHash } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { connect } from 'node:net'

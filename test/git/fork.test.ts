@@ -1,3 +1,4 @@
+// In a process of its own: it watches all git processes of the process.
 import { renameSync } from 'node:fs'
 import { link, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'

@@ -1,3 +1,4 @@
+// In a process of its own: it watches all git processes of the process.
 /** Locks that killed git processes have left do not stay in the way, and git leaves as few as it can. */
 
 import { existsSync, writeFileSync } from 'node:fs'

@@ -1,3 +1,4 @@
+// In a process of its own: it sets the clock a year ahead.
 import { randomBytes } from 'node:crypto'
 import {
   chmod,

@@ -1,3 +1,4 @@
+// In a process of its own: PATH has no `prlimit` when the modules are loaded.
 /** The limit of git's memory on a machine without `prlimit`: then `sh` sets it. */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'

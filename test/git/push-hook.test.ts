@@ -1,3 +1,4 @@
+// In a process of its own: the hook is installed once for each process, and TMPDIR says where.
 /** The second decision on a push, by a hook of git: `src/git/push-hook.ts`. */
 import { once } from 'node:events'
 import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'

@@ -1,3 +1,4 @@
+// In a process of its own: it changes the environment.
 import { existsSync } from 'node:fs'
 import t from 'tap'
 import { gitEnvironment } from '../../src/git/environment.ts'

@@ -1,3 +1,4 @@
+// In a process of its own: its own programs are in PATH before the modules are loaded.
 import { execFile } from 'node:child_process'
 import { chmod, mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

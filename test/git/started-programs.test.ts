@@ -1,3 +1,4 @@
+// In a process of its own: its own programs are in PATH before the modules are loaded.
 import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

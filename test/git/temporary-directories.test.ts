@@ -1,3 +1,4 @@
+// In a process of its own: it changes TMPDIR.
 import { mkdtemp, readdir, rm, utimes } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'

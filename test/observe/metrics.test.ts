@@ -1,3 +1,4 @@
+// In a process of its own: it reads what is counted for the whole process.
 /** `/metrics`: who may read it, what it counts, and that what `deploy/` and the limits name is there. */
 import { readFileSync } from 'node:fs'
 import t from 'tap'

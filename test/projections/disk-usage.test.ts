@@ -1,3 +1,4 @@
+// In a process of its own: it sets the clock.
 import t from 'tap'
 import { createDiskUsage } from '../../src/projections/disk-usage.ts'
 import { clockOf } from '../set-clock.ts'

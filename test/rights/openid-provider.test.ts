@@ -1,3 +1,4 @@
+// In a process of its own: it sets the clock.
 /** What is asked of a provider of OpenID Connect when it changes its keys. */
 import { pino } from 'pino'
 import t, { type Test } from 'tap'

@@ -1,3 +1,4 @@
+// In a process of its own: it changes what hashes cost.
 import t from 'tap'
 import { basic, identityApp, passwordOf } from './identity-app.ts'
 

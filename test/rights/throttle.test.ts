@@ -1,3 +1,4 @@
+// In a process of its own: it sets the clock a year ahead.
 import t from 'tap'
 import { createPace, createRestingChecks, createThrottle } from '../../src/rights/throttle.ts'
 import { clockOf, YEAR_MS } from '../set-clock.ts'

@@ -1,3 +1,4 @@
+// In a process of its own: it changes the umask.
 import { randomBytes } from 'node:crypto'
 import { chmod, mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
