@@ -103,7 +103,9 @@ await mkdir('.tap', { recursive: true })
 const directory = await mkdtemp(resolve('.tap/run-'))
 const groups = await groupsOf(files.sort())
 const programs = await Promise.all(groups.map((group, index) => programOf(group, directory, index)))
-run({ files: programs, concurrency: PROCESSES_AT_ONCE, timeout: TIMEOUT_MS })
+// Room for young objects, in MB: with Node's own, a sixth of the processor time is garbage collection.
+const execArgv = ['--max-semi-space-size=32']
+run({ files: programs, execArgv, concurrency: PROCESSES_AT_ONCE, timeout: TIMEOUT_MS })
   .compose(report)
   .on('end', () => void rm(directory, { recursive: true, force: true }))
   .pipe(process.stdout)
