@@ -11,6 +11,9 @@ export class DataDirInUse extends OperatorError {}
 /** The directory cannot be locked: it doesn't exist, it may not be written, or the disk is full. */
 export class DataDirUnusable extends OperatorError {}
 
+/** What this process holds. A connection that nobody refers to is closed, and its lock with it. */
+const held = new Set<Sqlite>()
+
 /**
  * SQLite's locks: any number of readers, or one writer. `journal_mode` is set because the default would leave a file
  * beside it.
@@ -47,7 +50,8 @@ export function lockDataDir(dataDir: string, hold: keyof typeof HOLDS = 'alone')
     throw new DataDirUnusable(`${file} cannot be locked: ${reason}`, { cause: error })
   }
   const locked = db
+  held.add(locked)
   return () => {
-    if (locked.isOpen) locked.close()
+    if (held.delete(locked)) locked.close()
   }
 }

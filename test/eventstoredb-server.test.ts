@@ -184,14 +184,16 @@ t.test('POST issue, one client: at most four round trips, and each new event is 
   double.access.called = (what, stream) => calls.push(`${what} ${stream}`)
   let index = 0
   // The first ones learn where the sequences end. Meanwhile all that follow the log come to its end.
-  await until('an issue costs three appends, and its three events are sent once', async () => {
+  await until('an issue costs at most three appends, and its events are sent once', async () => {
     const sent = double.sentEvents()
     calls = []
     const { data } = await alice.repos.issueCreateIssue('alice', 'calls', { title: 'One' })
     index = data.number ?? 0
-    return calls.length === 3 && double.sentEvents() - sent === 3
+    return calls.length <= 3 && double.sentEvents() - sent === calls.length
   })
-  t.same(calls.toSorted(), ['write ids-issue', `write issue-${repoId}.${index}`, `write numbers-${repoId}`])
+  // Of many in a row, most get an id that was taken ahead.
+  const needed = calls.filter((call) => call !== 'write ids-issue')
+  t.same(needed.toSorted(), [`write issue-${repoId}.${index}`, `write numbers-${repoId}`])
   t.equal(
     calls.at(-1),
     `write issue-${repoId}.${index}`,
