@@ -172,18 +172,23 @@ watch(Collection.prototype, 'bulkWrite', ([operations], self) => {
 
 // The embedded log and documents: threads write them, and answer each transaction by the number of its commit.
 const statements = new Map<unknown, string[]>()
-const commits = new Map<unknown, string[]>()
+/** By thread, and by the number of the question there. */
+const commits = new Map<unknown, Map<unknown, string[]>>()
 wrap(Worker.prototype, 'postMessage', (method, self, args) => {
-  noteStep(args[0])
+  noteQuestion(self, args[0])
   return method.apply(self, args)
 })
-function noteStep(message: unknown): void {
-  if (part(message, 'step') !== 'write') return
-  const of = part(message, 'writer')
-  const run = part(message, 'statements')
-  if (part(message, 'isFirst') === true) statements.set(of, [])
+function noteQuestion(thread: unknown, message: unknown): void {
+  const question = part(message, 'question')
+  const step = part(question, 'step')
+  if (part(step, 'kind') !== 'write') return
+  const of = part(question, 'writer')
+  const run = part(step, 'statements')
+  if (part(step, 'isFirst') === true) statements.set(of, [])
   if (Array.isArray(run)) statements.get(of)?.push(...run.map(effectOf))
-  if (part(message, 'isLast') === true) commits.set(part(message, 'id'), statements.get(of) ?? [])
+  if (part(step, 'isLast') !== true) return
+  const ofThread = commits.get(thread) ?? new Map<unknown, string[]>()
+  commits.set(thread, ofThread.set(part(message, 'id'), statements.get(of) ?? []))
 }
 function effectOf(statement: unknown): string {
   const [sql, id, , , , type, data, metadata] = Array.isArray(statement) ? statement : []
@@ -199,11 +204,12 @@ const streamOf = (type: string, data: unknown) =>
   type.startsWith('Claim') ? `claim-${part(data, 'key')}` : '-'
 
 wrap(Worker.prototype, 'emit', (method, self, args) => {
-  const [event, answer] = args
-  const id = part(answer, 'id')
-  if (event === 'message' && part(answer, 'error') === undefined) {
-    for (const effect of commits.get(id) ?? []) after(effect)
+  const [event, reply] = args
+  const ofThread = commits.get(self)
+  const id = part(reply, 'id')
+  if (event === 'message' && part(reply, 'message') === undefined) {
+    for (const effect of ofThread?.get(id) ?? []) after(effect)
   }
-  commits.delete(id)
+  ofThread?.delete(id)
   return method.apply(self, args)
 })
