@@ -184,9 +184,8 @@ export async function moveMergeBases(
 ): Promise<void> {
   const [branch] = branchNames([ref])
   if (branch === undefined || from === null || to === null) return
-  const open = await services.views.pulls.find({ baseKey: branchKey(repoId, branch), status: 'open' })
-  // The others were compared with this tip already.
-  const into = open.filter((pull) => pull.base.sha !== to)
+  // Also those whose `base.sha` is this tip: it says that their merge was tried with it, not that their merge base is known.
+  const into = await services.views.pulls.find({ baseKey: branchKey(repoId, branch), status: 'open' })
   if (into.length === 0) return
   const dir = gitDirOf(services, repoId)
   const sharing = await refsWithGainedCommits(dir, from, to, 'refs/pull/')
