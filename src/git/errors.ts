@@ -95,3 +95,9 @@ export class GitTooSlow extends ErrorWithRefusal {
 export class PushUnrecorded extends ErrorWithRefusal {
   readonly refusal = storeUnavailable
 }
+
+/** For `catch`: false when git failed, for example because it does not have an object any more. */
+export function falseIfGitFailed(error: unknown): false {
+  if (error instanceof GitFailed) return false
+  throw error
+}

@@ -1,5 +1,5 @@
 /** Finds the refs that have commits which a branch has just gained. */
-import { GitFailed } from './errors.ts'
+import { falseIfGitFailed } from './errors.ts'
 import { isAncestor } from './history.ts'
 import { checkedId, checkedRef } from './names.ts'
 import { nearRange } from './near-history.ts'
@@ -21,7 +21,8 @@ export async function refsWithGainedCommits(
   prefix: string,
 ): Promise<Set<string> | undefined> {
   checkedRef(`${prefix}x/y`)
-  if (!(await isAncestor(dir, from, to).catch(ifGone))) return undefined
+  // A rewritten branch may have left `from` to be pruned. To try again would not bring it back.
+  if (!(await isAncestor(dir, from, to).catch(falseIfGitFailed))) return undefined
   const first = await firstGained(dir, from, to)
   if (first === undefined || first.length > MAX_FIRST) return undefined
   if (first.length === 0) return new Set()
@@ -41,10 +42,4 @@ async function firstGained(dir: string, from: string, to: string): Promise<strin
   if (lines.length > MAX_GAINED) return undefined
   const gained = new Map(lines.map((line) => [line.slice(0, 40), line.slice(41).split(' ')]))
   return [...gained].filter(([, parents]) => !parents.some((parent) => gained.has(parent))).map(([id]) => id)
-}
-
-/** A rewritten branch may have left `from` to be pruned. To try again would not bring it back. */
-function ifGone(error: unknown): false {
-  if (error instanceof GitFailed) return false
-  throw error
 }

@@ -3,7 +3,7 @@
 import type { IssueRef, RefUpdate } from '../../events/domain-events.ts'
 import type { ExpectedRevision } from '../../events/event-store.ts'
 import type { Change } from '../../git/content-change.ts'
-import { GitFailed, RepositoryMissing } from '../../git/errors.ts'
+import { falseIfGitFailed, RepositoryMissing } from '../../git/errors.ts'
 import { fetchObjects } from '../../git/fetch-objects.ts'
 import { diffStat, isAncestor, mergeBase } from '../../git/history.ts'
 import { resolveRef, updateRef } from '../../git/refs.ts'
@@ -217,14 +217,11 @@ async function moveMergeBase(services: Services, context: CommandContext, issue:
  */
 async function contentAfterBase(services: Services, pull: ActivePull, after: Change): Promise<MovedContent> {
   const { repoId, mergeBase, base } = pull
-  const hasGained = await isAncestor(gitDirOf(services, repoId), mergeBase, after.base).catch(ifGone)
+  // git may have no merge base of long ago any more. Then nobody can tell what the base has gained.
+  const hasGained = await isAncestor(gitDirOf(services, repoId), mergeBase, after.base).catch(
+    falseIfGitFailed,
+  )
   if (hasGained) return { changed: false, dismissStale: false }
   const repository = await services.views.repositories.get(`${repoId}`)
   return await movedContent(services, pull, repository, base.branch, after)
-}
-
-/** git may have no merge base of long ago any more. Then nobody can tell what the base has gained. */
-function ifGone(error: unknown): false {
-  if (error instanceof GitFailed) return false
-  throw error
 }
