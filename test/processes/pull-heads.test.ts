@@ -270,7 +270,8 @@ t.test('mergeable state: an event that comes twice is recorded once', async (t) 
   const manager = pullHeads(server.services, check)
   await Promise.all([1, 2, 3].map(() => manager.react(move, contextOf(move))))
   t.strictSame(await typesOf(1), before)
-  t.strictSame(await processesOf(dir, length), [], 'a merge that is known to be clean is not tried again')
+  const tried = (await processesOf(dir, length)).filter((args) => args.startsWith('merge-tree'))
+  t.strictSame(tried, [], 'a merge that is known to be clean is not tried again')
 })
 
 const PULLS = 200
