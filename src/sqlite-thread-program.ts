@@ -44,6 +44,8 @@ function prepared({ db, statements }: Connection, sql: string): StatementSync {
   if (known !== undefined) return known
   if (statements.size >= MAX_STATEMENTS) statements.clear()
   const statement = db.prepare(sql)
+  // The ids of parts of texts may be larger than numbers: Node 26 fails when it says the last one as a number.
+  statement.setReadBigInts(true)
   statements.set(sql, statement)
   return statement
 }
