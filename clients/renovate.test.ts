@@ -65,7 +65,9 @@ t.test('Renovate onboards a repository, updates it, and merges when its checks s
     if (process.env.SHOW === '1') console.error(output)
     t.equal(code, 0, 'it ends well')
     t.notMatch(output, /"level":(50|60)|ERROR:|FATAL:/, 'without errors')
-    t.notMatch(output, /WARN: (?!.*(re2|RE2|GITHUB_COM_TOKEN|github\.com))/i, 'and without warnings')
+    // The registry of the test is on this machine.
+    const unknown = /WARN: (?!.*(re2|RE2|GITHUB_COM_TOKEN|github\.com|internal host))/i
+    t.notMatch(output, unknown, 'and without warnings')
     return output
   }
   const pulls = async (state: 'open' | 'closed' = 'open') =>
