@@ -115,6 +115,24 @@ t.test('a pull request on top of another shows its own changes once that one is 
   t.match(await get(index), { merge_base: root, changed_files: 2 }, 'the base is rewritten')
 })
 
+t.test(
+  'the merge base moves also when the merge was tried with the new tip of the base before',
+  async (t) => {
+    const { branch, open, get, push, repoId } = await repository(t, 'tried')
+    const lower = await branch('lower', { 'a.txt': 'a\n' })
+    const upper = await branch('upper', { 'b.txt': 'b\n' }, 'lower')
+    const index = await open('upper')
+    await quiet(repoId)
+    // As the reaction to an earlier push does, when the branch has moved on meanwhile.
+    const data = { repoId, index, head: upper, base: lower, mergeable: true, conflicts: [] }
+    await events.append(pullStream(repoId, index), [written({ type: 'MergeabilityChecked', data })], 'any')
+    await server.services.projector.waitFor(await events.lastPosition(), 5000)
+    await push('lower:main')
+    await quiet(repoId)
+    t.match(await get(index), { merge_base: lower, changed_files: 1 })
+  },
+)
+
 t.test('mergeable state: unrelated histories cannot be merged', async (t) => {
   const { branch, open, get, work, repoId } = await repository(t, 'stranger')
   await branch('topic', { a: 'a' })
