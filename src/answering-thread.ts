@@ -1,4 +1,4 @@
-/** A program of ours in a thread of its own, which answers questions about SQLite files in the order in which they come. */
+/** A program of ours in a thread of its own, which answers questions in the order in which they come. */
 import { parentPort, Worker, type WorkerOptions } from 'node:worker_threads'
 import { program } from './project-files.ts'
 import { resultCodeOf, sqliteError } from './sqlite-errors.ts'
@@ -30,8 +30,6 @@ interface Asker<Answer> {
   reject: (error: Error) => void
 }
 
-const ENDED = 'the thread of the database has ended'
-
 /** Starts one. `path`: of its program, as in `program`. It keeps the process alive only while it owes an answer. */
 export function startAnswering<Question, Answer>(
   path: string,
@@ -41,7 +39,8 @@ export function startAnswering<Question, Answer>(
   const worker = new Worker(program(path), { ...options, execArgv: [] })
   const askers = new Map<number, Asker<Answer>>()
   let lastId = 0
-  let reason = ENDED
+  const ended = `the thread ${path} has ended`
+  let reason = ended
   let isRunning = true
 
   function take(id: number): Asker<Answer> | undefined {
@@ -58,7 +57,7 @@ export function startAnswering<Question, Answer>(
     else asker?.reject(sqliteError(reply.message, reply.errcode))
   })
   worker.on('error', (error) => {
-    reason = `${ENDED}: ${error.message}`
+    reason = `${ended}: ${error.message}`
   })
   worker.on('exit', () => {
     isRunning = false
@@ -101,6 +100,9 @@ export function answerQuestions<Question, Answer>(answer: (question: Question) =
   })
 }
 
-/** What need not be copied: SQLite's BLOBs share their memory with nothing. */
+/**
+ * The memory of an answer that is moved to the other thread instead of copied. An answer of bytes must own its memory, as
+ * SQLite's BLOBs and hashes of scrypt do.
+ */
 const movable = (answer: unknown): ArrayBuffer[] =>
   answer instanceof Uint8Array && answer.buffer instanceof ArrayBuffer ? [answer.buffer] : []

@@ -1,8 +1,8 @@
 /** The thread that hashes: a program that `hashing.ts` starts. */
 import { scryptSync } from 'node:crypto'
 import { getPriority, setPriority } from 'node:os'
-import { parentPort } from 'node:worker_threads'
-import type { Answer, Task } from './hashing.ts'
+import { answerQuestions } from '../answering-thread.ts'
+import type { Hashing } from './hashing.ts'
 
 const LOWER = 10
 
@@ -11,12 +11,4 @@ try {
   if (process.platform === 'linux') setPriority(Math.min(19, getPriority() + LOWER))
 } catch {}
 
-function answerTo({ id, password, salt, length, options }: Task): Answer {
-  try {
-    return { id, hash: scryptSync(password, salt, length, options) }
-  } catch (error) {
-    return { id, error: error instanceof Error ? error.message : String(error) }
-  }
-}
-
-parentPort?.on('message', (task: Task) => parentPort?.postMessage(answerTo(task)))
+answerQuestions(({ password, salt, length, options }: Hashing) => scryptSync(password, salt, length, options))

@@ -3,8 +3,7 @@
  * second, and neither the event loop nor the disk's threads wait for it. The thread is started at the first hash.
  */
 import type { ScryptOptions } from 'node:crypto'
-import { Worker } from 'node:worker_threads'
-import { program } from '../project-files.ts'
+import { type AnsweringThread, startAnswering } from '../answering-thread.ts'
 
 export interface Hashing {
   password: string
@@ -14,53 +13,10 @@ export interface Hashing {
   options: ScryptOptions
 }
 
-export type Task = Hashing & { id: number }
-export type Answer = { id: number } & ({ hash: Uint8Array; error?: undefined } | { error: string })
-
-interface Waiting {
-  resolve(hash: Uint8Array): void
-  reject(error: Error): void
-}
-
-let thread: Worker | undefined
-let lastId = 0
-const waiting = new Map<number, Waiting>()
-
-function take(id: number): Waiting | undefined {
-  const asked = waiting.get(id)
-  waiting.delete(id)
-  // Only a thread that owes an answer keeps the process alive.
-  if (waiting.size === 0) thread?.unref()
-  return asked
-}
-
-function running(): Worker {
-  if (thread !== undefined) return thread
-  const started = new Worker(program('rights/hashing-thread'), { execArgv: [] })
-  started.on('message', (answer: Answer) => {
-    if (answer.error === undefined) take(answer.id)?.resolve(answer.hash)
-    else take(answer.id)?.reject(new Error(answer.error))
-  })
-  let reason = 'the thread that hashes has ended'
-  started.on('error', (error) => {
-    reason = `the thread that hashes has ended: ${error.message}`
-  })
-  started.on('exit', () => {
-    if (thread === started) thread = undefined
-    for (const id of [...waiting.keys()]) take(id)?.reject(new Error(reason))
-  })
-  thread = started
-  return started
-}
+let thread: AnsweringThread<Hashing, Uint8Array> | undefined
 
 /** The scrypt hash of a password. Hashes are computed one after the other. @throws what scrypt throws */
 export function scryptHash(hashing: Hashing): Promise<Uint8Array> {
-  return new Promise((resolve, reject) => {
-    const hashes = running()
-    lastId += 1
-    waiting.set(lastId, { resolve, reject })
-    hashes.ref()
-    const task: Task = { id: lastId, ...hashing }
-    hashes.postMessage(task)
-  })
+  if (!thread?.isRunning()) thread = startAnswering('rights/hashing-thread')
+  return thread.ask(hashing)
 }
