@@ -1,7 +1,6 @@
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import t, { type Test } from 'tap'
 import { Type } from 'typebox'
 import { checked, checkOf } from '../src/checked-json.ts'
@@ -9,7 +8,7 @@ import { startEventStoreDouble } from './doubles/eventstore.ts'
 import { patientEventStore } from './doubles/patience.ts'
 import { tryGit } from './git/client.ts'
 import { workTree } from './git-client.ts'
-import { PROGRAM_ENVIRONMENT, program } from './program.ts'
+import { startServerProcess } from './server-process.ts'
 import { ADMIN_PASSWORD, basic } from './server-template.ts'
 import { until } from './until.ts'
 
@@ -28,31 +27,14 @@ const skip =
 /** A server whose data directory is a file system of 48 MiB. `outside`: the path of the directory for this process. */
 async function startOnSmallDisk(t: Test, settings: Record<string, string> = {}) {
   const DATA_DIR = t.testdir()
-  const env = {
-    ...PROGRAM_ENVIRONMENT,
-    DATA_DIR,
-    ADMIN_PASSWORD,
-    PORT: '0',
-    GRPC_PORT: '0',
-    LOG_LEVEL: 'silent',
-    MIN_FREE_BYTES: '0',
-    ...settings,
-  }
   const script = 'mount -t tmpfs -o size=48m tmpfs "$1" && shift && exec "$@"'
-  const words = [process.execPath, program('src/main')]
-  const child: ChildProcess = spawn('unshare', [...UNSHARE, 'sh', '-c', script, 'sh', DATA_DIR, ...words], {
-    env,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
-  t.teardown(() => void child.kill('SIGKILL'))
-  if (child.stdout === null) throw new Error('no output')
-  for await (const line of createInterface({ input: child.stdout })) {
-    const url = /listens on (http:\S+)/.exec(line)?.[1]
-    if (url === undefined) continue
-    child.stdout.resume()
-    return { url, outside: `/proc/${child.pid}/root${DATA_DIR}` }
-  }
-  throw new Error('the server ended before it listened')
+  const { child, url } = await startServerProcess(
+    t,
+    DATA_DIR,
+    { LOG_LEVEL: 'silent', MIN_FREE_BYTES: '0', ...settings },
+    { within: ['unshare', ...UNSHARE, 'sh', '-c', script, 'sh', DATA_DIR] },
+  )
+  return { url, outside: `/proc/${child.pid}/root${DATA_DIR}` }
 }
 
 t.test(

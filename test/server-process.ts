@@ -9,13 +9,13 @@ import { ADMIN_PASSWORD } from './server-template.ts'
 /**
  * Resolves when the server has printed its URL. The process is killed at the end of the test. `before`: a program of ours
  * that is loaded into it before its own code (`faults/effects` kills it at a point). `main`: another file than the
- * server's own.
+ * server's own. `within`: the words of a command that starts it.
  */
 export async function startServerProcess(
   test: Pick<typeof t, 'teardown'>,
   DATA_DIR: string,
   environment: Record<string, string> = {},
-  { before, main }: { before?: string; main?: string } = {},
+  { before, main, within = [] }: { before?: string; main?: string; within?: readonly string[] } = {},
 ): Promise<{ child: ChildProcess; url: string }> {
   const env = {
     ...PROGRAM_ENVIRONMENT,
@@ -28,7 +28,8 @@ export async function startServerProcess(
   }
   const loaded = before === undefined ? [] : ['--import', pathToFileURL(program(before)).href]
   const started = main === undefined ? [...loaded, program('src/main')] : [...loaded, main]
-  const child = spawn(process.execPath, started, {
+  const [command = '', ...words] = [...within, process.execPath, ...started]
+  const child = spawn(command, words, {
     env,
     stdio: ['ignore', 'pipe', 'inherit'],
   })

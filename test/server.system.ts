@@ -1,7 +1,5 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { giteaApi } from 'gitea-js'
@@ -9,25 +7,13 @@ import t from 'tap'
 import { decode } from '../src/events/codec.ts'
 import type { EventStore } from '../src/events/event-store.ts'
 import { workTree } from './git-client.ts'
+import { dataDirectory, isHealthy } from './health.ts'
 import { startServerProcess } from './server-process.ts'
 import { ADMIN_PASSWORD } from './server-template.ts'
-import { startTestServer, type TestServer } from './start-server.ts'
+import { startTestServer } from './start-server.ts'
 import { until } from './until.ts'
 
 const run = promisify(execFile)
-
-async function dataDirectory(t: { teardown(work: () => Promise<void>): void }): Promise<string> {
-  const dir = await mkdtemp(join(tmpdir(), 'mergelog-server-'))
-  t.teardown(() => rm(dir, { recursive: true, force: true, maxRetries: 3 }))
-  return dir
-}
-
-async function healthOf(server: TestServer) {
-  const answer = await server.fetch(null, '/healthz')
-  return { code: answer.status, ...JSON.parse(await answer.text()) }
-}
-
-const isHealthy = (server: TestServer) => async () => (await healthOf(server)).code === 200
 
 /** The branches and tags of a repository by its log. */
 async function foldRefs(events: EventStore, repoId: number): Promise<string[]> {

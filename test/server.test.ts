@@ -1,5 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { StoreUnavailable } from '../src/events/event-store.ts'
@@ -8,21 +6,9 @@ import { openSqliteReadStore } from '../src/projections/sqlite.ts'
 import { READ_MODELS } from '../src/projections/views.ts'
 import { readersBelow } from './git/reader-processes.ts'
 import { workTree } from './git-client.ts'
+import { dataDirectory, healthOf, isHealthy } from './health.ts'
 import { startTestServer, type TestServer } from './start-server.ts'
 import { until } from './until.ts'
-
-async function dataDirectory(t: { teardown(work: () => Promise<void>): void }): Promise<string> {
-  const dir = await mkdtemp(join(tmpdir(), 'mergelog-server-'))
-  t.teardown(() => rm(dir, { recursive: true, force: true, maxRetries: 3 }))
-  return dir
-}
-
-async function healthOf(server: TestServer) {
-  const answer = await server.fetch(null, '/healthz')
-  return { code: answer.status, ...JSON.parse(await answer.text()) }
-}
-
-const isHealthy = (server: TestServer) => async () => (await healthOf(server)).code === 200
 
 t.test('GET /healthz names the store of the read models while it does not answer', async (t) => {
   const server = await startTestServer(t)
