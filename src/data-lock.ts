@@ -11,7 +11,7 @@ export class DataDirInUse extends OperatorError {}
 /** The directory cannot be locked: it doesn't exist, it may not be written, or the disk is full. */
 export class DataDirUnusable extends OperatorError {}
 
-/** What this process holds. A connection that nobody refers to is closed, and its lock with it. */
+/** The locks that this process holds. The garbage collector closes a connection that nothing refers to: its lock would be lost. */
 const held = new Set<Sqlite>()
 
 /**

@@ -23,7 +23,7 @@ export interface LoopTurns {
   workInTurn(key: string, work: () => void): void
   /** Resolves when one piece of long work may be done, never in this turn of the loop. */
   nextPiece(key: string): Promise<void>
-  /** Whose work is done now, also after it has waited for something. Undefined for what the server does by itself. */
+  /** The key of the work that runs now; it keeps its key while it waits. Undefined for work that the server does by itself. */
   workingFor(): string | undefined
   /**
    * Goes on as work of `key`, for somebody who may go away: `gone` makes the signal that is aborted then. It is called
@@ -32,14 +32,14 @@ export interface LoopTurns {
   goOnAs(key: string, gone: (() => AbortSignal) | undefined, work: () => void): void
   /** Aborted when nobody waits any more for what is done now. Undefined when it is done in any case. */
   workingUntil(): AbortSignal | undefined
-  /** What a promise gives. Who waits for it goes on in a turn of its own, as `workInTurn` does. */
+  /** Resolves as the promise does. The work that waits for it continues in a turn of its own, as in `workInTurn`. */
   waitFor<T>(promise: Promise<T>): Promise<T>
 }
 
 /** Work of somebody: all that follows from a call belongs to it, also what waits. */
 interface Work {
   key: string
-  /** Makes the signal that tells when nobody waits for it any more. */
+  /** Makes the signal that is aborted when nobody waits for the work any more. */
   gone?: (() => AbortSignal) | undefined
   signal?: AbortSignal
 }

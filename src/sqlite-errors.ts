@@ -1,4 +1,4 @@
-/** What went wrong, when SQLite says so. Its result codes: https://sqlite.org/rescode.html */
+/** Names for SQLite's result codes (https://sqlite.org/rescode.html). */
 
 export type SqliteTrouble =
   | 'wrong sql'
@@ -41,7 +41,7 @@ export const resultCodeOf = (error: unknown): number | undefined =>
     ? error.errcode
     : undefined
 
-/** What went wrong, here or in a thread; undefined when SQLite has not reported it, or it is something else. */
+/** Names the reason of an error of SQLite, from this thread or another one. Undefined for other errors and other codes. */
 export function sqliteTrouble(error: unknown): SqliteTrouble | undefined {
   // The driver refuses to read a number that JavaScript cannot count to. We store none.
   if (error instanceof Error && 'code' in error && error.code === 'ERR_OUT_OF_RANGE') return 'damaged'

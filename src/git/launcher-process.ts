@@ -84,7 +84,7 @@ function withChildren(pid: number): number[] {
   }
 }
 
-/** What a process and those that it has waited for have worked, in ticks of 10 ms. */
+/** The processor time of a process and of its ended children, in ticks of 10 ms. */
 function ticksOf(pid: number): number {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')

@@ -44,7 +44,7 @@ export interface Launched {
 /** What a stream begins with: the number of its process, and its own. */
 const HEAD_BYTES = 13
 
-/** What the launcher is asked for. */
+/** A request to the launcher. */
 export type Request = Launch & { id: number }
 
 /** The process runs, it could not be started, or it has ended. `isCutOff`: the launcher's socket has no name any more. */

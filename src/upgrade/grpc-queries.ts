@@ -156,7 +156,7 @@ export function addQueries(
 ): void {
   for (const [name, definition] of Object.entries(service)) {
     const method = METHODS[name]?.(definition.requestDeserialize, definition.responseSerialize, answers)
-    if (method === undefined) throw new Error(`${definition.path} is not implemented`)
+    if (method === undefined) throw new Error(`no method answers ${definition.path}`)
     const inBytes = {
       ...definition,
       requestDeserialize: safely(method.read),

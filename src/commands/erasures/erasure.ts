@@ -139,7 +139,7 @@ function textsOf({ own, comments }: Erasable, commentId: number | null): (Texts 
   return comment === undefined ? [] : [comment]
 }
 
-/** What an erasure would remove: the number of events with texts, and the ids of comments and files. */
+/** The answer of a dry run: how many events with texts, and which comments and files, an erasure would remove. */
 export interface WhatGoes {
   texts: number
   comments: number[]

@@ -217,7 +217,7 @@ async function moveMergeBase(services: Services, context: CommandContext, issue:
  */
 async function contentAfterBase(services: Services, pull: ActivePull, after: Change): Promise<MovedContent> {
   const { repoId, mergeBase, base } = pull
-  // git may have no merge base of long ago any more. Then nobody can tell what the base has gained.
+  // git may have pruned the old merge base. Then it is unknown whether the base has gained commits.
   const hasGained = await isAncestor(gitDirOf(services, repoId), mergeBase, after.base).catch(
     falseIfGitFailed,
   )
