@@ -81,7 +81,7 @@ t.test('all who share an answer hear that it failed, and the next one is looked 
   const both = [ask('a', 'question'), ask('b', 'question')]
   await settle()
   begun[0]?.fail(new Error('no answer'))
-  for (const one of both) await t.rejects(one, { message: 'no answer' })
+  await Promise.all(both.map((one) => t.rejects(one, { message: 'no answer' })))
   const again = ask('b', 'question')
   await giveNext('found')
   t.equal(await again, 'found')

@@ -81,7 +81,7 @@ t.test(
     const elsewhere = step('another issue', 'elsewhere')
     fail(away)
     await t.rejects(first, away)
-    for (const one of waiting) await t.rejects(one, away)
+    await Promise.all(waiting.map((one) => t.rejects(one, away)))
     t.equal(await elsewhere, 'elsewhere')
     t.equal(await step('issue', 'later'), 'later', 'who comes afterwards tries again')
     t.strictSame(begun, ['first', 'elsewhere', 'later'])

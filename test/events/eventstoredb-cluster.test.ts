@@ -44,7 +44,7 @@ t.test('when all nodes are away, operations give StoreUnavailable, and the proce
     const searching = t.rejects(store.lastPosition(), StoreUnavailable)
     first?.stop()
     await searching
-    for (const { done } of readers) await t.rejects(done, StoreUnavailable)
+    await Promise.all(readers.map(({ done }) => t.rejects(done, StoreUnavailable)))
     // The search for a node fails several times. tap fails when a rejection is not handled.
     for (let round = 0; round < 3; round++) {
       const operations = [

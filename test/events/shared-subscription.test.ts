@@ -120,7 +120,7 @@ t.test('when the subscription is lost, all get the error and can subscribe again
   const subscribers = [follow(1), follow(1), follow(1)]
   await until('they share', async () => made.now === 1)
   fail()
-  for (const { done } of subscribers) await t.rejects(done, StoreUnavailable)
+  await Promise.all(subscribers.map(({ done }) => t.rejects(done, StoreUnavailable)))
   const again = follow(1)
   await append(1)
   await until('the next has come', async () => again.events.length === 1)

@@ -47,7 +47,9 @@ t.test('line 2: a client that is gone ends its work, unless another one waits fo
 t.test('an error is for all who wait, and is not kept', async (t) => {
   const answers = createAnswerCache<{ value: number }>(100, () => 1)
   const fail = () => Promise.reject(new Error('no'))
-  for (const asked of [answers('key', fail), answers('key', fail)]) await t.rejects(asked, { message: 'no' })
+  await Promise.all(
+    [answers('key', fail), answers('key', fail)].map((asked) => t.rejects(asked, { message: 'no' })),
+  )
   t.same(await answers('key', async () => ({ value: 3 })), { value: 3 })
 })
 

@@ -54,7 +54,7 @@ t.test('look-ups by the system take one thread together, also when nobody waits 
   const last = resolve('last', never)
   await until('a look-up has begun', () => begun.length > 0)
   gone.abort()
-  for (const each of left) await t.rejects(each, { name: 'AbortError' })
+  await Promise.all(left.map((each) => t.rejects(each, { name: 'AbortError' })))
   t.equal(begun.length, 1, 'the first one still has its thread')
   begun[0]?.end()
   await until('the next one has begun', () => begun.length === 2)

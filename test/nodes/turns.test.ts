@@ -245,7 +245,7 @@ t.test(
     const elsewhere = b.inTurn('k', async () => 'elsewhere')
     open()
     await t.rejects(first, away)
-    for (const one of waiting) await t.rejects(one, away)
+    await Promise.all(waiting.map((one) => t.rejects(one, away)))
     t.equal(await elsewhere, 'elsewhere', 'another node asks by itself')
     t.equal(await a.inTurn('k', async () => 'later'), 'later')
     for (const { idle } of [a, b]) await idle()

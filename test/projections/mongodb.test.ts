@@ -229,7 +229,7 @@ t.test(
       () => store.count(cards, {}),
       () => store.page(cards, {}, { limit: 1 }),
     ]
-    for (const read of reads) await t.rejects(read, StoreUnavailable)
+    await Promise.all(reads.map((read) => t.rejects(read, StoreUnavailable)))
   },
 )
 

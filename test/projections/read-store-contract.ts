@@ -906,6 +906,6 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
       store.clear(cards),
       store.apply([put('a', { key: 'a' })], NONE),
     ]
-    for (const call of calls) await t.rejects(call, StoreUnavailable)
+    await Promise.all(calls.map((call) => t.rejects(call, StoreUnavailable)))
   })
 }

@@ -205,7 +205,7 @@ t.test('a read is ended when its client is gone, and is not taken for one that i
     )
     await until(() => begun === 3 * round - 1)
     for (const { gone } of clients) gone.abort(reason)
-    for (const one of asked) await t.rejects(one, reason)
+    await Promise.all(asked.map((one) => t.rejects(one, reason)))
     t.equal(await as('c', () => reads.read('SELECT ?', [round])), round, 'both threads are free')
   }
   t.strictSame(reached, [])
@@ -258,7 +258,7 @@ t.test('a count that clients share goes on until the last of them is gone', asyn
   await firstOfA
   await until(() => held.length === 3)
   for (const { gone } of clients.slice(0, 2)) gone.abort(new Refused(refuse.timedOut('gone')))
-  for (const left of [one, two]) await t.rejects(async () => left, { message: 'gone' })
+  await Promise.all([one, two].map((left) => t.rejects(async () => left, { message: 'gone' })))
   held[2]?.go()
   t.equal(await stays, 100, 'it was begun in the turn of the one that left')
   held[1]?.go()
