@@ -5,6 +5,7 @@
  * that fails without one. A test file alone also runs by itself: `node test/rights/glob.test.ts`.
  */
 import { glob, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
 import { dirname, join, relative, resolve } from 'node:path'
 import { run } from 'node:test'
 import type { TestEvent } from 'node:test/reporters'
@@ -12,7 +13,7 @@ import { stripVTControlCharacters } from 'node:util'
 import { TEMPLATE_VARIABLE, templateDir } from './server-template.ts'
 
 /** More than cores: tests wait for disks, children and each other for a third of their time. */
-const PROCESSES_AT_ONCE = 3
+const PROCESSES_AT_ONCE = availableParallelism() + 2
 /** They share a process; with more, the last process would end long after the others. */
 const FILES_OF_A_PROCESS = 6
 /** For a process, on a machine that does much else. */
@@ -63,23 +64,28 @@ process.env.TAP_TIMEOUT = String(TIMEOUT_MS / 1000)
 process.env.NODE_COMPILE_CACHE ??= 'node_modules/.cache/tests'
 process.env[TEMPLATE_VARIABLE] = await templateDir()
 
-/** Groups files by folder, and puts what needs a process of its own apart. */
+interface Group {
+  files: string[]
+  characters: number
+}
+
+/** Groups files by folder, and puts what needs a process of its own apart. The longest group comes first: it would end last. */
 async function groupsOf(files: readonly string[]): Promise<string[][]> {
-  const groups: string[][] = []
-  const open = new Map<string, string[]>()
+  const groups: Group[] = []
+  const open = new Map<string, Group>()
   for (const file of files) {
-    const isAlone =
-      file.endsWith('.system.ts') || /^\W*In a process of its own:/m.test(await readFile(file, 'utf8'))
-    const group = isAlone ? undefined : open.get(dirname(file))
-    if (group !== undefined && group.length < FILES_OF_A_PROCESS) {
-      group.push(file)
-      continue
+    const text = await readFile(file, 'utf8')
+    const isAlone = file.endsWith('.system.ts') || /^\W*In a process of its own:/m.test(text)
+    let group = isAlone ? undefined : open.get(dirname(file))
+    if (group === undefined || group.files.length === FILES_OF_A_PROCESS) {
+      group = { files: [], characters: 0 }
+      groups.push(group)
+      if (!isAlone) open.set(dirname(file), group)
     }
-    const next = [file]
-    groups.push(next)
-    if (!isAlone) open.set(dirname(file), next)
+    group.files.push(file)
+    group.characters += text.length
   }
-  return groups
+  return groups.sort((a, b) => b.characters - a.characters).map(({ files }) => files)
 }
 
 /** Makes a program that runs the files one after the other: a file's tests wait until the file is loaded. */
