@@ -92,8 +92,8 @@ export function answerQuestions<Question, Answer>(answer: (question: Question) =
       const given = answer(question)
       if (id !== undefined) answered = { id, answer: given }
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error)
-      if (id !== undefined) answered = { id, message, errcode: resultCodeOf(error) }
+      const [message, cause] = error instanceof Error ? [error.message, error.cause] : [String(error)]
+      if (id !== undefined) answered = { id, message, errcode: resultCodeOf(error) ?? resultCodeOf(cause) }
     }
     if (answered !== undefined)
       parentPort?.postMessage(answered, movable('answer' in answered && answered.answer))

@@ -31,7 +31,6 @@ const TROUBLES: ReadonlyMap<number, SqliteTrouble> = new Map([
   [17, 'wrong sql'],
   [19, 'constraint'],
   [20, 'wrong sql'],
-  [23, 'not permitted'],
   [26, 'not a database'],
 ])
 

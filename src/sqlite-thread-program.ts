@@ -3,7 +3,7 @@ import { close, fdatasync, open } from 'node:fs'
 import type { StatementSync } from 'node:sqlite'
 import { workerData } from 'node:worker_threads'
 import { answerQuestions } from './answering-thread.ts'
-import { connect, SETTINGS, type Sqlite } from './sqlite.ts'
+import { closeOnError, openSqlite, type Sqlite } from './sqlite.ts'
 import { emptyWal, mergeIndex, scrubPages } from './sqlite-scrub.ts'
 import type { Step, WriterData, WriterStep } from './sqlite-thread.ts'
 
@@ -30,12 +30,12 @@ const failures = new Map<number, unknown>()
 function opened({ writer, file, durability }: WriterStep): Connection {
   const known = connections.get(writer)
   if (known !== undefined) return known
-  const db = connect(file)
+  const db = openSqlite(file, durability)
+  closeOnError(file, [db], () => db.exec(settings))
   // With FULL, each transaction is on the disk when it ends; with OFF, nothing waits for it.
   const unsynced = durability === 'NORMAL' ? 0 : Number.NEGATIVE_INFINITY
   const connection = { file, db, statements: new Map(), changes: 0, unsynced, isSyncing: false }
   connections.set(writer, connection)
-  db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = ${durability}; ${SETTINGS}; ${settings}`)
   return connection
 }
 
@@ -100,6 +100,8 @@ function end(writer: number, { db }: Connection): void {
 
 function take(given: WriterStep): number | undefined {
   const { writer, step } = given
+  // What has no connection has nothing to end.
+  if ((step.kind === 'undo' || step.kind === 'close') && !connections.has(writer)) return undefined
   const connection = opened(given)
   switch (step.kind) {
     case 'write':

@@ -37,7 +37,7 @@ export const LOCK_WAIT_MS = 5000
  * The settings of each connection. What SQLite sorts, or writes anew, stays in memory: a temporary file would have texts
  * that may be erased.
  */
-export const SETTINGS = `PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON; ${WAL_LIMIT}`
+const SETTINGS = `PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON; ${WAL_LIMIT}`
 
 /** A file that cannot be opened: SQLite does not say which one. */
 class Unopened extends OperatorError {}

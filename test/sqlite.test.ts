@@ -1,7 +1,8 @@
-import { stat } from 'node:fs/promises'
+import { mkdir, readFile, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { isBroken, openSqlite, select, selectColumn, selectTuples } from '../src/sqlite.ts'
+import { sqliteTrouble } from '../src/sqlite-errors.ts'
 import { threadWriter } from '../src/sqlite-thread.ts'
 import { until } from './until.ts'
 
@@ -37,6 +38,26 @@ t.test('a number that is too large for JavaScript is damage', async (t) => {
   } catch (error) {
     t.ok(isBroken(error))
   }
+})
+
+t.test('a writer whose file could not be opened at first overwrites what it deletes later', async (t) => {
+  const file = join(t.testdir(), 'file.db')
+  const db = openSqlite(file, 'OFF')
+  db.exec('CREATE TABLE texts (text)')
+  db.close()
+  const thread = threadWriter('log', file, 'OFF')
+  t.teardown(() => thread.close())
+  const write = (sql: string) => thread.transaction(async (run) => run(sql))
+
+  await mkdir(`${file}-wal`)
+  const failure = await write("INSERT INTO texts VALUES ('never')").catch((error: unknown) => error)
+  t.equal(sqliteTrouble(failure), 'cannot open', 'the reason comes from the thread')
+  await rmdir(`${file}-wal`)
+
+  await write("INSERT INTO texts VALUES ('SECRET')")
+  await write('DELETE FROM texts')
+  await thread.truncate()
+  t.notMatch(await readFile(file, 'latin1'), /SECRET|never/)
 })
 
 t.test('a WAL that a reader has made large gives its space back when the reader is gone', async (t) => {
