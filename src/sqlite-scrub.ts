@@ -28,7 +28,7 @@ const LOCK_BYTE = 0x40000000
 const opened = new Map<string, number>()
 
 /**
- * Scrubs at most `count` pages from page `first` on. Returns the page to go on with; 0 at the end; undefined when a reader
+ * Scrubs at most `count` pages from page `first` on, which is 2 or more: the first one has a longer header. Returns the page to go on with; 0 at the end; undefined when a reader
  * or a writer is in the way. The caller's connections must not be in a transaction.
  */
 export function scrubPages(file: string, first: number, count: number): number | undefined {
@@ -89,13 +89,12 @@ function scrub(file: number, first: number, count: number): number {
     if (free.has(number)) return clear(0, size)
     const endOfTrunk = trunks.get(number)
     if (endOfTrunk !== undefined) return clear(endOfTrunk, size)
-    const at = number === 1 ? 100 : 0
-    const header = HEADERS.get(page[at])
+    const header = HEADERS.get(page[0])
     if (header === undefined) return false
-    const pointers = at + header + 2 * page.readUInt16BE(at + 3)
-    const cells = page.readUInt16BE(at + 5) || 65536
+    const pointers = header + 2 * page.readUInt16BE(3)
+    const cells = page.readUInt16BE(5) || 65536
     let isChanged = cells <= usable && clear(pointers, cells)
-    for (let block = page.readUInt16BE(at + 1); block >= pointers && block + 4 <= usable; ) {
+    for (let block = page.readUInt16BE(1); block >= pointers && block + 4 <= usable; ) {
       const end = Math.min(block + page.readUInt16BE(block + 2), usable)
       isChanged = clear(block + 4, end) || isChanged
       const next = page.readUInt16BE(block)

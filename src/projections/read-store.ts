@@ -269,7 +269,7 @@ export interface ReadStore {
   apply(changes: Changes, checkpoints: ReadonlyMap<string, Checkpoint>): Promise<void>
   /**
    * Overwrites in the files of the store what was deleted or replaced before. Only the embedded store has such files.
-   * @throws StoreUnavailable when another process reads them for too long
+   * @throws StoreUnavailable when they are read for too long
    */
   purge?(): Promise<void>
   /** Checks that the store answers. @throws StoreUnavailable when it does not */

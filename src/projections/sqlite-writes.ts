@@ -1,7 +1,7 @@
 /** The writes of the embedded read store: one transaction at a time, which a thread runs. */
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import { StoreUnavailable } from '../events/event-store.ts'
-import { type Durability, isBusy, type Sqlite } from '../sqlite.ts'
+import { type Durability, isBusy, LOCK_WAIT_MS, type Sqlite } from '../sqlite.ts'
 import { type Run, threadWriter } from '../sqlite-thread.ts'
 import { createTurns } from '../turns.ts'
 import type { Checkpoint, ReadStore } from './read-store.ts'
@@ -11,16 +11,16 @@ import { wordIndexesIn } from './sqlite-words.ts'
 
 /** How long a write may block the event loop before it lets requests run, in milliseconds. */
 const TURN_MS = 5
-/** How long to wait for another process's write to end before the tables are prepared, in milliseconds. */
-const LOCK_WAIT_MS = 5000
 const LOCK_RETRY_MS = 20
 
+/** The first page has the schema. */
+const FIRST_PAGE_WITH_ROWS = 2
 /** The pages that are scrubbed together; meanwhile no other write runs. */
 const SCRUB_PAGES = 1000
 /** The pages of an index of words that are written together; meanwhile no other write runs. */
 const MERGED_PAGES = 500
-/** How long to wait for readers of other processes, in milliseconds. */
-const READERS_WAIT_MS = 10_000
+/** How long to wait for readers, in milliseconds. A long read of this server takes READ_TIMEOUT_MS at most. */
+const READERS_WAIT_MS = 60_000
 
 /** The writing half of the store. */
 export interface Writes
@@ -66,7 +66,7 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
       // The first time, all parts of the index are told to become one. Words of deleted texts are left out then.
       for (let pages = -MERGED_PAGES; await write(() => thread.merge(index, pages)); pages = MERGED_PAGES);
     }
-    for (let page = 1; page > 0; ) {
+    for (let page = FIRST_PAGE_WITH_ROWS; page > 0; ) {
       const first = page
       page = await withoutReaders(() => thread.scrub(first, SCRUB_PAGES))
     }
@@ -80,7 +80,7 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
       const done = await write(work)
       if (done !== undefined) return done
       if (performance.now() > deadline) {
-        throw new StoreUnavailable(`another process reads ${file}: what was deleted stays in it until then`)
+        throw new StoreUnavailable(`${file} is being read: what was deleted stays in it until then`)
       }
       await delay(LOCK_RETRY_MS)
     }
