@@ -4,7 +4,7 @@
  * JavaScript, because nothing may be built yet, and Node may be old.
  */
 import { spawn } from 'node:child_process'
-import { existsSync, realpathSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 
 const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url))
@@ -13,7 +13,8 @@ const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url))
 function run(program, args, stdio) {
   return new Promise((resolve, reject) => {
     const child = spawn(program, args, { stdio })
-    const pass = (signal) => child.kill(signal)
+    // A terminal sends its SIGINT to both.
+    const pass = (signal) => (signal === 'SIGINT' && process.stdin.isTTY ? undefined : child.kill(signal))
     for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP']) process.on(signal, pass)
     child.on('error', reject)
     child.on('exit', (code, signal) => {
@@ -28,9 +29,13 @@ const prepared = await run(process.execPath, [at('scripts/prepare.js'), '--build
 if (prepared.code !== 0) process.exit(prepared.code ?? 1)
 
 const main = at('dist/cli/mergelog.js')
-const ownNode = at('node_modules/.bin/node')
-if (existsSync(ownNode) && realpathSync(ownNode) !== process.execPath) {
-  const { code, signal } = await run(ownNode, [main, ...process.argv.slice(2)], 'inherit')
+const minimum = JSON.parse(readFileSync(at('package.json'), 'utf8')).engines.node.replace('>=', '')
+if (process.versions.node.localeCompare(minimum, 'en', { numeric: true }) < 0) {
+  const { code, signal } = await run(
+    at('node_modules/.bin/node'),
+    [main, ...process.argv.slice(2)],
+    'inherit',
+  )
   if (signal !== null) process.kill(process.pid, signal)
   process.exitCode = code ?? 1
 } else {

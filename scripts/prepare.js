@@ -2,7 +2,7 @@
  * Prepares a checkout: runs `npm ci` when node_modules/ differs from package-lock.json, brings a Node when this one is too
  * old, and with `--build` runs scripts/build.js when a source is newer than the build. Runs before `npm start`, `npm test`
  * and others. Packages may not be installed yet and Node may be old, so it is plain JavaScript that Node 18 reads. Don't
- * run it twice at the same time in one checkout.
+ * let it install or build twice at the same time in one checkout.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import * as fs from 'node:fs'
@@ -11,6 +11,7 @@ import { fileURLToPath } from 'node:url'
 
 const OWN_NODE = 'node_modules/.bin/node'
 const OWN_NODE_PACKAGE = 'scripts/node'
+const BROUGHT_NODE = join(OWN_NODE_PACKAGE, OWN_NODE)
 
 /** Finds the first version number in what a program says about itself. */
 function versionOf(program) {
@@ -57,21 +58,26 @@ function install(directory, what, node) {
 /** Brings the Node of scripts/node; where npm has none for this machine, says what is needed. Returns its path. */
 function bringNode(minimum) {
   const found = process.versions.node
-  const node = resolve(OWN_NODE_PACKAGE, OWN_NODE)
-  if (!isEnough(versionOf(node), minimum)) {
+  if (!isEnough(versionOf(BROUGHT_NODE), minimum)) {
     const what = `Node.js for this checkout: ${minimum} or later is needed, this is ${found}`
     install(OWN_NODE_PACKAGE, what, process.execPath)
   }
   const advice = '. Install it from https://nodejs.org: npm brought none for this system'
-  requireVersion('Node.js', minimum, versionOf(node) ?? found, advice)
-  return node
+  requireVersion('Node.js', minimum, versionOf(BROUGHT_NODE) ?? found, advice)
+  return resolve(BROUGHT_NODE)
 }
 
-/** npm looks there first for what its scripts name. */
+const realPath = (path) => (fs.existsSync(path) ? fs.realpathSync(path) : undefined)
+
+/** Puts the brought Node, when it is the one in use, where npm looks first. */
 function putFirst(node) {
-  fs.rmSync(OWN_NODE, { force: true })
+  // Most runs have nothing to do, and may be in a checkout of another user.
+  if (realPath(node) !== realPath(BROUGHT_NODE) || realPath(OWN_NODE) === realPath(node)) return
   fs.mkdirSync(dirname(OWN_NODE), { recursive: true })
-  fs.symlinkSync(node, OWN_NODE)
+  // At once, because another program of this checkout may start now.
+  const made = `${OWN_NODE}-${process.pid}`
+  fs.symlinkSync(resolve(BROUGHT_NODE), made)
+  fs.renameSync(made, OWN_NODE)
 }
 
 /** @param node the program to build with */
@@ -100,7 +106,7 @@ try {
     const isOld = !isEnough(process.versions.node, minimum)
     const node = isOld ? bringNode(minimum) : process.execPath
     if (!isInstalled()) install('.', 'the dependencies of package-lock.json', node)
-    if (isOld) putFirst(node)
+    putFirst(node)
     if (process.argv.includes('--build')) build(node)
   } else {
     requireVersion('Node.js', minimum, process.versions.node)

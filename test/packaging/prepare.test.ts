@@ -1,5 +1,15 @@
 import { spawn } from 'node:child_process'
-import { copyFileSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
@@ -177,13 +187,27 @@ exec '${process.execPath}' "$@"
     t.match(readFileSync(at('node_modules/.bin/node'), 'utf8'), 'v99.2.0')
     t.equal(readFileSync(at('brought-node-ran'), 'utf8'), 'scripts/build.js\n')
 
+    const made = () => lstatSync(at('node_modules/.bin/node')).ino
+    const before = made()
     t.strictSame(await prepare(), quiet, 'it is brought once')
+    t.equal(made(), before, 'and linked once: the next run may be of a user who may not change the checkout')
     write('package-lock.json', lock('1.0.1'))
     t.match(await prepare({}, []), { code: 0, stdout: /^Installing the dependencies .*\n$/ })
     t.match(readFileSync(at('node_modules/.bin/node'), 'utf8'), 'v99.2.0', 'also after npm ci removed it')
     t.equal(npmCalls(), 3)
   },
 )
+
+t.test('on the Node that was brought, it stays first after npm ci has removed it', async (t) => {
+  const { at, write, prepare } = project(t)
+  mkdirSync(at('scripts/node/node_modules/.bin'), { recursive: true })
+  symlinkSync(process.execPath, at('scripts/node/node_modules/.bin/node'))
+  for (const version of ['1.0.0', '1.0.1']) {
+    write('package-lock.json', lock(version))
+    t.match(await prepare({}, []), { code: 0, stdout: /^Installing the dependencies .*\n$/ })
+    t.ok(existsSync(at('node_modules/.bin/node')))
+  }
+})
 
 t.test('a checkout that could not get its Node tries again', async (t) => {
   const { write, prepare } = project(t)
