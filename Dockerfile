@@ -14,7 +14,7 @@ FROM base
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 GRPC_PORT=9090 DATA_DIR=/data
 COPY --from=build /app/package.json /app/package-lock.json ./
 COPY --from=build /app/node_modules ./node_modules
-COPY --from=build /app/scripts ./scripts
+COPY --from=build /app/scripts/prepare.js ./scripts/
 COPY --from=build /app/proto ./proto
 COPY --from=build /app/ui ./ui
 COPY --from=build /app/bin ./bin
