@@ -87,7 +87,7 @@ import { notificationQueryRoutes } from './queries/notifications.ts'
 import { organizationQueryRoutes } from './queries/organizations.ts'
 import { pinQueryRoutes } from './queries/pins.ts'
 import { pullByBranchesRoutes } from './queries/pull-by-branches.ts'
-import { pullGitRoutes } from './queries/pull-git.ts'
+import { pullDiffRoutes, pullGitRoutes } from './queries/pull-git.ts'
 import { pullQueryRoutes } from './queries/pulls.ts'
 import { reactionQueryRoutes } from './queries/reactions.ts'
 import { releaseQueryRoutes } from './queries/releases.ts'
@@ -187,6 +187,7 @@ export const API_ROUTES: readonly Routes[] = [
   mergePullRoutes,
   pullQueryRoutes,
   pullByBranchesRoutes,
+  pullDiffRoutes,
   pullGitRoutes,
   reviewRoutes,
   reviewRequestRoutes,

@@ -18,7 +18,6 @@ import { limitConnections } from './http/connections.ts'
 import { refuseCrossSite } from './http/cross-site.ts'
 import { ERROR_COMPONENTS, withErrorAnswers } from './http/error-answers.ts'
 import { registerErrors, sendProblem } from './http/errors.ts'
-import { goImport } from './http/go-import.ts'
 import { httpsServer, renewHttps } from './http/https.ts'
 import { jsonAnswer } from './http/json-answer.ts'
 import { parseJsonBodies } from './http/json-bodies.ts'
@@ -49,11 +48,15 @@ import { archivePageRoutes } from './queries/archives.ts'
 import { attachmentDownloadRoutes } from './queries/attachments.ts'
 import { rawPageRoutes } from './queries/file-downloads.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
+import { pullDiffPageRoutes } from './queries/pull-git.ts'
 import { authPlugin } from './rights/auth.ts'
 import type { OpenRequests } from './rights/open-requests.ts'
 import { clientOf } from './rights/requester.ts'
 import type { Services } from './services.ts'
 import { applicationRoutes } from './ui/applications.ts'
+import { homeRoutes } from './ui/home.ts'
+import { linkedPlace } from './ui/links.ts'
+import { showErrorsAsPages } from './ui/pages.ts'
 import { uiRoutes } from './ui/routes.ts'
 import { signInRoutes } from './ui/sign-in.ts'
 import type { UpgradeAnswers } from './upgrade/answers.ts'
@@ -172,10 +175,11 @@ export async function buildApp(
     connections: () => ({ http: connections(), grpc: grpcConnections() }),
   })
   sendNoContentHeaders(app)
+  showErrorsAsPages(app, services)
   registerErrors(
     app,
     docsUrl,
-    (request) => goImport(request, services.publicUrl()),
+    (request, reply) => linkedPlace(request, reply, services.publicUrl()),
     (error, request) => deletedMeanwhile(services, request, error),
   )
   // Closing the server waits for live answers, which would never end.
@@ -257,6 +261,8 @@ export async function buildApp(
     await signedIn.register(attachmentDownloadRoutes(services))
     await signedIn.register(rawPageRoutes(services))
     await signedIn.register(archivePageRoutes(services))
+    await signedIn.register(pullDiffPageRoutes(services))
+    await signedIn.register(homeRoutes(services))
     await signedIn.register(uiRoutes(services))
     await signedIn.register(signInRoutes(services))
     await signedIn.register(applicationRoutes(services))

@@ -121,19 +121,19 @@ export function sendGitProblem(error: Error, request: FastifyRequest, reply: Fas
   return reply.type('text/plain; charset=utf-8').send(`${message}\n`)
 }
 
-/** `pageInstead` may have a page for what is not there; `explained` may know a better error. */
+/** `instead` may have an answer for a path that no route has; `explained` may know a better error. */
 export function registerErrors(
   app: FastifyInstance,
   docsUrl: () => string,
-  pageInstead: (request: FastifyRequest) => string | undefined = () => undefined,
+  instead: (request: FastifyRequest, reply: FastifyReply) => FastifyReply | undefined = () => undefined,
   explained: (error: Error, request: FastifyRequest) => Promise<Error> = async (error) => error,
 ): void {
   app.setErrorHandler(async (error: FastifyError, request, reply) =>
     sendProblem(await explained(error, request), request, reply, docsUrl()),
   )
   app.setNotFoundHandler((request, reply) => {
-    const page = pageInstead(request)
-    if (page !== undefined) return reply.type('text/html; charset=utf-8').send(page)
+    const answer = instead(request, reply)
+    if (answer !== undefined) return answer
     const body: ErrorBody = {
       message: `${request.method} ${request.url.split('?')[0]} does not exist`,
       url: docsUrl(),

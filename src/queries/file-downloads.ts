@@ -7,7 +7,7 @@ import { Readable } from 'node:stream'
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import contentDisposition from 'content-disposition'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { HEAD_BYTES, servedAs, sniff } from '../attachments/file-kind.ts'
 import type { ObjectHeader } from '../git/batch-answers.ts'
 import { blobHeader, blobStream, isSmall, smallBlobs } from '../git/blobs.ts'
@@ -16,6 +16,7 @@ import { lastCommits } from '../git/last-commits.ts'
 import { pointerIn } from '../git/lfs-pointer.ts'
 import { commitAndPath, type NamedCommit } from '../git/named-commit.ts'
 import { entryName, kindOf } from '../git/tree-entries.ts'
+import { basePath } from '../http/base-path.ts'
 import { isUnchanged, type Part, partOf, partOfStream, type SizedFile } from '../http/byte-ranges.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { OptionalText } from '../http/optional-text.ts'
@@ -25,11 +26,14 @@ import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import { clientOf } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
+import { encodedPath } from '../wire/contents.ts'
 import { commitFor, entryFor } from '../wire/contents-at.ts'
 import { type FoundObject, lfsObjectsFor, openLfsFile } from '../wire/lfs-objects.ts'
 import { type Asking, ifServed } from '../wire/reached-objects.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
 import { FILE_HEADERS, RANGED_FILE_ANSWER } from './file-answers.ts'
+
+const NOT_FILES: ReadonlySet<string> = new Set(['dir', 'submodule'])
 
 /** A file at a commit. */
 interface FileAt {
@@ -62,8 +66,7 @@ async function sendFile(
   const named = { kind: 'commit', name: commit.sha, sha: commit.sha } as const
   const { entry, parts } = await entryFor(services, { repository, commit: named }, path)
   const kind = kindOf(entry)
-  if (kind === 'dir' || kind === 'submodule')
-    throw new Refused(refuse.notFound(`this is a ${kind}, not a file`))
+  if (NOT_FILES.has(kind)) throw new Refused(refuse.notFound(`this is a ${kind}, not a file`))
   const dir = gitDirOf(services, repository.id)
   const header = await blobHeader(dir, entry.id)
   const content = isSmall(header) ? (await smallBlobs(dir, [header])).get(header.sha) : undefined
@@ -237,27 +240,60 @@ export function fileDownloadRoutes(services: Services): FastifyPluginAsyncTypebo
 
 const KINDS = ['branch', 'tag', 'commit'] as const
 
-/** The address in `download_url`, outside the API. */
+const PagePath = Type.Object({ ...RepositoryParams.properties, kind: Type.String(), '*': Type.String() })
+
+/** The addresses in `download_url` and, as `html_url`, of files and directories, outside the API. */
 export function rawPageRoutes(services: Services): FastifyPluginAsyncTypebox {
+  /** @throws Refused (not found) */
+  async function placeAt(
+    request: FastifyRequest<{ Params: Static<typeof PagePath> }>,
+    reply: FastifyReply,
+    repository: RepositoryDocument,
+  ) {
+    const { kind: named, '*': path } = request.params
+    const kind = KINDS.find((known) => known === named)
+    const found = kind && (await servedAt(services, { request, reply }, repository, path, kind))
+    if (found === undefined) throw new Refused(refuse.notFound('there is no such branch, tag or commit'))
+    return found
+  }
+
   return async (app) => {
+    const config = { scope: 'repository' } as const
     app.get(
       '/:owner/:repo/raw/:kind/*',
       {
         compress: false,
-        config: { scope: 'repository' },
-        schema: {
-          tags: ['repository'],
-          params: Type.Object({ ...RepositoryParams.properties, kind: Type.String(), '*': Type.String() }),
-          response: RANGED_FILE_ANSWER,
-        },
+        config,
+        schema: { tags: ['repository'], params: PagePath, response: RANGED_FILE_ANSWER },
       },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        const kind = KINDS.find((known) => known === request.params.kind)
-        const found =
-          kind && (await servedAt(services, { request, reply }, repository, request.params['*'], kind))
-        if (found === undefined) throw new Refused(refuse.notFound('there is no such branch, tag or commit'))
-        return sendFile(services, request, reply, { repository, ...found })
+        return sendFile(services, request, reply, {
+          repository,
+          ...(await placeAt(request, reply, repository)),
+        })
+      },
+    )
+
+    app.get(
+      '/:owner/:repo/src/:kind/*',
+      { config, schema: { hide: true, params: PagePath } },
+      async (request, reply) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const { commit, path } = await placeAt(request, reply, repository)
+        const named = { kind: 'commit', name: commit.sha, sha: commit.sha } as const
+        const isFile =
+          path !== '' &&
+          !NOT_FILES.has(kindOf((await entryFor(services, { repository, commit: named }, path)).entry))
+        const base = basePath(services.publicUrl())
+        const fullName = `${repository.ownerLogin}/${repository.name}`
+        const { kind, '*': refAndPath } = request.params
+        return reply.redirect(
+          isFile
+            ? `${base}/${fullName}/raw/${kind}/${encodedPath(refAndPath)}`
+            : `${base}/api/v1/repos/${fullName}/contents/${encodedPath(path)}?ref=${commit.sha}`,
+          302,
+        )
       },
     )
   }

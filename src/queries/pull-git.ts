@@ -108,31 +108,40 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
           .map((file) => changedFileWire(file, repository, head, publicUrl))
       },
     )
-
-    app.get(
-      '/repos/:owner/:repo/pulls/:index.:diffType',
-      {
-        schema: {
-          tags: ['repository'],
-          params: Type.Object({ ...PullParams.properties, diffType: Type.String() }),
-          querystring: Type.Object({
-            binary: OptionalText('whether the diff contains binary files; a patch always contains them'),
-          }),
-          response: {
-            200: { description: 'As git writes it', content: { 'text/plain': { schema: Type.String() } } },
-            304: Type.Null({ description: 'The client has it: see If-None-Match' }),
-          },
-        },
-      },
-      async (request, reply) => {
-        const { diffType: kind } = request.params
-        if (kind !== 'diff' && kind !== 'patch')
-          throw new Refused(refuse.notFound('the path must end with .diff or .patch'))
-        const { pull, dir } = await pullInGit(services, request)
-        const binary = flagOf(request.query.binary, false)
-        const between = { dir, from: pull.mergeBase, to: pull.head.sha }
-        return await sendUnchangingDiff(request, reply, services.gitLimits, between, { kind, binary })
-      },
-    )
   }
 }
+
+const diffOptions = {
+  config: { scope: 'repository' },
+  schema: {
+    tags: ['repository'],
+    params: Type.Object({ ...PullParams.properties, diffType: Type.String() }),
+    querystring: Type.Object({
+      binary: OptionalText('whether the diff contains binary files; a patch always contains them'),
+    }),
+    response: {
+      200: { description: 'As git writes it', content: { 'text/plain': { schema: Type.String() } } },
+      304: Type.Null({ description: 'The client has it: see If-None-Match' }),
+    },
+  },
+} as const
+
+/** The routes of the diff and the patch below a prefix. */
+function diffRoutes(services: Services, prefix: string): FastifyPluginAsyncTypebox {
+  return async (app) => {
+    app.get(`${prefix}/:owner/:repo/pulls/:index.:diffType`, diffOptions, async (request, reply) => {
+      const { diffType: kind } = request.params
+      if (kind !== 'diff' && kind !== 'patch')
+        throw new Refused(refuse.notFound('the path must end with .diff or .patch'))
+      const { pull, dir } = await pullInGit(services, request)
+      const binary = flagOf(request.query.binary, false)
+      const between = { dir, from: pull.mergeBase, to: pull.head.sha }
+      return await sendUnchangingDiff(request, reply, services.gitLimits, between, { kind, binary })
+    })
+  }
+}
+
+export const pullDiffRoutes = (services: Services) => diffRoutes(services, '/repos')
+
+/** The addresses in `diff_url` and `patch_url`, outside the API. */
+export const pullDiffPageRoutes = (services: Services) => diffRoutes(services, '')

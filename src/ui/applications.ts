@@ -82,7 +82,7 @@ export function applicationRoutes(services: Services): FastifyPluginAsyncTypebox
     html`<li><form method="post" action="${path()}/delete"><b><bdi>${name}</bdi></b> …${lastEight}, ${scopes.join(', ')}, made ${createdAt.slice(0, 10)} <input type="hidden" name="id" value="${id}"><button>Delete</button></form></li>`
 
   return async (app) => {
-    answerWithPages(app, services, FORM_POLICY)
+    answerWithPages(app, FORM_POLICY)
     // A form is read only for somebody who may send one.
     app.addHook('onRequest', async (request) => void ownerOf(request))
     app.addContentTypeParser(

@@ -1,9 +1,9 @@
 /** What all pages have in common: their headers, their paths, and errors that people can read. */
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { basePath } from '../http/base-path.ts'
 import { pageHeaders } from '../http/page-headers.ts'
 import type { Services } from '../services.ts'
-import { errorPage } from './layout.ts'
+import { CONTENT_SECURITY_POLICY, errorPage } from './layout.ts'
 
 export const HTML = 'text/html; charset=utf-8'
 
@@ -11,22 +11,36 @@ export const HTML = 'text/html; charset=utf-8'
 export const signInPath = (publicUrl: string, after: string): string =>
   `${basePath(publicUrl)}/user/oauth2/oidc?redirect_to=${encodeURIComponent(after)}`
 
-/** Gives the answers of these routes the headers of pages, and turns errors into pages. */
-export function answerWithPages(
+/** Gives the answers of these routes the headers of pages. */
+export function answerWithPages(app: Pick<FastifyInstance, 'addHook'>, policy: string): void {
+  const headers = pageHeaders(policy)
+  app.addHook('onSend', async (_request, reply) => void reply.headers(headers))
+}
+
+const isJson = (type: unknown) => typeof type === 'string' && type.startsWith('application/json')
+
+/** Browsers say so; clients of the API ask for JSON, or for anything. */
+const wantsPage = ({ headers, routeOptions }: FastifyRequest) =>
+  routeOptions.config.forPages || headers.accept?.includes('text/html')
+
+/** Turns errors into pages, for browsers and on the routes of pages. */
+export function showErrorsAsPages(
   app: Pick<FastifyInstance, 'addHook'>,
   { publicUrl, config }: Pick<Services, 'publicUrl' | 'config'>,
-  policy: string,
 ): void {
-  const headers = pageHeaders(policy)
-  app.addHook('onSend', async (request, reply, payload) => {
-    reply.headers(headers)
-    if (reply.statusCode < 400 || typeof payload !== 'string') return payload
-    reply.headers({ 'Content-Type': HTML, 'Cache-Control': 'no-store' })
+  const headers = pageHeaders(CONTENT_SECURITY_POLICY)
+  const show = (request: FastifyRequest, reply: FastifyReply, problem: string) => {
+    reply.headers({ ...headers, 'Content-Type': HTML, 'Cache-Control': 'no-store', Vary: 'Accept' })
     // A browser would ask for a password that nobody has.
     if (!config.localPasswords) reply.removeHeader('WWW-Authenticate')
     const base = basePath(publicUrl())
     const mayHelp = reply.statusCode === 401 && config.oidcIssuer !== undefined && request.method === 'GET'
     const signIn = mayHelp ? signInPath(publicUrl(), base + request.url) : undefined
-    return errorPage(reply.statusCode, JSON.parse(payload), `${base}/ui/assets`, signIn)
+    return errorPage(reply.statusCode, JSON.parse(problem), `${base}/ui/assets`, signIn)
+  }
+  app.addHook('onSend', (request, reply, payload, done) => {
+    const isProblem =
+      reply.statusCode >= 400 && typeof payload === 'string' && isJson(reply.getHeader('content-type'))
+    done(null, isProblem && wantsPage(request) ? show(request, reply, payload) : payload)
   })
 }

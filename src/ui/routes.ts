@@ -76,7 +76,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
     )
 
   return async (app) => {
-    answerWithPages(app, services, CONTENT_SECURITY_POLICY)
+    answerWithPages(app, CONTENT_SECURITY_POLICY)
 
     // The page shows comments, which a token for repositories alone may not read.
     const config = { scope: ['repository', 'issue'], forPages: true } as const

@@ -108,7 +108,7 @@ export function signInRoutes(services: Services): FastifyPluginAsyncTypebox {
   }
 
   return async (app) => {
-    answerWithPages(app, services, FORM_POLICY)
+    answerWithPages(app, FORM_POLICY)
     const config = { scope: 'user', forPages: true } as const
 
     app.get(
@@ -186,7 +186,7 @@ export function signInRoutes(services: Services): FastifyPluginAsyncTypebox {
       oidcIssuer === undefined
         ? ''
         : html`<p><a href="${signInPath(publicUrl(), applications())}">Sign in at ${new URL(oidcIssuer).host}</a></p>`
-    const byPassword = html`<p><a href="${applications()}">Sign in with a password</a></p>`
+    const byPassword = html`<p><a href="${basePath(publicUrl())}/?sign_in=password">Sign in with a password</a></p>`
     return html`<h1>Sign in</h1>
 !${byProvider}
 !${localPasswords ? byPassword : ''}`

@@ -68,7 +68,7 @@ export interface EntryFacts {
 }
 
 /** Each part of a path, encoded, with the slashes between them. */
-const encodedPath = (path: string) => path.split('/').map(encodeURIComponent).join('/')
+export const encodedPath = (path: string) => path.split('/').map(encodeURIComponent).join('/')
 
 /** A time of a commit in UTC, as Gitea writes it. */
 const inUtc = (date: string) => `${new Date(date).toISOString().slice(0, 19)}Z`

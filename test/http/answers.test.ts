@@ -11,6 +11,19 @@ const server = await startTestServer(t)
 const documentation: Documentation = JSON.parse(await (await server.fetch(null, '/api/openapi.json')).text())
 const { problemIn } = checksOf(documentation)
 const checked = new Set<string>()
+const followed = new Set<string>()
+
+const LINKS = /"(?:html_url|diff_url|patch_url|issue_url|pull_request_url|html|url)":"(http[^"#]+)/g
+
+/** Checks that each link in an answer leads to what it names. */
+async function follow(t: Test, login: string, what: string, text: string): Promise<void> {
+  for (const [, link = ''] of text.matchAll(LINKS)) {
+    if (followed.has(link) || !link.startsWith(`${server.url}/`)) continue
+    followed.add(link)
+    const { status } = await server.fetch(login, link.slice(server.url.length))
+    t.equal(status, 200, `${what} has ${link}`)
+  }
+}
 
 /** Sends a request as this user, and checks the answer against the documentation. Resolves to its JSON. */
 async function call<T>(
@@ -36,6 +49,7 @@ async function call<T>(
   t.equal(problemIn(operation, { status: answer.status, type, text }), undefined, what)
   const json: T = JSON.parse(text)
   checked.add(`${method} ${path}`)
+  await follow(t, login, what, text)
   return json
 }
 

@@ -65,7 +65,7 @@ t.test('a body over the limit gives 413', async (t) => {
 })
 
 t.test('an unknown path or method gives 404 as JSON', async (t) => {
-  const paths = ['/nowhere', '/api/v1/nowhere', '/api/v2/user', '/api/v1', '/alice/app', '/api/v1/user/']
+  const paths = ['/api/nowhere', '/api/v1/nowhere', '/api/v2/user', '/alice/app/nowhere', '/api/v1/user/']
   for (const path of paths) {
     const answer = await send('GET', path)
     t.equal(answer.status, 404, path)
