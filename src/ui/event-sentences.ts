@@ -13,7 +13,7 @@ import type {
 import { handledBy } from '../events/handlers.ts'
 import type { Side, Verdict } from '../events/review-events.ts'
 import type { NotificationEvent, ReactionEvent } from '../events/social-events.ts'
-import { count, day, shortId } from './words.ts'
+import { commit, count, day, type PageLinks, person } from './words.ts'
 
 export type TimelineEvent =
   | PullRequestEvent
@@ -53,10 +53,10 @@ const VERDICTS = {
 const lineName = (line: number, side: Side) =>
   line === 0 ? '' : `line ${line} of ${side === 'old' ? 'the old version of ' : ''}`
 
-const commit = (sha: string) => html`<code>${shortId(sha)}</code>`
 const branch = ({ branch }: Pick<BranchPoint, 'branch'>) => html`<code><bdi>${branch}</bdi></code>`
 const named = (name: string) => html`<b><bdi>${name}</bdi></b>`
-const people = (accounts: readonly AccountRef[]) => list(accounts.map(({ login }) => named(login)))
+const people = (page: PageLinks, accounts: readonly AccountRef[]) =>
+  list(accounts.map(({ login }) => person(page, login)))
 const labels = (refs: readonly LabelRef[]) =>
   `${refs.length === 1 ? 'the label' : 'the labels'} ${list(refs.map(({ name }) => named(name)))}`
 const stat = ({ additions, deletions, changedFiles }: DiffStat) =>
@@ -79,26 +79,28 @@ const reactedTo = (commentId: number | null) => (commentId === null ? 'this pull
 
 const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
 
-const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) => EventDescription } = {
+const SENTENCES: {
+  readonly [T in keyof TimelineData]: (data: TimelineData[T], page: PageLinks) => EventDescription
+} = {
   PullRequestOpened: ({ head, base, diff }) => ({
     kind: 'opened',
     action: `opened this pull request: ${branch(head)} into ${branch(base)}, ${stat(diff)}`,
   }),
-  PullRequestHeadMoved: ({ from, to, diff }) => ({
+  PullRequestHeadMoved: ({ from, to, diff }, page) => ({
     kind: 'code',
-    action: `moved the head from ${commit(from)} to ${commit(to)}: now ${stat(diff)}`,
+    action: `moved the head from ${commit(page, from)} to ${commit(page, to)}: now ${stat(diff)}`,
   }),
-  MergeabilityChecked({ mergeable, head, conflicts, conflictCount }) {
-    if (mergeable) return { kind: 'check', action: `found that ${commit(head)} can be merged` }
+  MergeabilityChecked({ mergeable, head, conflicts, conflictCount }, page) {
+    if (mergeable) return { kind: 'check', action: `found that ${commit(page, head)} can be merged` }
     const files = list(
       conflicts.map((file) => html`<code><bdi>${file}</bdi></code>`),
       conflictCount,
     )
-    return { kind: 'failed', action: `found conflicts of ${commit(head)}${files && ` in ${files}`}` }
+    return { kind: 'failed', action: `found conflicts of ${commit(page, head)}${files && ` in ${files}`}` }
   },
-  MergeBaseMoved: ({ from, to, diff }) => ({
+  MergeBaseMoved: ({ from, to, diff }, page) => ({
     kind: 'check',
-    action: `found the merge base moved from ${commit(from)} to ${commit(to)}: now ${stat(diff)}`,
+    action: `found the merge base moved from ${commit(page, from)} to ${commit(page, to)}: now ${stat(diff)}`,
   }),
   TargetBranchChanged: ({ from, base, diff }) => ({
     kind: 'field',
@@ -112,24 +114,24 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
     kind: 'field',
     action: `${allowed ? 'allowed' : 'no longer allows'} edits by maintainers`,
   }),
-  MergeStarted: ({ head, baseBranch, style }) => ({
+  MergeStarted: ({ head, baseBranch, style }, page) => ({
     kind: 'merge',
-    action: `began to merge ${commit(head)} into ${branch({ branch: baseBranch })} as ${STYLES[style]}`,
+    action: `began to merge ${commit(page, head)} into ${branch({ branch: baseBranch })} as ${STYLES[style]}`,
   }),
   MergeFailed: ({ reason }) => ({ kind: 'failed', action: 'could not complete the merge', text: reason }),
-  PullRequestMerged: ({ style, commit: to }) => ({
+  PullRequestMerged: ({ style, commit: to }, page) => ({
     kind: 'merged',
-    action: `merged this pull request as ${STYLES[style]}: ${commit(to)}`,
+    action: `merged this pull request as ${STYLES[style]}: ${commit(page, to)}`,
   }),
   HeadBranchDeleted: (data) => ({ kind: 'field', action: `deleted the branch ${branch(data.branch)}` }),
-  MergeScheduled: ({ style, expectedHead }) => ({
+  MergeScheduled: ({ style, expectedHead }, page) => ({
     kind: 'merge',
-    action: `scheduled the merge${expectedHead === null ? '' : ` of ${commit(expectedHead)}`} as ${STYLES[style]}, for when all checks have succeeded`,
+    action: `scheduled the merge${expectedHead === null ? '' : ` of ${commit(page, expectedHead)}`} as ${STYLES[style]}, for when all checks have succeeded`,
   }),
   MergeScheduleCanceled: () => ({ kind: 'field', action: 'canceled the scheduled merge' }),
-  ScheduledMergeRefused: ({ head, reason, errors, errorCount = errors.length }) => ({
+  ScheduledMergeRefused: ({ head, reason, errors, errorCount = errors.length }, page) => ({
     kind: 'failed',
-    action: `gave up the scheduled merge of ${commit(head)}`,
+    action: `gave up the scheduled merge of ${commit(page, head)}`,
     text: [
       reason,
       ...errors,
@@ -160,10 +162,10 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
     if (from === null) return { kind: 'field', action: `set the milestone ${named(to.title)}` }
     return { kind: 'field', action: `moved it from milestone ${named(from.title)} to ${named(to.title)}` }
   },
-  AssigneesChanged({ added, removed }) {
+  AssigneesChanged({ added, removed }, page) {
     const parts = [
-      ...(added.length > 0 ? [`assigned ${people(added)}`] : []),
-      ...(removed.length > 0 ? [`unassigned ${people(removed)}`] : []),
+      ...(added.length > 0 ? [`assigned ${people(page, added)}`] : []),
+      ...(removed.length > 0 ? [`unassigned ${people(page, removed)}`] : []),
     ]
     return { kind: 'field', action: parts.join(' and ') || 'set the assignees' }
   },
@@ -204,9 +206,9 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
   ReviewDrafted: () => ({ kind: 'talk', action: 'began or changed a review' }),
   ReviewCommentDrafted: () => ({ kind: 'talk', action: 'added a comment to a review that is not submitted' }),
   ReviewDraftDiscarded: () => ({ kind: 'talk', action: 'discarded a review that was not submitted' }),
-  ReviewSubmitted: ({ verdict, commit: of, body, comments }) => ({
+  ReviewSubmitted: ({ verdict, commit: of, body, comments }, page) => ({
     kind: 'talk',
-    action: `${VERDICTS[verdict]} ${commit(of)}${comments.length === 0 ? '' : ` with ${counted(comments.length, 'comment')} on lines`}`,
+    action: `${VERDICTS[verdict]} ${commit(page, of)}${comments.length === 0 ? '' : ` with ${counted(comments.length, 'comment')} on lines`}`,
     text: body,
   }),
   ReviewCommentAdded: ({ path, side, line, body }) => ({
@@ -214,38 +216,38 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
     action: `commented on ${lineName(line, side)}${html`<code><bdi>${path}</bdi></code>`}`,
     text: body,
   }),
-  ReviewDeleted: ({ reviewer }) => ({
+  ReviewDeleted: ({ reviewer }, page) => ({
     kind: 'talk',
-    action: `deleted the review of ${named(reviewer.login)}`,
+    action: `deleted the review of ${person(page, reviewer.login)}`,
   }),
-  ReviewDismissed: ({ reviewer, message }) => ({
+  ReviewDismissed: ({ reviewer, message }, page) => ({
     kind: 'field',
-    action: `dismissed the review of ${named(reviewer.login)}`,
+    action: `dismissed the review of ${person(page, reviewer.login)}`,
     text: message,
   }),
-  ReviewUndismissed: ({ reviewer }) => ({
+  ReviewUndismissed: ({ reviewer }, page) => ({
     kind: 'field',
-    action: `took back the dismissal of the review of ${named(reviewer.login)}`,
+    action: `took back the dismissal of the review of ${person(page, reviewer.login)}`,
   }),
-  ReviewsOutdated({ head, stale, current, dismissed, official = [], unofficial = [] }) {
+  ReviewsOutdated({ head, stale, current, dismissed, official = [], unofficial = [] }, page) {
     const parts = [
       ...(stale.length > 0 ? [`found ${counted(stale.length, 'review')} of an earlier state`] : []),
       ...(dismissed.length > 0 ? [`dismissed ${counted(dismissed.length, 'approval')}`] : []),
       ...(current.length > 0
-        ? [`found ${counted(current.length, 'review')} of the head ${commit(head)}`]
+        ? [`found ${counted(current.length, 'review')} of the head ${commit(page, head)}`]
         : []),
       ...(official.length > 0 ? [`made ${counted(official.length, 'review')} official`] : []),
       ...(unofficial.length > 0 ? [`made ${counted(unofficial.length, 'review')} unofficial`] : []),
     ]
-    return { kind: 'check', action: list(parts) || `looked through the reviews of ${commit(head)}` }
+    return { kind: 'check', action: list(parts) || `looked through the reviews of ${commit(page, head)}` }
   },
-  ReviewRequested: ({ reviewer }) => ({
+  ReviewRequested: ({ reviewer }, page) => ({
     kind: 'field',
-    action: `asked ${named(reviewer.login)} for a review`,
+    action: `asked ${person(page, reviewer.login)} for a review`,
   }),
-  ReviewRequestRemoved: ({ reviewer }) => ({
+  ReviewRequestRemoved: ({ reviewer }, page) => ({
     kind: 'field',
-    action: `no longer asks ${named(reviewer.login)} for a review`,
+    action: `no longer asks ${person(page, reviewer.login)} for a review`,
   }),
   TeamReviewRequested: ({ team }) => ({
     kind: 'field',
@@ -264,14 +266,14 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
   }),
   AttachmentRenamed: ({ name }) => ({ kind: 'talk', action: `renamed an attached file to ${named(name)}` }),
   AttachmentDeleted: () => ({ kind: 'talk', action: 'deleted an attached file' }),
-  UsersMentioned: ({ users }) => ({ kind: 'talk', action: `mentioned ${people(users)}` }),
+  UsersMentioned: ({ users }, page) => ({ kind: 'talk', action: `mentioned ${people(page, users)}` }),
   ReactionAdded: ({ reaction, commentId }) => ({
     kind: 'talk',
     action: `reacted with ${named(reaction)} to ${reactedTo(commentId)}`,
   }),
-  ReactionRemoved: ({ user, reaction, commentId }) => ({
+  ReactionRemoved: ({ user, reaction, commentId }, page) => ({
     kind: 'talk',
-    action: `took back the reaction ${named(reaction)} of ${named(user.login)} to ${reactedTo(commentId)}`,
+    action: `took back the reaction ${named(reaction)} of ${person(page, user.login)} to ${reactedTo(commentId)}`,
   }),
 }
 
@@ -279,10 +281,10 @@ const SENTENCES: { readonly [T in keyof TimelineData]: (data: TimelineData[T]) =
 export const isTimelineEvent = handledBy(SENTENCES)
 
 /** The description of an event. */
-export function describeEvent<T extends keyof TimelineData>(event: {
-  type: T
-  data: TimelineData[T]
-}): EventDescription {
+export function describeEvent<T extends keyof TimelineData>(
+  event: { type: T; data: TimelineData[T] },
+  page: PageLinks,
+): EventDescription {
   const { type }: { type: T } = event
-  return SENTENCES[type](event.data)
+  return SENTENCES[type](event.data, page)
 }

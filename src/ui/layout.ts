@@ -2,6 +2,7 @@
 import { html } from 'ghtml'
 import type { ErrorBody } from '../http/errors.ts'
 import { contentPolicy } from '../http/page-headers.ts'
+import type { PageLinks } from './words.ts'
 
 /** Allows only our own script, style, images and requests; no frames, forms, inline scripts or inline styles. */
 export const CONTENT_SECURITY_POLICY = contentPolicy()
@@ -30,10 +31,18 @@ const head = (title: string, assets: string, script: boolean) => html`<!doctype 
 /** The page with its three sections: `moment`, `timeline` and `changes`. */
 export function page(
   { moment, timeline, changes }: { moment: string; timeline: string; changes: string },
-  about: { title: string; number: number; fullName: string; revision: number; last: number },
+  about: {
+    title: string
+    number: number
+    fullName: string
+    revision: number
+    last: number
+    links: PageLinks
+  },
   paths: PagePaths,
 ): string {
-  const { title, number, fullName, revision, last } = about
+  const { title, number, fullName, revision, last, links } = about
+  const api = `${links.site}/api/v1/repos/${fullName}/pulls/${number}`
   const step = (id: string, to: number, words: string) => {
     const href = to < 0 || to > last ? '' : html` href="${paths.page}?revision=${to}" data-revision="${to}"`
     return html`<a id="${id}" class="step"!${href}>${words}</a>`
@@ -41,7 +50,7 @@ export function page(
   return html`!${head(`${title} · ${fullName} #${number}`, paths.assets, true)}
 <body data-page="${paths.page}" data-revision="${revision}" data-last="${last}">
 <header class="top">
-<p class="place"><bdi>${fullName}</bdi> <span class="none">/</span> pull request ${number}</p>
+<p class="place"><a href="${links.repository}"><bdi>${fullName}</bdi></a> <span class="none">/</span> pull request ${number} (<a href="${api}">JSON</a>, <a href="${api}/history">history</a>)</p>
 <p id="live" class="live" role="status"></p>
 </header>
 <nav class="travel" aria-label="Moments of this pull request">

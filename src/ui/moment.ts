@@ -2,8 +2,9 @@
 import { html } from 'ghtml'
 import type { Static } from 'typebox'
 import type { PullRequestWire } from '../wire/pulls.ts'
+import type { ShowText } from './shown-texts.ts'
 import { type Entry, sentence } from './timeline.ts'
-import { count, day, instant, prose, shortId } from './words.ts'
+import { commit, count, day, instant, type PageLinks, person, shortId } from './words.ts'
 
 type Pull = Static<typeof PullRequestWire>
 
@@ -29,11 +30,9 @@ export function stateOf({ merged, state, draft }: Pull): 'merged' | 'closed' | '
   return draft ? 'draft' : 'open'
 }
 
-const person = ({ login }: { login: string }) => html`<bdi>${login}</bdi>`
-
-function branchPoint({ ref, sha, repo }: Pull['head'], base: Pull['base']): string {
+function branchPoint({ ref, sha, repo }: Pull['head'], base: Pull['base'], links: PageLinks): string {
   const from = repo?.id === base.repo?.id ? '' : `${repo?.full_name ?? 'a deleted or hidden repository'}:`
-  return html`<code><bdi>${from}${ref}</bdi></code> at <code>${shortId(sha)}</code>`
+  return html`<code><bdi>${from}${ref}</bdi></code> at !${commit(links, sha)}`
 }
 
 /** The colour is an attribute of an SVG circle: the page's Content-Security-Policy forbids inline styles. */
@@ -42,16 +41,17 @@ function label({ name, color }: Pull['labels'][number]): string {
 }
 
 /** The facts beside title and description. Equal facts have equal markup, so it can be compared. */
-function factsOf(pull: Pull): { name: string; value: string }[] {
+function factsOf(pull: Pull, links: PageLinks): { name: string; value: string }[] {
+  const people = (users: readonly { login: string }[]) => users.map(({ login }) => person(links, login))
   const { merged_by: by, merged_at: at, milestone, due_date: due } = pull
   const outcome = pull.merged
-    ? html`merged!${by === null ? '' : ` by ${person(by)}`}, commit <code>${shortId(pull.merge_commit_sha ?? '')}</code>!${at === null ? '' : `, ${instant(at)}`}`
+    ? html`merged!${by === null ? '' : ` by ${person(links, by.login)}`}, commit !${commit(links, pull.merge_commit_sha ?? '')}!${at === null ? '' : `, ${instant(at)}`}`
     : stateOf(pull)
   return [
     { name: 'State', value: outcome },
-    { name: 'From', value: branchPoint(pull.head, pull.base) },
-    { name: 'Into', value: branchPoint(pull.base, pull.base) },
-    { name: 'Merge base', value: html`<code>${shortId(pull.merge_base)}</code>` },
+    { name: 'From', value: branchPoint(pull.head, pull.base, links) },
+    { name: 'Into', value: branchPoint(pull.base, pull.base, links) },
+    { name: 'Merge base', value: commit(links, pull.merge_base) },
     {
       name: 'Changes',
       value: `${count(pull.changed_files, 'file')}, <span class="plus">+${pull.additions}</span> <span class="minus">−${pull.deletions}</span>`,
@@ -59,7 +59,15 @@ function factsOf(pull: Pull): { name: string; value: string }[] {
     { name: 'Can be merged', value: pull.merged ? 'done' : pull.mergeable ? 'yes' : 'no' },
     { name: 'Labels', value: pull.labels.map(label).join(' ') || NONE },
     { name: 'Milestone', value: milestone === null ? NONE : html`<bdi>${milestone.title}</bdi>` },
-    { name: 'Assignees', value: (pull.assignees ?? []).map(person).join(', ') || NONE },
+    { name: 'Assignees', value: people(pull.assignees ?? []).join(', ') || NONE },
+    {
+      name: 'Reviews asked of',
+      value:
+        [
+          ...people(pull.requested_reviewers),
+          ...pull.requested_reviewers_teams.map(({ name }) => html`the team <bdi>${name}</bdi>`),
+        ].join(', ') || NONE,
+    },
     { name: 'Deadline', value: due === null ? NONE : html`${day(due)}` },
     { name: 'Comments', value: `${pull.comments}` },
     { name: 'Edits by maintainers', value: pull.allow_maintainer_edit ? 'allowed' : 'not allowed' },
@@ -73,14 +81,14 @@ function factRow(name: string, value: string, was: string | undefined): string {
   return html`<div class="changed"><dt>${name} !${FLAG}</dt><dd><mark>!${value}</mark> <span class="was">was <del>!${was}</del></span></dd></div>`
 }
 
-function description(body: string, before: string | undefined): string {
+async function description(body: string, before: string | undefined, show: ShowText): Promise<string> {
   const changed = before !== undefined && before !== body
   const was = changed
-    ? html`<details class="was"><summary>The previous description</summary>!${prose(before || 'No description.', PROSE_CHARACTERS)}</details>`
+    ? html`<details class="was"><summary>The previous description</summary>!${await show(before || 'No description.', PROSE_CHARACTERS)}</details>`
     : ''
   return html`<div class="description!${changed ? ' changed' : ''}">
 <h2>Description !${changed ? FLAG : ''}</h2>
-!${body === '' ? '<p class="none">No description.</p>' : prose(body, PROSE_CHARACTERS)}
+!${body === '' ? '<p class="none">No description.</p>' : await show(body, PROSE_CHARACTERS)}
 !${was}</div>`
 }
 
@@ -92,9 +100,15 @@ function summary(changed: readonly string[], first: boolean): string {
 }
 
 /** The section's markup. Equal values of `data-diff` mean equal commits and diffs: the script then keeps them. */
-export function momentSection({ entry, now, before, last }: Moment): string {
-  const facts = factsOf(now)
-  const old = new Map(before === undefined ? [] : factsOf(before).map(({ name, value }) => [name, value]))
+export async function momentSection(
+  { entry, now, before, last }: Moment,
+  links: PageLinks,
+  show: ShowText,
+): Promise<string> {
+  const facts = factsOf(now, links)
+  const old = new Map(
+    before === undefined ? [] : factsOf(before, links).map(({ name, value }) => [name, value]),
+  )
   const rows = facts.map(({ name, value }) => {
     const was = old.get(name)
     return { name, value, was: was === value ? undefined : was }
@@ -108,18 +122,18 @@ export function momentSection({ entry, now, before, last }: Moment): string {
   const title = html`<bdi>${now.title}</bdi>`
   const state = stateOf(now)
   return html`<section id="moment" class="moment" aria-labelledby="title" data-revision="${entry.revision}" data-diff="${diffName(now)}">
-<p class="opener">!${person(now.user)} ${now.merged ? 'asked to merge' : 'wants to merge'} <code><bdi>${now.head.ref}</bdi></code> into <code><bdi>${now.base.ref}</bdi></code></p>
+<p class="opener">!${person(links, now.user.login)} ${now.merged ? 'asked to merge' : 'wants to merge'} <code><bdi>${now.head.ref}</bdi></code> into <code><bdi>${now.base.ref}</bdi></code></p>
 <h1 id="title"!${retitled ? ' class="changed"' : ''}>!${retitled ? `<mark>${title}</mark>` : title} <span class="number">#${now.number}</span></h1>
 !${retitled ? html`<p class="was">!${FLAG} was <del><bdi>${before.title}</bdi></del></p>` : ''}
 <div class="event ${entry.kind}">
 <p class="when"><span class="state ${state}">${state}</span> after event ${entry.revision + 1} of <span class="total">${last + 1}</span>, !${instant(entry.at)}</p>
-<p class="sentence">!${sentence(entry)}</p>
-!${entry.text ? prose(entry.text, PROSE_CHARACTERS) : ''}
+<p class="sentence">!${sentence(entry, links)}</p>
+!${await show(entry.text ?? '', PROSE_CHARACTERS)}
 <p class="summary">${summary(changed, before === undefined)}</p>
 </div>
 <dl class="facts">
 !${rows.map(({ name, value, was }) => factRow(name, value, was))}</dl>
-!${description(now.body, before?.body)}
+!${await description(now.body, before?.body, show)}
 </section>`
 }
 

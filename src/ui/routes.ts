@@ -26,6 +26,7 @@ import { CONTENT_SECURITY_POLICY, page } from './layout.ts'
 import { diffName, diffOf, momentSection } from './moment.ts'
 import { answerWithPages, HTML } from './pages.ts'
 import { mayBeShown } from './shown-commits.ts'
+import { showTexts } from './shown-texts.ts'
 import { ENTRIES, entriesOf, partStart, timelineSection } from './timeline.ts'
 
 const LiveQuery = Type.Object({
@@ -142,13 +143,23 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
         const last = (await rangeOf(events, stream))?.last.revision ?? 0
         const revision = query.revision === undefined ? last : revisionOf('revision', query.revision)
         const place = [repository.ownerLogin, repository.name].map(encodeURIComponent).join('/')
+        const links = { site: base(), repository: `${base()}/${place}` }
+        const show = showTexts(clientOf(request), {
+          site: publicUrl(),
+          repository: `${repository.ownerLogin}/${repository.name}`,
+        })
         const paths = { page: `${base()}/ui/${place}/pulls/${params.index}`, assets: assetsPath() }
         reply.type(HTML)
         reply.header('Cache-Control', isOpenTo(repository, null) ? 'private, no-cache' : 'private, no-store')
 
         const timeline = async () => {
-          const entries = await entriesOf(events, stream, partStart(revision), ENTRIES)
-          return timelineSection(entries, { revision, last, page: paths.page })
+          const entries = await entriesOf(
+            events,
+            stream,
+            { from: partStart(revision), limit: ENTRIES },
+            links,
+          )
+          return timelineSection(entries, { revision, last, page: paths.page }, links, show)
         }
         const changes = async (pull: Pull) =>
           changesSection(gitDirOf(services, repository.id), diffOf(pull), {
@@ -165,9 +176,9 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
           return { now: to.body, before: from.body }
         }
         const moment = async ({ now, before }: { now: Pull; before: Pull | undefined }) => {
-          const [entry] = await entriesOf(events, stream, revision, 1)
+          const [entry] = await entriesOf(events, stream, { from: revision, limit: 1 }, links)
           if (entry === undefined) throw new Refused(refuse.notFound('the pull request has no such event'))
-          return momentSection({ entry, now, before, last })
+          return momentSection({ entry, now, before, last }, links, show)
         }
 
         switch (query.part) {
@@ -185,7 +196,14 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
             const { title, number } = pulls.now
             return page(
               { moment: momentPart, timeline: timelinePart, changes: changesPart },
-              { title, number, fullName: `${repository.ownerLogin}/${repository.name}`, revision, last },
+              {
+                title,
+                number,
+                fullName: `${repository.ownerLogin}/${repository.name}`,
+                revision,
+                last,
+                links,
+              },
               paths,
             )
           }

@@ -2,8 +2,14 @@
 import { html } from 'ghtml'
 import { decode, UnreadableEvent } from '../events/codec.ts'
 import type { EventStore, RecordedEvent } from '../events/event-store.ts'
-import { describeEvent, type EventDescription, isTimelineEvent } from './event-sentences.ts'
-import { instant, prose } from './words.ts'
+import {
+  describeEvent,
+  type EventDescription,
+  isTimelineEvent,
+  type TimelineEvent,
+} from './event-sentences.ts'
+import type { ShowText } from './shown-texts.ts'
+import { instant, type PageLinks, person } from './words.ts'
 
 /** How many entries one part of the timeline has. */
 export const ENTRIES = 100
@@ -19,28 +25,37 @@ export interface Entry extends EventDescription {
 }
 
 /** The description of a recorded event. An event of a newer Mergelog is described by its type. */
-function descriptionOf(recorded: RecordedEvent): EventDescription {
+function descriptionOf(recorded: RecordedEvent, links: PageLinks): EventDescription {
   try {
     const event = decode(recorded)
-    if (isTimelineEvent(event)) return describeEvent(event)
+    if (isTimelineEvent(event)) return describeEvent(event, links)
   } catch (error) {
     if (!(error instanceof UnreadableEvent)) throw error
   }
   return { kind: 'field', action: html`recorded <code>${recorded.type}</code>` }
 }
 
+/** What the server finds out, whoever did something before. */
+const OF_THE_SERVER: ReadonlySet<string> = new Set<TimelineEvent['type']>([
+  'MergeabilityChecked',
+  'MergeBaseMoved',
+  'MergeFailed',
+  'ReviewsOutdated',
+  'ScheduledMergeRefused',
+])
+
 /** At most `limit` entries, beginning with the revision `from`. */
 export async function entriesOf(
   events: EventStore,
   stream: string,
-  from: number,
-  limit: number,
+  { from, limit }: { from: number; limit: number },
+  links: PageLinks,
 ): Promise<Entry[]> {
   const entries: Entry[] = []
   for await (const recorded of events.readStream(stream, { from, maxCount: limit })) {
-    const { revision, metadata } = recorded
-    const login = metadata.actor?.login ?? null
-    entries.push({ ...descriptionOf(recorded), revision, at: metadata.at, login })
+    const { revision, type, metadata } = recorded
+    const login = OF_THE_SERVER.has(type) ? null : (metadata.actor?.login ?? null)
+    entries.push({ ...descriptionOf(recorded, links), revision, at: metadata.at, login })
   }
   return entries
 }
@@ -49,15 +64,23 @@ export async function entriesOf(
 export const partStart = (revision: number) => revision - (revision % ENTRIES)
 
 /** The sentence of an event: who did what. */
-export function sentence({ login, action }: Pick<Entry, 'login' | 'action'>): string {
-  return html`<span class="who"><bdi>${login ?? 'Mergelog'}</bdi></span> !${action}.`
+export function sentence({ login, action }: Pick<Entry, 'login' | 'action'>, links: PageLinks): string {
+  return html`<span class="who">!${login === null ? 'Mergelog' : person(links, login)}</span> !${action}.`
 }
 
 /** The markup of one part. `revision` is the shown one, `last` the newest one, `page` the path of the page. */
-export function timelineSection(
+export async function timelineSection(
   entries: readonly Entry[],
   { revision, last, page }: { revision: number; last: number; page: string },
-): string {
+  links: PageLinks,
+  show: ShowText,
+): Promise<string> {
+  const items: string[] = []
+  // One after the other: a page waits behind itself for the thread that renders texts.
+  for (const entry of entries) {
+    const text = await show(entry.text ?? '', ENTRY_CHARACTERS)
+    items.push(entryItem(entry, sentence(entry, links), text, { revision, page }))
+  }
   const first = entries[0]?.revision ?? 0
   const end = entries.at(-1)?.revision ?? first
   const link = (to: number, words: string) =>
@@ -66,17 +89,21 @@ export function timelineSection(
 <h2 id="timeline-title">What happened</h2>
 !${first > 0 ? link(first - 1, `Earlier: events 1 to ${first}`) : ''}
 <ol start="${first + 1}">
-!${entries.map((entry) => entryItem(entry, revision, page))}</ol>
+!${items}</ol>
 !${end < last ? link(end + 1, `Later: events ${end + 2} to ${last + 1}`) : ''}
 </section>`
 }
 
-function entryItem(entry: Entry, current: number, page: string): string {
-  const { revision, at, kind, text } = entry
+function entryItem(
+  { revision, at, kind }: Entry,
+  said: string,
+  text: string,
+  { revision: current, page }: { revision: number; page: string },
+): string {
   const href = `${page}?revision=${revision}`
   return html`<li class="entry ${kind}" data-revision="${revision}">
-<p class="sentence">!${sentence(entry)}</p>
-!${text === undefined || text === '' ? '' : prose(text, ENTRY_CHARACTERS)}
+<p class="sentence">!${said}</p>
+!${text}
 <p class="when"><a href="${href}" data-revision="${revision}"!${revision === current ? ' aria-current="step"' : ''}>!${instant(at)}<span class="aside"> — show the pull request after event ${revision + 1}</span></a></p>
 </li>
 `

@@ -9,6 +9,19 @@ export const shortId = (sha: string) => sha.slice(0, 10)
 /** The day of an ISO 8601 date, in the date's own time zone. */
 export const day = (at: string) => at.slice(0, 10)
 
+/** Where the links of the page of a pull request begin: the site's path, and that of the repository's pages. */
+export interface PageLinks {
+  site: string
+  repository: string
+}
+
+export const person = ({ site }: PageLinks, login: string) =>
+  html`<a href="${site}/${login}"><bdi>${login}</bdi></a>`
+
+/** A commit, by the beginning of its id. */
+export const commit = ({ repository }: PageLinks, sha: string) =>
+  html`<a href="${repository}/commit/${sha}"><code>${shortId(sha)}</code></a>`
+
 /** A time of the log, which is in UTC. */
 export function instant(at: string): string {
   return html`<time datetime="${at}">${at.slice(0, 10)} ${at.slice(11, 19)} <abbr title="Coordinated Universal Time">UTC</abbr></time>`
@@ -16,9 +29,9 @@ export function instant(at: string): string {
 
 /** Plain text with its line breaks. Shows at most `limit` characters of it. */
 export function prose(text: string, limit: number): string {
-  const shown = text.length > limit ? text.slice(0, limit) : text
-  const rest = text.length - shown.length
-  return html`<blockquote class="prose" dir="auto">${shown}!${
-    rest > 0 ? html`<span class="cut">… and ${rest} more characters</span>` : ''
-  }</blockquote>`
+  return html`<blockquote class="prose" dir="auto">${text.slice(0, limit)}!${cutOff(text, limit)}</blockquote>`
 }
+
+/** Says how much of a text is not shown. */
+export const cutOff = ({ length }: string, limit: number): string =>
+  length > limit ? html`<span class="cut">… and ${length - limit} more characters</span>` : ''

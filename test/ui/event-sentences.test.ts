@@ -330,9 +330,15 @@ const cases: [TimelineEvent, string][] = [
   ],
 ]
 
+const links = { site: '/at', repository: '/at/alice/app' }
+
 t.test('each type of event in a pull request has a sentence', async (t) => {
   for (const [event, words] of cases) {
-    t.equal(describeEvent(event).action.replace(/<\/?(code|b|bdi)>/g, ''), words, event.type)
+    t.equal(
+      describeEvent(event, links).action.replace(/<\/?(code|b|bdi|a)( href="[^"]*")?>/g, ''),
+      words,
+      event.type,
+    )
   }
   const described = Object.keys(schemaOf).filter((type) => isTimelineEvent({ type }))
   t.strictSame(new Set(cases.map(([{ type }]) => type)), new Set(described), 'this test has every type')
@@ -341,9 +347,18 @@ t.test('each type of event in a pull request has a sentence', async (t) => {
 
 t.test('a text of users stays plain text, and a refusal has its reasons', async (t) => {
   t.equal(
-    describeEvent({ type: 'CommentAdded', data: { ...own, commentId: 1, author: ann, body: '<i>\n' } }).text,
+    describeEvent({ type: 'CommentAdded', data: { ...own, commentId: 1, author: ann, body: '<i>\n' } }, links)
+      .text,
     '<i>\n',
   )
   const refused = { ...own, head: sha('a'), reason: 'why', errors: ['one', 'two'] }
-  t.equal(describeEvent({ type: 'ScheduledMergeRefused', data: refused }).text, 'why\none\ntwo')
+  t.equal(describeEvent({ type: 'ScheduledMergeRefused', data: refused }, links).text, 'why\none\ntwo')
+})
+
+t.test('people and commits are links', async (t) => {
+  const asked = { ...own, reviewId: 1, reviewer: ann, official: false, superseded: [] }
+  t.match(describeEvent({ type: 'ReviewRequested', data: asked }, links).action, 'href="/at/ann"')
+  const refused = { ...own, head: sha('a'), reason: 'why', errors: [] }
+  const { action } = describeEvent({ type: 'ScheduledMergeRefused', data: refused }, links)
+  t.match(action, `href="/at/alice/app/commit/${sha('a')}"`)
 })

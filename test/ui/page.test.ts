@@ -21,7 +21,7 @@ t.test('the page shows state, timeline, commits and diff without a script', asyn
   t.equal(headers.get('content-type'), 'text/html; charset=utf-8')
   t.match(text, 'Greet politely, and find the answer')
   t.match(text, 'It also adds a file with an odd name.')
-  t.match(text, /<bdi>carol<\/bdi><\/span> commented\./)
+  t.match(text, /<bdi>carol<\/bdi><\/a><\/span> commented\./)
   t.match(text, 'Commit on polite')
   t.match(text, /<td class="code">export const answer &#x3D; 42|<ins>42<\/ins>/)
   const last = await lastOf(story)
@@ -34,14 +34,29 @@ t.test('the page shows state, timeline, commits and diff without a script', asyn
   }
 })
 
-t.test('titles, comments, file names and file contents never become markup', async (t) => {
+t.test('titles, file names and file contents never become markup, and texts only safe markup', async (t) => {
   for (const revision of ['', '?revision=2', '?revision=3']) {
     const { text } = await get(`${page}${revision}`)
     const scripts = [...text.matchAll(/<script[^>]*>/g)].map(([tag]) => tag)
     t.strictSame(scripts, ['<script type="module" src="/ui/assets/page.js">'])
-    t.notMatch(text, /<img|<b>42|<b onclick|\sstyle=|\son\w+="/)
+    t.notMatch(text, /<img|<b onclick|\sstyle=|\son\w+="/)
   }
   t.match((await get(page)).text, 'a &lt;b onclick', 'the odd name is shown')
+})
+
+t.test('markdown is rendered; people, commits, the repository and JSON are links', async (t) => {
+  const { text } = await get(page)
+  t.match(text, 'This asks <em>how</em> to greet')
+  t.match(text, '<a href="/carol"><bdi>carol</bdi></a>')
+  t.match(text, /<a href="\/alice\/app\/commit\/[0-9a-f]{40}"><code>/)
+  t.match(text, '<a href="/alice/app"><bdi>alice/app</bdi></a>')
+  t.match(text, `<a href="/api/v1/repos/alice/app/pulls/${index}">JSON</a>`)
+})
+
+t.test('events of the server are attributed to the server', async (t) => {
+  const { text } = await get(page)
+  t.match(text, /<span class="who">Mergelog<\/span> found that .* can be merged\./)
+  t.notMatch(text, /<\/a><\/span> found that/)
 })
 
 t.test('a moment shows the pull request as it was, and marks what changed', async (t) => {
