@@ -22,7 +22,7 @@ const LAYERS = [
   ['events'],
   ['git', 'attachments', 'markup', 'openpgp'],
   ['http'],
-  ['config.ts'],
+  ['config.ts', 'listen-problem.ts', 'make-path.ts'],
 ]
 
 const path = (name) => (name.endsWith('.ts') ? `^src/${name}$` : `^src/${name}/`)

@@ -49,6 +49,7 @@ import { attachmentDownloadRoutes } from './queries/attachments.ts'
 import { rawPageRoutes } from './queries/file-downloads.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { pullDiffPageRoutes } from './queries/pull-git.ts'
+import { Refused, refuse } from './refusal.ts'
 import { authPlugin } from './rights/auth.ts'
 import type { OpenRequests } from './rights/open-requests.ts'
 import { clientOf } from './rights/requester.ts'
@@ -74,13 +75,15 @@ const HELD_MS = 100
 /** They tell how this node is, also when the others have gone on without it. */
 const OF_THE_NODE = new Set(['/healthz', '/livez', '/metrics'])
 
+const STARTING = refuse.unavailable('the server is starting; try again')
+
 /**
  * Builds the application.
  *
  * @param upgrade answers the queries of the upgrade Query service
  * @param openRequests hears from the projector when sign-ins end
  * @param state what only the server knows, for `/healthz`
- * @param leaving is aborted when the server is about to stop
+ * @param running whether requests are answered yet, and what is aborted when the server is about to stop
  * @param observed what sees the requests, and what `/metrics` shows besides
  * @param certificate makes it a server with TLS
  */
@@ -89,7 +92,7 @@ export async function buildApp(
   upgrade: UpgradeAnswers,
   openRequests: OpenRequests,
   state: () => ServerState,
-  leaving: AbortSignal,
+  { isOpen, leaving }: { isOpen: () => boolean; leaving: AbortSignal },
   observed: { metrics: Metrics } & Pick<Sources, 'processes' | 'isRecovered'> & {
       grpcConnections: () => number
       tracing?: Tracing | undefined
@@ -195,7 +198,9 @@ export async function buildApp(
     done()
   })
   app.addHook('onRequest', (request, _reply, done) => {
-    if (services.nodes.isMember() || OF_THE_NODE.has(request.routeOptions.url ?? '')) done()
+    if (OF_THE_NODE.has(request.routeOptions.url ?? '')) done()
+    else if (!isOpen()) done(new Refused(STARTING))
+    else if (services.nodes.isMember()) done()
     else joinIfNeeded(services.nodes).then(() => done(), done)
   })
   if (tracing !== undefined) {

@@ -23,8 +23,8 @@ export const isShared = ({ eventStoreUrl, mongodbUrl }: Pick<Config, 'eventStore
 export class ConfigError extends OperatorError {
   readonly setting: SettingName
 
-  constructor(setting: SettingName, problem: string) {
-    super(`${setting} ${problem}`)
+  constructor(setting: SettingName, problem: string, options?: ErrorOptions) {
+    super(`${setting} ${problem}`, options)
     this.setting = setting
   }
 }

@@ -99,7 +99,7 @@ export async function takeUpDataDir(
   let before = await dataFormatOf(dataDir)
   if (hold === 'shared' && before !== undefined && before.format < program.format) {
     requireKnownFormat(`DATA_DIR: ${dataDir}`, before, program)
-    const release = lockDataDir(dataDir, 'alone')
+    const release = lockDataDir(dataDir, 'alone', STOP_IT)
     try {
       await check()
       await writeDataFormat(dataDir, program)
@@ -107,7 +107,7 @@ export async function takeUpDataDir(
       release()
     }
   }
-  const unlock = lockDataDir(dataDir, hold)
+  const unlock = lockDataDir(dataDir, hold, STOP_IT)
   try {
     await check()
     // Read it again under the lock: another server may have raised it meanwhile.
@@ -123,6 +123,8 @@ export async function takeUpDataDir(
     throw error
   }
 }
+
+const STOP_IT = 'stop it, or set DATA_DIR to another directory'
 
 /** Whether there is data of a version that wrote no format. */
 const isUsed = (dataDir: string) => exists(join(dataDir, 'pushes'))

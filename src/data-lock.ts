@@ -2,9 +2,13 @@
  * Says who uses a data directory. With an embedded store one server does: two would overwrite each other's views. Servers
  * whose stores are elsewhere share one. Commands that need it for themselves refuse beside either.
  */
+import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { OperatorError } from './operator-error.ts'
 import { connect, isBusy, type Sqlite } from './sqlite.ts'
+
+/** What a command says that needs the directory for itself. */
+export const STOP_THE_SERVER = 'stop the server first'
 
 export class DataDirInUse extends OperatorError {}
 
@@ -25,6 +29,23 @@ const HOLDS = {
   shared: 'PRAGMA journal_mode = MEMORY; BEGIN; SELECT 1 FROM sqlite_schema',
 }
 
+/** Where SQLite's locks begin in a file. */
+const FIRST_LOCK = 0x40000000
+
+/** ` (pid 1234)` for a process that has locked the file; empty where the system does not tell. */
+function holderOf(file: string): string {
+  try {
+    const { ino } = statSync(file)
+    for (const line of readFileSync('/proc/locks', 'latin1').split('\n')) {
+      const [, pid, inode, start] = / (\d+) [^ :]+:[^ :]+:(\d+) (\d+) /.exec(line) ?? []
+      if (Number(inode) === ino && Number(start) >= FIRST_LOCK && pid !== '0') return ` (pid ${pid})`
+    }
+  } catch {
+    // Not Linux.
+  }
+  return ''
+}
+
 /**
  * Locks a data directory for this process, or shares it with others that do the same, and returns a function that
  * releases it. When the process ends or is killed, the operating system releases the lock.
@@ -32,10 +53,15 @@ const HOLDS = {
  * On a shared file system this needs one with POSIX locks (NFS 4, CephFS). They hold between machines as long as the
  * machine stays in touch with the file system: so a shared hold keeps commands away, but it protects no data.
  *
+ * @param advice what to do when another process has it
  * @throws DataDirInUse when another process has it; for a shared hold, when one has it alone
  * @throws DataDirUnusable when the lock's file can't be opened or written
  */
-export function lockDataDir(dataDir: string, hold: keyof typeof HOLDS = 'alone'): () => void {
+export function lockDataDir(
+  dataDir: string,
+  hold: keyof typeof HOLDS = 'alone',
+  advice?: string,
+): () => void {
   const file = join(dataDir, 'lock.db')
   let db: Sqlite | undefined
   try {
@@ -44,7 +70,8 @@ export function lockDataDir(dataDir: string, hold: keyof typeof HOLDS = 'alone')
   } catch (error) {
     db?.close()
     if (isBusy(error)) {
-      throw new DataDirInUse(`DATA_DIR: another process uses ${dataDir}`, { cause: error })
+      const said = `DATA_DIR: another process${holderOf(file)} uses ${dataDir}`
+      throw new DataDirInUse(advice === undefined ? said : `${said}: ${advice}`, { cause: error })
     }
     const reason = db === undefined || !(error instanceof Error) ? 'it cannot be opened' : error.message
     throw new DataDirUnusable(`${file} cannot be locked: ${reason}`, { cause: error })

@@ -27,6 +27,8 @@ import { HOOKS } from './git/push-hook.ts'
 import { openPushJournal } from './git/push-journal.ts'
 import { requireCertificate } from './http/https.ts'
 import { limitReached } from './limits.ts'
+import { listenProblem } from './listen-problem.ts'
+import { makeDataDir } from './make-path.ts'
 import { observeCalls } from './observe/grpc-calls.ts'
 import { createMetrics } from './observe/metrics.ts'
 import { startMetricsServer } from './observe/metrics-route.ts'
@@ -85,13 +87,16 @@ const startFacts = ({ eventStoreUrl, mongodbUrl }: Config, git: string) => ({
   readModels: mongodbUrl === undefined ? 'embedded' : 'MongoDB',
 })
 
+/** How long a start waits for the file system of DATA_DIR, also with a START_TIMEOUT_MS of 0. */
+const LEAST_PATIENCE_MS = 1000
+
 /** When to free what the rebuilds of an earlier process left behind. */
 const FREE_SPARES_AFTER_MS = 10_000
 const FREE_SPARES_EVERY_MS = 600_000
 
 /**
- * Starts a server. It answers requests as soon as it listens. `/healthz` gives 200 when the read models are current
- * and the recovery from a crash is complete.
+ * Starts a server. It listens before it changes anything that a failed start could not do again: requests get 503 until
+ * then. `/healthz` gives 200 when the read models are current and the recovery from a crash is complete.
  */
 export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   const startedAt = since()
@@ -110,6 +115,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   await requireSigningKey(config)
   const certificate = await requireCertificate(config)
   const gitDir = join(config.dataDir, 'git')
+  await makeDataDir(config.dataDir, Math.max(config.startTimeoutMs, LEAST_PATIENCE_MS))
   await mkdir(gitDir, { recursive: true })
   const { unlock, news } = await takeUpDataDir(config.dataDir, isShared(config) ? 'shared' : 'alone', () =>
     refuseHalfRestored(config.dataDir, () => {}),
@@ -229,9 +235,9 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   await inStart(() => projector.start())
   await inStart(() => refuseMissingDisks(services))
   await inStart(() => recoverPushes(services))
-  const newAdminPassword = await ensureSiteAdmin(services, inStart)
 
   const freeing = keepFreeing()
+  let isOpen = false
 
   const state = () => ({
     recovered: recovery.isComplete(),
@@ -249,14 +255,19 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     upgrade,
     openRequests,
     state,
-    leaving.signal,
+    { isOpen: () => isOpen, leaving: leaving.signal },
     observed,
     certificate,
   )
   // Node reads a source map with the first stack that needs it. That held the first request that failed for up to 30 ms.
   findSourceMap(fileURLToPath(import.meta.url))
-  const listening = await app.listen({ host: config.host, port: config.port })
-  const url = certificate === undefined ? listening : listening.replace(/^http:/, 'https:')
+  const place = { settings: { host: 'HOST', port: 'PORT' }, host: config.host, port: config.port } as const
+  const listening = await app.listen({ host: config.host, port: config.port }).catch((error: unknown) => {
+    throw listenProblem(place, error)
+  })
+  // Every address is none that a client can use.
+  const address = listening.replace('//[::]:', '//[::1]:')
+  const url = certificate === undefined ? address : address.replace(/^http:/, 'https:')
   if (publicUrl === '') publicUrl = url
   const grpc = await startGrpc({
     host: config.host,
@@ -265,12 +276,15 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     connections: connectionLimits(config),
     maxMessageBytes: config.grpcMaxMessageBytes,
     answers: upgrade,
-    ready: () => !leaving.signal.aborted && upgrade.ready(),
+    ready: () => isOpen && !leaving.signal.aborted && upgrade.ready(),
     log,
     observe: observeCalls(log, metrics, tracing),
   })
   const metricsServer = await startMetricsServer(config, () => scrape)
 
+  // Nothing of the start may fail after this: nobody would ever see the password.
+  const adminPassword = await ensureSiteAdmin(services, inStart)
+  isOpen = true
   recovery.start(services, background)
 
   let stopped: Promise<void> | undefined
@@ -285,14 +299,17 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   }
 
   return {
+    /** Where clients reach it. */
     url: publicUrl,
+    /** Where it listens. */
+    listensAt: url,
     /** The address of the gRPC Query service: `127.0.0.1:9090`. */
     grpcAddress: grpc.address,
     /** The URL of `METRICS_PORT`, if it is set. */
     metricsUrl: metricsServer?.url,
     services,
-    /** The site admin's password, when this start made the account and chose a random password; shown once. */
-    newAdminPassword,
+    /** What the operator must be told about the site admin's password. */
+    adminPassword,
     /** Resolves when the recovery from a crash is complete. */
     recovered: recovery.completed,
     /**

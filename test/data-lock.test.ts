@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { chmod, mkdir, readdir, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { DataDirInUse, DataDirUnusable, lockDataDir } from '../src/data-lock.ts'
+import { DataDirInUse, DataDirUnusable, lockDataDir, STOP_THE_SERVER } from '../src/data-lock.ts'
 import { asNobody } from './cli/as-nobody.ts'
 import { program } from './program.ts'
 
@@ -30,16 +30,20 @@ t.test('servers that share a directory keep away who needs it alone, until the l
   await once(other.stdout, 'data')
   const release = lockDataDir(dir, 'shared')
   const again = lockDataDir(dir, 'shared')
-  const message = `DATA_DIR: another process uses ${dir}`
-  t.throws(() => lockDataDir(dir), new DataDirInUse(message))
+  const message = /^DATA_DIR: another process(?: \(pid \d+\))? uses /
+  t.throws(() => lockDataDir(dir), { name: 'DataDirInUse', message })
   again()
   release()
-  t.throws(() => lockDataDir(dir), new DataDirInUse(message), 'the other process still shares it')
+  t.throws(() => lockDataDir(dir), { name: 'DataDirInUse', message }, 'the other process still shares it')
   lockDataDir(dir, 'shared')()
   other.kill('SIGKILL')
   await once(other, 'close')
   const alone = lockDataDir(dir)
-  t.throws(() => lockDataDir(dir, 'shared'), new DataDirInUse(message), 'who needs it alone has it alone')
+  t.throws(
+    () => lockDataDir(dir, 'shared'),
+    { name: 'DataDirInUse', message },
+    'who needs it alone has it alone',
+  )
   alone()
   lockDataDir(dir, 'shared')()
   t.same(await readdir(dir), ['lock.db'])
@@ -61,4 +65,17 @@ t.test('a directory that cannot be locked gives another error than one that is i
     DataDirUnusable,
     'a read-only lock file is refused: SQLite would silently take no lock',
   )
+})
+
+t.test('start errors name the process that holds the directory, and the remedy', async (t) => {
+  const dir = t.testdir()
+  const other = spawn(process.execPath, [LOCK_HOLDER, dir])
+  t.teardown(() => other.kill('SIGKILL'))
+  await once(other.stdout, 'data')
+  // Only Linux tells who it is.
+  const pid = process.platform === 'linux' ? ` (pid ${other.pid})` : ''
+  const message = `DATA_DIR: another process${pid} uses ${dir}`
+  t.throws(() => lockDataDir(dir), new DataDirInUse(message))
+  const advised = new DataDirInUse(`${message}: stop the server first`)
+  t.throws(() => lockDataDir(dir, 'alone', STOP_THE_SERVER), advised)
 })

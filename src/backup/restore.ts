@@ -6,9 +6,10 @@
 import { mkdir, readdir, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { OWN_FORMAT, writeDataFormat } from '../data-format.ts'
-import { lockDataDir } from '../data-lock.ts'
+import { lockDataDir, STOP_THE_SERVER } from '../data-lock.ts'
 import { exists, flush, namesIn, unlessMissing } from '../disk.ts'
 import { NEW_CONFIG } from '../git/repository.ts'
+import { makeDataDir } from '../make-path.ts'
 import { forEachConcurrently } from '../turns.ts'
 import type { Progress } from './context.ts'
 import { createFileCopier, flushTree, sumOf } from './file-copier.ts'
@@ -52,8 +53,8 @@ export async function restore({
   if (format !== COPY_FORMAT) throw new BackupProblem(`${from} is an export: "mergelog import" is for it`)
   const isCutOff = (await replacementIn(dataDir)) !== undefined
   if (!replace && !isCutOff) await requireEmpty(dataDir)
-  await mkdir(dataDir, { recursive: true })
-  const unlock = lockDataDir(dataDir)
+  await makeDataDir(dataDir)
+  const unlock = lockDataDir(dataDir, 'alone', STOP_THE_SERVER)
   try {
     const begun = await replacementIn(dataDir)
     if (begun !== undefined) {

@@ -2,10 +2,11 @@
  * A series of backups in one directory. Each is a directory named for its time; only the newest ones are kept. The
  * directory may have other files: they are left alone. `lock.db` in it lets one backup work at a time.
  */
-import { mkdir, readdir, realpath, rename, rm } from 'node:fs/promises'
+import { readdir, realpath, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { DataDirInUse, lockDataDir } from '../data-lock.ts'
 import { exists, flush, hasCode, namesIn } from '../disk.ts'
+import { makePath } from '../make-path.ts'
 import { OperatorError } from '../operator-error.ts'
 import type { BackupInSeries, BackupResult } from './backup.ts'
 import { BackupProblem, MANIFEST, type Manifest, readManifest } from './manifest.ts'
@@ -96,12 +97,7 @@ export const datedIn = async (place: string): Promise<string[]> =>
 
 async function openPlace(given: string, dataDir: string): Promise<string> {
   const directory = resolve(given)
-  await mkdir(directory, { recursive: true, mode: 0o700 }).catch((error: unknown) => {
-    if (hasCode(error, 'EEXIST') || hasCode(error, 'ENOTDIR')) {
-      throw new BackupProblem(`${directory} is not a directory`, { cause: error })
-    }
-    throw error
-  })
+  await makePath(directory)
   const place = await realpath(directory)
   await requireOutside(place, dataDir)
   if (!(await exists(join(place, MANIFEST)))) return place

@@ -3,6 +3,7 @@ import { mkdir, readdir, realpath, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
 import { DataDirInUse, lockDataDir } from '../data-lock.ts'
 import { exists, hasCode } from '../disk.ts'
+import { makePath } from '../make-path.ts'
 import { BackupProblem, DATA, EARLIER_SUMS, MANIFEST, SUMS, SUMS_DRAFT } from './manifest.ts'
 
 /** The lock's file, and the files that SQLite puts beside it. */
@@ -14,7 +15,7 @@ export const BACKUP_NAMES = new Set([DATA, SUMS, SUMS_DRAFT, EARLIER_SUMS, MANIF
 /** Resolves to the real path of the backup's directory and creates its parent. @throws BackupProblem */
 export async function checkedTarget(directory: string, dataDir: string): Promise<string> {
   const given = resolve(directory)
-  await mkdir(dirname(given), { recursive: true })
+  await makePath(dirname(given))
   // Follow a symbolic link to an empty directory.
   const isThere = await exists(given)
   const target = isThere ? await realpath(given) : join(await realpath(dirname(given)), basename(given))

@@ -1,6 +1,5 @@
 /** Opens the stores for commands that read a server's data. The server may be running at the same time. */
 import { existsSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
 import { refuseHalfRestored } from '../backup/half-restored.ts'
 import type { Config } from '../config.ts'
 import { refuseNewerData } from '../data-format.ts'
@@ -9,6 +8,7 @@ import { type SealedStore, sealTexts } from '../events/sealed-store.ts'
 import { openSqliteEventStore } from '../events/sqlite.ts'
 import { noTextKeys } from '../events/text-keys.ts'
 import { writtenBy } from '../events/written-by.ts'
+import { makeDataDir } from '../make-path.ts'
 import { aloneNode, type Membership } from '../nodes/nodes.ts'
 import { type Generations, withGenerations } from '../projections/generations.ts'
 import type { ReadStore } from '../projections/read-store.ts'
@@ -88,7 +88,7 @@ export async function withLog<T>(config: Config, work: (events: SealedStore) => 
  * @throws NewerData when it is of a newer version of Mergelog
  */
 export async function openOrMakeLog(config: Config): Promise<EventStore> {
-  await mkdir(config.dataDir, { recursive: true })
+  await makeDataDir(config.dataDir)
   await refuseHalfRestored(config.dataDir)
   await refuseNewerData(config.dataDir)
   return open(config)

@@ -12,6 +12,12 @@ import { CommandFailed } from './explain.ts'
 /** No server answers at the address. */
 export class NoServer extends CommandFailed {}
 
+/** A server that listens on every address is reached on this machine by that one. */
+const ADDRESSES_OF_ALL = new Map([
+  ['0.0.0.0', '127.0.0.1'],
+  ['::', '::1'],
+])
+
 /** The server's URL, from the environment. */
 export function serverUrl({
   publicUrl,
@@ -19,8 +25,9 @@ export function serverUrl({
   port,
   tlsCert,
 }: Pick<Config, 'publicUrl' | 'host' | 'port' | 'tlsCert'>): string {
+  const own = ADDRESSES_OF_ALL.get(host) ?? host
   return (
-    publicUrl ?? `${tlsCert === undefined ? 'http' : 'https'}://${isIPv6(host) ? `[${host}]` : host}:${port}`
+    publicUrl ?? `${tlsCert === undefined ? 'http' : 'https'}://${isIPv6(own) ? `[${own}]` : own}:${port}`
   )
 }
 

@@ -3,8 +3,9 @@ import { createHash, timingSafeEqual } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify'
-import { type Config, ConfigError } from '../config.ts'
+import type { Config } from '../config.ts'
 import { turnAwayWhenFull } from '../full-table.ts'
+import { listenProblem } from '../listen-problem.ts'
 import { siteAdmin } from '../rights/requester.ts'
 import { route } from '../rights/routes.ts'
 import type { Scrape } from './scrape.ts'
@@ -67,8 +68,11 @@ export async function startMetricsServer(
   const at = metricsHost ?? host
   server.listen(metricsPort, at)
   await once(server, 'listening').catch((error: unknown) => {
-    const reason = error instanceof Error ? error.message : String(error)
-    throw new ConfigError('METRICS_PORT', `cannot be used: ${reason}`)
+    const settings = {
+      host: metricsHost === undefined ? 'HOST' : 'METRICS_HOST',
+      port: 'METRICS_PORT',
+    } as const
+    throw listenProblem({ settings, host: at, port: metricsPort }, error)
   })
   const bound = server.address()
   const port = typeof bound === 'object' && bound !== null ? bound.port : metricsPort

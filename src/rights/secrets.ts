@@ -12,6 +12,8 @@ import { webhookConfigs } from './webhook-configs.ts'
 
 interface PasswordHash {
   hash: string
+  /** Until somebody has signed in with it: a start has printed this password, and it may be lost. */
+  unused?: true
 }
 
 interface TokenSecret {
@@ -106,28 +108,38 @@ const passwordKey = (userId: number, passwordId: string | null) =>
 
 /**
  * Resolves when the hash is on disk. `passwordId`: null for the first password. A later one counts only once the log
- * has its `PasswordChanged`, so a crash between the two leaves the old password.
+ * has its `PasswordChanged`, so a crash between the two leaves the old password. `unused`: as in the document.
  */
 export async function keepPassword(
   secrets: ReadStore,
   userId: number,
   hash: string,
   passwordId: string | null = null,
+  unused = false,
 ): Promise<void> {
-  const body: PasswordHash = { hash }
+  const body: PasswordHash = { hash, ...(unused && { unused }) }
   const id = passwordKey(userId, passwordId)
   await write(secrets, [{ op: 'put', collection: passwordHashes, id, position, body }])
 }
+
+export const storedPassword = (
+  secrets: ReadStore,
+  userId: number,
+  passwordId: string | null = null,
+): Promise<PasswordHash | undefined> => secrets.get(passwordHashes, passwordKey(userId, passwordId))
 
 export async function passwordHashOf(
   secrets: ReadStore,
   userId: number,
   passwordId: string | null = null,
 ): Promise<string | undefined> {
-  return (await secrets.get(passwordHashes, passwordKey(userId, passwordId)))?.hash
+  return (await storedPassword(secrets, userId, passwordId))?.hash
 }
 
-/** Puts a stronger hash of the same password in the place of a weaker one, unless that is gone or another one already. */
+/**
+ * Puts a stronger hash of the same password in the place of a weaker one, unless that is gone or another one already. From
+ * then on the password counts as used.
+ */
 export async function strengthenPassword(
   secrets: ReadStore,
   userId: number,

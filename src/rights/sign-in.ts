@@ -8,7 +8,7 @@ import type { Services } from '../services.ts'
 import { newestAccount } from './newest-accounts.ts'
 import { type Attempt, createPasswordChecks, SIGN_IN_LIMITS, type SignInLimits } from './password-checks.ts'
 import { dummyHash, hashPassword, isWeaker, MAX_PASSWORD } from './passwords.ts'
-import { findToken, passwordHashOf, strengthenPassword } from './secrets.ts'
+import { findToken, storedPassword, strengthenPassword } from './secrets.ts'
 
 export interface Identity {
   account: AccountDocument
@@ -111,14 +111,19 @@ export function createAuthenticate(
     const known = await find(() => views.accounts.findOne({ loginKey }))
     const account = known && (await newestAccount(services, known))
     const stored =
-      account?.kind === 'user' ? await passwordHashOf(secrets, account.id, account.passwordId) : undefined
-    const hash = stored ?? dummyHash()
+      account?.kind === 'user' ? await storedPassword(secrets, account.id, account.passwordId) : undefined
+    const hash = stored?.hash ?? dummyHash()
     const cacheKey = cacheKeyOf(loginKey, password, hash)
     const attempt = { password, hash, loginKey, network }
     const isKnown = verified.get(cacheKey) === hash
     const right = isKnown || (await check(cacheKey, attempt))
     if (!isKnown && right) verified.set(cacheKey, hash)
     if (!right || stored === undefined || account === undefined) return undefined
+    if (stored.unused) {
+      // When this fails, the next start says once more how to set a password.
+      const same = { weaker: hash, stronger: hash }
+      await strengthenPassword(secrets, account.id, account.passwordId, same).catch(() => {})
+    }
     // Nobody waits for it, and when it fails, the next sign-in tries again.
     if (!isKnown && isWeaker(hash)) {
       void strengthen(account, attempt).catch(() => {})

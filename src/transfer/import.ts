@@ -21,9 +21,10 @@ import { BackupProblem, DATA, EXPORT_FORMAT, type Manifest, readManifest } from 
 import { copyFiles, type RestoreResult, requireEmpty } from '../backup/restore.ts'
 import type { Config } from '../config.ts'
 import { OWN_FORMAT, writeDataFormat } from '../data-format.ts'
-import { lockDataDir } from '../data-lock.ts'
+import { lockDataDir, STOP_THE_SERVER } from '../data-lock.ts'
 import { flush } from '../disk.ts'
 import { LOG_START } from '../events/event-store.ts'
+import { makeDataDir } from '../make-path.ts'
 import { processCheckpoint } from '../processes/process-manager.ts'
 import type { Change, ReadStore } from '../projections/read-store.ts'
 import { secretCollections } from '../rights/secrets.ts'
@@ -63,8 +64,8 @@ export async function importExport({
     throw new BackupProblem(`${from} is a copy of a DATA_DIR: "mergelog restore" is for it`)
   }
   await importStateOf(dataDir, manifest)
-  await mkdir(dataDir, { recursive: true })
-  const unlock = lockDataDir(dataDir)
+  await makeDataDir(dataDir)
+  const unlock = lockDataDir(dataDir, 'alone', STOP_THE_SERVER)
   try {
     // Read it again under the lock: another import may have gone on meanwhile.
     const state = await importStateOf(dataDir, manifest)

@@ -10,10 +10,10 @@ import {
 } from '@grpc/grpc-js'
 import { ReflectionService } from '@grpc/reflection'
 import type { FastifyBaseLogger } from 'fastify'
-import { ConfigError } from '../config.ts'
 import { renewCertificate } from '../http/renewed-certificate.ts'
 import { readCertificate, type TlsFiles } from '../http/tls-files.ts'
 import { limitReached } from '../limits.ts'
+import { listenProblem } from '../listen-problem.ts'
 import { type ConnectionLimits, listenForGrpc } from './grpc-connections.ts'
 import { renewableCredentials } from './grpc-credentials.ts'
 import { loadDescriptors } from './grpc-descriptors.ts'
@@ -131,9 +131,8 @@ export async function startGrpc(options: GrpcOptions): Promise<GrpcServer> {
   const listener = await listenForGrpc(options, options.connections, injector.injectConnection).catch(
     (error: unknown) => {
       server.forceShutdown()
-      const reason = error instanceof Error ? error.message : String(error)
-      const place = `${host}:${options.port}`
-      throw new ConfigError('GRPC_PORT', `cannot be used: listening on ${place} failed: ${reason}`)
+      const settings = { host: 'HOST', port: 'GRPC_PORT' } as const
+      throw listenProblem({ settings, host: options.host, port: options.port }, error)
     },
   )
   const { port } = listener

@@ -64,7 +64,7 @@ t.test(
     t.equal((await server.fetch('alice', '/api/v1/user/repos', { method: 'POST', body })).status, 201)
     t.match(await mergelog(['restore', place, '--yes'], { DATA_DIR }), {
       code: 1,
-      stderr: /another process uses/,
+      stderr: /another process.* uses \S+: stop the server first\n$/,
     })
     await server.stop()
     await writeFile(join(dataDir, 'notes.txt'), 'mine')

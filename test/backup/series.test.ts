@@ -15,7 +15,7 @@ t.before(async () => {
   settled = await settledData(t)
 })
 
-const refusal = (message: RegExp) => ({ name: 'BackupProblem', message })
+const refusal = (message: RegExp, name = 'BackupProblem') => ({ name, message })
 const DATED = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ$/
 
 /** Data of its own, and a series of backups of it that keeps so many. */
@@ -212,7 +212,10 @@ t.test(
       nextInSeries({ place, dataDir, keep: 1, make: () => t.fail('it made one') as never })
     await t.rejects(into(join(dataDir, 'backups')), refusal(/is in DATA_DIR/))
     await t.rejects(into(second.directory), refusal(/is itself a backup/))
-    await t.rejects(into(join(place, '2999-01-01T00-00-00Z', 'manifest.json')), refusal(/is not a directory/))
+    await t.rejects(
+      into(join(place, '2999-01-01T00-00-00Z', 'manifest.json')),
+      refusal(/is not a directory/, 'PathProblem'),
+    )
     await rm(join(dataDir, 'backups'), { recursive: true, force: true })
   },
 )

@@ -12,7 +12,7 @@ t.test('mergelog set-password gives any user a new password while no server runs
   const first = await startTestServer(t, { DATA_DIR })
   t.match(await mergelog(['set-password', 'alice'], { DATA_DIR }), {
     code: 1,
-    stderr: /^mergelog: DATA_DIR: another process uses /,
+    stderr: /^mergelog: DATA_DIR: another process.* uses \S+: stop the server first\n$/,
   })
   await first.stop()
   t.match(await mergelog(['set-password', 'nobody'], { DATA_DIR }), {

@@ -188,5 +188,7 @@ t.test('a port that is taken stops the start of a server with TLS, too', async (
   t.teardown(() => taken.close())
   const { cert, key } = await files(t.testdir())
   const { port }: AddressInfo = Object(taken.address())
-  await t.rejects(startTestServer(t, { TLS_CERT: cert, TLS_KEY: key, PORT: `${port}` }), /EADDRINUSE/)
+  await t.rejects(startTestServer(t, { TLS_CERT: cert, TLS_KEY: key, PORT: `${port}` }), {
+    message: `PORT is "${port}", but another program listens on 127.0.0.1:${port}: stop it, or set PORT to a free port`,
+  })
 })

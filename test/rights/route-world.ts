@@ -46,7 +46,8 @@ export interface Call {
   body?: object | string
 }
 
-export async function startWorld(test: Test, started?: TestServer) {
+/** `isOpen`: whether it answers requests already. */
+export async function startWorld(test: Test, started?: TestServer, isOpen = () => true) {
   const server = started ?? (await startTestServer(test))
   const { services } = server
   const { app } = await buildApp(
@@ -54,7 +55,7 @@ export async function startWorld(test: Test, started?: TestServer) {
     createUpgradeAnswers(services.readStore, services.projector, await services.events.lastPosition()),
     createOpenRequests(services),
     () => ({ recovered: true, processes: [] }),
-    new AbortController().signal,
+    { isOpen, leaving: new AbortController().signal },
     {
       metrics: createMetrics({ node: 'test', isDense: true }),
       processes: [],

@@ -260,7 +260,8 @@ t.test('the start fails for a port in use, and names the setting', async (t) => 
   const { server } = await started(t)
   await t.rejects(started(t, { port: server.port }), {
     setting: 'GRPC_PORT',
-    message: /^GRPC_PORT cannot be used: listening on 127\.0\.0\.1:\d+ failed: .*EADDRINUSE/,
+    message:
+      /^GRPC_PORT is "\d+", but another program listens on 127\.0\.0\.1:\d+: stop it, or set GRPC_PORT to a free port$/,
   })
 })
 

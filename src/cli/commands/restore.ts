@@ -8,7 +8,7 @@ import { replacementIn } from '../../backup/replacement.ts'
 import { type RestoreResult, restore } from '../../backup/restore.ts'
 import { isSeries, newestIn } from '../../backup/series.ts'
 import { type Config, loadConfig } from '../../config.ts'
-import { lockDataDir } from '../../data-lock.ts'
+import { lockDataDir, STOP_THE_SERVER } from '../../data-lock.ts'
 import { exists } from '../../disk.ts'
 import { importExport } from '../../transfer/import.ts'
 import { CommandFailed } from '../explain.ts'
@@ -54,7 +54,7 @@ async function restoreAny(config: Config, directory: string, options: Options): 
 async function mayReplace(dataDir: string, backup: Manifest, { json, yes }: Options): Promise<boolean> {
   // A restore that was cut off goes on without a question.
   if (!(await exists(dataDir)) || (await replacementIn(dataDir)) !== undefined) return false
-  const unlock = lockDataDir(dataDir)
+  const unlock = lockDataDir(dataDir, 'alone', STOP_THE_SERVER)
   const present = await presentIn(dataDir).finally(unlock)
   if (present === undefined) return false
   const { log, repositories, bytes } = present

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import type { Command } from 'commander'
 import { loadConfig } from '../../config.ts'
-import { lockDataDir } from '../../data-lock.ts'
+import { lockDataDir, STOP_THE_SERVER } from '../../data-lock.ts'
 import { rewrite, sealLog } from '../../events/sqlite-seal.ts'
 import { secretCollections } from '../../rights/secrets.ts'
 import { createTextKeys } from '../../rights/text-keys.ts'
@@ -22,7 +22,7 @@ async function sealCommand({ json }: { json?: true }): Promise<void> {
     )
   }
   await requireLog(config)
-  const unlock = lockDataDir(config.dataDir)
+  const unlock = lockDataDir(config.dataDir, 'alone', STOP_THE_SERVER)
   try {
     const { readStore, secrets } = await openReadStores(config)
     await readStore.close()

@@ -5,9 +5,11 @@ import { loadConfig } from '../../config.ts'
 import { setUpGarbageCollection } from '../../garbage-collection.ts'
 import { requireOpenFiles } from '../../open-files.ts'
 import { settings } from '../../setting-table.ts'
+import { bannerLines } from '../banner.ts'
 import { refuseDebuggers } from '../debuggers.ts'
 import { usage } from '../help.ts'
 import { openServerLog } from '../server-log.ts'
+import { startWarnings } from '../start-warnings.ts'
 
 /** Runs a server with the settings of the environment. Resolves when a signal has stopped it cleanly. */
 export async function serve(): Promise<void> {
@@ -16,25 +18,16 @@ export async function serve(): Promise<void> {
   requireOpenFiles()
   const config = loadConfig(process.env)
   const { log, isJsonAlone, flushed } = await openServerLog(config, process.stdout.isTTY)
+  for (const warning of startWarnings(process.env)) log.warn(warning)
   // Import the server only here, so that the other commands start faster.
   const { startServer } = await import('../../server.ts')
   const server = await startServer(config, log)
-  const { url, grpcAddress, metricsUrl, newAdminPassword } = server
   // From the first line on it may be told to stop: who reads the line may be faster than the next statement here.
   const stopped = untilSignal()
 
   const say = isJsonAlone ? console.error : console.log
-  say(`Mergelog listens on ${url}`)
-  say(`  API      ${url}/api/v1      documentation ${url}/api/docs`)
-  say(`  git      ${url}/{owner}/{repo}.git`)
-  say(`  gRPC     ${grpcAddress}`)
-  if (metricsUrl !== undefined) say(`  metrics  ${metricsUrl}`)
-  say(`  data     ${config.dataDir}`)
-  if (newAdminPassword !== undefined) {
-    say(`  admin    user "admin", password "${newAdminPassword}" (shown only this once)`)
-    say(`  try      curl -u admin:${newAdminPassword} ${url}/api/v1/user`)
-    say(`  demo     ADMIN_PASSWORD=${newAdminPassword} npm run demo`)
-  }
+  // In one piece: nothing of the log comes between its lines.
+  say(bannerLines(server, config).join('\n'))
 
   await stopped
   const hurry = new AbortController()

@@ -6,7 +6,7 @@ import { newContext } from '../../commands/execute.ts'
 import { changeUser } from '../../commands/users/change.ts'
 import { userIdOf } from '../../commands/users/site-admin.ts'
 import { isShared, loadConfig } from '../../config.ts'
-import { lockDataDir } from '../../data-lock.ts'
+import { lockDataDir, STOP_THE_SERVER } from '../../data-lock.ts'
 import { secretCollections } from '../../rights/secrets.ts'
 import { openReadStores } from '../../stores.ts'
 import { createTurns } from '../../turns.ts'
@@ -27,7 +27,7 @@ async function setPassword(login: string, options: SetPasswordArguments): Promis
   // Check this before locking: the lock would leave a file in a mistyped directory.
   await requireLog(config)
   // A server with an embedded store reads no log that others write. Servers that share their stores do.
-  const unlock = lockDataDir(config.dataDir, isShared(config) ? 'shared' : 'alone')
+  const unlock = lockDataDir(config.dataDir, isShared(config) ? 'shared' : 'alone', STOP_THE_SERVER)
   try {
     const events = await openLog(config)
     const { readStore, secrets } = await openReadStores(config)

@@ -32,6 +32,12 @@ const CreateUserOption = Type.Object({
 /** The stores that creating a user needs. The first start has no other services yet. */
 type Stores = Pick<Services, 'events' | 'secrets'>
 
+type NewUser = UserDetails & {
+  mustChangePassword?: boolean
+  /** Whether a start prints the password, so that it may be lost. */
+  passwordIsPrinted?: boolean
+}
+
 /**
  * Creates a user who signs in with the password. Resolves to the user's id.
  *
@@ -43,7 +49,7 @@ type Stores = Pick<Services, 'events' | 'secrets'>
 export async function createUser(
   { events, secrets }: Stores,
   context: CommandContext,
-  { mustChangePassword, ...details }: UserDetails & { mustChangePassword?: boolean },
+  { mustChangePassword, passwordIsPrinted = false, ...details }: NewUser,
   password: string,
   hash: (password: string) => Promise<string> = hashPassword,
 ): Promise<number> {
@@ -62,7 +68,7 @@ export async function createUser(
       await releaseClaim(events, context, claimKeys.login(login), stream)
       throw new Refused(refuse.unprocessable(`email: "${email}" is used by another user`))
     }
-    await keepPassword(secrets, id, await hash(password))
+    await keepPassword(secrets, id, await hash(password), null, passwordIsPrinted)
   }
   await users.change({ events }, context, id, 'create', (state) =>
     decideCreateUser(state, id, details, mustChangePassword),

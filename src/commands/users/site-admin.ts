@@ -6,7 +6,7 @@ import type { InStart } from '../../events/start-patience.ts'
 import { claimKeys, claimStream } from '../../events/streams.ts'
 import { FIRST_ADMIN } from '../../projections/accounts.ts'
 import { hashPassword } from '../../rights/passwords.ts'
-import { keepPassword, passwordHashOf } from '../../rights/secrets.ts'
+import { keepPassword, storedPassword } from '../../rights/secrets.ts'
 import type { Services } from '../../services.ts'
 import { newContext } from '../execute.ts'
 import { load } from '../load.ts'
@@ -16,9 +16,18 @@ import { type UserState, userDecider } from './user.ts'
 /** The next start continues a first start that was killed: both append the same events. */
 const FIRST_START = { namespace: '0b7c1c0e-6f0f-4a57-8f0e-7f4f3c1d2a90', digest: 'first-start' }
 
+export interface AdminPassword {
+  /** The password, when this start has chosen it: it is not stored, so it can be shown only now. */
+  chosen?: string | undefined
+  /** Whether an earlier start has shown a password that nobody has signed in with yet: it may be lost. */
+  maybeLost: boolean
+}
+
+const NOTHING_TO_SAY: AdminPassword = { maybeLost: false }
+
 /**
- * Creates the site admin `admin` unless it exists, with ADMIN_PASSWORD or a random password. Resolves to the password
- * when this call has chosen it: it is not stored, so it can be shown only now. `inStart` may run it several times.
+ * Creates the site admin `admin` unless it exists, with ADMIN_PASSWORD or a random password. The caller can show it: so it
+ * comes after everything that can fail in a start. `inStart` may run it several times.
  *
  * If the admin exists but has no password, the log is older than the store of the secrets, which is new: a new DATA_DIR
  * or a new database. Then the log says so, and the admin gets a password again.
@@ -26,29 +35,31 @@ const FIRST_START = { namespace: '0b7c1c0e-6f0f-4a57-8f0e-7f4f3c1d2a90', digest:
 export async function ensureSiteAdmin(
   services: Pick<Services, 'config' | 'events' | 'secrets' | 'log'>,
   inStart: InStart = (step) => step(),
-): Promise<string | undefined> {
+): Promise<AdminPassword> {
   const { config, events, secrets, log } = services
   const chosen = randomBytes(15).toString('base64url')
   const password = config.adminPassword ?? chosen
-  const shown = config.adminPassword === undefined ? chosen : undefined
+  const passwordIsPrinted = config.adminPassword === undefined
+  const shown: AdminPassword = passwordIsPrinted ? { chosen, maybeLost: false } : NOTHING_TO_SAY
   /** Whether this call has begun to make the account: then the password is its own. */
   let begun = false
   return inStart(async () => {
     const admin = await userNow(events, FIRST_ADMIN)
-    if (admin?.status === 'deleted') return undefined
+    if (admin?.status === 'deleted') return NOTHING_TO_SAY
     if (admin?.status !== 'existing') {
       begun = true
       const context = { ...newContext(null, 'first-start'), retry: FIRST_START }
-      const details = { login: FIRST_ADMIN, email: `${FIRST_ADMIN}@localhost`, fullName: '', siteAdmin: true }
-      await createUser(services, context, details, password)
+      const names = { login: FIRST_ADMIN, email: `${FIRST_ADMIN}@localhost`, fullName: '' }
+      await createUser(services, context, { ...names, siteAdmin: true, passwordIsPrinted }, password)
       return shown
     }
     const { user, passwordIds } = admin
     const passwordId = passwordIds.at(-1) ?? null
-    if ((await passwordHashOf(secrets, user.id, passwordId)) !== undefined) return begun ? shown : undefined
+    const stored = await storedPassword(secrets, user.id, passwordId)
+    if (stored !== undefined) return begun ? shown : { maybeLost: stored.unused === true }
     if (!begun) log.error(SECRETS_GONE)
     begun = true
-    await keepPassword(secrets, user.id, await hashPassword(password), passwordId)
+    await keepPassword(secrets, user.id, await hashPassword(password), passwordId, passwordIsPrinted)
     return shown
   })
 }

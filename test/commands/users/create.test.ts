@@ -213,15 +213,15 @@ t.test('after a first start dies at any write, the next start creates one admin'
       }
       await t.rejects(ensureSiteAdmin(first), { message: 'killed' })
 
-      const password = await ensureSiteAdmin({ config, events, secrets, log })
+      const { chosen } = await ensureSiteAdmin({ config, events, secrets, log })
       // Slow, and only in doubt when the first start had kept its own password already.
       if (writes === 4) {
-        t.equal(await isPassword(password ?? '', (await passwordHashOf(secrets, 1)) ?? ''), true)
+        t.equal(await isPassword(chosen ?? '', (await passwordHashOf(secrets, 1)) ?? ''), true)
       }
-      t.equal(
+      t.same(
         await ensureSiteAdmin({ config, events, secrets, log }),
-        undefined,
-        'a third start changes nothing',
+        { maybeLost: true },
+        'a third start changes nothing, and says that the password may be lost',
       )
       const made: unknown[] = []
       for await (const { type, data } of events.readAll()) if (type === 'UserCreated') made.push(data)
@@ -250,15 +250,16 @@ t.test(
 
     const secrets = await secretsIn('new.db')
     const before = await events.lastPosition()
-    const chosen = await ensureSiteAdmin({ config, events, secrets, log: said })
+    const { chosen } = await ensureSiteAdmin({ config, events, secrets, log: said })
     t.match(lines.join(''), /passwords and tokens are gone.*secrets\.db.*of a backup.*ADMIN_PASSWORD/)
     t.equal(await isPassword(chosen ?? '', (await passwordHashOf(secrets, 1)) ?? ''), true, 'it is printed')
-    t.equal(await ensureSiteAdmin({ config, events, secrets, log: said }), undefined)
+    t.same(await ensureSiteAdmin({ config, events, secrets, log: said }), { maybeLost: true })
     t.equal(lines.length, 1, 'it says so once')
 
     const withPassword = loadConfig({ DATA_DIR: dir, ADMIN_PASSWORD: 'set by the operator' })
     const other = await secretsIn('newer.db')
-    t.equal(await ensureSiteAdmin({ config: withPassword, events, secrets: other, log: said }), undefined)
+    const given = await ensureSiteAdmin({ config: withPassword, events, secrets: other, log: said })
+    t.same(given, { maybeLost: false }, 'whoever sets the password knows it')
     t.equal(await isPassword('set by the operator', (await passwordHashOf(other, 1)) ?? ''), true)
     t.equal(await events.lastPosition(), before, 'the log is not changed')
   },

@@ -1,0 +1,62 @@
+/** What a server says when it is ready: where it is, and what to do next. */
+import { existsSync } from 'node:fs'
+import type { AdminPassword } from '../commands/users/site-admin.ts'
+import { type Config, isShared, loadConfig } from '../config.ts'
+import { projectFile } from '../project-files.ts'
+import { serverUrl } from './running-server.ts'
+
+export interface Running {
+  /** Where it listens: `http://127.0.0.1:3000`. */
+  listensAt: string
+  /** Where clients reach it. */
+  url: string
+  grpcAddress: string
+  metricsUrl: string | undefined
+  adminPassword: AdminPassword
+}
+
+type Settings = Pick<Config, 'host' | 'publicUrl' | 'tlsCert' | 'dataDir' | 'eventStoreUrl' | 'mongodbUrl'>
+
+/** In a clone, npm runs the commands. An image has no sources, and `mergelog` in its PATH. */
+const IN_CLONE = existsSync(projectFile('src'))
+
+/** `isClone`: whether it runs in a clone of the repository. */
+export function bannerLines(
+  { listensAt, url, grpcAddress, metricsUrl, adminPassword }: Running,
+  config: Settings,
+  isClone = IN_CLONE,
+): string[] {
+  const run = isClone ? 'npm run mergelog --' : 'mergelog'
+  const port = new URL(listensAt).port
+  // The certificate is for another name than that of an address.
+  const here = config.tlsCert === undefined ? listensAt : url
+  const isEvery = config.host === '0.0.0.0' || config.host === '::'
+  const { chosen, maybeLost } = adminPassword
+  const stop = isShared(config) ? '' : 'stop the server and '
+  const demo = isClone ? 'npm run demo' : 'mergelog demo'
+  const at = here === serverUrl(loadConfig({})) ? '' : `${isClone ? ' --' : ''} --url ${here}`
+  return [
+    `Mergelog listens on ${listensAt}`,
+    ...(isEvery ? [`  network  on port ${port} of every address of this machine`] : []),
+    ...(url === listensAt ? [] : [`  clients  reach it at ${url} (PUBLIC_URL)`]),
+    `  API      ${url}/api/v1      documentation ${url}/api/docs`,
+    `  git      ${url}/{owner}/{repo}.git`,
+    `  page     ${url}/ui/{owner}/{repo}/pulls/{index} tells the story of a pull request`,
+    `  gRPC     ${grpcAddress}`,
+    ...(metricsUrl === undefined ? [] : [`  metrics  ${metricsUrl}`]),
+    `  data     ${config.dataDir}`,
+    ...(chosen === undefined
+      ? []
+      : [
+          `  admin    user "admin", password "${chosen}" (shown only this once)`,
+          `  try      curl -u admin:${chosen} ${here}/api/v1/user`,
+          `  demo     ADMIN_PASSWORD=${chosen} ${demo}${at}`,
+        ]),
+    ...(maybeLost
+      ? [
+          `  admin    nobody has signed in yet with the password of "admin" that an earlier start has shown;`,
+          `           if it is lost, ${stop}run, with the same settings: ${run} set-password admin`,
+        ]
+      : []),
+  ]
+}

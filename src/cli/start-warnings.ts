@@ -1,0 +1,31 @@
+/** What a start warns of: it goes on, but maybe not as the operator meant it. */
+import { settings } from '../setting-table.ts'
+
+/** Whether one text becomes the other by one letter more, less, another one, or two that change places. */
+export function isOneEditAway(one: string, other: string): boolean {
+  if (one === other) return false
+  const [shorter, longer] = one.length < other.length ? [one, other] : [other, one]
+  const at = [...longer].findIndex((letter, i) => letter !== shorter[i])
+  const rest = longer.slice(at + 1)
+  if (longer.length > shorter.length) return rest === shorter.slice(at)
+  const [first = '', second = ''] = longer.slice(at)
+  return rest === shorter.slice(at + 1) || second + first + longer.slice(at + 2) === shorter.slice(at)
+}
+
+/** A warning for each variable that looks like a setting with a letter wrong. Shows no value: it may be a password. */
+function misspelt(env: NodeJS.ProcessEnv): string[] {
+  const known = new Set<string>(settings.map(({ name }) => name))
+  return Object.keys(env).flatMap((given) => {
+    const meant = known.has(given) ? undefined : settings.find(({ name }) => isOneEditAway(given, name))
+    return meant === undefined ? [] : [`${given} is no setting and is ignored: ${meant.name} is one`]
+  })
+}
+
+const AS_ROOT =
+  'the server runs as root, so an error in it or in git could change the whole machine: start it as a user of its own'
+
+/** `user`: the id of the user who starts the server, if the system has such ids. */
+export const startWarnings = (env: NodeJS.ProcessEnv, user = process.geteuid?.()): string[] => [
+  ...misspelt(env),
+  ...(user === 0 ? [AS_ROOT] : []),
+]

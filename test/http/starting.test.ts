@@ -1,0 +1,28 @@
+import t from 'tap'
+import { startWorld } from '../rights/route-world.ts'
+import { startTestServer } from '../start-server.ts'
+
+t.test('a server that listens but has not started answers 503, and /livez says that it lives', async (t) => {
+  let isOpen = true
+  const { send } = await startWorld(t, await startTestServer(t), () => isOpen)
+  isOpen = false
+  for (const path of [
+    '/api/v1/user',
+    '/api/v1/version',
+    '/alice/app.git/info/refs',
+    '/ui/alice/app/pulls/1',
+  ]) {
+    t.equal((await send('admin', 'GET', path)).status, 503, path)
+  }
+  t.match(await send('admin', 'POST', '/api/v1/user/repos', { body: { name: 'early' } }), {
+    status: 503,
+    text: /"message":"the server is starting; try again"/,
+  })
+  t.equal((await send(null, 'GET', '/livez')).status, 200)
+  isOpen = true
+  t.match(
+    await send('admin', 'GET', '/api/v1/user/repos'),
+    { status: 200, text: /^\[\]$/ },
+    'nothing was made',
+  )
+})
