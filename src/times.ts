@@ -24,6 +24,10 @@ export function lastInstantOf(text: string): number | undefined {
   return instant === undefined || /\.\d/.test(text) ? instant : instant + 999
 }
 
+/** The last instant of a day in UTC (`2026-11-26`), or else that of a time. */
+export const lastInstantOfDay = (text: string): number | undefined =>
+  lastInstantOf(/^\d{4}-\d\d-\d\d$/.test(text) ? `${text}T23:59:59Z` : text)
+
 /** One hour before the end of year 9999. Later instants have a different text form, which sorts first. */
 const LATEST = Date.UTC(9999, 11, 31, 23)
 

@@ -65,6 +65,7 @@ export function explain(error: unknown): string {
     error instanceof Error && (OPERATOR_ERRORS.some((kind) => error instanceof kind) || 'syscall' in error)
   if (!isOperatorError) return inspect(error)
   const details = error instanceof Refused ? (error.refusal.errors ?? []) : []
-  const more = details.length > 0 && !details.includes(error.message) ? ` (${details.join('; ')})` : ''
+  const isSaid = details.every((detail) => error.message.includes(detail))
+  const more = isSaid ? '' : ` (${details.join('; ')})`
   return `mergelog: ${printable(error.message + more)}`
 }

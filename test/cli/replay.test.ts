@@ -36,14 +36,16 @@ t.test('an issue and a pull request as they were, beside a running server', asyn
 
   const cases: [args: string[], line: RegExp, code?: number][] = [
     [[], /^mergelog: revision: either this or at must be given\n$/, 2],
-    [['--at', 'yesterday'], /^mergelog: at: must be a date-time/, 2],
+    [['--at', 'yesterday'], /^mergelog: at: must be a date as 2026-11-26, or a date-time/, 2],
     [
       ['--revision', '0', '--at', '2026-01-01T00:00:00Z'],
       /^mergelog: at: cannot be given together with revision\n$/,
       2,
     ],
-    [['--revision', '9'], /^mergelog: there is nothing at that moment \(revision: 0 to 1; at: from .*\)\n$/],
-    [['--at', '2001-01-01T00:00:00Z'], /^mergelog: there is nothing at that moment \(revision: 0 to 1/],
+    [['--revision', '9'], /^mergelog: there is nothing at that moment; revision: 0 to 1; at: from [^()]*\n$/],
+    [['--at', '2001-01-01T00:00:00Z'], /^mergelog: there is nothing at that moment; revision: 0 to 1;/],
+    [['--at', '2001-01-01'], /^mergelog: there is nothing at that moment; revision: 0 to 1;/],
+    [['--at', '2001-02-30'], /^mergelog: at: must be a date/, 2],
   ]
   for (const [args, line, code = 1] of cases) {
     t.match(await replay(...args), { code, stdout: '', stderr: line }, args.join(' '))

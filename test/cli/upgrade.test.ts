@@ -62,35 +62,47 @@ t.test("a running server's queries show the chain's changes that another process
 const isKind = (news: unknown, kind: string) =>
   typeof news === 'object' && news !== null && 'kind' in news && news.kind === kind
 
-t.test('--once records one round without a server, and a server started later shows it', async (t) => {
-  const DATA_DIR = `${t.testdir()}/new`
-  const gateway = await startGateway(t)
-  const name = 'v2\u001b[31m\nred'
-  gateway.show({ height: '1', plan: { name, height: '120' }, authority: 'cosmos1gov' })
-  const args = ['upgrade', 'follow', '--from', `${gateway.url}/`, '--once']
-  const first = await mergelog(args, { DATA_DIR })
-  t.match(first, { code: 0, stderr: '' })
-  t.match(first.stdout.split('\n'), [
-    /^\S+Z PlanScheduled {5}v2\ufffd\[31m red at height 120$/,
-    /^\S+Z AuthorityChanged {2}cosmos1gov$/,
-    /^$/,
-  ])
-  t.same(await mergelog(args, { DATA_DIR }), { code: 0, stdout: '', stderr: '' }, 'nothing has changed')
+t.test(
+  'upgrade follow --once reports what it found, also when that is nothing: it records one round without a server, and a server started later shows it',
+  async (t) => {
+    const DATA_DIR = `${t.testdir()}/new`
+    const gateway = await startGateway(t)
+    const name = 'v2\u001b[31m\nred'
+    gateway.show({ height: '1', plan: { name, height: '120' }, authority: 'cosmos1gov' })
+    const args = ['upgrade', 'follow', '--from', `${gateway.url}/`, '--once']
+    const first = await mergelog(args, { DATA_DIR })
+    t.match(first, { code: 0, stderr: '' })
+    const found = /^\S+Z found {13}plan v2\ufffd\[31m red at height 120, authority cosmos1gov$/
+    t.match(first.stdout.split('\n'), [
+      found,
+      /^\S+Z PlanScheduled {5}v2\ufffd\[31m red at height 120$/,
+      /^\S+Z AuthorityChanged {2}cosmos1gov$/,
+      /^$/,
+    ])
+    const again = await mergelog(args, { DATA_DIR })
+    t.match(again, { code: 0, stderr: '' })
+    t.match(again.stdout.split('\n'), [found, /^$/], 'nothing has changed')
 
-  const server = await startTestServer(t, { DATA_DIR })
-  const answer = await fetch(`${server.url}/sdk/upgrade/v1beta1/current_plan`)
-  t.match(JSON.parse(await answer.text()), { plan: { name, height: '120' } })
+    const server = await startTestServer(t, { DATA_DIR })
+    const answer = await fetch(`${server.url}/sdk/upgrade/v1beta1/current_plan`)
+    t.match(JSON.parse(await answer.text()), { plan: { name, height: '120' } })
 
-  // The server's own gateway can be followed by another server.
-  const mirror = `${t.testdirName}/mirror`
-  const followed = await mergelog(['upgrade', 'follow', '--from', server.url, '--once', '--json'], {
-    DATA_DIR: mirror,
-  })
-  t.match(JSON.parse(followed.stdout), {
-    kind: 'recorded',
-    events: [
-      { type: 'PlanScheduled', data: { plan: { name, height: '120' } } },
-      { type: 'AuthorityChanged' },
-    ],
-  })
-})
+    // The server's own gateway can be followed by another server.
+    const mirror = `${t.testdirName}/mirror`
+    const followed = await mergelog(['upgrade', 'follow', '--from', server.url, '--once', '--json'], {
+      DATA_DIR: mirror,
+    })
+    const news = followed.stdout
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line))
+    t.match(news[0], { kind: 'found', plan: { name, height: '120' }, authority: 'cosmos1gov' })
+    t.match(news[1], {
+      kind: 'recorded',
+      events: [
+        { type: 'PlanScheduled', data: { plan: { name, height: '120' } } },
+        { type: 'AuthorityChanged' },
+      ],
+    })
+  },
+)

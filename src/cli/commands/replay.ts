@@ -81,6 +81,7 @@ function textOf(value: unknown): string | undefined {
 export function addReplay(program: Command): void {
   const examples = [
     'mergelog replay alice/app#1 --revision 0',
+    'mergelog replay alice/app#1 --at 2026-03-01',
     'mergelog replay alice/app#1 --at 2026-03-01T12:00:00Z',
     'mergelog replay alice/app#1 --at 2026-03-01T12:00:00+01:00 --json',
   ]
@@ -92,7 +93,10 @@ export function addReplay(program: Command): void {
         'labels, milestone and people are also shown as they were at that moment.',
     )
     .argument(DISCUSSION, 'the issue or pull request', discussionName)
-    .option('--at <date-time>', 'as it was at this time (RFC 3339); give this or --revision')
+    .option(
+      '--at <date>',
+      'as it was at this time (RFC 3339), or at the end of a day in UTC; give this or --revision',
+    )
     .option('--revision <number>', 'as it was after this event of its history; the first event is 0')
     .option('--json', 'print the JSON that the API would have answered')
     .addHelpText('after', usage(examples, [...STORE_SETTINGS, 'PUBLIC_URL']))

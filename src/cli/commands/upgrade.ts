@@ -6,6 +6,7 @@ import { LOG_SETTINGS, usage } from '../help.ts'
 import { openOrMakeLog } from '../open-log.ts'
 import { printable, styled } from '../terminal.ts'
 import { type FollowNews, follow, followOnce } from '../upgrade-follow/follow.ts'
+import type { Observed } from '../upgrade-follow/follow-changes.ts'
 import { openGateway } from '../upgrade-follow/follow-gateway.ts'
 import { untilSignal } from './serve.ts'
 
@@ -48,6 +49,7 @@ async function followCommand(options: FollowArguments): Promise<void> {
       return
     }
     const round = await followOnce(events, gateway, signal)
+    report({ kind: 'found', ...round.seen })
     if (round.events.length > 0) {
       report({ kind: 'recorded', events: round.events, position: round.position })
     }
@@ -63,6 +65,9 @@ function print(news: FollowNews, url: string): void {
   const { stderr } = process
   const now = (stream: NodeJS.WriteStream) => styled('dim', new Date().toISOString(), stream)
   switch (news.kind) {
+    case 'found':
+      console.log(now(process.stdout), styled('green', 'found'.padEnd(17)), printable(foundIn(news)))
+      break
     case 'recorded':
       for (const event of news.events) {
         const type = styled('cyan', event.type.padEnd(17))
@@ -78,6 +83,19 @@ function print(news: FollowNews, url: string): void {
     case 'unhealthy':
       console.error(now(stderr), styled('red', 'retrying', stderr), `${url}: ${printable(news.reason)}`)
   }
+}
+
+/** `plan v2 at height 120, 21 module versions, authority cosmos1gov` */
+function foundIn({ plan, applied, moduleVersions, authority }: Observed): string {
+  const parts = [
+    plan === null ? 'no plan' : `plan ${plan.name} at height ${plan.height}`,
+    applied === undefined || applied.height === '0'
+      ? ''
+      : `${applied.name} applied at height ${applied.height}`,
+    moduleVersions === undefined ? '' : `${moduleVersions.length} module versions`,
+    authority === undefined ? '' : `authority ${authority}`,
+  ]
+  return parts.filter((part) => part !== '').join(', ')
 }
 
 function detailOf(event: UpgradeEvent): string {
@@ -118,7 +136,7 @@ export function addUpgrade(program: Command): void {
       gatewayUrl,
     )
     .option('--interval <seconds>', 'pause between two rounds', seconds, INTERVAL.standard)
-    .option('--once', 'do one round, without retries')
+    .option('--once', 'do one round, without retries, and print what the chain shows')
     .option('--json', 'print the news as lines of JSON')
     .addHelpText('after', usage(examples, LOG_SETTINGS))
     .action(followCommand)

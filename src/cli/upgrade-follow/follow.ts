@@ -11,11 +11,13 @@ import { chainDecider } from '../../commands/upgrade/chain.ts'
 import { type EventStore, LOG_START, type Position } from '../../events/event-store.ts'
 import { UPGRADE_STREAM } from '../../events/streams.ts'
 import type { UpgradeEvent } from '../../events/upgrade-events.ts'
-import { type ChangesSeen, changesOf } from './follow-changes.ts'
+import { type ChangesSeen, changesOf, type Observed } from './follow-changes.ts'
 import { type Gateway, GatewayError } from './follow-gateway.ts'
 
 /** What `follow` reports. */
 export type FollowNews =
+  /** Of one round alone: all that the chain shows, also when nothing of it is new. */
+  | ({ kind: 'found' } & Observed)
   | { kind: 'recorded'; events: readonly UpgradeEvent[]; position: Position }
   /**
    * The chain shows something that our rules do not allow. Reported once, until the chain shows something
@@ -41,6 +43,7 @@ export interface FollowOptions {
 const MAX_RETRY_AFTER_MS = 10 * 60_000
 
 export interface Round extends ChangesSeen {
+  seen: Observed
   /** The position of the last appended event, or LOG_START when nothing was appended. */
   position: Position
 }
@@ -71,7 +74,7 @@ export async function followOnce(events: EventStore, gateway: Gateway, signal: A
       return changes.events
     },
   })
-  return { ...changes, position: context.written }
+  return { ...changes, seen, position: context.written }
 }
 
 /** Follows until the signal is aborted. Tries again after every error that may be temporary. */

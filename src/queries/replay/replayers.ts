@@ -59,11 +59,13 @@ function replayer<D extends object, W>(
 ): Replayer<W> {
   async function outOfRange() {
     const range = await rangeOf(services.events, stream)
-    const errors = range && [
+    const nothing = 'there is nothing at that moment'
+    if (range === undefined) return new Refused(refuse.notFound(nothing))
+    const errors = [
       `revision: ${range.first.revision} to ${range.last.revision}`,
       `at: from ${range.first.at}; the last event is of ${range.last.at}`,
     ]
-    return new Refused(refuse.notFound('there is nothing at that moment', errors))
+    return new Refused(refuse.notFound([nothing, ...errors].join('; '), errors))
   }
 
   async function replayedAt(moment: Moment) {

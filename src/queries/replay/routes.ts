@@ -5,7 +5,7 @@ import { OptionalText } from '../../http/optional-text.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import type { Services } from '../../services.ts'
-import { comparableTime, lastInstantOf } from '../../times.ts'
+import { comparableTime, lastInstantOfDay } from '../../times.ts'
 import { IssueParams, IssueWire } from '../../wire/issues.ts'
 import { PullRequestWire } from '../../wire/pulls.ts'
 import { askerOf } from './asker.ts'
@@ -25,9 +25,9 @@ export function momentOf({ revision, at }: { revision?: string; at?: string }): 
   }
   if (revision !== undefined) return { revision: revisionOf('revision', revision) }
   if (at === undefined) throw new Refused(refuse.unprocessable('revision: either this or at must be given'))
-  const instant = lastInstantOf(at)
+  const instant = lastInstantOfDay(at)
   if (instant === undefined) {
-    throw new Refused(refuse.unprocessable('at: must be a date-time as in RFC 3339'))
+    throw new Refused(refuse.unprocessable('at: must be a date as 2026-11-26, or a date-time as in RFC 3339'))
   }
   return { at: comparableTime(instant) }
 }
@@ -35,7 +35,8 @@ export function momentOf({ revision, at }: { revision?: string; at?: string }): 
 const ReplayQuery = Type.Object({
   revision: OptionalText('state after the event with this revision; the first is 0'),
   at: OptionalText(
-    'state at this time, RFC 3339; one without milliseconds means the end of that second. Give either this or a revision',
+    'state at this time, RFC 3339; one without milliseconds means the end of that second, a date alone the end of that ' +
+      'day in UTC. Give either this or a revision',
   ),
 })
 
