@@ -6,9 +6,9 @@ WORKDIR /app
 
 FROM base AS build
 COPY package.json package-lock.json ./
-RUN npm ci
+RUN npm ci --omit=dev
 COPY . .
-RUN npm run build && npm prune --omit=dev
+RUN npm run build && rm -rf node_modules/esbuild node_modules/@esbuild
 
 FROM base
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 GRPC_PORT=9090 DATA_DIR=/data
@@ -19,7 +19,7 @@ COPY --from=build /app/proto ./proto
 COPY --from=build /app/ui ./ui
 COPY --from=build /app/bin ./bin
 COPY --from=build /app/dist ./dist
-RUN install -d -o node -g node /data
+RUN install -d -o node -g node /data && ln -s /app/bin/mergelog.js /usr/local/bin/mergelog
 USER node
 VOLUME /data
 EXPOSE 3000 9090

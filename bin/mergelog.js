@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * `npx mergelog` in a clone: installs and builds first where that has to be, then runs the command line. Plain
+ * `npm run mergelog` in a clone: installs and builds first where that has to be, then runs the command line. Plain
  * JavaScript, because nothing may be built yet, and Node may be old.
  */
 import { spawn } from 'node:child_process'

@@ -1,8 +1,9 @@
 /**
  * Prepares a checkout: runs `npm ci` when node_modules/ differs from package-lock.json, brings a Node when this one is too
- * old, and with `--build` runs scripts/build.js when a source is newer than the build. Runs before `npm start`, `npm test`
- * and others. Packages may not be installed yet and Node may be old, so it is plain JavaScript that Node 18 reads. Don't
- * let it install or build twice at the same time in one checkout.
+ * old, and with `--build` runs scripts/build.js when a source is newer than the build. The packages for tests are three
+ * quarters of all: they are installed with `--dev` only. Runs before `npm start`, `npm test` and others. Packages may not be
+ * installed yet and Node may be old, so it is plain JavaScript that Node 18 reads. Don't let it install or build twice at
+ * the same time in one checkout.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import * as fs from 'node:fs'
@@ -31,24 +32,30 @@ const readJson = (file) => JSON.parse(fs.readFileSync(file, 'utf8'))
 
 const RECORD = 'node_modules/.package-lock.json'
 
+/** The packages that npm has recorded as installed. */
+const installed = () => (fs.existsSync(RECORD) ? readJson(RECORD).packages : {})
+
 /**
  * Compares npm's record of installed packages with package-lock.json. Optional packages may be missing: they may be for
- * another platform.
+ * another platform. `withDev`: whether those for tests are needed, too.
  */
-function isInstalled() {
-  if (!fs.existsSync(RECORD)) return false
-  const present = readJson(RECORD).packages
+function isInstalled(withDev) {
+  const present = installed()
   return Object.entries(readJson('package-lock.json').packages)
     .filter(([path, { optional, devOptional }]) => path !== '' && !optional && !devOptional)
+    .filter(([, { dev }]) => withDev || !dev)
     .every(([path, { version }]) => present[path]?.version === version)
 }
 
+/** Whether an earlier run has installed the packages for tests. */
+const hasDev = () => Object.values(installed()).some(({ dev }) => dev)
+
 /** @param node the program that npm shall run on */
-function install(directory, what, node) {
+function install(directory, what, node, which = '--include=dev') {
   console.log(`Installing ${what} (npm ci)`)
   // Remove the record first: it would be wrong if the installation is cut off.
   fs.rmSync(join(directory, RECORD), { force: true })
-  execFileSync('npm', ['ci', '--include=dev', '--no-audit', '--no-fund'], {
+  execFileSync('npm', ['ci', which, '--no-audit', '--no-fund'], {
     cwd: directory,
     stdio: 'inherit',
     env: { ...process.env, PATH: dirname(node) + delimiter + process.env.PATH },
@@ -105,7 +112,11 @@ try {
   if (fs.existsSync('src')) {
     const isOld = !isEnough(process.versions.node, minimum)
     const node = isOld ? bringNode(minimum) : process.execPath
-    if (!isInstalled()) install('.', 'the dependencies of package-lock.json', node)
+    const needsDev = process.argv.includes('--dev')
+    if (!isInstalled(needsDev)) {
+      const which = needsDev || hasDev() ? '--include=dev' : '--omit=dev'
+      install('.', 'the dependencies of package-lock.json', node, which)
+    }
     putFirst(node)
     if (process.argv.includes('--build')) build(node)
   } else {

@@ -92,8 +92,8 @@ t.test('every file that a document names exists', async (t) => {
 t.test('every command that a document names exists', async (t) => {
   const { scripts }: { scripts: Record<string, string> } = JSON.parse(read('package.json'))
   const problems = inAll(({ text }) => {
-    const npm = [...found(text, /npm run ([\w:-]+)/g), ...found(text, /npm (start|test)\b/g)]
-    const mergelog = found(text, /(?:npx |`)mergelog ([a-z]+(?:-[a-z]+)*)/g)
+    const npm = [...found(text, /npm run (?:-s )?([\w:]+[\w:-]*)/g), ...found(text, /npm (start|test)\b/g)]
+    const mergelog = found(text, /(?:npm run (?:-s )?mergelog -- |`mergelog )([a-z]+(?:-[a-z]+)*)/g)
     return [
       ...npm.filter((name) => !Object.hasOwn(scripts, name)),
       ...mergelog.filter((name) => !existsSync(at(`src/cli/commands/${name}.ts`))),

@@ -22,7 +22,7 @@ t.test("the README's commands move an installation from embedded stores to serve
     .replaceAll('/backups/move', join(t.testdir(), 'move'))
     .replace(/'esdb:[^']*'/, `'${to.EVENTSTORE_URL}'`)
     .replace(/'mongodb:[^']*'/, `'${to.MONGODB_URL}'`)
-    .replaceAll('npx mergelog', [process.execPath, program('src/cli/mergelog')].join(' '))
+    .replaceAll('npm run -s mergelog --', [process.execPath, program('src/cli/mergelog')].join(' '))
     // The server runs until it is stopped.
     .replace(/^npm start$/m, '')
   const { stdout } = await run('bash', ['-e', '-c', script], { env: { ...PROGRAM_ENVIRONMENT } })
@@ -38,7 +38,7 @@ t.test(
       .replaceAll('/srv/mergelog', dataDir)
       .replaceAll('/srv/restored', join(t.testdir(), 'restored'))
       .replaceAll('/backups/mergelog', join(t.testdir(), 'backups'))
-      .replaceAll('npx mergelog', [process.execPath, program('src/cli/mergelog')].join(' '))
+      .replaceAll('npm run -s mergelog --', [process.execPath, program('src/cli/mergelog')].join(' '))
     const { stdout } = await run('bash', ['-e', '-c', script], { env: { ...PROGRAM_ENVIRONMENT } })
     t.match(
       stdout,

@@ -58,6 +58,7 @@ t.test('the stores are EventStoreDB and MongoDB', async (t) => {
   t.equal(eventstore.image, 'eventstore/eventstore:24.10')
   t.equal(mongodb.image, 'mongo:8')
   t.equal(app.build, '.')
+  t.equal(app.image, 'mergelog', 'the compose file has an image name')
 })
 
 t.test('the app starts when both stores are healthy, and has its own health check', async (t) => {
@@ -119,13 +120,19 @@ t.test('the image and npm start run the same program', async (t) => {
     t.match(copied, `/app/${part} ./${part}`, part)
 })
 
+t.test('commands run inside the container as mergelog', async (t) => {
+  t.match(argumentsOf('RUN').join('\n'), /ln -s \/app\/bin\/mergelog\.js \/usr\/local\/bin\/mergelog/)
+  t.equal(packageJson.bin.mergelog, 'bin/mergelog.js')
+  t.equal(packageJson.scripts.mergelog, 'node bin/mergelog.js', 'and in a clone by npm run mergelog')
+})
+
 t.test('the image is built in stages on Node 24 and runs without root rights, with git', async (t) => {
   const [base, ...stages] = argumentsOf('FROM')
   t.equal(base, 'node:24-bookworm-slim AS base')
   t.strictSame(stages, ['base AS build', 'base'])
   t.match(argumentsOf('RUN')[0], /apt-get install .*\bgit\b/)
-  t.ok(argumentsOf('RUN').includes('npm ci'), 'installs from the lockfile')
-  t.match(argumentsOf('RUN').join('\n'), /npm run build && npm prune --omit=dev/)
+  t.ok(argumentsOf('RUN').includes('npm ci --omit=dev'), 'installs what runs, from the lockfile')
+  t.match(argumentsOf('RUN').join('\n'), /npm run build && rm -rf node_modules\/esbuild/)
   t.strictSame(argumentsOf('USER'), ['node'])
   t.strictSame(argumentsOf('VOLUME'), ['/data'])
   t.match(
@@ -151,13 +158,18 @@ t.test(
   'the scripts that run the server prepare the checkout first, and build what runs from dist/',
   async (t) => {
     const { scripts } = packageJson
-    for (const name of ['test', 'test:system', 'test:clients', 'dev', 'faults', 'seed']) {
-      t.ok(name in scripts, `npm run ${name} exists`)
-      t.equal(scripts[`pre${name}`], 'node scripts/prepare.js')
+    const prepare = 'node scripts/prepare.js'
+    const names = {
+      [`${prepare} --build`]: ['start', 'demo'],
+      [prepare]: ['dev'],
+      [`${prepare} --dev`]: ['test', 'test:system', 'test:clients', 'faults', 'seed'],
+      [`${prepare} --dev --build`]: ['bench', 'hostile'],
     }
-    for (const name of ['start', 'demo', 'bench', 'hostile']) {
-      t.ok(name in scripts, `npm run ${name} exists`)
-      t.equal(scripts[`pre${name}`], 'node scripts/prepare.js --build')
+    for (const [command, prepared] of Object.entries(names)) {
+      for (const name of prepared) {
+        t.ok(name in scripts, `npm run ${name} exists`)
+        t.equal(scripts[`pre${name}`], command)
+      }
     }
   },
 )

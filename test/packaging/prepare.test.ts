@@ -17,7 +17,13 @@ import t, { type Test } from 'tap'
 const checkout = fileURLToPath(new URL('../..', import.meta.url))
 
 const lock = (version: string) =>
-  JSON.stringify({ packages: { '': {}, 'node_modules/typescript': { version, dev: true } } })
+  JSON.stringify({
+    packages: {
+      '': {},
+      'node_modules/fastify': { version },
+      'node_modules/typescript': { version, dev: true },
+    },
+  })
 
 /** Stands for scripts/build.js: it only copies, and fails on demand. */
 const BUILD = `
@@ -42,7 +48,10 @@ echo "$*" >> npm-calls
 if [ -e npm-fails ]; then echo 'npm error code E404' >&2; exit 7; fi
 rm -rf node_modules
 mkdir node_modules
-cp package-lock.json node_modules/.package-lock.json
+case "$*" in
+  *--omit=dev*) sed 's/,"node_modules.typescript":{[^}]*}//' package-lock.json > node_modules/.package-lock.json ;;
+  *) cp package-lock.json node_modules/.package-lock.json ;;
+esac
 `
 
 /** A tiny checkout in a temporary directory, with the real prepare.js and a fake npm. */
@@ -150,9 +159,24 @@ t.test(
 
     const { at, prepare } = project(t)
     t.match(await prepare({ NODE_ENV: 'production' }), installed)
-    t.equal(readFileSync(at('npm-calls'), 'utf8'), 'ci --include=dev --no-audit --no-fund\n')
+    t.equal(readFileSync(at('npm-calls'), 'utf8'), 'ci --omit=dev --no-audit --no-fund\n')
   },
 )
+
+t.test('npm start installs what it runs, not what tests it; npm test then adds that', async (t) => {
+  const { at, write, prepare } = project(t)
+  const calls = () => readFileSync(at('npm-calls'), 'utf8').trim().split('\n')
+  const [without, withDev] = ['ci --omit=dev --no-audit --no-fund', 'ci --include=dev --no-audit --no-fund']
+  t.match(await prepare(), installed)
+  t.strictSame(await prepare(), quiet)
+  t.same(calls(), [without])
+  t.match(await prepare({}, ['--dev']), { code: 0, stdout: /^Installing .*\n$/ })
+  t.strictSame(await prepare({}, ['--dev']), quiet)
+  t.strictSame(await prepare(), quiet, 'a start needs no other packages')
+  write('package-lock.json', lock('1.0.1'))
+  t.match(await prepare(), installed)
+  t.same(calls(), [without, withDev, withDev], 'it takes none away')
+})
 
 t.test('without --build it installs and does not build: tests run the sources', async (t) => {
   const { at, prepare, npmCalls } = project(t)
