@@ -17,6 +17,9 @@ export interface Running {
 
 type Settings = Pick<Config, 'host' | 'publicUrl' | 'tlsCert' | 'dataDir' | 'eventStoreUrl' | 'mongodbUrl'>
 
+/** Without them, the demo finds the server. */
+const DEFAULTS = loadConfig({})
+
 /** In a clone, npm runs the commands. An image has no sources, and `mergelog` in its PATH. */
 const IN_CLONE = existsSync(projectFile('src'))
 
@@ -34,7 +37,12 @@ export function bannerLines(
   const { chosen, maybeLost } = adminPassword
   const stop = isShared(config) ? '' : 'stop the server and '
   const demo = isClone ? 'npm run demo' : 'mergelog demo'
-  const at = here === serverUrl(loadConfig({})) ? '' : `${isClone ? ' --' : ''} --url ${here}`
+  const grpcPort = /\d+$/.exec(grpcAddress)?.[0] ?? ''
+  const options = [
+    ...(here === serverUrl(DEFAULTS) ? [] : [`--url ${here}`]),
+    ...(grpcPort === `${DEFAULTS.grpcPort}` ? [] : [`--grpc ${new URL(here).hostname}:${grpcPort}`]),
+  ]
+  const at = [...(isClone && options.length > 0 ? ['--'] : []), ...options].map((word) => ` ${word}`).join('')
   return [
     `Mergelog listens on ${listensAt}`,
     ...(isEvery ? [`  network  on port ${port} of every address of this machine`] : []),

@@ -32,6 +32,8 @@ t.test('with PORT=3998 the suggested demo reaches that server', async (t) => {
   const text = said({ ...running, listensAt: at, url: at }, config, true)
   t.match(text, /demo +ADMIN_PASSWORD=secret npm run demo -- --url http:\/\/127\.0\.0\.1:3998$/m)
   t.match(said({ ...running, listensAt: at, url: at }, config, false), / mergelog demo --url http:\S+:3998$/m)
+  const other = { ...running, grpcAddress: '127.0.0.1:9999' }
+  t.match(said(other, config, true), / npm run demo -- --grpc 127\.0\.0\.1:9999$/m)
 })
 
 t.test('with PUBLIC_URL the banner says where it listens and where clients reach it', async (t) => {
