@@ -49,6 +49,7 @@ export async function openEvents({ eventStoreUrl, dataDir, nodeName }: Config): 
 /**
  * Opens the store of the read models, and the store of the secrets: the same kind of store, but never rebuilt.
  * `readStore` is the current one of the generations. `membership`: of this server among those that share the store.
+ * @throws OperatorError when MongoDB lacks what the read models need
  */
 export async function openReadStores(
   {
@@ -68,9 +69,16 @@ export async function openReadStores(
   }
   const { openMongoReadStore } = await import('./projections/mongodb.ts')
   const { secretsDatabase } = await import('./projections/mongodb-database.ts')
+  const { requireQueries } = await import('./projections/mongodb-needs.ts')
   const secrets = openMongoReadStore(mongodbUrl, { database: await secretsDatabase(mongodbUrl) })
   shareSecrets(secrets)
   const documents = openMongoReadStore(mongodbUrl)
+  try {
+    await requireQueries(documents)
+  } catch (error) {
+    await Promise.all([secrets.close(), documents.close()])
+    throw error
+  }
   const versions = new Map(READ_MODELS.map(({ collection, version }) => [collection.name, version]))
   const generations = sharedGenerations(documents, documents.shared, versions, membership)
   return { generations, readStore: generations.current, secrets }

@@ -15,7 +15,7 @@ import { parseArgs } from 'node:util'
 import type { Tls } from './eventstore/node.ts'
 import { catalogueCommands } from './mongodb/catalogue.ts'
 import { createCursors } from './mongodb/cursors.ts'
-import { CommandFailure } from './mongodb/failure.ts'
+import { CommandFailure, unsupported } from './mongodb/failure.ts'
 import { readCommands } from './mongodb/reads.ts'
 import { signIn, type User } from './mongodb/sign-in.ts'
 import { DuplicateKey, openStorage, type Storage } from './mongodb/storage.ts'
@@ -62,6 +62,8 @@ export async function startMongoDouble(options: {
   replicaSet?: string
   /** Without it, connections have no TLS. */
   tls?: Tls
+  /** An operator or a stage that it does not know, as servers of others that speak the protocol: `$cond`. */
+  lacks?: string
   /** Without it, nobody has to sign in. */
   users?: ReadonlyMap<string, User>
 }): Promise<MongoDouble> {
@@ -81,6 +83,8 @@ export async function startMongoDouble(options: {
   function answer(command: BsonDocument): BsonDocument | undefined {
     const [name = ''] = Object.keys(command)
     if (!WATCHING.has(name)) log.push(name)
+    const { lacks } = options
+    if (lacks !== undefined && hasKey(command, lacks)) return failed(unsupported(lacks))
     if (slow && command.maxTimeMS !== undefined) {
       return failed(new CommandFailure(50, 'MaxTimeMSExpired', 'operation exceeded time limit'))
     }
@@ -141,6 +145,12 @@ export async function startMongoDouble(options: {
       return closed
     },
   }
+}
+
+/** Whether an object, or one in it, has this key. */
+function hasKey(value: unknown, key: string): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  return Object.entries(value).some(([name, inside]) => name === key || hasKey(inside, key))
 }
 
 function portOf(address: AddressInfo | string | null): number {

@@ -21,7 +21,7 @@ const USERS = new Map([
 ])
 const as = (name: string) => `${name}:hunter2%40%2F%25@`
 
-async function started(t: Test, options: { tls?: Certificate; users?: typeof USERS } = {}) {
+async function started(t: Test, options: { tls?: Certificate; users?: typeof USERS; lacks?: string } = {}) {
   const dir = await mkdtemp(join(tmpdir(), 'mergelog-start-'))
   t.teardown(() => rm(dir, { recursive: true }))
   const double = await startMongoDouble({ port: 0, file: join(dir, 'mongodb.db'), ...options })
@@ -105,6 +105,32 @@ t.test('MongoDB start errors: unreachable, silent, unknown host', async (t) => {
     refused(t, dead.url(as('ann')), /127\.0\.0\.1:\d+: no server listens there: .* \(ECONNREFUSED\)/),
     refused(t, `mongodb://127.0.0.1:${port}`, /127\.0\.0\.1:\d+: nothing answers there: check the address/),
   ])
+})
+
+t.test("a MongoDB that lacks what we need is refused at start with the server's own message", async (t) => {
+  const needed = [
+    '$cond',
+    '$bsonSize',
+    '$unionWith',
+    '$lookup',
+    '$count',
+    '$project',
+    '$sort',
+    '$skip',
+    '$limit',
+  ]
+  for (const lacks of [...needed, '$in', '$all', '$regex', '$gte', '$exists']) {
+    const { double, url } = await started(t, { lacks })
+    const said = `${lacks.replace('$', '\\$')} is not supported by the double`
+    const message = new RegExp(
+      `^mergelog: MONGODB_URL: this server cannot answer a query that Mergelog needs; use MongoDB 5\\.0 or later\\. It says: ${said}$`,
+    )
+    await refused(t, url(), message)
+    t.notOk(
+      double.commands.some((name) => /insert|update|create/i.test(name)),
+      'nothing was written',
+    )
+  }
 })
 
 t.test('MongoDB start errors: an unknown host for mongodb+srv', async (t) => {
