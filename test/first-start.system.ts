@@ -66,13 +66,16 @@ t.test("a failed first start must not lose the admin's password", async (t) => {
     t.equal(next.code, 0)
     t.not(password, '')
   })
-  await t.test('until somebody has signed in with it, each start prints how to set a new one', async (t) => {
-    for (const _ of [1, 2]) {
-      const { said } = await startedOnce(t, { DATA_DIR })
-      t.match(said, /nobody has signed in yet [\s\S]*set-password admin\n/)
-      t.notMatch(said, password)
-    }
-  })
+  await t.test(
+    'until somebody has signed in, each start prints how to set a new one, at every LOG_LEVEL',
+    async (t) => {
+      for (const LOG_LEVEL of ['trace', 'info', 'fatal']) {
+        const { said } = await startedOnce(t, { DATA_DIR, LOG_LEVEL })
+        t.match(said, /nobody has signed in yet [\s\S]*set-password admin\n/)
+        t.notMatch(said, password)
+      }
+    },
+  )
   await t.test('after that, no start does', async (t) => {
     await startedOnce(t, { DATA_DIR }, async (url) => {
       t.equal(await signIn(url, 'another one'), 401)
