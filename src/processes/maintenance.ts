@@ -4,6 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { maintain } from '../commands/git/maintain.ts'
+import { idleTime } from '../idle-time.ts'
 import { createPauses } from '../pauses.ts'
 import type { DiskUsageDocument } from '../projections/disk-usage.ts'
 import type { Services } from '../services.ts'
@@ -18,6 +19,8 @@ const AGAIN_MS = 5000
 const AGAIN_TIMES = 20
 /** How often the worker looks for what nobody told it of: the time of a repository has come, or another node is gone. */
 const LOOK_EVERY_MS = 10 * 60_000
+/** How long after a start it waits for idle time at most. */
+const BUSY_START_MS = 30_000
 /** After a failure it tries again later. */
 const AFTER_FAILURE_MS = 5 * 60_000
 const BATCH = 200
@@ -125,6 +128,8 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
   }
 
   async function work(): Promise<void> {
+    // After a crash, all that was busy before waits here, and all clients come back at the same time.
+    await idleTime(signal, BUSY_START_MS)
     let lookAt = Number.NEGATIVE_INFINITY
     while (!signal.aborted) {
       const now = performance.now()

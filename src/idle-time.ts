@@ -1,0 +1,20 @@
+/** Waits for idle time of the event loop: for work that nobody waits for. */
+import { setTimeout as delay } from 'node:timers/promises'
+
+/** So long it is watched at a time, in milliseconds. */
+const WINDOW_MS = 100
+/** It is idle when less than this part of the time was used. */
+const IDLE_BELOW = 0.5
+
+/** What part of the next tenth of a second the event loop works: from 0 to 1. */
+async function utilization(signal: AbortSignal): Promise<number> {
+  const before = performance.eventLoopUtilization()
+  await delay(WINDOW_MS, undefined, { signal }).catch(() => {})
+  return performance.eventLoopUtilization(before).utilization
+}
+
+/** Resolves when the event loop has time, after `mostMs` at the latest, or when the signal is aborted. */
+export async function idleTime(signal: AbortSignal, mostMs: number, used = utilization): Promise<void> {
+  const end = performance.now() + mostMs
+  while (!signal.aborted && performance.now() < end && (await used(signal)) >= IDLE_BELOW);
+}
