@@ -163,16 +163,20 @@ function ageOf(store: EventStore, { stream, revision, position }: RecordedEvent)
   return now() - since
 }
 
-/** Releases a key. Does nothing when the holder does not have it. */
+/**
+ * Releases a key. Does nothing when the holder does not have it, or needs it: `isNeeded` is asked after the claim was read, so
+ * a holder that takes the key again after the answer keeps it.
+ */
 export async function releaseClaim(
   store: EventStore,
   context: CommandContext,
   key: string,
   holder: string,
+  isNeeded: () => Promise<boolean> = async () => false,
 ): Promise<void> {
   context.claims?.get(holder)?.delete(key)
   const release = await releaseOf(store, context, key, holder)
-  if (release === undefined) return
+  if (release === undefined || (await isNeeded())) return
   try {
     await appendMade(store, context, release)
   } catch (error) {

@@ -77,7 +77,7 @@ export const claimKeys = {
   fork: (baseId: number, ownerId: number) => `fork-${baseId}/${ownerId}`,
   /** A tag has at most one release, drafts included. */
   release: (repoId: number, tag: string) => `release-${repoId}/${tag}`,
-  /** There is at most one unmerged pull request for a head and a base. */
+  /** There is at most one open pull request for a head and a base. */
   pull: (head: { repoId: number; branch: string }, base: { repoId: number; branch: string }) =>
     `pull-${head.repoId}:${head.branch}>${base.repoId}:${base.branch}`,
 }

@@ -48,6 +48,14 @@ const commands: Record<string, { change: () => ReturnType<typeof call>; isMade: 
     change: () => call('alice', 'PATCH', 'repos/alice/app/pulls/1', { base: 'next' }),
     isMade: async () => (await call('alice', 'GET', 'repos/alice/app/pulls/1')).body.base.ref === 'next',
   },
+  'a pull request that is opened again': {
+    change: () => call('alice', 'PATCH', 'repos/alice/app/pulls/2', { state: 'open' }),
+    isMade: async () => (await call('alice', 'GET', 'repos/alice/app/pulls/2')).body.state === 'open',
+  },
+  'a pull request that is opened again as an issue': {
+    change: () => call('alice', 'PATCH', 'repos/alice/app/issues/3', { state: 'open' }),
+    isMade: async () => (await call('alice', 'GET', 'repos/alice/app/pulls/3')).body.state === 'open',
+  },
   'the e-mail address of a user': {
     change: () => call('admin', 'PATCH', 'admin/users/bob', { email: 'new@example.org' }),
     isMade: async () => (await call('admin', 'GET', 'users/bob')).body.email === 'new@example.org',
@@ -75,6 +83,10 @@ const commands: Record<string, { change: () => ReturnType<typeof call>; isMade: 
   },
 }
 await call('alice', 'POST', 'repos/alice/app/pulls', { head: 'topic', base: 'main', title: 'Topic' })
+for (const base of ['main', 'topic'])
+  await call('alice', 'POST', 'repos/alice/app/pulls', { head: 'next', base, title: 'Next' })
+for (const index of [2, 3])
+  await call('alice', 'PATCH', `repos/alice/app/pulls/${index}`, { state: 'closed' })
 const release = await call('alice', 'POST', 'repos/alice/app/releases', { tag_name: 'v1', draft: true })
 const releaseId = release.body.id
 await alice.user.createCurrentUserRepo({ name: 'named' })

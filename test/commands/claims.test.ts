@@ -87,6 +87,26 @@ t.test('an old claim is kept while its holder has the key', async (t) => {
   )
 })
 
+t.test(
+  'a release keeps a key that its holder needs, or has taken again since, on another node',
+  async (t) => {
+    const { events } = openStores(t)
+    const claim = { key: 'k', holder: 'repo-1', stillHolds: givenUp }
+    await takeClaim(events, aContext(), claim)
+    await make(events, 'repo-1')
+    await releaseClaim(events, aContext(), 'k', 'repo-1', held)
+    t.equal(await claimHolder(events, claim), 'repo-1', 'it needs the key')
+    const takenMeanwhile = async () => {
+      t.same(await takeClaim(events, aContext(), claim), { taken: true })
+      return false
+    }
+    await releaseClaim(events, aContext(), 'k', 'repo-1', takenMeanwhile)
+    t.equal(await claimHolder(events, claim), 'repo-1', 'the answer was of before')
+    await releaseClaim(events, aContext(), 'k', 'repo-1', givenUp)
+    t.equal(await claimHolder(events, claim), undefined)
+  },
+)
+
 const DAY_MS = 24 * 3_600_000
 const atOff = (ms: number) => aContext({ at: new Date(Date.now() + ms).toISOString() })
 

@@ -12,6 +12,7 @@ import type { Services } from '../../services.ts'
 import { IssueParams, IssueWire, issueFor, issueNow } from '../../wire/issues.ts'
 import { GivenOrNull, Nullable } from '../../wire/nullable.ts'
 import type { Decision } from '../execute.ts'
+import { changeClaiming, keyWhenOpened } from '../pull-requests/duplicate-pull.ts'
 import { catchUpAfterReopening } from '../pull-requests/move-heads.ts'
 import { decidePullStatus } from '../pull-requests/pull-request.ts'
 import { commandContext, settled } from '../request-context.ts'
@@ -86,10 +87,13 @@ export const editIssueRoutes: Routes = (services) => async (app) => {
         const status = decideClosed(edits.reduce<D>(evolveDiscussion, discussion), change)
         return isRefusal(status) ? status : [...edits, ...status]
       }
-      await changeDiscussion(services, context, issue, 'edit', {
-        issue: (discussion) => decide(discussion, decideStatus),
-        pull: (pull) => decide(pull, (edited, change) => decidePullStatus(edited, change, by)),
-      })
+      const change = () =>
+        changeDiscussion(services, context, issue, 'edit', {
+          issue: (discussion) => decide(discussion, decideStatus),
+          pull: (pull) => decide(pull, (edited, change) => decidePullStatus(edited, change, by)),
+        })
+      if (!issue.isPull || closed === undefined) await change()
+      else await changeClaiming(services, context, issue, (pull) => keyWhenOpened(pull, closed), change)
       await settled(services, context, reply)
       if (issue.isPull && closed === false && issue.closed)
         await catchUpAfterReopening(services, context, issue)

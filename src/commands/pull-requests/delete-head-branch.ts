@@ -15,7 +15,7 @@ import { takeNumber } from '../sequences.ts'
 import { type ActivePull, decideHeadBranchDeleted } from './pull-request.ts'
 
 /**
- * Deletes the head branch and comments on that, unless another unmerged pull request has the same head branch. `by`:
+ * Deletes the head branch and comments on that, unless another open pull request has the same head branch. `by`:
  * the user who merged. Resolves to the reason when the branch could not be deleted. Runs in the turn of the merge, and
  * may run again.
  */
@@ -76,12 +76,12 @@ async function whyKept(
   if (protectionOf(repository.protections, branch) !== undefined) {
     return refuse.forbidden('the head branch is protected and cannot be deleted')
   }
-  const heads = { headKey: branchKey(repoId, branch), status: { $in: ['open', 'closed'] } } as const
+  const heads = { headKey: branchKey(repoId, branch), status: 'open' } as const
   const others = await views.pulls.find(heads, { limit: 2 })
   return others.some(({ id }) => id !== pull.id) ? 'in use' : undefined
 }
 
-const inUse = refuse.conflict('another pull request has the same head branch')
+const inUse = refuse.conflict('another open pull request has the same head branch')
 const pushedTo = refuse.conflict('the head branch was pushed to after the merge, so it is kept')
 const missing = refuse.notFound('the head branch does not exist any more')
 

@@ -1,20 +1,29 @@
-/** At most one unmerged pull request for a head and a base: create rule 4, edit rule 6. A claim decides. */
-import { claimKeys } from '../../events/streams.ts'
+/** At most one open pull request for a head and a base: create rule 4, edit rule 6. A claim decides. */
+import type { IssueRef } from '../../events/domain-events.ts'
+import { claimKeys, pullStream } from '../../events/streams.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
-import { type Claim, claimHolder, takeClaim } from '../claims.ts'
+import { pulls } from '../aggregates.ts'
+import { type Claim, claimHolder, releaseClaim, takeClaim } from '../claims.ts'
 import type { CommandContext } from '../execute.ts'
 import { load } from '../load.ts'
-import { pullDecider } from './pull-request.ts'
+import { type ActivePull, type PullState, pullDecider } from './pull-request.ts'
 
-/** The claim of a pull request to its head and base. It keeps the claim until it is merged. */
+/** The key that a pull request holds: only an open one holds one. */
+const keyOf = (state: PullState): string | undefined =>
+  state.status === 'open' ? claimKeys.pull(state.head, state.base) : undefined
+
+/** The key that a pull request needs to be opened again; undefined when nothing opens it. */
+export const keyWhenOpened = (pull: ActivePull, closed: boolean): string | undefined =>
+  pull.status === 'closed' && !closed ? claimKeys.pull(pull.head, pull.base) : undefined
+
+/** The claim of a pull request to its head and base. It keeps the claim until it is closed or merged. */
 function headBaseClaim({ events }: Services, key: string): Pick<Claim, 'key' | 'stillHolds'> {
   return {
     key,
     async stillHolds(holder) {
       const { state } = await load(events, holder, pullDecider)
-      if (state.status === 'none' || state.status === 'merged') return false
-      return claimKeys.pull(state.head, state.base) === key
+      return keyOf(state) === key
     },
   }
 }
@@ -36,8 +45,59 @@ export async function claimHeadBase(
   if (!claimed.taken) throw duplicateOf(claimed.holder)
 }
 
+const DUPLICATE = 'duplicate pull request'
+
+/** Whether a change was refused because another open pull request has the same head and base. */
+export const isDuplicate = (error: unknown): error is Refused =>
+  error instanceof Refused && error.refusal.id === DUPLICATE
+
 /** The refusal of a duplicate. It names the pull request that exists already. */
 function duplicateOf(holder: string): Refused {
   const number = holder.slice(holder.indexOf('.') + 1)
-  return new Refused(refuse.conflict(`pull request #${number} with the same head and base is not merged yet`))
+  const refusal = refuse.conflict(`pull request #${number} with the same head and base is open already`)
+  return new Refused({ ...refusal, id: DUPLICATE })
+}
+
+/**
+ * Carries out a change that opens or closes a pull request, or gives it another head or base. The key that it needs after the
+ * change is claimed before it, and each key that it does not need any more is released after it. One such change of a pull
+ * request at a time, on all nodes: another one could release the claim that this one relies on.
+ *
+ * `keyAfter`: the key that the change needs; undefined when it needs none, or only the one that the pull request has.
+ *
+ * @throws Refused (conflict) for a duplicate, and what the others throw
+ */
+export async function changeClaiming(
+  services: Services,
+  context: CommandContext,
+  pull: IssueRef,
+  keyAfter: (state: ActivePull) => Promise<string | undefined> | string | undefined,
+  change: () => Promise<unknown>,
+): Promise<void> {
+  const stream = pullStream(pull.repoId, pull.index)
+  await services.turns(`edit ${stream}`, async () => {
+    const before = await pulls.load(services, pull)
+    if (before.status === 'none') {
+      await change()
+      return
+    }
+    const needed = await keyAfter(before)
+    if (needed !== undefined) await claimHeadBase(services, context, needed, stream)
+    try {
+      await change()
+    } catch (error) {
+      // A refusal has changed nothing, so what was claimed is released. After another failure the change may have been
+      // recorded: then the grace period of the claims decides.
+      if (error instanceof Refused && needed !== undefined) await release(needed)
+      throw error
+    }
+    // An earlier attempt that was cut off may have closed it, and not released its key.
+    await release(claimKeys.pull(before.head, before.base))
+    if (needed !== undefined) await release(needed)
+  })
+
+  async function release(key: string): Promise<void> {
+    const isNeeded = async () => keyOf(await pulls.load(services, pull)) === key
+    await releaseClaim(services.events, context, key, stream, isNeeded)
+  }
 }

@@ -1,7 +1,7 @@
 /** Changes a pull request: `PATCH /repos/{owner}/{repo}/pulls/{index}`. */
 import { type Static, Type } from 'typebox'
-import type { AccountRef, PullRequestEvent } from '../../events/domain-events.ts'
-import { claimKeys, pullStream } from '../../events/streams.ts'
+import type { AccountRef, IssueRef, PullRequestEvent } from '../../events/domain-events.ts'
+import { claimKeys } from '../../events/streams.ts'
 import { pathNumber } from '../../http/path-number.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { type PullDocument, pullId } from '../../projections/pulls.ts'
@@ -15,16 +15,16 @@ import type { Services } from '../../services.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { PullParams, PullRequestWire, pullFor, pullWire } from '../../wire/pulls.ts'
 import { pulls } from '../aggregates.ts'
-import { releaseClaim } from '../claims.ts'
 import type { CommandContext, Decision } from '../execute.ts'
 import { type DiscussionEdit, decideEditDiscussion } from '../issues/discussion.ts'
 import { assigneeRefs, deadlineOf, editOptions, labelRefs, milestoneRef, titleOf } from '../issues/fields.ts'
 import { statusChange } from '../issues/status-change.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { requireTip } from './branch-tips.ts'
-import { claimHeadBase } from './duplicate-pull.ts'
+import { changeClaiming } from './duplicate-pull.ts'
 import { catchUpAfterReopening } from './move-heads.ts'
 import {
+  type ActivePull,
   decideMaintainerEdit,
   decidePullStatus,
   decideTargetBranch,
@@ -154,58 +154,32 @@ async function decideEdit(
   return events
 }
 
-/**
- * Carries out an edit. A new base branch is claimed before it, and the claim that is not needed any more is released
- * after it. One edit of a pull request at a time, on all nodes: another one could release the claim that this one
- * relies on.
- */
+/** Carries out an edit. */
 async function editPull(
   services: Services,
   context: CommandContext,
-  pull: PullDocument,
+  pull: IssueRef,
   wanted: PullEdit,
 ): Promise<void> {
-  const { events } = services
-  const stream = pullStream(pull.repoId, pull.index)
-  await services.turns(`edit ${stream}`, async () => {
-    const newKey = await claimTarget(services, context, pull, wanted.base)
-    // The claim to release at the end: the old one, or the new one when the base branch does not change.
-    let surplus = newKey
-    try {
-      await pulls.change(services, context, pull, 'edit', async (state) => {
-        const decision = await decideEdit(services, context, state, wanted)
-        const moves = !isRefusal(decision) && decision.some(({ type }) => type === 'TargetBranchChanged')
-        const oldKey = state.status === 'none' ? undefined : claimKeys.pull(state.head, state.base)
-        surplus = moves ? oldKey : newKey
-        if (oldKey === newKey) surplus = undefined
-        return decision
-      })
-    } catch (error) {
-      // After a refusal the old claim is still the right one. After another failure the edit may have been recorded:
-      // then the grace period of the claims decides.
-      if (error instanceof Refused && newKey !== undefined && surplus !== undefined) {
-        await releaseClaim(events, context, newKey, stream)
-      }
-      throw error
-    }
-    if (surplus !== undefined) await releaseClaim(events, context, surplus, stream)
-  })
+  const change = () =>
+    pulls.change(services, context, pull, 'edit', (state) => decideEdit(services, context, state, wanted))
+  if (wanted.base === undefined && wanted.closed === undefined) await change()
+  else await changeClaiming(services, context, pull, (state) => keyAfter(services, state, wanted), change)
 }
 
-/** Claims a new base branch. Resolves to the key, or undefined when the base does not change. @throws Refused */
-async function claimTarget(
+/** The key of head and base that a pull request needs after an edit. @throws Refused (not found) without the new base branch */
+async function keyAfter(
   services: Services,
-  context: CommandContext,
-  pull: PullDocument,
-  base: string | undefined,
+  state: ActivePull,
+  { base, closed }: PullEdit,
 ): Promise<string | undefined> {
-  const state = await pulls.load(services, pull)
-  if (base === undefined || state.status === 'none' || state.status === 'merged') return undefined
-  if (base === state.base.branch) return undefined
-  await requireTip(services, state.repoId, base)
-  const key = claimKeys.pull(state.head, { ...state.base, branch: base })
-  await claimHeadBase(services, context, key, pullStream(pull.repoId, pull.index))
-  return key
+  if (state.status === 'merged') return undefined
+  const changesBase = base !== undefined && base !== state.base.branch
+  if (changesBase) await requireTip(services, state.repoId, base)
+  const opens = closed === false && state.status === 'closed'
+  const isOpen = opens || (closed !== true && state.status === 'open')
+  if (!isOpen || (!opens && !changesBase)) return undefined
+  return claimKeys.pull(state.head, changesBase ? { ...state.base, branch: base } : state.base)
 }
 
 export const editPullRoutes: Routes = (services) => async (app) => {

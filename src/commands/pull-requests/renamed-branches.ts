@@ -16,7 +16,7 @@ import { releaseClaim } from '../claims.ts'
 import { eachOne } from '../each-one.ts'
 import type { CommandContext } from '../execute.ts'
 import { branchNames, recordedTip } from './branch-tips.ts'
-import { claimHeadBase } from './duplicate-pull.ts'
+import { changeClaiming, claimHeadBase, isDuplicate } from './duplicate-pull.ts'
 import { type ActivePull, decideBranchRenamed, type RenamedBranch, sideOf } from './pull-request.ts'
 
 /** A branch with more unmerged pull requests is not renamed: their claims are taken in one turn of the refs. */
@@ -47,7 +47,7 @@ async function unmergedOf({ views }: Services, repoId: number, branch: string): 
 }
 
 /**
- * Takes the claims that the pull requests of a branch will need under its new name, before there is a branch of that name:
+ * Takes the claims that the open pull requests of a branch will need under its new name, before there is a branch of that name:
  * so nobody else can open the same pull request meanwhile. They keep those that they have. Resolves to what gives back the
  * new ones when the branch keeps its name.
  *
@@ -70,7 +70,7 @@ export async function claimRenamed(
   async function claim(pull: IssueRef): Promise<void> {
     const state = await pulls.load(services, pull)
     const side = sideOf(state, { repoId, branch: from })
-    if (state.status === 'none' || side === undefined) return
+    if (state.status !== 'open' || side === undefined) return
     if (side === 'base' && state.merging !== null) {
       const reason = `a merge of pull request #${pull.index} is under way`
       throw new Refused(refuse.conflict(`the branch cannot be renamed now: ${reason}`))
@@ -127,21 +127,20 @@ async function renameInPull(
   renamed: RenamedBranch,
 ): Promise<void> {
   const { repoId, from, to } = renamed
-  const stream = pullStream(pull.repoId, pull.index)
-  await services.turns(`edit ${stream}`, async () => {
-    const state = await pulls.load(services, pull)
+  const keyOfNew = (state: ActivePull) => {
     const side = sideOf(state, { repoId, branch: from })
-    if (state.status === 'none' || side === undefined) return
-    try {
-      await claimHeadBase(services, context, keyAfter(state, side, to), stream)
-    } catch (error) {
-      if (!(error instanceof Refused)) throw error
-      services.log.warn({ ...pull, from, to, reason: error.message }, 'a pull request keeps the old name')
-      return
-    }
-    await pulls.change(services, context, pull, `${side} renamed`, (now) => decideBranchRenamed(now, renamed))
-    await releaseClaim(services.events, context, claimKeys.pull(state.head, state.base), stream)
-  })
+    return state.status === 'open' && side !== undefined ? keyAfter(state, side, to) : undefined
+  }
+  try {
+    await changeClaiming(services, context, pull, keyOfNew, () =>
+      pulls.change(services, context, pull, `renamed from ${from} to ${to}`, (now) =>
+        decideBranchRenamed(now, renamed),
+      ),
+    )
+  } catch (error) {
+    if (!isDuplicate(error)) throw error
+    services.log.warn({ ...pull, from, to, reason: error.message }, 'a pull request keeps the old name')
+  }
 }
 
 /**

@@ -82,8 +82,8 @@ t.test('create rule 3: what the requester may not read gives 404', async (t) => 
   t.match(seen.head, { ref: 'idea', repo: null, repo_id: -1 }, 'others are not told of the private fork')
 })
 
-t.test('create rule 4: an unmerged duplicate gives 409 with its number, also when closed', async (t) => {
-  const { tryOpen, open, branches, edit, merge } = await repository(t, 'rule4')
+t.test('create rule 4: an open duplicate gives 409 with its number', async (t) => {
+  const { tryOpen, open, branches, merge } = await repository(t, 'rule4')
   await branches('topic', 'other')
   await open('other')
   t.equal(await open('topic'), 2)
@@ -91,15 +91,54 @@ t.test('create rule 4: an unmerged duplicate gives 409 with its number, also whe
   t.equal(twin.status, 409)
   t.match(twin.body.message, /#2\b/)
   t.equal((await tryOpen('topic', { base: 'other' })).status, 201, 'another base is no twin')
-
-  t.equal((await edit(2, { state: 'closed' })).status, 201)
-  const closed = await tryOpen('topic')
-  t.equal(closed.status, 409)
-  t.match(closed.body.message, /#2\b/)
-  t.equal((await edit(2, { state: 'open' })).status, 201)
   t.equal((await merge(2)).status, 200)
   await branches('topic')
   t.equal((await tryOpen('topic')).status, 201, 'a merged one is no twin')
+})
+
+t.test(
+  'create rule 4: a closed pull request does not block its pair of branches; reopening beside an open twin is 409',
+  async (t) => {
+    const { tryOpen, open, branches, edit, get, call, changes, close } = await repository(t, 'closed-twin')
+    await branches('topic', 'next')
+    t.equal(await open('topic'), 1)
+    await close(1)
+    t.equal(await open('topic'), 2, 'another one from the same branch')
+    const before = await changes(1)
+    for (const path of ['pulls/1', 'issues/1']) {
+      const refused = await call('alice', 'PATCH', path, { state: 'open', title: 'Opened' })
+      t.match(refused, { status: 409, message: /#2\b/ }, path)
+    }
+    t.match(await get(1), { state: 'closed', title: 'From topic' })
+    t.strictSame(await changes(1), before)
+    t.equal(await open('topic', { base: 'next' }), 3)
+    t.match(await edit(3, { base: 'main' }), { status: 409, message: /#2\b/ }, 'a change of base onto one')
+
+    t.equal((await call('alice', 'PATCH', 'issues/2', { state: 'closed' })).status, 201)
+    t.equal((await call('alice', 'PATCH', 'issues/1', { state: 'open' })).status, 201)
+    t.match(await tryOpen('topic'), { status: 409, message: /#1\b/ }, 'it has the pair again')
+    t.match(await edit(2, { state: 'open' }), { status: 409, message: /#1\b/ })
+    await close(1)
+    t.equal((await edit(3, { base: 'main' })).status, 201, 'a closed one does not hold a base')
+    t.match(await edit(1, { state: 'open' }), { status: 409, message: /#3\b/ })
+    t.equal((await edit(3, { base: 'next' })).status, 201)
+    t.equal((await edit(1, { state: 'open' })).status, 201)
+  },
+)
+
+t.test('create rule 4: of a reopening and ten duplicates at the same time, one succeeds', async (t) => {
+  const { tryOpen, branches, open, close, edit, call, name } = await repository(t, 'reopened-twin')
+  await branches('topic')
+  const index = await open('topic')
+  for (let round = 0; round < 3; round++) {
+    const shown = await call('alice', 'GET', 'pulls?state=open')
+    for (const { number } of shown.body) await close(number)
+    const answers = await Promise.all([
+      edit(index, { state: 'open' }),
+      ...Array.from({ length: 10 }, () => tryOpen('topic')),
+    ])
+    t.strictSame(statusesOf(answers), [201, ...Array(10).fill(409)], name)
+  }
 })
 
 t.test('create rule 4: of 20 duplicates at the same time, one gives 201 and nineteen give 409', async (t) => {
