@@ -47,13 +47,17 @@ const CreatePullRequestOption = (services: Services) =>
 
 type Opened = EventOf<'PullRequestOpened'>['data']
 
-interface Opening extends Pick<Opened, 'title' | 'body' | 'labels' | 'milestone' | 'assignees' | 'deadline'> {
+type Named = Pick<Opened, 'labels' | 'milestone' | 'assignees'>
+
+interface Opening extends Pick<Opened, 'title' | 'body' | 'deadline'> {
   repository: RepositoryDocument
   headRepository: RepositoryDocument
   headBranch: string
   baseBranch: string
   /** Whether writers of the base may push to the head branch. */
   maintainerEdit: boolean
+  /** Looks up what the request names. Create rules 1 to 4 are checked first. @throws Refused */
+  named(): Promise<Named>
 }
 
 /**
@@ -89,7 +93,7 @@ function invites(base: RepositoryDocument, head: RepositoryDocument, poster: Acc
 
 async function openPull(services: Services, context: CommandContext, opening: Opening): Promise<number> {
   const { events } = services
-  const { repository, headRepository, headBranch, baseBranch, maintainerEdit, ...discussion } = opening
+  const { repository, headRepository, headBranch, baseBranch, maintainerEdit, named, ...texts } = opening
   const { actor } = context
   if (actor === null) throw new Refused(refuse.unauthenticated('sign in first'))
   const repoId = repository.id
@@ -102,6 +106,7 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   const base = { repoId, branch: baseBranch, sha: baseSha }
   const key = claimKeys.pull(head, base)
   if (context.retry === undefined) await refuseDuplicate(services, key)
+  const discussion = { ...texts, ...(await named()) }
   if (headRepository.id !== repoId) {
     await fetchObjects(dir, gitDirOf(services, headRepository.id), headSha)
   }
@@ -155,10 +160,12 @@ export const openPullRoutes: Routes = (services) => async (app) => {
           maintainerEdit: invites(repository, headRepository, requester),
           title,
           body: body.body ?? '',
-          labels: await labelRefs(services, repository, body.labels ?? []),
-          milestone: await milestoneRef(services, repository, body.milestone ?? 0),
-          assignees: await assigneeRefs(services, repository, body),
           deadline: deadlineOf(body.due_date ?? body.deadline ?? null),
+          named: async () => ({
+            milestone: await milestoneRef(services, repository, body.milestone ?? 0),
+            labels: await labelRefs(services, repository, body.labels ?? []),
+            assignees: await assigneeRefs(services, repository, body),
+          }),
         }
       }
       const index =

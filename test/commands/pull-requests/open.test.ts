@@ -141,6 +141,22 @@ t.test('create rule 4: of a reopening and ten duplicates at the same time, one s
   }
 })
 
+t.test(
+  'create rule 4: an open twin (409) is found before unknown assignees (422) or milestones (404), in the order of the rules',
+  async (t) => {
+    const { tryOpen, open, branches } = await repository(t, 'order')
+    await branches('topic', 'other')
+    await open('topic')
+    const unknown = { milestone: 9_000_000, assignees: ['nobody'] }
+    t.match(await tryOpen('topic', unknown), { status: 409, message: /#1\b/ })
+    t.match(await tryOpen('other', unknown), { status: 404, message: /^milestone/ })
+    t.match(await tryOpen('other', { assignees: ['nobody'] }), { status: 422, message: /^assignees/ })
+    t.equal((await tryOpen('main', unknown)).status, 422, 'rule 1 comes before rule 3')
+    t.match(await tryOpen('nowhere', unknown), { status: 404, message: /nowhere/ })
+    t.equal((await tryOpen('other')).body.number, 2, 'what was refused took no number')
+  },
+)
+
 t.test('create rule 4: of 20 duplicates at the same time, one gives 201 and nineteen give 409', async (t) => {
   const { tryOpen, branches, fork } = await repository(t, 'twins')
   await branches('topic')
