@@ -13,7 +13,8 @@ export interface MessageFields {
 
 /**
  * The given title or the default one, then a blank line and the given message. `headLabel`: the head branch, after its
- * repository when that is a fork. `coAuthors`: the other authors of the commits that a squash combines.
+ * repository when that is a fork. `coAuthors`: the other authors of the commits that a squash combines. They belong to the
+ * default message: whoever gives a title writes the whole message. Those that the given message names are not repeated.
  */
 export function mergeMessage(
   style: MergeStyle,
@@ -22,14 +23,31 @@ export function mergeMessage(
   headLabel: string,
   coAuthors: readonly Pick<Signature, 'name' | 'email'>[] = [],
 ): string {
+  const given = title.trim()
+  const body = message.trim()
+  if (given !== '') return messageOf([given, body])
   const standard =
     style === 'squash'
       ? `${pull.title} (#${pull.index})`
       : `Merge pull request '${pull.title}' (#${pull.index}) from ${headLabel} into ${pull.base.branch}`
-  const trailers = coAuthors.map(({ name, email }) => `Co-authored-by: ${name} <${email}>`).join('\n')
-  const parts = [title.trim() || standard, message.trim(), trailers].filter((part) => part !== '')
-  return `${parts.join('\n\n')}\n`
+  const named = new Set(Array.from(body.matchAll(CO_AUTHOR), ([, email = '']) => email.toLowerCase()))
+  const trailers = coAuthors
+    .filter(({ email }) => !named.has(email.toLowerCase()))
+    .map(({ name, email }) => `Co-authored-by: ${name} <${email}>`)
+    .join('\n')
+  // Trailers are one block: the last paragraph.
+  const isBlock = trailers !== '' && ENDS_IN_TRAILERS.test(body)
+  return messageOf([standard, ...(isBlock ? [`${body}\n${trailers}`] : [body, trailers])])
 }
+
+/** Parts of a message, with a blank line between them. */
+const messageOf = (parts: readonly string[]): string =>
+  `${parts.filter((part) => part !== '').join('\n\n')}\n`
+
+/** A line that names a co-author, with the e-mail address. */
+const CO_AUTHOR = /^co-authored-by:[^<\n]*<([^<>\n]*)>[ \t]*$/gim
+/** Whether the last paragraph of a text consists of trailers such as `Signed-off-by: …`. */
+const ENDS_IN_TRAILERS = /(?:^|\n\n)(?:[A-Za-z][A-Za-z-]*: [^\n]*(?:\n|$))+$/
 
 /** The most bytes of all co-authors, and of one: the message must fit into an event. */
 const MAX_CO_AUTHORS_BYTES = 64 * 1024

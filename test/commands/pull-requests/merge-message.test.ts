@@ -22,16 +22,44 @@ t.test('merge rule 5: title and message are trimmed, and the message comes after
   t.equal(own(' ', 'Body'), `${MERGE}\n\nBody\n`)
 })
 
-t.test('merge rule 5: a squash names its co-authors at the end', async (t) => {
-  const coAuthors = [
-    { name: 'Bob', email: 'bob@example.org' },
-    { name: 'Carol C.', email: 'carol@example.org' },
-  ]
-  const trailers = 'Co-authored-by: Bob <bob@example.org>\nCo-authored-by: Carol C. <carol@example.org>\n'
-  t.equal(mergeMessage('squash', pull, none, 'topic', coAuthors), `Add a thing (#3)\n\n${trailers}`)
-  const fields = { title: 'Own', message: 'Body\n' }
-  t.equal(mergeMessage('squash', pull, fields, 'topic', coAuthors), `Own\n\nBody\n\n${trailers}`)
-})
+const coAuthors = [
+  { name: 'Bob', email: 'bob@example.org' },
+  { name: 'Carol C.', email: 'carol@example.org' },
+]
+const trailers = 'Co-authored-by: Bob <bob@example.org>\nCo-authored-by: Carol C. <carol@example.org>\n'
+const squash = (title: string, message: string) =>
+  mergeMessage('squash', pull, { title, message }, 'topic', coAuthors)
+
+t.test(
+  'merge rule 5: a squash with a title sends that message and no other: title, blank line, message',
+  async (t) => {
+    t.equal(squash('Own', ''), 'Own\n')
+    t.equal(squash(' Own ', 'Body\n'), 'Own\n\nBody\n')
+    t.equal(
+      squash('Own', 'Body\n\nCo-authored-by: Bob <bob@example.org>'),
+      'Own\n\nBody\n\nCo-authored-by: Bob <bob@example.org>\n',
+    )
+  },
+)
+
+t.test(
+  'merge rule 5: co-author trailers belong to the default message; those that the caller sent are not repeated',
+  async (t) => {
+    t.equal(squash('', ''), `Add a thing (#3)\n\n${trailers}`)
+    t.equal(squash(' ', 'Body'), `Add a thing (#3)\n\nBody\n\n${trailers}`)
+    const bob = 'co-authored-BY:  Bob B. <Bob@Example.org> '
+    const carol = 'Co-authored-by: Carol C. <carol@example.org>'
+    t.equal(squash('', `Body\n\n${bob}`), `Add a thing (#3)\n\nBody\n\n${bob.trim()}\n${carol}\n`)
+    t.equal(squash('', `${bob}\n${carol}`), `Add a thing (#3)\n\n${bob}\n${carol}\n`)
+    const signed = 'Body\n\nSigned-off-by: Dave <dave@example.org>'
+    t.equal(squash('', signed), `Add a thing (#3)\n\n${signed}\n${trailers}`, 'one block of trailers')
+    t.equal(
+      squash('', 'Thanks to Co-authored-by: Bob <bob@example.org> for it'),
+      `Add a thing (#3)\n\nThanks to Co-authored-by: Bob <bob@example.org> for it\n\n${trailers}`,
+      'what is in a sentence is no trailer',
+    )
+  },
+)
 
 t.test('co-authors are named once each, in order, without the author of the squash', async (t) => {
   const alice = { name: 'Alice', email: 'alice@example.org' }

@@ -210,24 +210,27 @@ for (const style of ['merge', 'rebase', 'squash', 'fast-forward-only'] as const)
   })
 }
 
-t.test('merge rule 5: a squash is called by its title and names its other authors', async (t) => {
-  const hosted = await repository(t, 'authors')
-  const { open, merge, work } = hosted
-  const message = async () => {
-    await work.git('fetch', '-q')
-    return work.git('log', '-1', '--format=%an: %B', 'origin/main')
-  }
-  const trailers =
-    'Co-authored-by: Zoë Ångström <zoe@example.org>\nCo-authored-by: Tester <tester@example.org>'
-  await diverge(hosted)
-  const index = await open('topic', { title: 'Two authors' })
-  t.equal((await merge(index, { Do: 'squash', MergeTitleField: ' \t' })).status, 200)
-  t.equal(await message(), `alice: Two authors (#${index})\n\n${trailers}`)
-  await diverge(hosted, 'next')
-  const fields = { MergeTitleField: ' Own ', MergeMessageField: '\nBody\n' }
-  t.equal((await merge(await open('next'), { Do: 'squash', ...fields })).status, 200)
-  t.equal(await message(), `alice: Own\n\nBody\n\n${trailers}`)
-})
+t.test(
+  'merge rule 5: a squash is called by its title and names its other authors, unless the request has a title',
+  async (t) => {
+    const hosted = await repository(t, 'authors')
+    const { open, merge, work } = hosted
+    const message = async () => {
+      await work.git('fetch', '-q')
+      return work.git('log', '-1', '--format=%an: %B', 'origin/main')
+    }
+    const trailers =
+      'Co-authored-by: Zoë Ångström <zoe@example.org>\nCo-authored-by: Tester <tester@example.org>'
+    await diverge(hosted)
+    const index = await open('topic', { title: 'Two authors' })
+    t.equal((await merge(index, { Do: 'squash', MergeTitleField: ' \t' })).status, 200)
+    t.equal(await message(), `alice: Two authors (#${index})\n\n${trailers}`)
+    await diverge(hosted, 'next')
+    const fields = { MergeTitleField: ' Own ', MergeMessageField: '\nBody\n' }
+    t.equal((await merge(await open('next'), { Do: 'squash', ...fields })).status, 200)
+    t.equal(await message(), 'alice: Own\n\nBody')
+  },
+)
 
 t.test('merge rule 5: a message with characters that a commit cannot have is refused', async (t) => {
   const { branch, open, merge, work } = await repository(t, 'characters')
