@@ -88,6 +88,7 @@ export const schemaOf = {
   MergeFailed: 1,
   PullRequestMerged: 2,
   HeadBranchDeleted: 1,
+  HeadBranchKept: 1,
   MergeScheduled: 2,
   MergeScheduleCanceled: 1,
   ScheduledMergeRefused: 1,

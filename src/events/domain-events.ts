@@ -503,6 +503,8 @@ export type PullRequestEvent =
         }
         /** The comment on the deletion of the head branch after a merge. */
         HeadBranchDeleted: { commentId: number; branch: BranchPoint }
+        /** The merge asked for the deletion of its head branch, which stays for a reason in words. */
+        HeadBranchKept: { branch: BranchPoint; reason: string }
         MergeScheduled: ScheduledMerge
         MergeScheduleCanceled: { by: AccountRef }
         /** The scheduled merge was tried and refused, or the pull request has changed. The schedule ends with it. */

@@ -325,6 +325,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     deleteBranch: flag,
   },
   HeadBranchDeleted: { ...issue, commentId: whole, branch },
+  HeadBranchKept: { ...issue, branch, reason: text },
   MergeScheduled: {
     ...issue,
     style,

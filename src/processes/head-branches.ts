@@ -15,7 +15,7 @@ export function headBranches(services: Services): ProcessManager {
       if (!deleteBranch) return
       await services.turns(mergeTurn(repoId), async () => {
         const state = await pulls.load(services, { repoId, index })
-        if (state.status !== 'merged' || state.headBranchDeleted) return
+        if (state.status !== 'merged' || state.headBranchDeleted || state.headBranchKept) return
         await deleteHeadBranch(services, context, state, mergedBy).catch(unlessDeleted)
       })
     },

@@ -61,6 +61,7 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     TargetBranchChanged: () => ({}),
     MaintainerEditChanged: () => ({}),
     HeadBranchDeleted: () => ({}),
+    HeadBranchKept: () => ({}),
     MergeScheduled: () => ({}),
     MergeScheduleCanceled: () => ({}),
     ScheduledMergeRefused: () => ({}),

@@ -145,6 +145,7 @@ export const pullFold: Fold<PullDocument> = foldOf({
       closedAt: at,
     }),
     HeadBranchDeleted: () => ({}),
+    HeadBranchKept: () => ({}),
     MergeScheduled: (_, { data: { repoId: _repoId, index: _index, ...schedule } }) => ({ schedule }),
     MergeScheduleCanceled: () => ({ schedule: null }),
     ScheduledMergeRefused: () => ({ schedule: null }),

@@ -124,6 +124,11 @@ const SENTENCES: {
     action: `merged this pull request as ${STYLES[style]}: ${commit(page, to)}`,
   }),
   HeadBranchDeleted: (data) => ({ kind: 'field', action: `deleted the branch ${branch(data.branch)}` }),
+  HeadBranchKept: (data) => ({
+    kind: 'field',
+    action: `kept the branch ${branch(data.branch)}`,
+    text: data.reason,
+  }),
   MergeScheduled: ({ style, expectedHead }, page) => ({
     kind: 'merge',
     action: `scheduled the merge${expectedHead === null ? '' : ` of ${commit(page, expectedHead)}`} as ${STYLES[style]}, for when all checks have succeeded`,

@@ -190,6 +190,13 @@ eachPull('the head branch is deleted once, after the merge (merge rule 8)', ({ b
   if (types.includes('HeadBranchDeleted')) assert.ok(before.status === 'merged' && !before.headBranchDeleted)
 })
 
+eachPull(
+  'that the head branch stays is recorded once, after the merge (merge rule 8)',
+  ({ before, types }) => {
+    if (types.includes('HeadBranchKept')) assert.ok(before.status === 'merged' && !before.headBranchKept)
+  },
+)
+
 eachPull('an event that changes a value says what it was before', ({ before, after, events }) => {
   for (const { type, data } of events) {
     if (type === 'TitleChanged') assert.equal(data.oldTitle, before.title)

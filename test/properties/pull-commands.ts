@@ -142,6 +142,7 @@ export const pullCommands = [
   onPull('delete head branch', fc.nat(), (state, _, commentId) =>
     pull.decideHeadBranchDeleted(state, commentId),
   ),
+  onPull('keep head branch', text, (state, _, reason) => pull.decideHeadBranchKept(state, reason)),
   onPull('cancel schedule', fc.constant(null), (state, by) =>
     pull.decideCancelSchedule(state, by, isAdmin(by)),
   ),

@@ -118,6 +118,10 @@ const cases: [TimelineEvent, string][] = [
     'deleted the branch x',
   ],
   [
+    { type: 'HeadBranchKept', data: { ...own, branch: { ...point, branch: 'x' }, reason: 'why' } },
+    'kept the branch x',
+  ],
+  [
     {
       type: 'MergeScheduled',
       data: {

@@ -3,7 +3,7 @@ import type { AccountRef } from '../../events/domain-events.ts'
 import { gitStream, idsStream } from '../../events/streams.ts'
 import { resolveRef } from '../../git/refs.ts'
 import { branchKey } from '../../projections/pulls.ts'
-import { type Refusal, Refused, refuse } from '../../refusal.ts'
+import { isRefusal, type Refusal, Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import { archivedRefusal } from '../../rights/archived.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
@@ -12,12 +12,17 @@ import { pulls } from '../aggregates.ts'
 import { type CommandContext, doneBefore } from '../execute.ts'
 import { removeBranch } from '../git/change-refs.ts'
 import { takeNumber } from '../sequences.ts'
-import { type ActivePull, decideHeadBranchDeleted } from './pull-request.ts'
+import { type ActivePull, decideHeadBranchDeleted, decideHeadBranchKept } from './pull-request.ts'
+
+/** The head branch stays, for a reason that is no error: the merge has succeeded, and the history says why the branch is there. */
+interface Kept {
+  kept: string
+}
 
 /**
- * Deletes the head branch and comments on that, unless another open pull request has the same head branch. `by`:
- * the user who merged. Resolves to the reason when the branch could not be deleted. Runs in the turn of the merge, and
- * may run again.
+ * Deletes the head branch and comments on that, unless another open pull request has the same head branch. `by`: the user
+ * who merged. When the branch stays, the history says why. Resolves to the refusal in those cases that merge rule 8 names:
+ * there is no such branch, it is the default branch, or it is protected. Runs in the turn of the merge, and may run again.
  */
 export async function deleteHeadBranch(
   services: Services,
@@ -25,33 +30,50 @@ export async function deleteHeadBranch(
   pull: ActivePull,
   by: AccountRef,
 ): Promise<Refusal | undefined> {
+  const kept = await removeHead(services, context, pull, by)
+  if (kept === undefined) await comment(services, context, pull)
+  else if (kept !== missing) {
+    const reason = isRefusal(kept) ? kept.message : kept.kept
+    await noted(services, () =>
+      pulls.change(services, context, pull, 'head branch kept', (state) =>
+        decideHeadBranchKept(state, reason),
+      ),
+    )
+  }
+  return kept !== undefined && isRefusal(kept) ? kept : undefined
+}
+
+/** Removes the branch. Resolves to why it stays, or undefined. */
+async function removeHead(
+  services: Services,
+  context: CommandContext,
+  pull: ActivePull,
+  by: AccountRef,
+): Promise<Refusal | Kept | undefined> {
   const { repoId, branch, sha } = pull.head
   // An earlier attempt of the same merge may have deleted it, and died then.
-  if (await doneBefore(services.events, context, gitStream(repoId), 'branch-deletion')) {
-    await comment(services, context, pull)
-    return undefined
-  }
+  if (await doneBefore(services.events, context, gitStream(repoId), 'branch-deletion')) return undefined
   // A pull request that was merged just before does not use the branch any more.
   await services.projector.waitFor(context.written, services.config.projectionWaitMs)
   const kept = await whyKept(services, pull, by)
-  if (kept !== undefined) return kept === 'in use' ? undefined : kept
+  if (kept !== undefined) return kept
 
   const tip = await resolveRef(gitDirOf(services, repoId), `refs/heads/${branch}`)
   if (tip === null) return missing
   if (tip !== sha) return pushedTo
+  let meanwhile: Refusal | Kept | undefined
   try {
     const outcome = await removeBranch(services, context, pull.head, async () => {
       await services.projector.current()
-      const meanwhile = await whyKept(services, pull, by)
-      if (meanwhile !== undefined) throw new Refused(meanwhile === 'in use' ? inUse : meanwhile)
+      meanwhile = await whyKept(services, pull, by)
+      if (meanwhile !== undefined) throw new Refused(missing)
     })
-    if (outcome !== 'moved') return pushedTo
+    return outcome === 'moved' ? undefined : pushedTo
   } catch (error) {
-    if (error instanceof Refused) return error.refusal === inUse ? undefined : error.refusal
+    if (error instanceof Refused && meanwhile !== undefined) return meanwhile
+    if (error instanceof Refused) return error.refusal
     throw error
   }
-  await comment(services, context, pull)
-  return undefined
 }
 
 /** Why the head branch must stay by the rights and rules of now; undefined when it may go. */
@@ -59,7 +81,7 @@ async function whyKept(
   { views }: Services,
   pull: ActivePull,
   by: AccountRef,
-): Promise<Refusal | 'in use' | undefined> {
+): Promise<Refusal | Kept | undefined> {
   const { repoId, branch } = pull.head
   const [repository, merger] = await Promise.all([
     views.repositories.get(`${repoId}`),
@@ -67,9 +89,9 @@ async function whyKept(
   ])
   if (repository === undefined || merger === undefined) return missing
   if (!atLeast(accessTo(repository, merger), 'write')) {
-    return refuse.forbidden('you may not delete the head branch')
+    return { kept: 'who merged may not write to the repository of the branch' }
   }
-  if (repository.archived) return archivedRefusal
+  if (repository.archived) return { kept: archivedRefusal.message }
   if (branch === repository.defaultBranch) {
     return refuse.forbidden('the head branch is the default branch, which cannot be deleted')
   }
@@ -78,21 +100,26 @@ async function whyKept(
   }
   const heads = { headKey: branchKey(repoId, branch), status: 'open' } as const
   const others = await views.pulls.find(heads, { limit: 2 })
-  return others.some(({ id }) => id !== pull.id) ? 'in use' : undefined
+  return others.some(({ id }) => id !== pull.id)
+    ? { kept: 'another open pull request has the same head branch' }
+    : undefined
 }
 
-const inUse = refuse.conflict('another open pull request has the same head branch')
-const pushedTo = refuse.conflict('the head branch was pushed to after the merge, so it is kept')
+const pushedTo: Kept = { kept: 'it was pushed to after the merge' }
 const missing = refuse.notFound('the head branch does not exist any more')
 
-/** Adds the comment on the deletion. When that fails, the merge has still succeeded. */
-async function comment(services: Services, context: CommandContext, pull: ActivePull): Promise<void> {
-  try {
+/** Adds the comment on the deletion. */
+const comment = (services: Services, context: CommandContext, pull: ActivePull) =>
+  noted(services, async () => {
     const commentId = await takeNumber(services.events, context, idsStream('comment'))
     await pulls.change(services, context, pull, 'head branch deleted', (state) =>
       decideHeadBranchDeleted(state, commentId),
     )
-  } catch (error) {
-    services.log.warn({ err: error }, 'the comment on the deletion of a head branch failed')
-  }
+  })
+
+/** Records what became of the head branch. When that fails, the merge has still succeeded. */
+async function noted(services: Services, record: () => Promise<unknown>): Promise<void> {
+  await record().catch((error: unknown) =>
+    services.log.warn({ err: error }, 'the history does not say what became of a head branch'),
+  )
 }

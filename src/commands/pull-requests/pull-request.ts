@@ -31,6 +31,8 @@ export interface ActivePull extends Discussion {
   merging: MergeIntent | null
   schedule: ScheduledMerge | null
   headBranchDeleted: boolean
+  /** The merge asked for its deletion, and it was kept. */
+  headBranchKept: boolean
   /** In the order of their ids. */
   reviews: readonly ReviewFacts[]
 }
@@ -52,6 +54,7 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = deciderOf({
         merging: null,
         schedule: null,
         headBranchDeleted: false,
+        headBranchKept: false,
         reviews: [],
       }
     },
@@ -86,6 +89,7 @@ export const pullDecider: Decider<PullState, PullRequestEvent> = deciderOf({
       schedule: null,
     }),
     HeadBranchDeleted: () => ({ headBranchDeleted: true }),
+    HeadBranchKept: () => ({ headBranchKept: true }),
     MergeScheduled: (_, { data: { repoId: _repoId, index: _index, ...schedule } }) => ({ schedule }),
     MergeScheduleCanceled: () => ({ schedule: null }),
     ScheduledMergeRefused: () => ({ schedule: null }),
@@ -328,6 +332,13 @@ export function decideHeadBranchDeleted(state: PullState, commentId: number): De
   if (state.status !== 'merged' || state.headBranchDeleted) return []
   const { repoId, index, head: branch } = state
   return [{ type: 'HeadBranchDeleted', data: { repoId, index, commentId, branch } }]
+}
+
+/** Records once why the head branch stays, although the merge asked for its deletion. */
+export function decideHeadBranchKept(state: PullState, reason: string): Decision<PullRequestEvent> {
+  if (state.status !== 'merged' || state.headBranchDeleted || state.headBranchKept) return []
+  const { repoId, index, head: branch } = state
+  return [{ type: 'HeadBranchKept', data: { repoId, index, branch, reason } }]
 }
 
 /** Merge rule 6: one schedule at a time. */

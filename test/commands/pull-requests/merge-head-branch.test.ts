@@ -81,7 +81,7 @@ t.test('merge rule 8: a missing branch gives 404 after the merge', async (t) => 
 t.test(
   'merge rule 8: the default branch and protected branches are kept: 403, but the merge is done',
   async (t) => {
-    const { branch, open, merge, get, tip, protect } = await repository(t, 'kept')
+    const { branch, open, merge, get, tip, protect, eventsOf } = await repository(t, 'kept')
     await branch('other', { o: 'o' })
     const main = await branch('main', { m: 'm' })
     const topic = await branch('release/1', { a: 'a' })
@@ -89,6 +89,7 @@ t.test(
     const fromRelease = await open('release/1')
     await protect('release/*', {})
     t.match(await merge(fromMain, DELETE), { status: 403, message: /default branch/ })
+    t.match((await eventsOf(fromMain)).at(-1), { type: 'HeadBranchKept', data: { reason: /default branch/ } })
     t.equal(await tip('main'), main)
     t.match(await get(fromMain), { merged: true })
     t.match(await merge(fromRelease, DELETE), { status: 403, message: /protected/ })
@@ -98,18 +99,38 @@ t.test(
 )
 
 t.test("merge rule 8: a fork's head branch is deleted when the merger may write there", async (t) => {
-  const { merge, get, name, open, fork: forkAs } = await repository(t, 'forked')
+  const { merge, name, open, fork: forkAs } = await repository(t, 'forked')
   const fork = await forkAs('bob')
-  await fork.branches('strange', 'trusted')
-  const [strange, trusted] = [await open('bob:strange', {}, 'bob'), await open('bob:trusted', {}, 'bob')]
-  const heads = () => fork.work.git('ls-remote', '--heads', 'origin')
-  t.match(await merge(strange, DELETE), { status: 403, message: /may not delete/ })
-  t.match(await get(strange), { merged: true })
-  t.match(await heads(), 'refs/heads/strange')
+  await fork.branches('trusted')
+  const trusted = await open('bob:trusted', {}, 'bob')
   await bob.repos.repoAddCollaborator('bob', name, 'alice', { permission: 'write' })
   t.equal((await merge(trusted, DELETE)).status, 200)
-  t.notMatch(await heads(), 'refs/heads/trusted')
+  t.notMatch(await fork.work.git('ls-remote', '--heads', 'origin'), 'refs/heads/trusted')
 })
+
+t.test(
+  'merge rule 8: delete_branch_after_merge on a fork where the merger may not delete: merged, 200, the branch stays and the history says so',
+  async (t) => {
+    const { merge, get, open, fork: forkAs, eventsOf, call, repoId } = await repository(t, 'strange')
+    const fork = await forkAs('bob')
+    await fork.branches('strange')
+    const index = await open('bob:strange', {}, 'bob')
+    t.match(await merge(index, DELETE), { status: 200, text: '' })
+    t.match(await get(index), { merged: true, state: 'closed' })
+    t.match(await fork.work.git('ls-remote', '--heads', 'origin'), 'refs/heads/strange')
+    const kept = async () => (await eventsOf(index)).filter(({ type }) => type === 'HeadBranchKept')
+    t.match(await kept(), [
+      { data: { repoId, index, branch: { branch: 'strange' }, reason: /may not write/ } },
+    ])
+    const { body: history } = await call('alice', 'GET', `pulls/${index}/history`)
+    t.match(JSON.stringify(history), /HeadBranchKept/)
+    const merged = (await eventsOf(index)).find(({ type }) => type === 'PullRequestMerged')?.position ?? 0
+    const seen = async () =>
+      (await server.services.readStore.checkpoint('process_head_branches'))?.position ?? 0
+    await until('the process has looked at it', async () => (await seen()) >= merged)
+    t.equal((await kept()).length, 1)
+  },
+)
 
 t.test("the repository's default deletes the head branch, and keeping it is not an error", async (t) => {
   const settings = { default_delete_branch_after_merge: true }
@@ -141,7 +162,8 @@ t.test('a head branch that is pushed to while it is merged is not deleted', asyn
     }
     return appended
   }
-  t.match(await merge(index, DELETE), { status: 409, message: /pushed to after the merge/ })
+  t.match(await merge(index, DELETE), { status: 200, text: '' })
+  t.match((await eventsOf(index)).at(-1), { type: 'HeadBranchKept', data: { reason: /pushed to after/ } })
   const types = await typesOf(index)
   t.ok(types.indexOf('PullRequestHeadMoved') < types.indexOf('PullRequestMerged'))
   // The process looks at it again, and must not take it away either.

@@ -1,6 +1,7 @@
 import t from 'tap'
 import {
   decideHeadBranchDeleted,
+  decideHeadBranchKept,
   decideHeadMoved,
   decideManuallyMerged,
   decideMergeability,
@@ -249,6 +250,23 @@ t.test('merge rule 8: the deletion of the head branch is commented on once, afte
     .thenEvents()
   given(opened)
     .when((state) => decideHeadBranchDeleted(state, 5))
+    .thenEvents()
+})
+
+t.test('merge rule 8: that the head branch stays is recorded once, after the merge', async (t) => {
+  const { given } = specify(t, pullDecider)
+  const kept: PullRequestEvent = {
+    type: 'HeadBranchKept',
+    data: { ...id, branch: opened.data.head, reason: 'why' },
+  }
+  given(opened, started, merged)
+    .when((state) => decideHeadBranchKept(state, 'why'))
+    .thenEvents(kept)
+  given(opened, started, merged, kept)
+    .when((state) => decideHeadBranchKept(state, 'another'))
+    .thenEvents()
+  given(opened)
+    .when((state) => decideHeadBranchKept(state, 'why'))
     .thenEvents()
 })
 
