@@ -354,6 +354,8 @@ type FieldEvent = Events<
       comment: { id: number; kind: 'close' | 'reopen' }
       /** The milestone that counts the issue. */
       milestone: MilestoneRef | null
+      /** The branch of the pull request whose deletion has closed it. */
+      branchGone?: 'head' | 'base'
     }
     LabelsChanged: { labels: LabelRef[]; added: LabelRef[]; removed: LabelRef[] }
     MilestoneChanged: { from: MilestoneRef | null; to: MilestoneRef | null; closed: boolean }

@@ -257,6 +257,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     closed: flag,
     comment: object<DataOf<'StatusChanged'>['comment']>({ id: whole, kind: word('close', 'reopen') }),
     milestone: milestoneRef,
+    branchGone: optional(word('head', 'base')),
   },
   LabelsChanged: { ...issue, labels: labelRefs, added: labelRefs, removed: labelRefs },
   MilestoneChanged: { ...issue, from: milestoneRef, to: milestoneRef, closed: flag },

@@ -7,6 +7,11 @@ import { adoptFirstBranch } from '../commands/branches/first-branch.ts'
 import { eachOne } from '../commands/each-one.ts'
 import type { CommandContext } from '../commands/execute.ts'
 import { branchNames, recordedTip } from '../commands/pull-requests/branch-tips.ts'
+import {
+  closeFromDeleted,
+  followDeleted,
+  retargetFromDeleted,
+} from '../commands/pull-requests/deleted-branches.ts'
 import { moveHead, moveHeads, moveMergeBases, unlessDeleted } from '../commands/pull-requests/move-heads.ts'
 import { followRenames, renamedIn, renameInPulls } from '../commands/pull-requests/renamed-branches.ts'
 import type { BranchPoint, IssueRef } from '../events/domain-events.ts'
@@ -42,6 +47,8 @@ export function pullHeads(services: Services, check: LateMerges['check']): Proce
     const steps = [
       // First: the steps after it look for the branches by their new names.
       async () => renamed && (await renameInPulls(services, context, renamed, position)),
+      () => closeFromDeleted(services, context, repoId, data.refs, position),
+      () => retargetFromDeleted(services, context, repoId, data.refs, position),
       () => moveHeads(services, context, repoId, refs),
       () => eachOne(data.refs, (update) => moveMergeBases(services, context, repoId, update)),
       () => checkBranches(context, position, repoId, refs),
@@ -74,7 +81,10 @@ export function pullHeads(services: Services, check: LateMerges['check']): Proce
     ...points: readonly BranchPoint[]
   ) {
     const tips = await Promise.all(points.map((point) => recordedTip(services, point)))
-    if (tips.includes(undefined)) await followRenames(services, context, pull)
+    if (tips.includes(undefined)) {
+      await followRenames(services, context, pull)
+      await followDeleted(services, context, pull, position)
+    }
     if (points.some(({ sha }, i) => sha !== tips[i])) await catchUp(context, position, pull)
   }
 
@@ -90,6 +100,8 @@ export function pullHeads(services: Services, check: LateMerges['check']): Proce
     PullRequestOpened: (context, { data, position }) =>
       onBranches(data, context, position, data.head, data.base),
     TargetBranchChanged: (context, { data, position }) => onBranches(data, context, position, data.base),
+    // While the merge was under way, its branches may have gone.
+    MergeFailed: (context, { data, position }) => followDeleted(services, context, data, position),
     async StatusChanged(context, { data, position }) {
       if (!data.closed) await catchUp(context, position, data)
     },
@@ -97,11 +109,8 @@ export function pullHeads(services: Services, check: LateMerges['check']): Proce
       // The range of the keys of all of its branches: `;` comes right after `:`.
       const heads = { $gte: branchKey(repoId, ''), $lt: `${repoId};` }
       const from = await views.pulls.find({ headKey: heads, status: 'open' })
-      await checkAll(
-        context,
-        position,
-        from.filter((pull) => pull.repoId !== repoId),
-      )
+      const elsewhere = from.filter((pull) => pull.repoId !== repoId)
+      await eachOne(elsewhere, (pull) => followDeleted(services, context, pull, position))
     },
   })
 

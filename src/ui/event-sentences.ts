@@ -151,10 +151,11 @@ const SENTENCES: {
     body === ''
       ? { kind: 'field', action: 'removed the description' }
       : { kind: 'field', action: 'changed the description', text: body },
-  StatusChanged: ({ closed }) =>
-    closed
-      ? { kind: 'closed', action: 'closed this pull request' }
-      : { kind: 'opened', action: 'reopened this pull request' },
+  StatusChanged({ closed, branchGone }) {
+    if (!closed) return { kind: 'opened', action: 'reopened this pull request' }
+    const reason = branchGone === undefined ? '' : `: its ${branchGone} branch was deleted`
+    return { kind: 'closed', action: `closed this pull request${reason}` }
+  },
   LabelsChanged({ added, removed }) {
     const parts = [
       ...(added.length > 0 ? [`added ${labels(added)}`] : []),

@@ -62,7 +62,7 @@ function written(event: DomainEvent) {
 }
 
 t.test('mergeable state: follows the base and the head, and branches that go and come back', async (t) => {
-  const { branch, open, get, repoId, push } = await repository(t, 'moves')
+  const { branch, open, get, repoId, push, reopen } = await repository(t, 'moves')
   const head = await branch('topic', { 'a.txt': 'a\n' })
   await branch('dev', { 'd.txt': 'd\n' })
   await open('topic')
@@ -79,13 +79,15 @@ t.test('mergeable state: follows the base and the head, and branches that go and
   t.match(await get(1), { mergeable: true, head: { sha: solved } }, 'solved')
 
   await push(':topic')
-  await quiet(repoId)
-  t.match(await get(1), { mergeable: false, head: { sha: solved } }, 'the head is gone')
+  t.match(await get(1), { state: 'closed', head: { sha: solved } }, 'the head is gone')
+  await reopen(1)
+  await until('nothing can be merged', async () => (await get(1)).mergeable === false)
   await push(`${solved}:refs/heads/topic`)
   await quiet(repoId)
   t.match(await get(1), { mergeable: true }, 'and is back')
 
   await push(':dev')
+  await reopen(index)
   const later = await branch('topic', { 'l.txt': 'l\n' }, 'topic')
   await quiet(repoId)
   t.match(await get(index), { mergeable: false, head: { sha: later } }, 'the base is gone, the head moves on')
@@ -172,7 +174,7 @@ t.test(
 
     const { head } = await get(1)
     await bob.repos.repoDelete('bob', name)
-    await until('there is nothing to merge', async () => (await get(1)).mergeable === false)
+    await until('it is closed', async () => (await get(1)).state === 'closed')
     t.match((await get(1)).head, { sha: head?.sha, repo: null })
     t.match(await call(null, 'GET', 'pulls/1.diff'), { status: 200, text: /b\.txt/ }, 'it is still shown')
   },

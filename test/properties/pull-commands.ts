@@ -14,6 +14,7 @@ import {
   isAdmin,
   isWriter,
   mostly,
+  nextId,
   oneOf,
   record,
   SHAS,
@@ -141,6 +142,9 @@ export const pullCommands = [
   onPull('maintainer edit', fc.boolean(), (state, _, allowed) => pull.decideMaintainerEdit(state, allowed)),
   onPull('delete head branch', fc.nat(), (state, _, commentId) =>
     pull.decideHeadBranchDeleted(state, commentId),
+  ),
+  onPull('branch gone', oneOf(['head', 'base'] as const), (state, _, side, world) =>
+    pull.decideBranchGone(state, side, nextId(world)),
   ),
   onPull('keep head branch', text, (state, _, reason) => pull.decideHeadBranchKept(state, reason)),
   onPull('cancel schedule', fc.constant(null), (state, by) =>

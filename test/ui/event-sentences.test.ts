@@ -184,6 +184,19 @@ const cases: [TimelineEvent, string][] = [
   [
     {
       type: 'StatusChanged',
+      data: {
+        ...own,
+        closed: true,
+        comment: { id: 1, kind: 'close' },
+        milestone: null,
+        branchGone: 'head',
+      },
+    },
+    'closed this pull request: its head branch was deleted',
+  ],
+  [
+    {
+      type: 'StatusChanged',
       data: { ...own, closed: false, comment: { id: 1, kind: 'reopen' }, milestone: null },
     },
     'reopened this pull request',

@@ -1,4 +1,5 @@
 /** Deletes a branch: `DELETE /repos/{owner}/{repo}/branches/{branch}`. */
+import type { BranchPoint } from '../../events/domain-events.ts'
 import { branchId } from '../../projections/branches.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { notFoundIn } from '../../projections/view.ts'
@@ -6,9 +7,12 @@ import { Refused, refuse } from '../../refusal.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import type { Services } from '../../services.ts'
 import { BranchParams } from '../../wire/branches.ts'
+import type { CommandContext } from '../execute.ts'
 import { removeBranch } from '../git/change-refs.ts'
 import { writerNow } from '../git/writer-now.ts'
+import { closeFromDeleted } from '../pull-requests/deleted-branches.ts'
 import { commandContext, settled } from '../request-context.ts'
 
 function requireDeletable({ defaultBranch, protections }: RepositoryDocument, name: string): void {
@@ -16,6 +20,15 @@ function requireDeletable({ defaultBranch, protections }: RepositoryDocument, na
   if (protectionOf(protections, name) !== undefined) {
     throw new Refused(refuse.forbidden('the branch is protected and cannot be deleted'))
   }
+}
+
+/** Closes the pull requests from the branch before the answer. The process `pull_heads` does what is left. */
+async function closePulls(services: Services, context: CommandContext, { repoId, branch, sha }: BranchPoint) {
+  if (!(await services.projector.waitFor(context.written, services.config.projectionWaitMs))) return
+  const deleted = { ref: `refs/heads/${branch}`, from: sha, to: null }
+  await closeFromDeleted(services, context, repoId, [deleted], context.written).catch((error: unknown) =>
+    services.log.warn({ err: error, repoId }, 'pull requests from a deleted branch are left to the process'),
+  )
 }
 
 export const deleteBranchRoutes: Routes = (services) => async (app) => {
@@ -35,6 +48,7 @@ export const deleteBranchRoutes: Routes = (services) => async (app) => {
       })
       if (outcome !== 'moved')
         throw new Refused(refuse.conflict('a push has moved the branch in the meantime'))
+      await closePulls(services, context, point)
       await settled(services, context, reply)
       return reply.code(204).send(null)
     },

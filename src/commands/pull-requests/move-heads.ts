@@ -21,6 +21,7 @@ import { movedContent } from '../reviews/compare-content.ts'
 import type { MovedContent } from '../reviews/outdated.ts'
 import { branchNames, recordedTip } from './branch-tips.ts'
 import { checkMergeability } from './check-mergeability.ts'
+import { closeFromDeleted } from './deleted-branches.ts'
 import { movedByMergers } from './head-movers.ts'
 import { type ActivePull, decideHeadMoved, decideMergeBaseMoved } from './pull-request.ts'
 
@@ -47,6 +48,9 @@ export async function recordAndMoveHeads(
   const refs = moved.map(({ ref }) => ref)
   await moveHeads(services, context, repoId, refs).catch((error: unknown) =>
     services.log.warn({ err: error, repoId }, 'the heads of pull requests are left to the process'),
+  )
+  await closeFromDeleted(services, context, repoId, moved, context.written).catch((error: unknown) =>
+    services.log.warn({ err: error, repoId }, 'pull requests from deleted branches are left to the process'),
   )
   await adoptFirstBranch(services, context, repoId, refs).catch((error: unknown) =>
     services.log.warn({ err: error, repoId }, 'the default branch is left to the process'),

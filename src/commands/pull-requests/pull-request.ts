@@ -200,7 +200,7 @@ function mergeabilityChecked(
 /**
  * Edit rule 6: changes the base branch. `target`: the new base, compared with the head, and what that means for reviews:
  * the same as when the head moves, and by the rules of the new base. It ends a merge that another user has scheduled: that
- * user has not agreed to this base.
+ * user has not agreed to this base. `by`: null for the server, after the old base was deleted.
  */
 export function decideTargetBranch(
   state: PullState,
@@ -212,7 +212,7 @@ export function decideTargetBranch(
     conflicts: string[]
     content: MovedContent
   },
-  by: AccountRef,
+  by: AccountRef | null,
 ): Decision<PullRequestEvent> {
   if (state.status === 'none') return gone
   if (state.status === 'merged') return refuse.conflict('the pull request is merged already')
@@ -225,8 +225,8 @@ export function decideTargetBranch(
     ...outdatedReviews(state, { head: head.sha, mergeBase }, content),
     mergeabilityChecked(state, { head: head.sha, base: base.sha, mergeable, conflicts }),
   ]
-  if (state.schedule === null || state.schedule.by.id === by.id) return events
-  const reason = 'the base branch was changed by someone else'
+  if (state.schedule === null || state.schedule.by.id === by?.id) return events
+  const reason = by === null ? 'the base branch was deleted' : 'the base branch was changed by someone else'
   return [...events, scheduleRefused(state, { head: head.sha, reason, errors: [] })]
 }
 
@@ -279,6 +279,23 @@ export function decidePullStatus(
   }
   const { repoId, index } = state
   return [...decision, { type: 'MergeScheduleCanceled', data: { repoId, index, by } }]
+}
+
+/** Closes it after its head branch was deleted, or its base branch and nothing can take the place of that. */
+export function decideBranchGone(
+  state: PullState,
+  side: 'head' | 'base',
+  commentId: number,
+): Decision<PullRequestEvent> {
+  if (state.status !== 'open' || state.merging !== null) return []
+  const { repoId, index, milestone, schedule, head } = state
+  const comment = { id: commentId, kind: 'close' } as const
+  // Also while it depends on issues that are open: it cannot be merged any more.
+  const data = { repoId, index, closed: true, comment, milestone, branchGone: side }
+  const events: PullRequestEvent[] = [{ type: 'StatusChanged', data }]
+  if (schedule === null) return events
+  const reason = `the ${side} branch was deleted`
+  return [...events, scheduleRefused(state, { head: head.sha, reason, errors: [] })]
 }
 
 /** Edit rule 7: whether writers of the base may push to the head branch. */

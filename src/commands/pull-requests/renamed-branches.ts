@@ -109,7 +109,7 @@ export async function renameInPulls(
   await eachOne(
     named,
     async (pull) => {
-      if (isMadeAgain && (await hasNamedSince(services, pull, renamed, position))) return
+      if (isMadeAgain && (await hasNamedSince(services, pull, { repoId, branch: from }, position))) return
       await renameInPull(services, context, pull, renamed)
     },
     AT_ONCE,
@@ -162,7 +162,7 @@ export async function followRenames(
 }
 
 /** The rename by which a branch has gone; undefined while it is there, and when something else has removed it. */
-async function renameOf(services: Services, point: BranchPoint): Promise<RenamedBranch | undefined> {
+export async function renameOf(services: Services, point: BranchPoint): Promise<RenamedBranch | undefined> {
   if ((await recordedTip(services, point)) !== undefined) return undefined
   if ((await services.views.repositories.get(`${point.repoId}`)) === undefined) return undefined
   const last = await lastMoveOf(services, point)
@@ -191,21 +191,26 @@ async function lastMoveOf(
   return undefined
 }
 
-/** Whether a pull request has named the branch after a position: then it means one that was made again. */
-async function hasNamedSince(
+/**
+ * Whether a pull request has named the branch after a position: then it means one that was made again. `orOpened`: it also
+ * counts that it was opened again.
+ */
+export async function hasNamedSince(
   { events }: Services,
   { repoId: baseId, index }: IssueRef,
-  { repoId, from }: RenamedBranch,
+  { repoId, branch }: Pick<BranchPoint, 'repoId' | 'branch'>,
   position: Position,
+  { orOpened = false } = {},
 ): Promise<boolean> {
-  const isIt = (point: BranchPoint) => point.repoId === repoId && point.branch === from
+  const isIt = (point: BranchPoint) => point.repoId === repoId && point.branch === branch
   for await (const recorded of events.readStream(pullStream(baseId, index), { direction: 'backwards' })) {
     if (recorded.position <= position) return false
     const event = decode(recorded)
     const names =
       (event.type === 'PullRequestOpened' && (isIt(event.data.head) || isIt(event.data.base))) ||
       (event.type === 'TargetBranchChanged' && isIt(event.data.base)) ||
-      (event.type === 'PullRequestBranchRenamed' && event.data.to === from)
+      (event.type === 'PullRequestBranchRenamed' && event.data.to === branch) ||
+      (orOpened && event.type === 'StatusChanged' && !event.data.closed)
     if (names) return true
   }
   return false

@@ -69,10 +69,11 @@ t.test('merge rule 8: the last of several merges from one head branch deletes it
 
 t.test('merge rule 8: a missing branch gives 404 after the merge', async (t) => {
   const settings = { allow_manual_merge: true }
-  const { branch, open, merge, get, work } = await repository(t, 'missing', settings)
+  const { branch, open, merge, get, work, reopen } = await repository(t, 'missing', settings)
   await branch('topic', { a: 'a' })
   const index = await open('topic')
   await work.git('push', '-q', 'origin', ':topic')
+  await reopen(index)
   const manual = { Do: 'manually-merged', MergeCommitID: await work.git('rev-parse', 'main'), ...DELETE }
   t.match(await merge(index, manual), { status: 404, message: /head branch does not exist/ })
   t.match(await get(index), { merged: true })

@@ -78,14 +78,20 @@ t.test('merge rule 2: readers, merged ones and works in progress give 405 with t
 })
 
 t.test('merge rule 2: without its head branch or its base branch it gives 405', async (t) => {
-  const { branches, open, merge, push, fork } = await repository(t, 'gone')
+  const { branches, open, merge, push, fork, close, reopen, get } = await repository(t, 'gone')
   await branches('topic', 'other', 'target')
   await (await fork('bob')).branch('afar', { f: 'f' })
   const forked = await open('bob:afar', {}, 'bob')
-  await bob.repos.repoDelete('bob', 'gone')
-  t.match(await merge(forked), { status: 405, message: /the head branch afar is gone/ }, 'its repository')
   const [headless, baseless] = [await open('topic'), await open('other', { base: 'target' })]
+  await close(baseless)
+  await bob.repos.repoDelete('bob', 'gone')
   await push(':topic', ':target')
+  for (const index of [forked, headless]) {
+    await until('it is closed', async () => (await get(index)).state === 'closed')
+    t.equal((await merge(index)).status, 404)
+  }
+  for (const index of [forked, headless, baseless]) await reopen(index)
+  t.match(await merge(forked), { status: 405, message: /the head branch afar is gone/ }, 'its repository')
   t.match(await merge(headless), { status: 405, message: /cannot be merged: the head branch topic is gone/ })
   t.match(await merge(baseless), {
     status: 405,

@@ -1,5 +1,6 @@
 import t from 'tap'
 import {
+  decideBranchGone,
   decideHeadBranchDeleted,
   decideHeadBranchKept,
   decideHeadMoved,
@@ -251,6 +252,43 @@ t.test('merge rule 8: the deletion of the head branch is commented on once, afte
   given(opened)
     .when((state) => decideHeadBranchDeleted(state, 5))
     .thenEvents()
+})
+
+t.test('a deleted branch closes an open pull request, and ends its scheduled merge', async (t) => {
+  const { given } = specify(t, pullDecider)
+  const { milestone } = opened.data
+  const comment = { id: 5, kind: 'close' } as const
+  const closed = (branchGone: 'head' | 'base'): PullRequestEvent => ({
+    type: 'StatusChanged',
+    data: { ...id, closed: true, comment, milestone, branchGone },
+  })
+  const schedule = { style: 'merge', title: '', message: '', deleteBranch: false, by: alice } as const
+  const scheduled: PullRequestEvent = {
+    type: 'MergeScheduled',
+    data: { ...id, ...schedule, expectedHead: null },
+  }
+  const dependency: PullRequestEvent = {
+    type: 'DependencyAdded',
+    data: { ...id, dependency: { repoId: 7, index: 1 } },
+  }
+  given(opened, dependency)
+    .when((state) => decideBranchGone(state, 'base', 5))
+    .thenEvents(closed('base'))
+  given(opened, scheduled)
+    .when((state) => decideBranchGone(state, 'head', 5))
+    .thenEvents(closed('head'), {
+      type: 'ScheduledMergeRefused',
+      data: { ...id, head: sha('a'), reason: 'the head branch was deleted', errors: [] },
+    })
+  for (const events of [
+    [opened, closed('head')],
+    [opened, started],
+    [opened, started, merged],
+  ]) {
+    given(...events)
+      .when((state) => decideBranchGone(state, 'head', 6))
+      .thenEvents()
+  }
 })
 
 t.test('merge rule 8: that the head branch stays is recorded once, after the merge', async (t) => {

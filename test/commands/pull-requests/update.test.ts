@@ -174,16 +174,19 @@ t.test('an update of what is up to date gives 200 and changes nothing', async (t
 })
 
 t.test('an update of what does not exist gives 404', async (t) => {
-  const { push, update } = await behind(t, 'missing')
+  const { push, update, reopen } = await behind(t, 'missing')
   for (const index of ['2', '0', '-1', 'x', '9'.repeat(30)]) {
     t.equal(await statusOf(update(index)), 404, index)
   }
   await push(':topic')
+  await reopen(1)
   t.equal(await statusOf(update(1)), 404, 'the head branch is gone')
   const fork = await forkBehind(t, 'missing-fork')
   await bob.repos.repoDelete('bob', 'missing-fork')
+  await until('it is closed', async () => (await fork.get(1)).state === 'closed')
+  t.equal(await statusOf(fork.update(1)), 422)
+  await fork.reopen(1)
   t.equal(await statusOf(fork.update(1)), 404, 'the fork is gone')
-  await until('there is nothing to merge', async () => (await fork.get(1)).mergeable === false)
   const secret = await repository(t, 'secret', { private: true })
   t.equal(await statusOf(updating(secret)(1, '', 'bob')), 404, 'what he may not read')
 })
