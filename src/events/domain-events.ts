@@ -445,6 +445,9 @@ export interface MergeIntent {
   deleteBranch: boolean
 }
 
+/** What a scheduled merge waits for. `first-check`: no rule asks for checks, but the repository has them, so one will come. */
+export type MergeWait = 'reviews' | 'required-checks' | 'checks' | 'first-check'
+
 /** A merge that waits for its conditions, as the user scheduled it. */
 export interface ScheduledMerge {
   style: MergeStyle
@@ -454,6 +457,8 @@ export interface ScheduledMerge {
   by: AccountRef
   /** `head_commit_id`: the only head that may be merged; null when any head that a writer moves may be. */
   expectedHead: string | null
+  /** What it waited for when it was scheduled. Empty: it is made at once. Absent in older events. */
+  waitsFor?: readonly MergeWait[]
 }
 
 /** `pull-<repoId>.<index>` */

@@ -335,6 +335,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     deleteBranch: flag,
     by: account,
     expectedHead: orNull(text),
+    waitsFor: optional(list(word('reviews', 'required-checks', 'checks', 'first-check'))),
   },
   MergeScheduleCanceled: { ...issue, by: account },
   ScheduledMergeRefused: {

@@ -8,6 +8,7 @@ import type {
   IssueRef,
   LabelRef,
   MergeStyle,
+  MergeWait,
   PullRequestEvent,
 } from '../events/domain-events.ts'
 import { handledBy } from '../events/handlers.ts'
@@ -79,6 +80,18 @@ const reactedTo = (commentId: number | null) => (commentId === null ? 'this pull
 
 const counted = (count: number, what: string) => `${count} ${what}${count === 1 ? '' : 's'}`
 
+const WAITS: { readonly [W in MergeWait]: string } = {
+  reviews: 'the reviews that the branch asks for',
+  'required-checks': 'the required checks',
+  checks: 'its checks',
+  'first-check': 'the first check of its head',
+}
+
+const waiting = (waitsFor: readonly MergeWait[] = ['checks']) =>
+  waitsFor.length === 0
+    ? ', which waits for nothing'
+    : `, which waits for ${list(waitsFor.map((wait) => WAITS[wait]))}`
+
 const SENTENCES: {
   readonly [T in keyof TimelineData]: (data: TimelineData[T], page: PageLinks) => EventDescription
 } = {
@@ -129,9 +142,9 @@ const SENTENCES: {
     action: `kept the branch ${branch(data.branch)}`,
     text: data.reason,
   }),
-  MergeScheduled: ({ style, expectedHead }, page) => ({
+  MergeScheduled: ({ style, expectedHead, waitsFor }, page) => ({
     kind: 'merge',
-    action: `scheduled the merge${expectedHead === null ? '' : ` of ${commit(page, expectedHead)}`} as ${STYLES[style]}, for when all checks have succeeded`,
+    action: `scheduled the merge${expectedHead === null ? '' : ` of ${commit(page, expectedHead)}`} as ${STYLES[style]}${waiting(waitsFor)}`,
   }),
   MergeScheduleCanceled: () => ({ kind: 'field', action: 'canceled the scheduled merge' }),
   ScheduledMergeRefused: ({ head, reason, errors, errorCount = errors.length }, page) => ({

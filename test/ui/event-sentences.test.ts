@@ -134,7 +134,7 @@ const cases: [TimelineEvent, string][] = [
         expectedHead: null,
       },
     },
-    'scheduled the merge as a merge commit, for when all checks have succeeded',
+    'scheduled the merge as a merge commit, which waits for its checks',
   ],
   [
     {
@@ -147,9 +147,10 @@ const cases: [TimelineEvent, string][] = [
         deleteBranch: false,
         by: ann,
         expectedHead: sha('a'),
+        waitsFor: ['reviews', 'first-check'],
       },
     },
-    'scheduled the merge of aaaaaaaaaa as a rebase, for when all checks have succeeded',
+    'scheduled the merge of aaaaaaaaaa as a rebase, which waits for the reviews that the branch asks for and the first check of its head',
   ],
   [{ type: 'MergeScheduleCanceled', data: { ...own, by: ann } }, 'canceled the scheduled merge'],
   [

@@ -81,12 +81,19 @@ export function mergeRefusal(
   }
   const protects = protectionRefusal(state, request, facts)
   if (protects !== undefined) return protects
+  if (request.scheduling && isKnownToConflict(state, facts)) {
+    return notMergeable(`its merge into ${state.base.branch} has conflicts`)
+  }
   // Conflicts (merge rule 7) come after everything that is not allowed (merge rule 2).
   if (expectedHead !== undefined && expectedHead !== state.head.sha) {
     return refuse.conflict(`head_commit_id: the head is at ${state.head.sha}`)
   }
   return facts.headTip === state.head.sha ? undefined : headHasMoved
 }
+
+/** Whether the merge of these two commits was tried before. A merge that is not scheduled tries it again, by its own style. */
+const isKnownToConflict = ({ head, mergeability }: ActivePull, { baseTip }: MergeFacts) =>
+  !mergeability.mergeable && mergeability.head === head.sha && mergeability.base === baseTip
 
 const notMergeable = (reason: string) => refuse.notAllowed(`the pull request cannot be merged: ${reason}`)
 

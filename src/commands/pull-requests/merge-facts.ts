@@ -1,4 +1,5 @@
 /** Gathers the facts for the decision on a merge: from git, the log and the settings of the repository. */
+import type { MergeWait } from '../../events/domain-events.ts'
 import { commitRange } from '../../git/commit-range.ts'
 import { isAncestor } from '../../git/history.ts'
 import { readRefs } from '../../git/refs.ts'
@@ -33,7 +34,7 @@ export async function mergeFacts(
   const dir = gitDirOf(services, repository.id)
   const { head, base } = pull
   const protection = protectionOf(repository.protections, base.branch)
-  const [tips, dependencies, outcome, official] = await Promise.all([
+  const [tips, dependencies, { outcome }, official] = await Promise.all([
     gitTips(services, pull),
     openDependencies(services, pull.dependencies),
     checksOf(services, repository, pull),
@@ -81,12 +82,16 @@ async function refsOf(services: Services, repoId: number, refs: readonly string[
   return found ?? new Map<string, string | null>()
 }
 
-/** The outcome of the checks of the head: only of the contexts that the base branch requires, if it requires any. */
-export async function checksOf(services: Services, repository: RepositoryDocument, pull: ActivePull) {
+/**
+ * The outcome of the checks of the head: only of the contexts that the base branch requires, if it requires any. `any`: whether
+ * the head has a check at all.
+ */
+async function checksOf(services: Services, repository: RepositoryDocument, pull: ActivePull) {
   const protection = protectionOf(repository.protections, pull.base.branch)
   const contexts = protection?.statusCheck ? protection.contexts : []
   const { posted } = await checks.load(services, { repoId: repository.id, sha: pull.head.sha })
-  return checksOutcome({ contexts }, posted, restsFor(`checks of ${repository.id}`))
+  const outcome = await checksOutcome({ contexts }, posted, restsFor(`checks of ${repository.id}`))
+  return { outcome, any: posted.size > 0, required: protection?.statusCheck === true }
 }
 
 /** The approvals and requests that are official by the rights of now, as far as the rules of the base ask for them. */
@@ -101,12 +106,36 @@ async function officialNow(
   return officialReviews(services, repository, base.branch, reviews.filter(asks))
 }
 
-/** Whether a scheduled merge still waits: for the checks of the head, or for what the base branch demands of reviews. */
-export async function isWaiting(services: Services, repository: RepositoryDocument, pull: ActivePull) {
+/**
+ * What a scheduled merge still waits for: what the base branch demands of reviews, and the checks of the head. Where no rule
+ * asks for checks and no commit of the repository has ever had one, there is none to wait for. Where the repository has checks,
+ * that of a new head may not have begun yet. `hasChecks`: whether the head has a check.
+ */
+export async function mergeWaits(
+  services: Services,
+  repository: RepositoryDocument,
+  pull: ActivePull,
+): Promise<{ waitsFor: MergeWait[]; hasChecks: boolean }> {
   const rules = reviewRulesOf(protectionOf(repository.protections, pull.base.branch))
-  const official = await officialNow(services, repository, pull)
-  if (reviewProblem(rules, pull.reviews, official) !== undefined) return true
-  return (await checksOf(services, repository, pull)) !== 'success'
+  const [official, { outcome, any: hasChecks, required }] = await Promise.all([
+    officialNow(services, repository, pull),
+    checksOf(services, repository, pull),
+  ])
+  const waitsFor: MergeWait[] = []
+  if (reviewProblem(rules, pull.reviews, official) !== undefined) waitsFor.push('reviews')
+  if (required) {
+    if (outcome !== 'success') waitsFor.push('required-checks')
+  } else if (hasChecks) {
+    if (outcome !== 'success') waitsFor.push('checks')
+  } else if ((await services.views.commitChecks.findOne({ repoId: repository.id })) !== undefined) {
+    waitsFor.push('first-check')
+  }
+  return { waitsFor, hasChecks }
+}
+
+/** Whether a scheduled merge still waits. */
+export async function isWaiting(services: Services, repository: RepositoryDocument, pull: ActivePull) {
+  return (await mergeWaits(services, repository, pull)).waitsFor.length > 0
 }
 
 /**

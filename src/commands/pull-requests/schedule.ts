@@ -5,13 +5,14 @@ import type { Services } from '../../services.ts'
 import { pulls } from '../aggregates.ts'
 import type { CommandContext, Decision } from '../execute.ts'
 import { isMergeStyle, mergeRefusal } from './merge-checks.ts'
-import { isWaiting, mergeFacts } from './merge-facts.ts'
+import { mergeFacts, mergeWaits } from './merge-facts.ts'
 import type { Merge } from './merge-pull.ts'
 import { decideSchedule, type PullState } from './pull-request.ts'
 
 /**
  * Schedules the merge. When the checks of the head have succeeded already, it schedules nothing and resolves to the
- * merge to carry out at once: of that head only. Runs in the turn of the merge.
+ * merge to carry out at once: of that head only. When there is nothing to wait for, the process makes the merge right after the
+ * schedule. Runs in the turn of the merge.
  *
  * @throws Refused for the same reasons as a merge, and when a merge is scheduled already
  */
@@ -50,8 +51,9 @@ async function decideScheduleOf(
   if (refusal !== undefined) return refusal
   // A manual merge has happened already, so there is nothing to wait for.
   if (!isMergeStyle(style) || style === 'manually-merged') return []
-  if (state.schedule === null && !(await isWaiting(services, current, state))) return []
+  const { waitsFor, hasChecks } = await mergeWaits(services, current, state)
+  if (state.schedule === null && waitsFor.length === 0 && hasChecks) return []
   const by = { id: merger.id, login: merger.login }
   const expectedHead = request.expectedHead ?? null
-  return decideSchedule(state, { style, ...fields, deleteBranch, by, expectedHead })
+  return decideSchedule(state, { style, ...fields, deleteBranch, by, expectedHead, waitsFor })
 }

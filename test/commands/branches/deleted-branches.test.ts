@@ -129,7 +129,7 @@ t.test(
 t.test('a scheduled merge ends with the head branch, and with the base branch', async (t) => {
   const made = await repository(t, 'scheduled')
   await made.branches('topic', 'other', 'dev')
-  await made.postStatus((await made.tip('main')) ?? '', 'success')
+  await made.knowsChecks()
   await made.open('topic')
   await made.open('other', { base: 'dev' })
   for (const index of [1, 2]) {

@@ -47,6 +47,7 @@ t.test(
         const { tip, dir, repoId, work } = hosted
         await Promise.all(['a', 'b'].map((branch) => hosted.branch(branch, { [branch]: branch })))
         await hosted.protect('main', { enable_push: false })
+        await hosted.knowsChecks()
         const [open, scheduled] = [await hosted.open('a'), await hosted.open('b')]
         const answer = await hosted.merge(scheduled, { merge_when_checks_succeed: true })
         if (answer.status !== 201) throw new Error(answer.text)

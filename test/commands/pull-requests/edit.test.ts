@@ -610,10 +610,11 @@ t.test('closing and opening: counters and lists follow', async (t) => {
 })
 
 t.test('closing ends a scheduled merge, and records that', async (t) => {
-  const { edit, open, branches, changes, merge, call, id } = await repository(t, 'scheduled', {
+  const { edit, open, branches, changes, merge, call, id, knowsChecks } = await repository(t, 'scheduled', {
     writers: ['carol'],
   })
   await branches('topic')
+  await knowsChecks()
   await open('topic')
   const schedule = { merge_when_checks_succeed: true }
   t.equal((await merge(1, schedule)).status, 201)

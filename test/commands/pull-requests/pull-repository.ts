@@ -79,6 +79,17 @@ export async function startPulls(test: Test, environment: Record<string, string>
       login = 'alice',
     ): Promise<PullRequest> => must(await tryOpen(head, option, login), 201).body
     const eventsOf = (index: number) => eventsIn(server, pullStream(repoId, index))
+    /** Posts a status; resolves when the process that merges what is scheduled has done what it does then. */
+    async function postStatus(sha: string, state: CommitState, context = 'ci') {
+      must(await call('alice', 'POST', `statuses/${sha}`, { state, context }), 201)
+      const position = (await eventsIn(server, checksStream(repoId, sha))).at(-1)?.position ?? 0
+      await until('the process has seen the status', async () => {
+        const checkpoint = await server.services.readStore.checkpoint('process_scheduled_merges')
+        return (checkpoint?.position ?? 0) >= position
+      })
+      const last = await server.services.events.lastPosition()
+      await until('queries see what it did', () => server.services.projector.waitFor(last, 5000))
+    }
     return {
       ...own,
       name,
@@ -131,17 +142,9 @@ export async function startPulls(test: Test, environment: Record<string, string>
         login: string | null = 'alice',
         headers: Record<string, string> = {},
       ) => call(login, 'POST', `pulls/${index}/merge`, { Do: 'merge', ...option }, headers),
-      /** Posts a status; resolves when the process that merges what is scheduled has done what it does then. */
-      async postStatus(sha: string, state: CommitState, context = 'ci') {
-        must(await call('alice', 'POST', `statuses/${sha}`, { state, context }), 201)
-        const position = (await eventsIn(server, checksStream(repoId, sha))).at(-1)?.position ?? 0
-        await until('the process has seen the status', async () => {
-          const checkpoint = await server.services.readStore.checkpoint('process_scheduled_merges')
-          return (checkpoint?.position ?? 0) >= position
-        })
-        const last = await server.services.events.lastPosition()
-        await until('queries see what it did', () => server.services.projector.waitFor(last, 5000))
-      },
+      postStatus,
+      /** Posts a status for the first commit. A scheduled merge then waits for the first one of its head. */
+      knowsChecks: async () => postStatus((await own.tip('main')) ?? '', 'success'),
       id: (index: number) => ({ repoId, index }),
       /** All that the log has of a pull request. */
       eventsOf,

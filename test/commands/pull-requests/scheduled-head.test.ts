@@ -8,7 +8,15 @@ import { aContext } from '../../stores.ts'
 import { until } from '../../until.ts'
 import { type PullRepository, startPulls } from './pull-repository.ts'
 
-const { server, repository } = await startPulls(t)
+const started = await startPulls(t)
+const { server } = started
+
+/** A repository that knows checks: there, a merge waits for the first one of its head. */
+async function repository(...made: Parameters<typeof started.repository>) {
+  const own = await started.repository(...made)
+  await own.knowsChecks()
+  return own
+}
 const { services } = server
 
 const WHEN_GREEN = { merge_when_checks_succeed: true }

@@ -21,7 +21,15 @@ import { aContext } from '../../stores.ts'
 import { until } from '../../until.ts'
 import { eventsIn, type PullRepository, startPulls, type Test } from './pull-repository.ts'
 
-const { server, alice, repository } = await startPulls(t, { LOG_LEVEL: 'silent' })
+const started = await startPulls(t, { LOG_LEVEL: 'silent' })
+const { server, alice } = started
+
+/** A repository that knows checks: there, a merge waits for the first one of its head. */
+async function repository(...made: Parameters<typeof started.repository>) {
+  const own = await started.repository(...made)
+  await own.knowsChecks()
+  return own
+}
 
 const WHEN_GREEN = { merge_when_checks_succeed: true }
 
@@ -119,6 +127,91 @@ t.test('merge rule 6: a merge that is not allowed cannot be scheduled', async (t
   t.equal((await merge(9, WHEN_GREEN)).status, 404)
   t.strictSame(await typesOf(1), ['PullRequestOpened'])
 })
+
+t.test(
+  'scheduled merges that wait for nothing: a rule that only asks for approvals merges after the approval',
+  async (t) => {
+    const { branches, open, merge, get, protect, call, eventsOf } = await started.repository(t, 'approvals', {
+      writers: ['bob'],
+    })
+    await branches('topic')
+    await protect('main', { required_approvals: 1 })
+    await open('topic')
+    t.match(await merge(1, WHEN_GREEN), { status: 201, text: '' })
+    t.match((await eventsOf(1)).at(-1), { type: 'MergeScheduled', data: { waitsFor: ['reviews'] } })
+    t.equal((await merge(1)).status, 405, 'the rule holds')
+    t.match(await get(1), { merged: false })
+    await call('bob', 'POST', 'pulls/1/reviews', { event: 'APPROVED' })
+    await until('it is merged', async () => (await get(1)).merged === true)
+    t.match(await get(1), { merged_by: { login: 'alice' } })
+  },
+)
+
+t.test(
+  'scheduled merges that wait for nothing: where no rule asks for checks and no commit has ever had a status, it merges at once after its 201',
+  async (t) => {
+    const { branches, open, merge, get, protect, typesOf, eventsOf } = await started.repository(t, 'nothing')
+    await branches('topic', 'other', 'dev')
+    await open('topic')
+    t.match(await merge(1, { ...WHEN_GREEN, delete_branch_after_merge: true }), { status: 201, text: '' })
+    await until('it is merged', async () => (await get(1)).merged === true)
+    t.match(
+      (await eventsOf(1)).find(({ type }) => type === 'MergeScheduled'),
+      { data: { waitsFor: [] } },
+    )
+    t.strictSame(
+      (await typesOf(1)).filter((type) => type.startsWith('Merge') && type !== 'MergeabilityChecked'),
+      ['MergeScheduled', 'MergeStarted'],
+    )
+    await protect('dev', { enable_status_check: true, status_check_contexts: ['ci'] })
+    await open('other', { base: 'dev' })
+    t.equal((await merge(2, WHEN_GREEN)).status, 201)
+    t.match((await eventsOf(2)).at(-1), { data: { waitsFor: ['required-checks'] } }, 'a rule asks for checks')
+    t.match(await get(2), { merged: false })
+  },
+)
+
+t.test(
+  'scheduled merges that wait for nothing: where the repository knows statuses, it waits for the first one of this head',
+  async (t) => {
+    const { branch, open, merge, get, postStatus, eventsOf, protect, call } = await repository(t, 'knows', {
+      writers: ['bob'],
+    })
+    const head = await branch('topic', { a: 'a' })
+    await open('topic')
+    t.equal((await merge(1, WHEN_GREEN)).status, 201)
+    t.match((await eventsOf(1)).at(-1), { data: { waitsFor: ['first-check'] } })
+    t.match(await get(1), { merged: false }, 'a check may not have started')
+    await postStatus(head, 'pending')
+    t.match(await get(1), { merged: false })
+    await postStatus(head, 'success')
+    await until('it is merged', async () => (await get(1)).merged === true)
+
+    await protect('main', { required_approvals: 1 })
+    const next = await branch('next', { b: 'b' })
+    await open('next')
+    await postStatus(next, 'pending')
+    t.equal((await merge(2, WHEN_GREEN)).status, 201)
+    t.match((await eventsOf(2)).at(-1), { data: { waitsFor: ['reviews', 'checks'] } })
+    await call('bob', 'POST', 'pulls/2/reviews', { event: 'APPROVED' })
+    await postStatus(next, 'success')
+    await until('it is merged', async () => (await get(2)).merged === true)
+  },
+)
+
+t.test(
+  'merge rule 2: a request that is known to conflict is 405 before it is scheduled, and 409 when it is merged at once',
+  async (t) => {
+    const { branch, open, merge, get, typesOf } = await repository(t, 'conflicts')
+    await branch('topic', { 'a.txt': 'of topic\n' })
+    await open('topic')
+    await branch('main', { 'a.txt': 'of main\n' }, 'main')
+    await until('the conflict is known', async () => (await get(1)).mergeable === false)
+    t.match(await merge(1, WHEN_GREEN), { status: 405, message: /has conflicts/ })
+    t.notOk((await typesOf(1)).includes('MergeScheduled'))
+    t.equal((await merge(1)).status, 409, 'merge rule 7')
+  },
+)
 
 t.test('a head that moves during an immediate merge is not merged', async (t) => {
   const { branch, open, merge, get, postStatus, repoId } = await repository(t, 'at-once')
@@ -377,9 +470,9 @@ t.test('scheduled merge: a refusal is recorded with its reason, and ends the sch
 
   await t.test('conflicts, with their files', async (t) => {
     const head = await branch('clash', { 'x.txt': 'mine\n' })
-    await branch('main', { 'x.txt': 'theirs\n' }, 'main')
     const index = await open('clash')
     t.equal((await merge(index, WHEN_GREEN)).status, 201)
+    await branch('main', { 'x.txt': 'theirs\n' }, 'main')
     await postStatus(head, 'success')
     t.match(await ends(index, head), { reason: /conflict/, errors: ['x.txt'], head })
   })
@@ -691,7 +784,8 @@ t.test('scheduled merge: survives a restart, and then sees a status from before 
   const DATA_DIR = await mkdtemp(join(tmpdir(), 'mergelog-scheduled-'))
   t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))
   const first = await startPulls(t, { DATA_DIR })
-  const { branch, open, merge, repoId, get } = await first.repository(t, 'app')
+  const { branch, open, merge, repoId, get, knowsChecks } = await first.repository(t, 'app')
+  await knowsChecks()
   const seen = await branch('seen', { a: 'a' })
   const unseen = await branch('unseen', { b: 'b' })
   await open('seen')
@@ -729,7 +823,8 @@ t.test(
     const DATA_DIR = await mkdtemp(join(tmpdir(), 'mergelog-scheduled-'))
     t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))
     const first = await startPulls(t, { DATA_DIR })
-    const { branch, open, merge, repoId, get } = await first.repository(t, 'app')
+    const { branch, open, merge, repoId, get, knowsChecks } = await first.repository(t, 'app')
+    await knowsChecks()
     const head = await branch('topic', { a: 'a' })
     await open('topic')
     t.equal((await merge(1, WHEN_GREEN)).status, 201)

@@ -193,7 +193,11 @@ t.test('deactivate: sign-in, tokens and git end; what they wrote stays', async (
 })
 
 t.test('deactivate: what an account has scheduled does not happen any more', async (t) => {
-  const { branch, open, merge, get, postStatus, typesOf, writer } = await repository(t, 'unscheduled')
+  const { branch, open, merge, get, postStatus, typesOf, writer, knowsChecks } = await repository(
+    t,
+    'unscheduled',
+  )
+  await knowsChecks()
   await newUser('leo')
   await writer('leo')
   const head = await branch('topic', { a: 'a' })
