@@ -1,7 +1,7 @@
 /** Finds the commit that a client names: by a branch, a tag or an id. */
-import { isObjectId, refNameProblem } from './names.ts'
+import { isObjectId, isPullHead, refNameProblem } from './names.ts'
 import { objectReaders } from './object-readers.ts'
-import { readRefs } from './refs.ts'
+import { readRefs, resolveRef } from './refs.ts'
 import { commitOfTagOrId } from './revision.ts'
 
 export interface NamedCommit {
@@ -15,12 +15,17 @@ const HEADS = 'refs/heads/'
 const TAGS = 'refs/tags/'
 
 /**
- * The commit that a name means: a branch, a tag, or an id, whole or abbreviated; in this order. `refs/heads/main` and
- * `refs/tags/v1` are those alone; no other refs have names here. Undefined when there is none.
+ * The commit that a name means: a branch, a tag, or an id, whole or abbreviated; in this order. `refs/heads/main`,
+ * `refs/tags/v1` and `refs/pull/1/head` are those alone; no other refs have names here. Undefined when there is none.
  */
 export async function namedCommit(dir: string, name: string): Promise<NamedCommit | undefined> {
   const named = await refNamed(dir, name)
-  if (named !== undefined || name.startsWith('refs/')) return named
+  if (named !== undefined) return named
+  if (isPullHead(name)) {
+    const head = await peeled(dir, await resolveRef(dir, name))
+    return head === undefined ? undefined : { kind: 'commit', name: head, sha: head }
+  }
+  if (name.startsWith('refs/')) return undefined
   const sha = await commitOfTagOrId(dir, name)
   return sha === undefined ? undefined : { kind: 'commit', name: sha, sha }
 }

@@ -12,6 +12,9 @@ export const EMPTY_TREE = '4b825dc642cb6eb9a060e54bf8d69288fbee4904'
 /** Whether only the server moves a ref, as those of pull requests. */
 export const isServersRef = (ref: string) => ref.startsWith('refs/pull/')
 
+/** Whether a full name of a ref is that of the head of a pull request. */
+export const isPullHead = (ref: string) => /^refs\/pull\/[1-9]\d{0,14}\/head$/.test(ref)
+
 /** Whether the text is 40 lower-case hexadecimal digits that are not all zero. */
 export function isObjectId(text: string): boolean {
   return /^[0-9a-f]{40}$/.test(text) && text !== ZERO_ID

@@ -2,7 +2,8 @@
 import { type Static, Type } from 'typebox'
 import type { CommitState } from '../events/domain-events.ts'
 import { commitFacts } from '../git/commits.ts'
-import { isObjectId } from '../git/names.ts'
+import { isObjectId, isPullHead } from '../git/names.ts'
+import { resolveRef } from '../git/refs.ts'
 import { commitOfTagOrId } from '../git/revision.ts'
 import { branchId } from '../projections/branches.ts'
 import { type CommitStatusDocument, commitChecksId } from '../projections/commit-statuses.ts'
@@ -78,8 +79,8 @@ export function repositoryUrl({ ownerLogin, name }: RepositoryDocument, publicUr
 }
 
 /**
- * The id of the commit that `ref` means. It is tried in this order: a full commit id, a branch, a tag, a commit id
- * abbreviated to at least 7 digits. The order keeps a branch from hiding a commit. git is not asked about branches, or
+ * The id of the commit that `ref` means. It is tried in this order: a full commit id, the head of a pull request
+ * (`refs/pull/1/head`), a branch, a tag, a commit id abbreviated to at least 7 digits. The order keeps a branch from hiding a commit. git is not asked about branches, or
  * about full ids of commits that have statuses.
  * @throws Refused (not found)
  */
@@ -94,6 +95,10 @@ export async function commitOf(
   if (isObjectId(id)) {
     if ((await views.commitChecks.get(commitChecksId(repository.id, id))) !== undefined) return id
     if ((await commitFacts(dir, [id])).has(id)) return id
+  }
+  if (isPullHead(ref)) {
+    const head = await resolveRef(dir, ref)
+    if (head !== null) return head
   }
   const tag = /^refs\/tags\/(.*)$/s.exec(ref)?.[1]
   if (tag === undefined) {

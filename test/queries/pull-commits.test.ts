@@ -176,3 +176,31 @@ t.test('404 if the user may not read, or the pull request or its commits do not 
   await rm(objectFile(head))
   t.equal((await download(`${index}/commits`)).status, 404)
 })
+
+t.test(
+  'commits?sha=refs/pull/1/head and contents?ref= of it lead to the head of a pull request',
+  async (t) => {
+    const { branch, open, call, push } = await repository(t, 'by-ref')
+    const head = await branch('topic', { 'a.txt': 'a\n' })
+    const index = await open('topic')
+    await push(':topic')
+    const ref = `refs/pull/${index}/head`
+    const { body: commits } = await call(null, 'GET', `commits?sha=${ref}`)
+    t.match(commits[0], { sha: head })
+    t.equal((await call(null, 'GET', `contents/a.txt?ref=${ref}`)).status, 200)
+    t.equal(
+      (await call('alice', 'POST', `statuses/${encodeURIComponent(ref)}`, { state: 'success' })).status,
+      201,
+    )
+    for (const other of [
+      'refs/pull/9/head',
+      'refs/pull/01/head',
+      'refs/pull/1/merge',
+      'refs/pull/1',
+      'pull/1/head',
+    ]) {
+      t.equal((await call(null, 'GET', `commits?sha=${other}`)).status, 404, other)
+      t.equal((await call(null, 'GET', `contents/a.txt?ref=${other}`)).status, 404, other)
+    }
+  },
+)

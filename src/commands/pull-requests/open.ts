@@ -7,7 +7,7 @@ import { diffStat, mergeBase } from '../../git/history.ts'
 import { resolveRef, updateRef } from '../../git/refs.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { pullFold, pullId } from '../../projections/pulls.ts'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { type RepositoryDocument, repositoryKey } from '../../projections/repositories.ts'
 import { notFoundIn } from '../../projections/view.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
@@ -60,10 +60,14 @@ interface Opening extends Pick<Opened, 'title' | 'body' | 'deadline'> {
   named(): Promise<Named>
 }
 
+/** The name of a branch that may be given as a full ref. */
+const branchIn = (name: string) => name.replace(/^refs\/heads\//, '')
+
 /**
- * Create rules 2 and 3: the repository and the branch that `<branch>` or `<user>:<branch>` names.
+ * Create rules 2 and 3: the repository and the branch that `<branch>`, `<user>:<branch>` or `<user>/<repository>:<branch>`
+ * names.
  *
- * @throws Refused (not found), also when the requester may not read the repository
+ * @throws Refused (unprocessable) when it is empty; (not found), also when the requester may not read the repository
  */
 async function headOf(
   services: Services,
@@ -71,17 +75,37 @@ async function headOf(
   repository: RepositoryDocument,
   head: string,
 ): Promise<{ headRepository: RepositoryDocument; headBranch: string }> {
+  if (head === '') throw new Refused(refuse.unprocessable('head: must not be empty'))
   const [first = '', branch, ...more] = head.split(':')
-  if (branch === undefined) return { headRepository: repository, headBranch: first }
-  if (more.length > 0) throw new Refused(refuse.notFound('head: must be <branch> or <user>:<branch>'))
-  const owner = await services.views.accounts.findOne({ loginKey: first.toLowerCase() })
-  if (owner?.id === repository.ownerId) return { headRepository: repository, headBranch: branch }
-  const fork = owner && (await forkOf(services, repository.id, owner.id))
+  if (branch === undefined) return { headRepository: repository, headBranch: branchIn(first) }
+  if (more.length > 0) {
+    throw new Refused(
+      refuse.notFound('head: must be <branch>, <user>:<branch> or <user>/<repository>:<branch>'),
+    )
+  }
+  const found = await repositoryOfHead(services, repository, first)
   // The same answer whether there is such an owner: it may be an organization that not everybody sees.
-  if (fork === undefined || !atLeast(accessTo(fork, requester), 'read')) {
+  if (found === undefined || !atLeast(accessTo(found, requester), 'read')) {
     throw notFoundIn(services.views.repositories, `head: ${first} has no fork of this repository`)
   }
-  return { headRepository: fork, headBranch: branch }
+  return { headRepository: found, headBranch: branchIn(branch) }
+}
+
+/** The repository itself or a fork of it, by its owner or by its whole name. */
+async function repositoryOfHead(
+  services: Services,
+  repository: RepositoryDocument,
+  name: string,
+): Promise<RepositoryDocument | undefined> {
+  const { views } = services
+  const [login = '', ...rest] = name.split('/')
+  if (rest.length > 0) {
+    const named = await views.repositories.findOne({ key: repositoryKey(login, rest.join('/')) })
+    return named?.id === repository.id || named?.parentId === repository.id ? named : undefined
+  }
+  const owner = await views.accounts.findOne({ loginKey: login.toLowerCase() })
+  if (owner?.id === repository.ownerId) return repository
+  return owner && (await forkOf(services, repository.id, owner.id))
 }
 
 /** The default of the base repository, for a poster who may give it: as in edit rule 7. */
@@ -145,7 +169,9 @@ export const openPullRoutes: Routes = (services) => async (app) => {
       const context = commandContext(request)
       const opening = async () => {
         const { headRepository, headBranch } = await headOf(services, requester, repository, body.head)
-        if (headRepository.id === repository.id && headBranch === body.base) {
+        if (body.base === '') throw new Refused(refuse.unprocessable('base: must not be empty'))
+        const baseBranch = branchIn(body.base)
+        if (headRepository.id === repository.id && headBranch === baseBranch) {
           throw new Refused(
             refuse.unprocessable('head and base are the same, so there are no changes between them'),
           )
@@ -156,7 +182,7 @@ export const openPullRoutes: Routes = (services) => async (app) => {
           repository,
           headRepository,
           headBranch,
-          baseBranch: body.base,
+          baseBranch,
           maintainerEdit: invites(repository, headRepository, requester),
           title,
           body: body.body ?? '',

@@ -15,11 +15,57 @@ t.test('create rule 1: head equal to base gives 422', async (t) => {
 t.test('create rule 2: a head is <branch> or <user>:<branch>, other numbers of parts give 404', async (t) => {
   const { tryOpen, branches } = await repository(t, 'rule2')
   await branches('topic')
-  for (const head of ['a:b:c', 'alice:topic:', ':topic', 'alice:', ':', '::', '']) {
+  for (const head of ['a:b:c', 'alice:topic:', ':topic', 'alice:', ':', '::']) {
     t.equal((await tryOpen(head)).status, 404, head)
   }
   t.equal((await tryOpen('Alice:topic')).status, 201)
 })
+
+t.test(
+  'create rule 2: head is "bob/p1:branch" and refs/heads/… as well; an empty head or base is 422',
+  async (t) => {
+    const { tryOpen, branches, fork, repoId, open } = await repository(t, 'full-names')
+    await branches('topic', 'other', 'third')
+    const own = await fork('bob', 'p1')
+    await own.branches('branch', 'next')
+    t.match(await tryOpen('bob/p1:branch', {}, 'bob'), {
+      status: 201,
+      body: { head: { ref: 'branch', repo_id: own.repoId, repo: { full_name: 'bob/p1' } } },
+    })
+    t.match(await tryOpen('BOB/P1:refs/heads/next', {}, 'bob'), {
+      status: 201,
+      body: { head: { ref: 'next' } },
+    })
+    t.match(await tryOpen('alice/full-names:topic'), {
+      status: 201,
+      body: { head: { ref: 'topic', repo_id: repoId } },
+    })
+    const full = await tryOpen('refs/heads/other', { base: 'refs/heads/main' })
+    t.match(full, { status: 201, body: { head: { ref: 'other' }, base: { ref: 'main' } } })
+    t.equal((await tryOpen('other')).status, 409, 'a full name is no other branch')
+    t.equal((await tryOpen('main', { base: 'refs/heads/main' })).status, 422, 'rule 1')
+
+    const another = await repository(t, 'no-fork')
+    await another.branches('topic')
+    for (const head of [
+      'alice/no-fork:topic',
+      'bob/nothing:branch',
+      'nobody/p1:branch',
+      'bob/p1/x:branch',
+      '/:x',
+    ]) {
+      t.match(await tryOpen(head), { status: 404, message: /^head: / }, head)
+    }
+    await call('bob', 'PATCH', 'repos/bob/p1', { private: true })
+    const secret = await tryOpen('bob/p1:next', {}, 'alice')
+    const nothing = await tryOpen('bob/nothing:next', {}, 'alice')
+    t.strictSame([secret.status, nothing.status], [404, 404])
+    t.equal(secret.message.replace('p1', 'nothing'), nothing.message, 'a private fork is not told from none')
+    t.match(await tryOpen('', {}), { status: 422, message: /^head: / })
+    t.match(await tryOpen('third', { base: '' }), { status: 422, message: /^base: / })
+    t.equal(await open('third'), 5, 'what was refused took no number')
+  },
+)
 
 t.test('create rule 2: <user>:<branch> is a branch of the fork that the user has', async (t) => {
   const { work, repoId, openPull, fork, tip } = await repository(t, 'forked')
@@ -44,7 +90,17 @@ t.test('create rule 3: what does not exist gives 404', async (t) => {
   t.equal((await tryOpen('bob:topic')).status, 404, 'a user without a fork')
   t.equal((await tryOpen('topic', { base: 'nowhere' })).status, 404, 'no base branch')
   t.equal((await tryOpen('nowhere')).status, 404, 'no head branch')
-  for (const odd of ['../main', 'refs/heads/topic', '-x', 'a b', '@{-1}', 'topic~1', 'HEAD', '\u0000']) {
+  for (const odd of [
+    '../main',
+    'refs/tags/topic',
+    'refs/heads/',
+    '-x',
+    'a b',
+    '@{-1}',
+    'topic~1',
+    'HEAD',
+    '\u0000',
+  ]) {
     t.equal((await tryOpen(odd)).status, 404, `head ${odd}`)
     t.equal((await tryOpen('topic', { base: odd })).status, 404, `base ${odd}`)
   }
