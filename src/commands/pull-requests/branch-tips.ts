@@ -24,10 +24,20 @@ export async function recordedTip(
   return repository && found?.commit.sha
 }
 
-/** The tip of a branch as git has it. @throws Refused (not found), also for a name that no branch can have */
-export async function requireTip(services: Services, repoId: number, branch: string): Promise<string> {
+/**
+ * The tip of a branch that a request names as the head or the base of a pull request, as git has it.
+ * @throws Refused (not found), also for a name that no branch can have
+ */
+export async function requireTip(
+  services: Services,
+  repoId: number,
+  branch: string,
+  side: 'head' | 'base',
+): Promise<string> {
   const problem = branchNameProblem(branch)
   const tip = problem ? null : await resolveRef(gitDirOf(services, repoId), `refs/heads/${branch}`)
-  if (tip === null) throw new Refused(refuse.notFound(`branch ${branch} not found`))
-  return tip
+  if (tip !== null) return tip
+  const repository = side === 'base' ? await services.views.repositories.get(`${repoId}`) : undefined
+  const hint = repository === undefined ? '' : `; the default branch is ${repository.defaultBranch}`
+  throw new Refused(refuse.notFound(`${side}: branch ${branch} not found${hint}`))
 }

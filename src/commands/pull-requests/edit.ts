@@ -175,7 +175,7 @@ async function keyAfter(
 ): Promise<string | undefined> {
   if (state.status === 'merged') return undefined
   const changesBase = base !== undefined && base !== state.base.branch
-  if (changesBase) await requireTip(services, state.repoId, base)
+  if (changesBase) await requireTip(services, state.repoId, base, 'base')
   const opens = closed === false && state.status === 'closed'
   const isOpen = opens || (closed !== true && state.status === 'open')
   if (!isOpen || (!opens && !changesBase)) return undefined

@@ -123,8 +123,8 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   const repoId = repository.id
   const dir = gitDirOf(services, repoId)
   const [baseSha, headSha] = await Promise.all([
-    requireTip(services, repoId, baseBranch),
-    requireTip(services, headRepository.id, headBranch),
+    requireTip(services, repoId, baseBranch, 'base'),
+    requireTip(services, headRepository.id, headBranch, 'head'),
   ])
   const head = { repoId: headRepository.id, branch: headBranch, sha: headSha }
   const base = { repoId, branch: baseBranch, sha: baseSha }

@@ -15,7 +15,7 @@ export async function targetOf(services: Services, pull: ActivePull, branch: str
     throw new Refused(refuse.unprocessable('base: is the head branch, so there are no changes between them'))
   }
   const dir = gitDirOf(services, base.repoId)
-  const sha = await requireTip(services, base.repoId, branch)
+  const sha = await requireTip(services, base.repoId, branch, 'base')
   const ancestor = await mergeBase(dir, sha, head.sha)
   if (ancestor === undefined) throw new Refused(refuse.unprocessable('head and base share no history'))
   const repository = await services.views.repositories.get(`${base.repoId}`)

@@ -118,6 +118,16 @@ t.test('create rule 3: what does not exist gives 404', async (t) => {
   t.equal(body.milestone.title, 'Own')
 })
 
+t.test('create rule 3: base: branch master not found; the default branch is main', async (t) => {
+  const { tryOpen, open, branches, edit } = await repository(t, 'base-missing')
+  await branches('topic')
+  const message = 'base: branch master not found; the default branch is main'
+  t.match(await tryOpen('topic', { base: 'master' }), { status: 404, message })
+  t.match(await tryOpen('gone'), { status: 404, message: 'head: branch gone not found' })
+  await open('topic')
+  t.match(await edit(1, { base: 'master' }), { status: 404, message }, 'also for another base')
+})
+
 t.test('create rule 3: what the requester may not read gives 404', async (t) => {
   const { tryOpen, branches } = await repository(t, 'secret', { private: true })
   await branches('topic')
