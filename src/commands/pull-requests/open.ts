@@ -43,6 +43,7 @@ const CreatePullRequestOption = (services: Services) =>
     head: Type.String(),
     base: Type.String(),
     labels: GivenOrNull(Type.Array(Type.Integer())),
+    allow_maintainer_edit: GivenOrNull(Type.Boolean()),
   })
 
 type Opened = EventOf<'PullRequestOpened'>['data']
@@ -108,11 +109,24 @@ async function repositoryOfHead(
   return owner && (await forkOf(services, repository.id, owner.id))
 }
 
-/** The default of the base repository, for a poster who may give it: as in edit rule 7. */
-function invites(base: RepositoryDocument, head: RepositoryDocument, poster: AccountDocument): boolean {
-  return (
-    base.defaultMaintainerEdit === true && head.id !== base.id && atLeast(accessTo(head, poster), 'write')
-  )
+/**
+ * Whether writers of the base may push to the head branch: as the request says, or by the default of the base repository. Only
+ * a poster may give that who has write access to the head branch, as in edit rule 7.
+ *
+ * @throws Refused (forbidden) when the request gives what the poster may not give
+ */
+function invites(
+  base: RepositoryDocument,
+  head: RepositoryDocument,
+  poster: AccountDocument,
+  wanted: boolean | undefined,
+): boolean {
+  const may = atLeast(accessTo(head, poster), 'write')
+  if (wanted === true && !may) {
+    const reason = 'only a poster with write access to the head branch may give it'
+    throw new Refused(refuse.forbidden(`allow_maintainer_edit: ${reason}`))
+  }
+  return wanted ?? (base.defaultMaintainerEdit === true && head.id !== base.id && may)
 }
 
 async function openPull(services: Services, context: CommandContext, opening: Opening): Promise<number> {
@@ -183,7 +197,12 @@ export const openPullRoutes: Routes = (services) => async (app) => {
           headRepository,
           headBranch,
           baseBranch,
-          maintainerEdit: invites(repository, headRepository, requester),
+          maintainerEdit: invites(
+            repository,
+            headRepository,
+            requester,
+            body.allow_maintainer_edit ?? undefined,
+          ),
           title,
           body: body.body ?? '',
           deadline: deadlineOf(body.due_date ?? body.deadline ?? null),

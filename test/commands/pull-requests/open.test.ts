@@ -297,6 +297,23 @@ t.test('create rule 6: unknown and unassignable users give 422, those without ac
   t.strictSame(named((await hidden.openPull('topic', { assignees: ['carol'] })).assignees), ['carol'])
 })
 
+t.test('create: allow_maintainer_edit is set as in edit rule 7', async (t) => {
+  const { tryOpen, branches, fork, changes, id } = await repository(t, 'edits')
+  const own = await fork('bob')
+  await own.branches('yes', 'no', 'null', 'reader')
+  await branches('topic')
+  const flag = (allowed: boolean | null) => ({ allow_maintainer_edit: allowed })
+  t.match(await tryOpen('bob:yes', flag(true), 'bob'), { status: 201, body: flag(true) })
+  t.strictSame(await changes(1), [{ type: 'MaintainerEditChanged', data: { ...id(1), allowed: true } }])
+  t.match(await tryOpen('bob:null', flag(null), 'bob'), { status: 201, body: flag(false) })
+  await alice.repos.repoEdit('alice', 'edits', { default_allow_maintainer_edit: true })
+  t.match(await tryOpen('bob:no', flag(false), 'bob'), { status: 201, body: flag(false) })
+  const refused = await tryOpen('bob:reader', flag(true), 'dave')
+  t.match(refused, { status: 403, message: /^allow_maintainer_edit: / }, 'a poster who may not push there')
+  t.equal((await tryOpen('topic', flag(true), 'dave')).status, 403)
+  t.match(await tryOpen('topic', flag(true)), { status: 201, body: { number: 4, ...flag(true) } })
+})
+
 t.test('create: a deadline is the end of its day in the zone in which it is given', async (t) => {
   const { tryOpen, branches } = await repository(t, 'deadlines')
   const given: [object, string | null][] = [
