@@ -9,7 +9,7 @@ import type { AccountDocument } from '../../projections/accounts.ts'
 import { pullFold, pullId } from '../../projections/pulls.ts'
 import { type RepositoryDocument, repositoryKey } from '../../projections/repositories.ts'
 import { notFoundIn } from '../../projections/view.ts'
-import { Refused, refuse } from '../../refusal.ts'
+import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
@@ -31,11 +31,19 @@ import {
 } from '../issues/fields.ts'
 import { openedBefore } from '../issues/opened-before.ts'
 import { commandContext, settled } from '../request-context.ts'
-import { takeOfEach } from '../sequences.ts'
+import { decideRequestReviews } from '../reviews/request.ts'
+import {
+  type Reviewers,
+  requireTeamsFit,
+  reviewerOptions,
+  reviewersAsked,
+  wantedReviews,
+} from '../reviews/reviewers.ts'
+import { takeNumbers, takeOfEach } from '../sequences.ts'
 import { requireTip } from './branch-tips.ts'
 import { tryMerge } from './check-mergeability.ts'
 import { claimHeadBase, refuseDuplicate } from './duplicate-pull.ts'
-import { decideOpen } from './pull-request.ts'
+import { decideOpen, pullDecider } from './pull-request.ts'
 
 const CreatePullRequestOption = (services: Services) =>
   Type.Object({
@@ -44,14 +52,19 @@ const CreatePullRequestOption = (services: Services) =>
     base: Type.String(),
     labels: GivenOrNull(Type.Array(Type.Integer())),
     allow_maintainer_edit: GivenOrNull(Type.Boolean()),
+    ...reviewerOptions,
   })
 
 type Opened = EventOf<'PullRequestOpened'>['data']
 
-type Named = Pick<Opened, 'labels' | 'milestone' | 'assignees'>
+interface Named {
+  discussion: Pick<Opened, 'labels' | 'milestone' | 'assignees'>
+  reviewers: Reviewers
+}
 
 interface Opening extends Pick<Opened, 'title' | 'body' | 'deadline'> {
   repository: RepositoryDocument
+  poster: AccountDocument
   headRepository: RepositoryDocument
   headBranch: string
   baseBranch: string
@@ -131,7 +144,8 @@ function invites(
 
 async function openPull(services: Services, context: CommandContext, opening: Opening): Promise<number> {
   const { events } = services
-  const { repository, headRepository, headBranch, baseBranch, maintainerEdit, named, ...texts } = opening
+  const { repository, poster, headRepository, headBranch, baseBranch, maintainerEdit, named, ...texts } =
+    opening
   const { actor } = context
   if (actor === null) throw new Refused(refuse.unauthenticated('sign in first'))
   const repoId = repository.id
@@ -144,7 +158,13 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   const base = { repoId, branch: baseBranch, sha: baseSha }
   const key = claimKeys.pull(head, base)
   if (context.retry === undefined) await refuseDuplicate(services, key)
-  const discussion = { ...texts, ...(await named()) }
+  const { discussion, reviewers } = await named()
+  if (reviewers.people.some(({ id }) => id === poster.id)) {
+    throw new Refused(refuse.unprocessable(`reviewers: ${poster.login} opens the pull request`))
+  }
+  const wantedBy = (ids: readonly number[]) =>
+    wantedReviews(services, repository, poster, baseBranch, reviewers, ids)
+  requireTeamsFit((await wantedBy([])).asked)
   if (headRepository.id !== repoId) {
     await fetchObjects(dir, gitDirOf(services, headRepository.id), headSha)
   }
@@ -155,15 +175,23 @@ async function openPull(services: Services, context: CommandContext, opening: Op
     tryMerge(services, repoId, { ours: baseSha, theirs: headSha }),
     takeOfEach(events, context, [numbersStream(repoId), idsStream('issue')]),
   ])
+  const count = reviewers.people.length + reviewers.teams.length
+  const { wanted, asked } = await wantedBy(await takeNumbers(events, context, idsStream('comment'), count))
   await claimHeadBase(services, context, key, pullStream(repoId, index))
 
   const ref = `refs/pull/${index}/head`
   // A retried request may find the ref of its first attempt, with another head.
   await updateRef(dir, ref, { from: context.retry ? await resolveRef(dir, ref) : null, to: headSha })
-  const opened = { ...discussion, repoId, index, id, poster: actor, head, base, mergeBase: ancestor, diff }
-  await pulls.change(services, context, { repoId, index }, 'open', (state) =>
-    decideOpen(state, { ...opened, mergeable: merge?.kind === 'clean' }, maintainerEdit),
-  )
+  const opened = {
+    ...{ ...texts, ...discussion, repoId, index, id, poster: actor, head, base, mergeBase: ancestor, diff },
+    mergeable: merge?.kind === 'clean',
+  }
+  await pulls.change(services, context, { repoId, index }, 'open', (state) => {
+    const decision = decideOpen(state, opened, maintainerEdit)
+    if (isRefusal(decision)) return decision
+    const requests = decideRequestReviews(decision.reduce(pullDecider.evolve, state), wanted, asked)
+    return isRefusal(requests) ? requests : [...decision, ...requests]
+  })
   return index
 }
 
@@ -194,6 +222,7 @@ export const openPullRoutes: Routes = (services) => async (app) => {
         if (title === '') throw new Refused(refuse.unprocessable('title: must not be empty'))
         return {
           repository,
+          poster: requester,
           headRepository,
           headBranch,
           baseBranch,
@@ -207,9 +236,12 @@ export const openPullRoutes: Routes = (services) => async (app) => {
           body: body.body ?? '',
           deadline: deadlineOf(body.due_date ?? body.deadline ?? null),
           named: async () => ({
-            milestone: await milestoneRef(services, repository, body.milestone ?? 0),
-            labels: await labelRefs(services, repository, body.labels ?? []),
-            assignees: await assigneeRefs(services, repository, body),
+            discussion: {
+              milestone: await milestoneRef(services, repository, body.milestone ?? 0),
+              labels: await labelRefs(services, repository, body.labels ?? []),
+              assignees: await assigneeRefs(services, repository, body),
+            },
+            reviewers: await reviewersAsked(services, repository, requester, body),
           }),
         }
       }

@@ -297,6 +297,44 @@ t.test('create rule 6: unknown and unassignable users give 422, those without ac
   t.strictSame(named((await hidden.openPull('topic', { assignees: ['carol'] })).assignees), ['carol'])
 })
 
+t.test('create: reviewers and team_reviewers are asked for reviews, with the first event', async (t) => {
+  await alice.orgs.orgCreate({ username: 'makers' })
+  await alice.orgs.createOrgRepo('makers', { name: 'app', auto_init: true, private: true })
+  const units = ['repo.code', 'repo.issues', 'repo.pulls']
+  const team = { name: 'core', permission: 'write', includes_all_repositories: true, units } as const
+  const { id = 0 } = (await alice.orgs.orgCreateTeam('makers', team)).data
+  for (const login of ['bob', 'carol']) await alice.teams.orgAddTeamMember(id, login)
+  const work = await workTree(t, server.gitUrl('alice', 'makers/app'))
+  await work.git('checkout', '-q', '-b', 'topic')
+  await work.commit('A commit', { a: 'a\n' })
+  await work.git('push', '-q', 'origin', 'topic')
+  const open = (option: object) =>
+    call('alice', 'POST', 'repos/makers/app/pulls', { head: 'topic', base: 'main', title: 'T', ...option })
+
+  const refused: [object, number, RegExp][] = [
+    [{ reviewers: ['nobody'] }, 404, /user not found/],
+    [{ reviewers: ['alice'] }, 422, /^reviewers: alice /],
+    [{ reviewers: ['dave'] }, 422, /^reviewers: dave may not read/],
+    [{ team_reviewers: ['unknown'] }, 404, /team not found/],
+    [{ reviewers: 'bob' }, 422, /reviewers/],
+  ]
+  for (const [option, status, message] of refused) {
+    t.match(await open(option), { status, message }, JSON.stringify(option))
+  }
+  const { status, body } = await open({ reviewers: ['Bob', 'bob', ''], team_reviewers: ['core'] })
+  t.match([status, body.number], [201, 1], 'what was refused took no number')
+  t.strictSame(named(body.requested_reviewers), ['bob'])
+  t.match(body.requested_reviewers_teams, [{ name: 'core' }])
+  const asked = await call('alice', 'GET', 'repos/makers/app/pulls/1/reviews')
+  t.match(asked.body, [
+    { state: 'REQUEST_REVIEW', user: { login: 'bob' }, official: true },
+    { state: 'REQUEST_REVIEW', team: { name: 'core' } },
+  ])
+  t.equal((await call('alice', 'PATCH', 'repos/makers/app/pulls/1', { state: 'closed' })).status, 201)
+  const none = { reviewers: null, team_reviewers: [] }
+  t.match(await open(none), { status: 201, body: { number: 2 } })
+})
+
 t.test('create: allow_maintainer_edit is set as in edit rule 7', async (t) => {
   const { tryOpen, branches, fork, changes, id } = await repository(t, 'edits')
   const own = await fork('bob')

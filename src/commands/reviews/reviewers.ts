@@ -1,0 +1,102 @@
+/** The people and teams that a request asks for reviews: as it names them, and as is decided on. */
+import { type Static, Type } from 'typebox'
+import { requireListFits } from '../../events/append-size.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { accessTo, atLeast, isStranger } from '../../rights/access.ts'
+import { isOfficialReviewer } from '../../rights/review-rules.ts'
+import type { Services } from '../../services.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
+import { userNamed } from '../../wire/users.ts'
+import type { Wanted, WantedTeam } from './request.ts'
+import { type AskedTeam, requireReaders, teamReviewers, wantedTeams } from './wanted-teams.ts'
+
+const MAX_REVIEWERS = 50
+/** An event names the members of a team, and an append all events of a request. */
+const MAX_TEAM_REVIEWERS = 20
+
+/** How a request names them. */
+export const reviewerOptions = {
+  reviewers: GivenOrNull(
+    Type.Array(Type.String(), {
+      maxItems: MAX_REVIEWERS,
+      description: 'logins, or e-mail addresses that are shown',
+    }),
+  ),
+  team_reviewers: GivenOrNull(
+    Type.Array(Type.String(), {
+      maxItems: MAX_TEAM_REVIEWERS,
+      description: 'names of teams of the organization that owns the repository',
+    }),
+  ),
+}
+
+const ReviewerOptions = Type.Object(reviewerOptions)
+
+export interface Reviewers {
+  people: AccountDocument[]
+  teams: AskedTeam[]
+}
+
+/** Who is named, each once. @throws Refused (not found) */
+export async function reviewersNamed(
+  services: Services,
+  repository: RepositoryDocument,
+  requester: AccountDocument,
+  { reviewers, team_reviewers: names }: Static<typeof ReviewerOptions>,
+): Promise<Reviewers> {
+  const found = new Map<number, AccountDocument>()
+  for (const name of given(reviewers)) {
+    const account = name.includes('@')
+      ? await services.views.accounts.findOne({ kind: 'user', email: name, showEmail: true })
+      : await userNamed(services, name)
+    if (account === undefined) throw new Refused(refuse.notFound('user not found'))
+    found.set(account.id, account)
+  }
+  const teams = await teamReviewers(services, repository, requester, given(names))
+  return { people: [...found.values()], teams }
+}
+
+const given = (names: readonly string[] | null | undefined) => (names ?? []).filter((name) => name !== '')
+
+/** Those who are asked for reviews: they may read the repository. @throws Refused (not found, unprocessable) */
+export async function reviewersAsked(
+  services: Services,
+  repository: RepositoryDocument,
+  requester: AccountDocument,
+  options: Static<typeof ReviewerOptions>,
+): Promise<Reviewers> {
+  const asked = await reviewersNamed(services, repository, requester, options)
+  const stranger = asked.people.find((reviewer) => !atLeast(accessTo(repository, reviewer), 'read'))
+  if (stranger !== undefined) {
+    throw new Refused(refuse.unprocessable(`reviewers: ${stranger.login} may not read the repository`))
+  }
+  requireReaders(repository, asked.teams)
+  return asked
+}
+
+/** What is decided on. `ids`: one for each of them. @throws Refused (unprocessable) when the teams have too many members */
+export async function wantedReviews(
+  services: Services,
+  repository: RepositoryDocument,
+  requester: AccountDocument,
+  baseBranch: string,
+  { people, teams }: Reviewers,
+  ids: readonly number[],
+): Promise<{ wanted: Wanted[]; asked: WantedTeam[] }> {
+  // Whose review is official would tell a stranger who may write. What a stranger asks for decides about no merge.
+  const mayBeOfficial = !isStranger(repository, requester)
+  const wanted = people.map((reviewer, i) => ({
+    reviewer: { id: reviewer.id, login: reviewer.login },
+    reviewId: ids[i] ?? 0,
+    official: mayBeOfficial && isOfficialReviewer(repository, baseBranch, reviewer),
+  }))
+  const asked = await wantedTeams(services, repository, baseBranch, teams, ids.slice(people.length))
+  return { wanted, asked }
+}
+
+/** Refuses teams whose members do not fit into the append that opens a pull request. @throws Refused (unprocessable) */
+export function requireTeamsFit(asked: readonly WantedTeam[]): void {
+  requireListFits('team_reviewers', asked)
+}
