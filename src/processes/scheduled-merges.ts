@@ -182,7 +182,7 @@ export function createScheduledMerges(
     const { message: reason, errors = [] } = refusal
     const head = pull.head.sha
     await pulls.change(services, context, pull, `schedule refused ${head}`, (state) =>
-      decideScheduleRefused(state, { head, reason, errors: [...errors] }),
+      decideScheduleRefused(state, { head, reason, errors: errors.filter((error) => error !== reason) }),
     )
   }
 

@@ -54,7 +54,10 @@ export const headHasMoved = refuse.conflict('the head branch has just moved; try
 /** The schedule was canceled just before its merge. */
 export const scheduleIsGone = refuse.notFound('no merge is scheduled')
 
-/** The reason why the pull request cannot be merged, or undefined. What is not allowed is checked before conflicts. */
+/**
+ * Why the pull request cannot be merged, or undefined. What is not allowed (merge rule 2) is checked before conflicts (merge
+ * rule 7). The refusal is that of the first reason, and `errors` has all that are not allowed.
+ */
 export function mergeRefusal(
   state: PullState,
   request: MergeRequest,
@@ -65,59 +68,70 @@ export function mergeRefusal(
   if (state.status === 'closed') return refuse.notFound('the pull request is closed')
   const { scheduledBy } = request
   if (scheduledBy !== undefined && state.schedule?.by.id !== scheduledBy.id) return scheduleIsGone
+  // Who may not merge is told no more: the rules name people and teams.
   if (!facts.mayMerge) return refuse.notAllowed('you are not allowed to merge this pull request')
+  const reasons = reasonsAgainst(state, request, facts)
+  const [first] = reasons
+  if (first !== undefined) return refuse.notAllowed(first, reasons)
+  // A manual merge has happened already, so nothing else can prevent it.
   const { style, expectedHead } = request
-  if (!isMergeStyle(style)) return refuse.notAllowed(`Do: "${style}" is not a merge style`)
-  if (!facts.allowedStyles.includes(style)) {
-    return refuse.notAllowed(`Do: ${style} is not allowed in this repository`)
-  }
-  // A manual merge has happened already, so nothing can prevent it.
   if (style === 'manually-merged') return undefined
-  if (isWorkInProgress(state.title)) return refuse.notAllowed('the pull request is a work in progress')
-  if (facts.headTip === null) return notMergeable(`the head branch ${state.head.branch} is gone`)
-  if (facts.baseTip === null) return notMergeable(`the base branch ${state.base.branch} is gone`)
-  if (facts.openDependencies.length > 0) {
-    return refuse.notAllowed('it depends on issues that are still open', facts.openDependencies)
-  }
-  const protects = protectionRefusal(state, request, facts)
-  if (protects !== undefined) return protects
-  if (request.scheduling && isKnownToConflict(state, facts)) {
-    return notMergeable(`its merge into ${state.base.branch} has conflicts`)
-  }
-  // Conflicts (merge rule 7) come after everything that is not allowed (merge rule 2).
   if (expectedHead !== undefined && expectedHead !== state.head.sha) {
     return refuse.conflict(`head_commit_id: the head is at ${state.head.sha}`)
   }
   return facts.headTip === state.head.sha ? undefined : headHasMoved
 }
 
-/** Whether the merge of these two commits was tried before. A merge that is not scheduled tries it again, by its own style. */
+/** All that merge rule 2 has against the merge, in its order. */
+function reasonsAgainst(state: ActivePull, request: MergeRequest, facts: MergeFacts): string[] {
+  const { style } = request
+  const reasons: string[] = []
+  if (!isMergeStyle(style)) reasons.push(`Do: "${style}" is not a merge style`)
+  else if (!facts.allowedStyles.includes(style)) {
+    reasons.push(`Do: ${style} is not allowed in this repository`)
+  }
+  if (style === 'manually-merged') return reasons
+  if (isWorkInProgress(state.title)) reasons.push('the pull request is a work in progress')
+  if (facts.headTip === null) reasons.push(notMergeable(`the head branch ${state.head.branch} is gone`))
+  if (facts.baseTip === null) reasons.push(notMergeable(`the base branch ${state.base.branch} is gone`))
+  if (facts.openDependencies.length > 0) {
+    reasons.push(`it depends on issues that are still open: ${facts.openDependencies.join(', ')}`)
+  }
+  reasons.push(...protectionReasons(state, request, facts))
+  // A merge that is not scheduled is tried, by its own style: then a conflict is merge rule 7.
+  if ((request.scheduling || reasons.length > 0) && isKnownToConflict(state, facts)) {
+    reasons.push(notMergeable(`its merge into ${state.base.branch} has conflicts`))
+  }
+  return reasons
+}
+
+/** Whether the merge of these two commits was tried before, and has conflicts. */
 const isKnownToConflict = ({ head, mergeability }: ActivePull, { baseTip }: MergeFacts) =>
   !mergeability.mergeable && mergeability.head === head.sha && mergeability.base === baseTip
 
-const notMergeable = (reason: string) => refuse.notAllowed(`the pull request cannot be merged: ${reason}`)
+const notMergeable = (reason: string) => `the pull request cannot be merged: ${reason}`
 
-function protectionRefusal(
+function protectionReasons(
   { reviews }: ActivePull,
   { force, scheduling }: MergeRequest,
   { protection, officialReviews, checks, outdated, wouldBeSigned }: MergeFacts,
-): Refusal | undefined {
-  if (protection === undefined) return undefined
-  const { rule } = protection
+): string[] {
+  if (protection === undefined) return []
+  const reasons: string[] = []
   if (protection.requireSigned && !wouldBeSigned) {
-    return refuse.notAllowed(
-      `protection "${rule}": requires signed commits, and this merge would add unsigned ones`,
-    )
+    reasons.push('requires signed commits, and this merge would add unsigned ones')
   }
-  if (force && !protection.blockAdminOverride) return undefined
-  if (protection.statusCheck && !scheduling && checks !== 'success') {
-    return refuse.notAllowed(`protection "${rule}": the required status checks are ${checks}`)
+  if (!force || protection.blockAdminOverride) {
+    if (protection.statusCheck && !scheduling && checks !== 'success') {
+      reasons.push(`the required status checks are ${checks}`)
+    }
+    const reviewed = scheduling
+      ? undefined
+      : reviewProblem(reviewRulesOf(protection), reviews, officialReviews)
+    if (reviewed !== undefined) reasons.push(reviewed)
+    if (protection.blockOutdated && outdated) {
+      reasons.push('the head branch lacks commits of the base branch')
+    }
   }
-  const rules = reviewRulesOf(protection)
-  const reviewed = scheduling ? undefined : reviewProblem(rules, reviews, officialReviews)
-  if (reviewed !== undefined) return refuse.notAllowed(`protection "${rule}": ${reviewed}`)
-  if (protection.blockOutdated && outdated) {
-    return refuse.notAllowed(`protection "${rule}": the head branch lacks commits of the base branch`)
-  }
-  return undefined
+  return reasons.map((reason) => `protection "${protection.rule}": ${reason}`)
 }

@@ -8,6 +8,7 @@ import {
 import { type PullState, pullDecider } from '../../../src/commands/pull-requests/pull-request.ts'
 import type { BranchProtection, PullRequestEvent } from '../../../src/events/domain-events.ts'
 import { DEFAULT_MERGE_SETTINGS } from '../../../src/events/repository-settings.ts'
+import { refuse } from '../../../src/refusal.ts'
 
 const sha = (digit: string) => digit.repeat(40)
 const alice = { id: 1, login: 'alice' }
@@ -109,7 +110,45 @@ t.test(
       t.match(mergeRefusal(state, plain, facts), { refused: 'notAllowed', message }, name)
     }
     const dependent = { ...fine, openDependencies: ['#1', '#2'] }
-    t.strictSame(mergeRefusal(open, plain, dependent)?.errors, ['#1', '#2'])
+    t.match(mergeRefusal(open, plain, dependent)?.message, /open: #1, #2$/)
+  },
+)
+
+t.test(
+  'merge rule 2: a refused merge has all reasons in errors, and the status and the message of the first',
+  async (t) => {
+    const rules = { statusCheck: true, blockOutdated: true, requireSigned: true }
+    const facts = protectedBy(rules, {
+      outdated: true,
+      openDependencies: ['#1'],
+      headTip: null,
+      allowedStyles: ['squash'],
+    })
+    const refused = mergeRefusal(fold(opened('WIP: later')), plain, facts)
+    t.strictSame(refused, {
+      refused: 'notAllowed',
+      message: 'Do: merge is not allowed in this repository',
+      errors: [
+        'Do: merge is not allowed in this repository',
+        'the pull request is a work in progress',
+        'the pull request cannot be merged: the head branch topic is gone',
+        'it depends on issues that are still open: #1',
+        'protection "main": requires signed commits, and this merge would add unsigned ones',
+        'protection "main": the required status checks are pending',
+        'protection "main": the head branch lacks commits of the base branch',
+      ],
+    })
+    const one = mergeRefusal(open, plain, protectedBy({ statusCheck: true }))
+    t.strictSame(one?.errors, [one?.message], 'also when there is only one')
+    const stranger = mergeRefusal(open, plain, { ...facts, mayMerge: false })
+    t.strictSame(stranger, refuse.notAllowed('you are not allowed to merge this pull request'))
+    const conflict: PullRequestEvent = {
+      type: 'MergeabilityChecked',
+      data: { ...id, head: sha('a'), base: sha('b'), mergeable: false, conflicts: ['a.txt'] },
+    }
+    const conflicting = fold(opened(), conflict)
+    t.equal(mergeRefusal(conflicting, plain, fine), undefined, 'a conflict alone is tried')
+    t.equal(mergeRefusal(conflicting, plain, protectedBy({ statusCheck: true }))?.errors?.length, 2)
   },
 )
 
