@@ -1,6 +1,7 @@
 /** Gathers the facts for the decision on a merge: from git, the log and the settings of the repository. */
 import type { MergeWait } from '../../events/domain-events.ts'
 import { commitRange } from '../../git/commit-range.ts'
+import { commitFacts } from '../../git/commits.ts'
 import { isAncestor } from '../../git/history.ts'
 import { readRefs } from '../../git/refs.ts'
 import { unsignedCommits } from '../../git/signatures.ts'
@@ -139,9 +140,8 @@ export async function isWaiting(services: Services, repository: RepositoryDocume
 }
 
 /**
- * Whether all commits that the merge adds would be signed. The server signs the commits that it makes. A fast-forward
- * makes none, and neither does a rebase when the head includes the base: then a trusted key must have signed the
- * commits themselves.
+ * Whether all commits that the merge adds would be signed. The server signs the commits that it makes. Those of the head come
+ * into the base as they are, unless the merge makes others of them: then a trusted key must have signed them.
  */
 async function wouldBeSigned(
   { config }: Services,
@@ -151,11 +151,18 @@ async function wouldBeSigned(
   style: string,
   includesBase: boolean,
 ): Promise<boolean> {
+  const { signingKey, allowedSigners } = config
+  // A rebase leaves a commit as it is when that is in its place already: when the head includes the base.
   const makesNone = style === 'fast-forward-only' || (style === 'rebase' && includesBase)
-  if (!makesNone) return config.signingKey !== undefined
+  if (!makesNone && signingKey === undefined) return false
+  if (style === 'squash' || (style.startsWith('rebase') && !includesBase)) return true
   const range = await commitRange(dir, base, head)
   if (range.total > MAX_VERIFIED) return false
-  const { signingKey, allowedSigners } = config
-  const unsigned = await unsignedCommits(dir, range.page(0, MAX_VERIFIED), { signingKey, allowedSigners })
-  return unsigned.length === 0
+  const ids = range.page(0, MAX_VERIFIED)
+  // A rebase drops merges, and makes the commits after them anew.
+  const isRebuilt = style === 'rebase' && signingKey === undefined && (await hasMerge(dir, ids))
+  return !isRebuilt && (await unsignedCommits(dir, ids, { signingKey, allowedSigners })).length === 0
 }
+
+const hasMerge = async (dir: string, ids: readonly string[]) =>
+  [...(await commitFacts(dir, ids)).values()].some(({ parents }) => parents.length > 1)

@@ -36,7 +36,8 @@ for (const style of ['merge', 'squash', 'rebase', 'rebase-merge']) {
     await branch('topic', { a: 'a' })
     const head = await branch('topic', { b: 'b' }, 'topic')
     const main = await branch('main', { m: 'm' })
-    await protect('main', SIGNED)
+    // A merge would bring in the commits of the head, which nobody has signed.
+    if (style !== 'merge') await protect('main', SIGNED)
     const index = await open('topic')
     t.equal((await merge(index, { Do: style })).status, 200, 'which is what the protection asks for')
     await work.git('fetch', '-q')
@@ -65,6 +66,40 @@ t.test('merge rule 2: without a signing key a branch that requires signed commit
   }
   t.equal(await tip('main'), main)
 })
+
+t.test(
+  'merge rule 2: require_signed_commits: unsigned commits of the head refuse a merge that would bring them in, in every style',
+  async (t) => {
+    const { branch, open, merge, protect, work, tip } = await signing.repository(t, 'brought-in')
+    await branch('unsigned', { a: 'a' })
+    await signedCommit(work, strangerKey.path, 'strange', 'main')
+    await signedCommit(work, writerKey.path, 'late', 'unsigned')
+    await signedCommit(work, writerKey.path, 'signed', 'main')
+    await signedCommit(work, writerKey.path, 'next', 'main')
+    await protect('main', SIGNED)
+    const main = await tip('main')
+    const indices = new Map<string, number>()
+    for (const name of ['unsigned', 'strange', 'late']) {
+      const index = await open(name)
+      indices.set(name, index)
+      for (const Do of ['merge', 'rebase', 'rebase-merge', 'fast-forward-only']) {
+        const refused = await merge(index, { Do, force_merge: true })
+        t.match(refused, { status: 405, message: /requires signed commits/ }, `${name} ${Do}`)
+      }
+      const scheduled = { Do: 'merge', merge_when_checks_succeed: true }
+      t.equal((await merge(index, scheduled)).status, 405, `${name} scheduled`)
+    }
+    t.equal(await tip('main'), main)
+    t.equal((await merge(await open('signed'))).status, 200, 'signed ones')
+    await work.git('fetch', '-q')
+    t.equal((await merge(indices.get('unsigned') ?? 0)).status, 405, 'a merge brings them in still')
+    t.equal((await merge(indices.get('unsigned') ?? 0, { Do: 'squash' })).status, 200, 'a squash does not')
+    t.equal((await merge(indices.get('strange') ?? 0, { Do: 'merge' })).status, 405)
+    t.equal((await merge(await open('next'), { Do: 'rebase-merge' })).status, 200)
+    await work.git('fetch', '-q')
+    await verify(work, 'origin/main')
+  },
+)
 
 t.test('merge rule 2: a merge without a new commit needs commits with trusted signatures', async (t) => {
   const { branch, open, merge, protect, work, tip } = await signing.repository(t, 'forward')
