@@ -165,9 +165,13 @@ async function decideManualMerge(
   return decideManuallyMerged(state, { ...merged, by, deleteBranch })
 }
 
-/** The name of the head branch in a message; for a fork with its repository. */
+/**
+ * The name of the head branch in a message; for a fork with its repository. Who reads the base reads the message, so a fork
+ * that not everybody may know is not named.
+ */
 async function headLabelOf({ views }: Services, { head, base }: ActivePull): Promise<string> {
   if (head.repoId === base.repoId) return head.branch
   const fork = await views.repositories.get(`${head.repoId}`)
-  return fork === undefined ? head.branch : `${fork.ownerLogin}/${fork.name}:${head.branch}`
+  const isKnown = fork !== undefined && atLeast(accessTo(fork, null), 'read')
+  return isKnown ? `${fork.ownerLogin}/${fork.name}:${head.branch}` : head.branch
 }

@@ -2,7 +2,7 @@ import t from 'tap'
 import { gitAs, type Person } from './git-as.ts'
 import { type PullRepository, startPulls } from './pull-repository.ts'
 
-const { alice, repository } = await startPulls(t)
+const { server, alice, repository } = await startPulls(t)
 
 const ALICE: Person = { name: 'alice', email: 'alice@noreply.127.0.0.1' }
 const ZOE: Person = { name: 'Zoë Ångström', email: 'zoe@example.org' }
@@ -247,4 +247,25 @@ t.test('merge rule 5: a message with characters that a commit cannot have is ref
   )
   await work.git('fetch', '-q')
   t.equal(await work.git('log', '-1', '--format=%B', 'origin/main'), "--amend 'x' $(id)\n\n� é 🚀")
+})
+
+t.test('merge rule 5: merge messages do not name a private fork to those who may not know it', async (t) => {
+  const { open, merge, work, fork, name } = await repository(t, 'secret-fork')
+  const own = await fork('bob', 'secret-name')
+  await own.branches('topic', 'public')
+  const index = await open('bob:topic', { title: 'From afar' }, 'bob')
+  const shown = await open('bob:public', { title: 'From near' }, 'bob')
+  const message = async () => {
+    await work.git('fetch', '-q')
+    return work.git('log', '-1', '--format=%B', 'origin/main')
+  }
+  t.equal((await merge(shown)).status, 200)
+  t.equal(await message(), `Merge pull request 'From near' (#${shown}) from bob/secret-name:public into main`)
+  const hidden = await server.fetch('bob', '/api/v1/repos/bob/secret-name', {
+    method: 'PATCH',
+    body: JSON.stringify({ private: true }),
+  })
+  t.equal(hidden.status, 200)
+  t.equal((await merge(index)).status, 200)
+  t.equal(await message(), `Merge pull request 'From afar' (#${index}) from topic into main`, name)
 })
