@@ -36,12 +36,24 @@ const LIST_SCHEMA = filteredListSchema(PullRequestWire, {
   base_branch: OptionalText('name of the branch that it is to be merged into'),
   labels: Type.Optional(
     Type.Union([Type.String(), Type.Array(Type.String())], {
-      description: 'ids of labels; the pull request must have all of them. Repeatable',
+      description: 'ids of labels; the pull request must have at least one. Repeatable',
     }),
   ),
 })
 
-/** As in Gitea: an unknown state means open; a milestone or label that is not a positive whole number is ignored. */
+/** The ids of labels in a query. @throws Refused (unprocessable) for what is not the id of a label: a name, for example */
+function labelIdsIn(given: string | readonly string[] = []): number[] {
+  const texts = [given].flat().filter((text) => text !== '')
+  const ids = texts.flatMap((text) => pathNumber(text) ?? [])
+  if (ids.length === texts.length) return ids
+  const message = 'labels: must be ids of labels'
+  throw new Refused(refuse.unprocessable(message, [message]))
+}
+
+/**
+ * As in Gitea: an unknown state means open; a milestone that is not a positive whole number is ignored.
+ * @throws Refused (unprocessable) for labels that are not ids
+ */
 async function filterOf(
   services: Services,
   repoId: number,
@@ -52,14 +64,12 @@ async function filterOf(
   else if (query.state !== 'all') filter.state = 'open'
   const milestone = pathNumber(query.milestone ?? '')
   if (milestone !== undefined) filter.milestoneId = milestone
-  const labels = [query.labels ?? []].flat().flatMap((label) => pathNumber(label) ?? [])
-  if (labels.length > 0) filter.labelIds = { $all: labels.slice(0, MAX_LABELS) }
+  const labelIds = labelIdsIn(query.labels)
+  if (labelIds.length > 0) filter.labelIds = { $in: labelIds }
   if (query.poster) filter.posterId = await accountIdNamed(services, query.poster)
   if (query.base_branch) filter.baseKey = branchKey(repoId, query.base_branch)
   return filter
 }
-
-const MAX_LABELS = 50
 
 /** The total of a list as the repository's counters have it; undefined when the rows must be counted, which is slow. */
 function totalOf({ openPulls, closedPulls }: RepositoryDocument, filter: Filter<PullDocument>) {
