@@ -77,7 +77,8 @@ export function accountListRoutes(services: Services): FastifyPluginAsyncTypebox
     app.get(
       '/orgs',
       {
-        config: { scope: 'organization' },
+        // As in Gitea, any token will do.
+        config: { scope: [] },
         schema: { tags: ['organization'], ...listSchema(OrganizationWire) },
       },
       async (request, reply) => {

@@ -63,21 +63,23 @@ export const followQueryRoutes: Routes = (services) => {
   }
 
   return async (app) => {
-    const scope = { scope: ['user', 'repository'] } as const
     const tags = ['user']
+    const ofUser = { scope: 'user' } as const
+    const ownStars = { scope: ['user', 'repository'] } as const
 
-    for (const { path, kind } of [
-      { path: 'starred', kind: 'starred' },
-      { path: 'subscriptions', kind: 'watched' },
+    // The scopes are Gitea's.
+    for (const { path, kind, config } of [
+      { path: 'starred', kind: 'starred', config: ownStars },
+      { path: 'subscriptions', kind: 'watched', config: ofUser },
     ] as const) {
       app.get(
         `/user/${path}`,
-        { config: scope, schema: { tags, ...listSchema(PlainRepositoryWire) } },
+        { config, schema: { tags, ...listSchema(PlainRepositoryWire) } },
         async (request, reply) => repositoriesOf(request, reply, signedIn(request), kind),
       )
       app.get(
         `/users/:username/${path}`,
-        { config: scope, schema: { tags, params: UsernameParams, ...listSchema(PlainRepositoryWire) } },
+        { config: ofUser, schema: { tags, params: UsernameParams, ...listSchema(PlainRepositoryWire) } },
         async (request, reply) => {
           const user = await userNamed(services, request.params.username)
           if (!canSee(user, request.requester)) throw new Refused(refuse.notFound('user not found'))
@@ -88,7 +90,7 @@ export const followQueryRoutes: Routes = (services) => {
 
     app.get(
       '/user/starred/:owner/:repo',
-      { config: scope, schema: { tags, params: RepositoryParams, response: NO_CONTENT } },
+      { config: ownStars, schema: { tags, params: RepositoryParams, response: NO_CONTENT } },
       async (request, reply) => {
         const { follow } = await ownFollow(request)
         if (follow?.starred !== true) throw new Refused(refuse.notFound('you have not starred it'))

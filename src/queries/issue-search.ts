@@ -86,7 +86,7 @@ export function issueSearchRoutes(services: Services): FastifyPluginAsyncTypebox
     app.get(
       '/repos/issues/search',
       {
-        config: { scope: ['issue', 'repository'] },
+        config: { scope: 'issue' },
         schema: { tags: ['issue'], querystring: SearchQuery, response: { 200: Type.Array(IssueWire) } },
       },
       async (request, reply) => {

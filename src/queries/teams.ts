@@ -112,7 +112,7 @@ export function teamQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.get(
       '/user/teams',
-      { config: { scope: ['user', 'organization'] }, schema: { tags, ...listSchema(TeamWire) } },
+      { config: { scope: 'user' }, schema: { tags, ...listSchema(TeamWire) } },
       async (request, reply) => {
         const requester = signedIn(request)
         const { memberships } = requester
