@@ -262,7 +262,7 @@ export type MilestoneEvent = Events<
   { id: number; repoId: number }
 >
 
-export const COMMIT_STATES = ['pending', 'success', 'error', 'failure', 'warning'] as const
+export const COMMIT_STATES = ['pending', 'success', 'error', 'failure', 'warning', 'skipped'] as const
 export type CommitState = (typeof COMMIT_STATES)[number]
 
 /** A status of a commit, posted by CI or another program. */

@@ -31,12 +31,19 @@ export interface CommitChecksDocument {
 
 export const commitChecksId = (repoId: number, sha: string) => `${repoId}.${sha}`
 
-const NONE_POSTED: Record<CommitState, number> = { pending: 0, success: 0, error: 0, failure: 0, warning: 0 }
+const NONE_POSTED: Record<CommitState, number> = {
+  pending: 0,
+  success: 0,
+  error: 0,
+  failure: 0,
+  warning: 0,
+  skipped: 0,
+}
 
 export const commitChecksFold: Fold<CommitChecksDocument> = foldOf({
   name: 'commit_checks',
   indexes: [{ repoId: 1 }],
-  version: 1,
+  version: 2,
   staysUntilRemoved: true,
   ids: ({ data }) => [commitChecksId(data.repoId, data.sha)],
   becomes: {

@@ -2,7 +2,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import type { Static } from 'typebox'
-import { pathNumber } from '../http/path-number.ts'
 import { type LabelDocument, scopeKey } from '../projections/labels.ts'
 import type { Sort } from '../projections/read-store.ts'
 import { notFoundIn } from '../projections/view.ts'
@@ -12,6 +11,7 @@ import {
   type LabelOwner,
   LabelParams,
   LabelWire,
+  labelIdIn,
   labelWire,
   OrganizationLabelParams,
   organizationAsLabelOwner,
@@ -29,9 +29,9 @@ const BY_NAME: Sort<LabelDocument> = [
 export function labelQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { labels } = services.views
 
-  async function labelIn(owner: LabelOwner, id: string): Promise<Static<typeof LabelWire>> {
-    const number = pathNumber(id)
-    const label = number === undefined ? undefined : await labels.get(`${number}`)
+  async function labelIn(owner: LabelOwner, idOrName: string): Promise<Static<typeof LabelWire>> {
+    const id = await labelIdIn(services, owner.scope, idOrName)
+    const label = id === undefined ? undefined : await labels.get(`${id}`)
     if (label?.scopeKey !== scopeKey(owner.scope)) throw notFoundIn(labels, 'label not found')
     return labelWire(label, owner, services.publicUrl())
   }

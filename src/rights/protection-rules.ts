@@ -61,9 +61,9 @@ export type ChecksOutcome = 'success' | 'pending' | 'failed'
 
 /**
  * The outcome of the latest statuses of a commit, by context. Required contexts are patterns, in which `*` also matches
- * slashes. Each must match at least one posted context, and all that it matches must be `success`. With no required
- * contexts, at least one status must be posted and all must be `success`. `warning` is not a success. A failed status
- * decides even if others are pending. `rest` is called between matches: many names against long patterns take seconds.
+ * slashes. Each must match at least one posted context, and all that it matches must be `success` or `skipped`. With no
+ * required contexts, at least one status must be posted and all must be one of these. `warning` is not a success. A failed
+ * status decides even if others are pending. `rest` is called between matches: many names against long patterns take seconds.
  */
 export async function checksOutcome(
   { contexts }: { contexts: readonly string[] },
@@ -90,7 +90,9 @@ async function statesOf(
   return matching.size === 0 ? ['pending'] : matching
 }
 
+const FAILED: ReadonlySet<CommitState> = new Set(['error', 'failure', 'warning'])
+
 function worst(states: readonly CommitState[]): ChecksOutcome {
-  if (states.some((state) => state !== 'success' && state !== 'pending')) return 'failed'
+  if (states.some((state) => FAILED.has(state))) return 'failed'
   return states.includes('pending') ? 'pending' : 'success'
 }

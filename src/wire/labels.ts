@@ -1,6 +1,7 @@
 /** Labels on the wire, and which labels an issue of a repository can have. */
 import { type Static, Type } from 'typebox'
 import type { LabelScope } from '../events/domain-events.ts'
+import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { type LabelDocument, scopeKey } from '../projections/labels.ts'
 import type { Filter } from '../projections/read-store.ts'
@@ -79,6 +80,21 @@ export async function labelsByIds(
   const keys = new Set(labelScopesOf(repository).map(scopeKey))
   const found = await services.views.labels.getMany([...new Set(ids)].map(String))
   return found.filter((label) => keys.has(label.scopeKey))
+}
+
+/**
+ * The id of the label that a path names by its id or by its name; undefined when the owner has none of that name. As in
+ * Gitea, a number is an id, also of a label of others.
+ */
+export async function labelIdIn(
+  { views }: Services,
+  scope: LabelScope,
+  idOrName: string,
+): Promise<number | undefined> {
+  const id = pathNumber(idOrName)
+  if (id !== undefined) return id
+  const [named] = await views.labels.ids({ ...labelNameFilter([idOrName]), scopeKey: scopeKey(scope) })
+  return named === undefined ? undefined : Number(named)
 }
 
 /** Labels with exactly these names. The filter also has the lower-case names, because the index does. */

@@ -113,7 +113,7 @@ export async function commitOf(
 
 /**
  * The combined state, by Gitea's rule: failure if one is a failure or an error; otherwise pending if none was posted or
- * one is pending; otherwise success, also with warnings. Merging is stricter: see `checksOutcome`.
+ * one is pending; otherwise success, also with warnings and skipped ones. Merging is stricter: see `checksOutcome`.
  */
 export function combinedState(states: readonly CommitState[]): CommitState {
   if (states.includes('failure') || states.includes('error')) return 'failure'

@@ -106,6 +106,14 @@ t.test('checks', async (t) => {
     t.equal(await outcome(['ci'], { CI: 'success' }), 'pending', 'case matters')
   })
 
+  t.test('`skipped` counts as success', async (t) => {
+    t.equal(await outcome([], { a: 'skipped' }), 'success')
+    t.equal(await outcome(['a', 'b'], { a: 'skipped', b: 'success' }), 'success')
+    t.equal(await outcome(['a'], { a: 'skipped', b: 'failure' }), 'success')
+    t.equal(await outcome([], { a: 'skipped', b: 'failure' }), 'failed')
+    t.equal(await outcome([], { a: 'skipped', b: 'pending' }), 'pending')
+  })
+
   t.test('failure, error and warning are not a success, and decide even if others are pending', async (t) => {
     for (const state of ['failure', 'error', 'warning'] as const) {
       t.equal(await outcome(['ci', 'lint'], { ci: state }), 'failed', state)

@@ -91,13 +91,15 @@ export const issueLabelRoutes: Routes = (services) => {
       route('issue', { params: IssueLabelParams, response: NO_CONTENT }),
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'write')
-        const id = pathNumber(request.params.id)
-        if (id === undefined) throw new Refused(refuse.notFound('label not found'))
-        await issueFor(services, repository.id, request.params.index)
-        const [label] = await labelsByIds(services, repository, [id])
-        if (label === undefined) throw new Refused(refuse.unprocessable(`label: ${id} does not exist`))
-        await relabel(request, reply, repository, request.params.index, ({ labels }) =>
-          labels.filter((had) => had.id !== id),
+        const { index, id: idOrName } = request.params
+        await issueFor(services, repository.id, index)
+        const id = pathNumber(idOrName)
+        const ids = id === undefined ? await labelIdsNamed(services, repository, [idOrName]) : [id]
+        if ((await labelsByIds(services, repository, ids)).length === 0) {
+          throw new Refused(refuse.unprocessable(`label: ${idOrName} does not exist`))
+        }
+        await relabel(request, reply, repository, index, ({ labels }) =>
+          labels.filter((had) => !ids.includes(had.id)),
         )
         return reply.code(204).send(null)
       },

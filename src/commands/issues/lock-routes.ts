@@ -1,7 +1,7 @@
 /** Locks and unlocks issues and pull requests: `PUT` and `DELETE /repos/{owner}/{repo}/issues/{index}/lock`. */
 import { Type } from 'typebox'
 import { Refused, refuse } from '../../refusal.ts'
-import { emptyAnswer, type Routes, route } from '../../rights/routes.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { IssueParams, onIssue } from '../../wire/issues.ts'
 import { GivenOrNull } from '../../wire/nullable.ts'
 import { commandContext, settled } from '../request-context.ts'
@@ -10,7 +10,14 @@ import { decideLock, decideUnlock, LOCK_REASONS } from './lock.ts'
 
 const LockIssueOption = Type.Object({ lock_reason: GivenOrNull(Type.String()) })
 
-const isReason = (reason: string) => LOCK_REASONS.some((known) => known === reason)
+/** The reason as Gitea writes it, also when its letters have another case. @throws Refused (invalid) for another one */
+function reasonOf(given: string): string {
+  const anyCase = given.trim().toLowerCase()
+  if (anyCase === '') return ''
+  const reason = LOCK_REASONS.find((known) => known.toLowerCase() === anyCase)
+  if (reason !== undefined) return reason
+  throw new Refused(refuse.invalid(`lock_reason: must be one of ${LOCK_REASONS.join(', ')}, or empty`))
+}
 
 export const lockRoutes: Routes = (services) => async (app) => {
   app.put(
@@ -18,15 +25,11 @@ export const lockRoutes: Routes = (services) => async (app) => {
     route('issue', {
       params: IssueParams,
       body: GivenOrNull(LockIssueOption),
-      response: { 204: Type.Null(), 208: emptyAnswer('It is locked already') },
+      response: NO_CONTENT,
     }),
     async (request, reply) => {
-      const reason = (request.body?.lock_reason ?? '').trim()
       const { issue } = await onIssue(services, request, 'admin')
-      if (reason !== '' && !isReason(reason)) {
-        throw new Refused(refuse.invalid(`lock_reason: must be one of ${LOCK_REASONS.join(', ')}, or empty`))
-      }
-      if (issue.locked) return reply.code(208).send()
+      const reason = reasonOf(request.body?.lock_reason ?? '')
       const context = commandContext(request)
       await changeDiscussion(services, context, issue, 'lock', {
         issue: (discussion) => decideLock(discussion, reason),
@@ -40,11 +43,10 @@ export const lockRoutes: Routes = (services) => async (app) => {
     '/repos/:owner/:repo/issues/:index/lock',
     route('issue', {
       params: IssueParams,
-      response: { 204: Type.Null(), 208: emptyAnswer('It is not locked') },
+      response: NO_CONTENT,
     }),
     async (request, reply) => {
       const { issue } = await onIssue(services, request, 'admin')
-      if (!issue.locked) return reply.code(208).send()
       const context = commandContext(request)
       await changeDiscussion(services, context, issue, 'unlock', { issue: decideUnlock })
       await settled(services, context, reply)

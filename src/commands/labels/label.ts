@@ -79,8 +79,9 @@ export function decideEditLabel(
   return [{ type: 'LabelEdited', data: { id: label.id, scope: label.scope, changes } }]
 }
 
+/** As in Gitea, a label that the owner does not have is deleted already. */
 export function decideDeleteLabel(state: LabelState, scope: LabelScope): Decision<LabelEvent> {
-  if (state.status !== 'active' || !sameScope(state.label.scope, scope)) return NOT_FOUND
+  if (state.status !== 'active' || !sameScope(state.label.scope, scope)) return []
   const { id, name } = state.label
   return [{ type: 'LabelDeleted', data: { id, scope: state.label.scope, name } }]
 }

@@ -3,7 +3,6 @@ import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { LabelSettings } from '../../events/domain-events.ts'
 import { idsStream } from '../../events/streams.ts'
-import { pathNumber } from '../../http/path-number.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { onRepository, type RepositoryPath } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
@@ -13,6 +12,7 @@ import {
   type LabelOwner,
   LabelParams,
   LabelWire,
+  labelIdIn,
   labelWire,
   OrganizationLabelParams,
   organizationAsLabelOwner,
@@ -87,13 +87,6 @@ async function labelOwnerFor(
   return organizationAsLabelOwner(organization)
 }
 
-/** The number of the label in a path. @throws Refused (not found) when it is not a number */
-function idOf(id: string): number {
-  const number = pathNumber(id)
-  if (number === undefined) throw new Refused(refuse.notFound('label not found'))
-  return number
-}
-
 /** The two kinds of owners, with the paths of their labels. */
 const OWNERS = [
   { scope: 'issue', url: '/repos/:owner/:repo/labels', all: RepositoryParams, one: LabelParams },
@@ -135,8 +128,10 @@ export const labelRoutes: Routes = (services) => {
         route(scope, { params: one, body: EditLabelOption, response: { 200: LabelWire } }),
         async (request, reply) => {
           const owner = await labelOwnerFor(services, request, request.params)
+          const id = await labelIdIn(services, owner.scope, request.params.id)
+          if (id === undefined) throw new Refused(refuse.notFound('label not found'))
           const context = commandContext(request)
-          const state = await labels.change(services, context, idOf(request.params.id), 'edit', (state) =>
+          const state = await labels.change(services, context, id, 'edit', (state) =>
             decideEditLabel(state, owner.scope, changesOf(request.body)),
           )
           await settled(services, context, reply)
@@ -149,8 +144,10 @@ export const labelRoutes: Routes = (services) => {
         route(scope, { params: one, response: NO_CONTENT }),
         async (request, reply) => {
           const owner = await labelOwnerFor(services, request, request.params)
+          const id = await labelIdIn(services, owner.scope, request.params.id)
+          if (id === undefined) return reply.code(204).send(null)
           const context = commandContext(request)
-          await labels.change(services, context, idOf(request.params.id), 'delete', (state) =>
+          await labels.change(services, context, id, 'delete', (state) =>
             decideDeleteLabel(state, owner.scope),
           )
           await settled(services, context, reply)

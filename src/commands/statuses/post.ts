@@ -31,11 +31,12 @@ function stateOf(text: string): CommitState {
   throw new Refused(refuse.unprocessable(`state: ${given} is not one of ${COMMIT_STATES.join(', ')}`))
 }
 
-/** Web pages show it as a link, so it must not be a URL that runs a script. */
+/** Web pages show it as a link, so it must not be a URL that runs a script. It may be relative to the page. */
 function targetUrlOf(text: string): string {
-  const protocol = URL.canParse(text) ? new URL(text).protocol : undefined
-  if (text === '' || protocol === 'http:' || protocol === 'https:') return text
-  throw new Refused(refuse.unprocessable('target_url: must be an http or https URL, or empty'))
+  const ofPage = 'https://page.invalid/'
+  const protocol = URL.canParse(text, ofPage) ? new URL(text, ofPage).protocol : undefined
+  if (protocol === 'http:' || protocol === 'https:') return text
+  throw new Refused(refuse.unprocessable('target_url: must be an http or https URL, a relative one, or empty'))
 }
 
 export const postStatusRoutes: Routes = (services) => async (app) => {

@@ -101,7 +101,11 @@ t.test('unknown labels are ignored; a value that is not a label gives 422', asyn
   const remove = async (id: unknown) => (await call('carol', 'DELETE', `${issues}/1/labels/${id}`)).status
   t.equal(await remove(far), 422, 'a label of another repository')
   t.equal(await remove(9_999_999), 422)
-  for (const id of ['0', '-1', 'own', '9223372036854775808']) t.equal(await remove(id), 404)
+  for (const id of ['0', '-1', 'far', 'OWN', '9223372036854775808']) t.equal(await remove(id), 422)
+  t.same(await answer('POST', { labels: [] }), [])
+  t.same(await answer('POST', { labels: ['own'] }), ['own'])
+  t.equal(await remove('own'), 204, '`labels/{name}`')
+  t.same(await answer('POST', { labels: [] }), [])
 })
 
 t.test('of exclusive labels of one scope, the last one remains', async (t) => {

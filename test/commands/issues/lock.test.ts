@@ -30,9 +30,9 @@ t.test('what is locked refuses comments of all who may not write (403), also of 
     statusOf(client.repos.issuePostIssueReaction('alice', 'app', index, { content: 'heart' }))
   t.same([await react(bob), await react(carol)], [403, 201], 'nor reactions')
   t.equal((await bob.repos.issueEditIssue('alice', 'app', index, { body: 'More' })).status, 201, 'no comment')
-  t.equal(await lock('alice', index), 208, 'it is locked already')
+  t.equal(await lock('alice', index, '{"lock_reason":"Spam"}'), 204, 'locking what is locked')
   t.equal(await unlock('alice', index), 204)
-  t.equal(await unlock('alice', index), 208)
+  t.equal(await unlock('alice', index), 204, 'unlocking what is not locked')
   t.equal(await comment(bob, index), 201)
   t.equal((await bob.repos.issueGetIssue('alice', 'app', index)).data.is_locked, false)
   const { data } = await bob.repos.issueGetCommentsAndTimeline('alice', 'app', index)
@@ -43,6 +43,17 @@ t.test('what is locked refuses comments of all who may not write (403), also of 
   ])
   const replay = await server.fetch(null, `/api/v1/repos/alice/app/issues/${index}/replay?revision=2`)
   t.equal(JSON.parse(await replay.text()).is_locked, true)
+})
+
+t.test('`lock_reason` ignores case; locking what is locked is 204 and changes nothing', async (t) => {
+  const index = await open('Loud')
+  t.equal(await lock('alice', index, '{"lock_reason":" off-TOPIC "}'), 204)
+  t.equal(await lock('alice', index, '{"lock_reason":"spam"}'), 204)
+  const { data } = await bob.repos.issueGetCommentsAndTimeline('alice', 'app', index)
+  t.same(
+    data.map(({ type, body }) => [type, body]),
+    [['lock', 'Off-topic']],
+  )
 })
 
 t.test('only admins lock; the reason is one of Gitea’s, or none', async (t) => {

@@ -62,7 +62,7 @@ t.test('a label of a repository is made, read, changed and deleted', async (t) =
 
   t.equal((await alice.repos.issueDeleteLabel('alice', 'crud', id)).status, 204)
   t.equal(await statusOf(alice.repos.issueGetLabel('alice', 'crud', id)), 404)
-  t.equal(await statusOf(alice.repos.issueDeleteLabel('alice', 'crud', id)), 404)
+  t.equal((await alice.repos.issueDeleteLabel('alice', 'crud', id)).status, 204, 'it is not there any more')
   t.equal(await statusOf(alice.repos.issueEditLabel('alice', 'crud', id, { name: 'x' })), 404)
   t.same((await alice.repos.issueListLabels('alice', 'crud')).data, [])
 })
@@ -93,7 +93,7 @@ t.test('labels of an organization are its own', async (t) => {
 
   t.equal(await statusOf(alice.repos.issueGetLabel('alice', 'apart', id)), 404)
   t.equal(await statusOf(alice.repos.issueEditLabel('alice', 'apart', id, { name: 'taken' })), 404)
-  t.equal(await statusOf(alice.repos.issueDeleteLabel('alice', 'apart', id)), 404)
+  t.equal((await alice.repos.issueDeleteLabel('alice', 'apart', id)).status, 204, 'it is not there')
   t.same((await server.anonymous.orgs.orgGetLabel('acme', id)).data, label, 'nothing of that changed it')
 
   t.match((await admin.orgs.orgEditLabel('acme', id, { name: 'wider' })).data, { name: 'wider' })
@@ -136,7 +136,35 @@ t.test('users without write access change nothing', async (t) => {
   t.equal(await position(), before)
 })
 
-t.test('an id that is not a positive int64 gives 404', async (t) => {
+t.test('`labels/{name}` reads, changes and deletes a label of exactly that name; a number is an id', async (t) => {
+  await repository('named')
+  await repository('elsewhere')
+  await organization('namedorg')
+  for (const home of ['/repos/alice/named', '/orgs/namedorg']) {
+    const make = async (name: string) =>
+      (await call('alice', 'POST', `${home}/labels`, { name, color: '#fff' })).body.id
+    const [id, slashed] = [await make('bug'), await make('kind/é b')]
+    await make('12345678')
+    const get = async (name: string) => (await call(null, 'GET', `${home}/labels/${name}`)).body
+    t.match(await get('bug'), { id, name: 'bug' })
+    t.match(await get(encodeURIComponent('kind/é b')), { id: slashed })
+    for (const other of ['Bug', 'bu', '12345678']) {
+      t.equal((await call(null, 'GET', `${home}/labels/${other}`)).status, 404, other)
+    }
+    const before = await position()
+    t.equal((await call('carol', 'DELETE', `${home}/labels/bug`)).status, 403)
+    t.equal((await call('alice', 'DELETE', '/repos/alice/elsewhere/labels/bug')).status, 204)
+    t.equal(await position(), before, 'nothing is changed')
+    t.match(await call('alice', 'PATCH', `${home}/labels/bug`, { color: '#000' }), {
+      status: 200,
+      body: { id, color: '000000' },
+    })
+    t.equal((await call('alice', 'DELETE', `${home}/labels/bug`)).status, 204)
+    t.equal((await call('alice', 'GET', `${home}/labels/${id}`)).status, 404)
+  }
+})
+
+t.test('an id that is not a positive int64 gives 404; DELETE of a label that is not there is 204', async (t) => {
   await repository('ids')
   await organization('idorg')
   const before = await position()
@@ -157,7 +185,8 @@ t.test('an id that is not a positive int64 gives 404', async (t) => {
       const expected = id === '%F0' ? 400 : 404
       t.equal((await call('alice', 'GET', `${home}/labels/${id}`)).status, expected, `GET ${id}`)
       t.equal((await call('alice', 'PATCH', `${home}/labels/${id}`, {})).status, expected, `PATCH ${id}`)
-      t.equal((await call('alice', 'DELETE', `${home}/labels/${id}`)).status, expected, `DELETE ${id}`)
+      const deleted = expected === 404 ? 204 : expected
+      t.equal((await call('alice', 'DELETE', `${home}/labels/${id}`)).status, deleted, `DELETE ${id}`)
     }
   }
   t.equal(await position(), before)

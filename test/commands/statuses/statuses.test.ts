@@ -162,7 +162,9 @@ t.test('statuses of commits over HTTP', async (t) => {
       ['state', { state: 'green' }],
       ['state', { state: '' }],
       ['target_url', { state: 'success', target_url: 'javascript:alert(1)' }],
-      ['target_url', { state: 'success', target_url: 'nowhere' }],
+      ['target_url', { state: 'success', target_url: ' JavaScript:alert(1)' }],
+      ['target_url', { state: 'success', target_url: 'java\nscript:alert(1)' }],
+      ['target_url', { state: 'success', target_url: 'data:text/html,x' }],
       ['target_url', { state: 'success', target_url: `https://x/${'a'.repeat(3000)}` }],
       ['context', { state: 'success', context: 'c'.repeat(256) }],
       ['description', { state: 'success', description: 'd'.repeat(1025) }],
@@ -203,6 +205,26 @@ t.test('statuses of commits over HTTP', async (t) => {
     t.equal((await post('main', { state: 'success' }, 'alice', headers)).status, 422)
   })
 
+  await t.test('`state: "skipped"` of a commit status is accepted, and counts as success', async (t) => {
+    await work.git('push', '-q', 'origin', `${first}:refs/heads/skipping`)
+    const sha = await work.commit('Skip', { s: 's\n' })
+    await work.git('push', '-q', 'origin', `${sha}:refs/heads/skipping`)
+    const answer = await post(sha, { state: 'skipped', context: 'ci' })
+    t.equal(answer.status, 201)
+    t.match(await answer.json(), { status: 'skipped', context: 'ci' })
+    t.match((await get(`commits/${sha}/status`)).json, { state: 'success', statuses: [{ status: 'skipped' }] })
+    t.match(await get(`commits/${sha}/statuses?state=skipped`), { json: [{ status: 'skipped' }], total: '1' })
+    t.match(await get(`commits/${sha}/statuses?state=success`), { json: [], total: '0' })
+  })
+
+  await t.test('a relative `target_url` of a status is accepted', async (t) => {
+    const sha = await work.git('rev-parse', 'HEAD')
+    for (const target_url of ['/jobs/7', 'jobs/7?a=b#c', '//ci.example.org/7', '?job=7']) {
+      const answer = await post(sha, { state: 'success', context: 'links', target_url })
+      t.match(await answer.json(), { status: 'success', target_url })
+    }
+  })
+
   await t.test('thirty posts at the same time are all kept', async (t) => {
     const before = Number((await get(`statuses/${head}`)).total)
     const answers = await Promise.all(
@@ -231,6 +253,7 @@ t.test('several states give one combined state', async (t) => {
   t.equal(combinedState([]), 'pending')
   t.equal(combinedState(['success', 'success']), 'success')
   t.equal(combinedState(['success', 'warning']), 'success')
+  t.equal(combinedState(['skipped']), 'success')
   t.equal(combinedState(['success', 'pending']), 'pending')
   t.equal(combinedState(['pending', 'failure', 'success']), 'failure')
   t.equal(combinedState(['pending', 'error']), 'failure')
