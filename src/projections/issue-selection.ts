@@ -18,6 +18,8 @@ export interface IssueSelection {
    */
   reviewerIds: number[]
   requestedReviewerIds: number[]
+  /** Who is mentioned in its texts or in a comment. */
+  mentionedIds: number[]
   updatedAt: string
 }
 
@@ -47,6 +49,7 @@ export function selectionOf({ type, data, metadata }: OpenedEvent): IssueSelecti
     milestoneId: milestone?.id ?? null,
     reviewerIds: [],
     requestedReviewerIds: [],
+    mentionedIds: [],
     updatedAt: metadata.at,
   }
 }

@@ -36,9 +36,9 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     { milestoneId: 1, repoId: 1, state: 1, isPull: 1, id: -1 },
     { repoId: 1, updatedAt: 1 },
   ],
-  arrays: ['assigneeIds', 'labelIds', 'dependencyKeys', 'reviewerIds', 'requestedReviewerIds'],
+  arrays: ['assigneeIds', 'labelIds', 'dependencyKeys', 'reviewerIds', 'requestedReviewerIds', 'mentionedIds'],
   wordsIn: { words: issueTextFold.collection },
-  version: 5,
+  version: 6,
   staysUntilRemoved: true,
   ids: ({ data }) => [issueId(data.repoId, data.index)],
   becomes: {
@@ -83,6 +83,11 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     ) => ({
       requestedReviewerIds: without(ids, reviewer.id, ...answeredTeams),
       reviewerIds: [...reviewerIds, reviewer.id],
+    }),
+    // Found by the server in texts that were there already, so the issue was not updated.
+    UsersMentioned: ({ mentionedIds, updatedAt }, { data: { users } }) => ({
+      mentionedIds: [...new Set([...mentionedIds, ...users.map(({ id }) => id)])],
+      updatedAt,
     }),
     ReviewDismissed: () => ({}),
     ReviewUndismissed: () => ({}),

@@ -10,7 +10,7 @@ import { renamedBranch } from './renamed-branch.ts'
 
 /** It lacks the fields of an issue by which only lists of issues find it. */
 export interface PullDocument
-  extends Omit<IssueDocument, 'isPull' | 'assigneeIds' | 'mergedAt' | 'reviewerIds'> {
+  extends Omit<IssueDocument, 'isPull' | 'assigneeIds' | 'mergedAt' | 'reviewerIds' | 'mentionedIds'> {
   status: 'open' | 'closed' | 'merged'
   head: BranchPoint
   base: BranchPoint
@@ -44,9 +44,11 @@ export const pullFold: Fold<PullDocument> = foldOf({
   indexes: [
     { repoId: 1, state: 1, index: 1 },
     { repoId: 1, state: 1, updatedAt: 1, index: 1 },
+    { repoId: 1, state: 1, closedAt: 1, index: 1 },
     { repoId: 1, state: 1, comments: 1, index: 1 },
     { repoId: 1, index: 1 },
     { repoId: 1, updatedAt: 1, index: 1 },
+    { repoId: 1, closedAt: 1, index: 1 },
     { repoId: 1, comments: 1, index: 1 },
     { headKey: 1, status: 1 },
     { baseKey: 1, status: 1 },
@@ -56,7 +58,7 @@ export const pullFold: Fold<PullDocument> = foldOf({
     { scheduled: 1, repoId: 1 },
   ],
   arrays: ['labelIds', 'dependencyKeys', 'requestedReviewerIds'],
-  version: 7,
+  version: 8,
   staysUntilRemoved: true,
   // Issues have most of these events, too.
   ids: ({ stream, data }) => (isPullStream(stream) ? [pullId(data.repoId, data.index)] : []),

@@ -8,6 +8,7 @@ import type { IssueDocument } from '../projections/issues.ts'
 import type { Filter, FoundPage, Row } from '../projections/read-store.ts'
 import { wordsOf } from '../projections/words.ts'
 import type { Services } from '../services.ts'
+import { accountIdNamed } from '../wire/users.ts'
 import { updatedBetween } from './paged-list.ts'
 
 export interface IssueQuery {
@@ -24,6 +25,9 @@ export const IssueListQuery = Type.Object({
   labels: OptionalText('names, separated by commas; the issue must have at least one'),
   q: OptionalText('words in the title, the body or the comments'),
   type: OptionalText('issues or pulls; both when left out'),
+  created_by: OptionalText('login'),
+  assigned_by: OptionalText('login'),
+  mentioned_by: OptionalText('login'),
   ...TimeRangeQuery,
   ...PageQuery,
 })
@@ -35,6 +39,18 @@ export function sharedFilter({ state, type, ...times }: Static<typeof IssueListQ
   if (state !== 'all') filter.state = state === 'closed' ? 'closed' : 'open'
   // Anything but `issues` and `pulls` means both.
   if (type === 'issues' || type === 'pulls') filter.isPull = type === 'pulls'
+  return filter
+}
+
+/** The part of the filter that names people. Nothing is found for a login that nobody has. */
+export async function peopleFilter(
+  services: Services,
+  { created_by, assigned_by, mentioned_by }: Static<typeof IssueListQuery>,
+): Promise<Filter<IssueSelection>> {
+  const filter: Filter<IssueSelection> = {}
+  if (created_by) filter.posterId = await accountIdNamed(services, created_by)
+  if (assigned_by) filter.assigneeIds = await accountIdNamed(services, assigned_by)
+  if (mentioned_by) filter.mentionedIds = await accountIdNamed(services, mentioned_by)
   return filter
 }
 
@@ -93,6 +109,7 @@ const NARROW = [
   'posterId',
   'reviewerIds',
   'requestedReviewerIds',
+  'mentionedIds',
   'updatedAt',
 ]
 

@@ -14,7 +14,7 @@ import { teamIdsOf } from '../rights/team-membership.ts'
 import type { Services } from '../services.ts'
 import { IssueWire, issueWires } from '../wire/issues.ts'
 import { labelNameFilter } from '../wire/labels.ts'
-import { IssueListQuery, issuePage, namesIn, searchedWords, sharedFilter } from './issue-pages.ts'
+import { IssueListQuery, issuePage, namesIn, peopleFilter, searchedWords, sharedFilter } from './issue-pages.ts'
 import { refuseFilters, sendRows } from './paged-list.ts'
 
 const SearchQuery = Type.Object({
@@ -22,6 +22,7 @@ const SearchQuery = Type.Object({
   milestones: OptionalText('titles, separated by commas; the issue must have one of them'),
   created: OptionalText('opened by the requester'),
   assigned: OptionalText('assigned to the requester'),
+  mentioned: OptionalText('mentioning the requester'),
   review_requested: OptionalText('pull requests that wait for a review of the requester'),
   reviewed: OptionalText('pull requests that the requester has reviewed'),
   owner: OptionalText('login of the owner of the repositories'),
@@ -51,7 +52,7 @@ async function filterOf(
   repoIds: readonly number[],
   query: Static<typeof SearchQuery>,
 ): Promise<Filter<IssueSelection>> {
-  const filter = sharedFilter(query)
+  const filter = { ...sharedFilter(query), ...(await peopleFilter(services, query)) }
   const labelIds = await labelIdsIn(services, requester, namesIn(query.labels))
   if (labelIds.length > 0) filter.labelIds = { $in: labelIds }
   const titles = namesIn(query.milestones)
@@ -62,6 +63,7 @@ async function filterOf(
   if (milestoneIds.length > 0) filter.milestoneId = { $in: milestoneIds.map(Number) }
   if (flagOf(query.created, false)) filter.posterId = requester.id
   if (flagOf(query.assigned, false)) filter.assigneeIds = requester.id
+  if (flagOf(query.mentioned, false)) filter.mentionedIds = requester.id
   if (flagOf(query.review_requested, false))
     filter.requestedReviewerIds = { $in: [requester.id, ...teamIdsOf(requester)] }
   if (flagOf(query.reviewed, false)) filter.reviewerIds = requester.id
@@ -91,7 +93,7 @@ export function issueSearchRoutes(services: Services): FastifyPluginAsyncTypebox
       },
       async (request, reply) => {
         const requester = signedIn(request)
-        refuseFilters(request.query, ['mentioned', 'team'])
+        refuseFilters(request.query, ['team'])
         const { query } = request
         const page = pageOf(query, services.config)
         const repoIds = await searchedRepositories(services, requester, query.owner)

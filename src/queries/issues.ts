@@ -10,15 +10,12 @@ import type { Services } from '../services.ts'
 import { IssueParams, IssueWire, issueWires, labelsOfIssue, onIssue } from '../wire/issues.ts'
 import { LabelWire, labelIdsNamed } from '../wire/labels.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { accountIdNamed } from '../wire/users.ts'
-import { IssueListQuery, issuePage, namesIn, searchedWords, sharedFilter } from './issue-pages.ts'
-import { filteredListSchema, listSchema, refuseFilters, rowsOrPage, sendRows } from './paged-list.ts'
+import { IssueListQuery, issuePage, namesIn, peopleFilter, searchedWords, sharedFilter } from './issue-pages.ts'
+import { filteredListSchema, listSchema, rowsOrPage, sendRows } from './paged-list.ts'
 
 const LIST_SCHEMA = filteredListSchema(IssueWire, {
   ...IssueListQuery.properties,
   milestones: OptionalText('ids or titles, separated by commas'),
-  created_by: OptionalText('login'),
-  assigned_by: OptionalText('login'),
 })
 
 /**
@@ -39,14 +36,12 @@ async function queryOf(
   repository: RepositoryDocument,
   query: Static<typeof LIST_SCHEMA.querystring>,
 ) {
-  const filter = sharedFilter(query)
+  const filter = { ...sharedFilter(query), ...(await peopleFilter(services, query)) }
   // Search rule 3.
   const labelIds = await labelIdsNamed(services, repository, namesIn(query.labels))
   if (labelIds.length > 0) filter.labelIds = { $in: labelIds }
   const milestoneIds = await milestoneIdsNamed(services, repository.id, query.milestones)
   if (milestoneIds.length > 0) filter.milestoneId = { $in: milestoneIds }
-  if (query.created_by) filter.posterId = await accountIdNamed(services, query.created_by)
-  if (query.assigned_by) filter.assigneeIds = await accountIdNamed(services, query.assigned_by)
   return { filter, words: searchedWords(query.q) }
 }
 
@@ -60,7 +55,6 @@ export function issueQueryRoutes(services: Services): FastifyPluginAsyncTypebox 
       { config, schema: { tags, params: RepositoryParams, ...LIST_SCHEMA } },
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
-        refuseFilters(request.query, ['mentioned_by'])
         const page = pageOf(request.query, services.config)
         const query = await queryOf(services, repository, request.query)
         const { rows, total } = await issuePage(services, [repository.id], query, page)

@@ -15,13 +15,14 @@ import { accountIdNamed } from '../wire/users.ts'
 import { filteredListSchema, sendPage } from './paged-list.ts'
 
 const NEWEST: Sort<PullDocument> = [['index', -1]]
-const by = (field: 'updatedAt' | 'comments', direction: 1 | -1): Sort<PullDocument> => [
+const by = (field: 'updatedAt' | 'closedAt' | 'comments', direction: 1 | -1): Sort<PullDocument> => [
   [field, direction],
   ['index', direction],
 ]
 const SORTS: ReadonlyMap<string, Sort<PullDocument>> = new Map([
   ['oldest', [['index', 1]]],
   ['recentupdate', by('updatedAt', -1)],
+  ['recentclose', by('closedAt', -1)],
   ['leastupdate', by('updatedAt', 1)],
   ['mostcomment', by('comments', -1)],
   ['leastcomment', by('comments', 1)],

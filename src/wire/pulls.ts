@@ -36,6 +36,8 @@ const BranchPointWire = Type.Object({
 
 export const PullRequestWire = Type.Object({
   ...DISCUSSION_WIRE,
+  /** Empty without any, as in Gitea: an issue has null. */
+  assignees: Type.Array(UserWire),
   url: Type.String(),
   requested_reviewers: Type.Array(UserWire),
   requested_reviewers_teams: Type.Array(PlainTeamWire),
@@ -71,18 +73,21 @@ function wireOf(pull: PullDocument, related: RelatedDocuments): Static<typeof Pu
     repo,
   })
   // V8 is about thirty times slower at a literal that begins with a spread and then adds fields.
-  return Object.assign(discussionWire(pull, related), {
+  const discussion = discussionWire(pull, related)
+  const draft = isWorkInProgress(pull.title)
+  return Object.assign(discussion, {
+    assignees: discussion.assignees ?? [],
     url: page,
     requested_reviewers: pull.requestedReviewers.flatMap(({ id }) => related.people.get(id) ?? []),
     requested_reviewers_teams: (pull.requestedTeams ?? []).flatMap(({ id }) => related.teams.get(id) ?? []),
-    draft: isWorkInProgress(pull.title),
+    draft,
     additions: pull.diff.additions,
     deletions: pull.diff.deletions,
     changed_files: pull.diff.changedFiles,
     html_url: page,
     diff_url: `${page}.diff`,
     patch_url: `${page}.patch`,
-    mergeable: pull.mergeable,
+    mergeable: pull.mergeable && !draft,
     merged: pull.merged !== null,
     merged_at: wholeSeconds(pull.merged?.at ?? null),
     merge_commit_sha: pull.merged?.commit ?? null,

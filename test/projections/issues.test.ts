@@ -95,6 +95,7 @@ t.test('an issue document has the fields that lists show and filter by', async (
     milestoneId: 21,
     reviewerIds: [],
     requestedReviewerIds: [],
+    mentionedIds: [],
     dependencies: [],
     dependencyKeys: [],
     mergedAt: null,
@@ -105,6 +106,16 @@ t.test('an issue document has the fields that lists show and filter by', async (
   })
   t.match(pullAfter(pullOpened), { isPull: true, state: 'open', mergedAt: null, title: 'It breaks' })
   t.equal(issueAfter(status(true), said(1, 'x')), undefined, 'without an opening event there is no document')
+})
+
+t.test('an issue document has who is mentioned, each once; nobody has updated it', async (t) => {
+  const mentioned = (...ids: number[]): DomainEvent => ({
+    type: 'UsersMentioned',
+    data: { ...place, commentId: null, users: ids.map((id) => ({ id, login: `u${id}` })) },
+  })
+  for (const after of [issueAfter(opened, mentioned(4, 5), mentioned(5, 6)), pullAfter(pullOpened, mentioned(4, 5, 6))]) {
+    t.match(after, { mentionedIds: [4, 5, 6], updatedAt: at(0) })
+  }
 })
 
 t.test('an issue document changes with its events', async (t) => {

@@ -239,7 +239,7 @@ always('the two documents of a pull request say the same', ({ log }) => {
   const issues = documentsOf(issueFold, log)
   for (const [id, pull] of documentsOf(pullFold, log)) {
     const { isPull, assigneeIds, mergedAt, reviewerIds: _, ...same } = issues.get(id) ?? assert.fail()
-    const { requestedReviewerIds: asked, ...common } = same
+    const { requestedReviewerIds: asked, mentionedIds: _mentioned, ...common } = same
     assert.deepEqual(partOf(pull, common), common)
     const teams = (pull.requestedTeams ?? []).map((team) => team.id)
     assert.deepEqual(new Set(asked), new Set([...pull.requestedReviewerIds, ...teams]))

@@ -35,3 +35,37 @@ t.test(
     }
   },
 )
+
+t.test('`assignees` of a pull request without any is [], not null', async (t) => {
+  const { branches, open, get, call } = await repository(t, 'assignees')
+  await branches('one')
+  const number = await open('one')
+  t.strictSame((await get(number)).assignees, [])
+  t.strictSame((await call(null, 'GET', 'pulls')).body[0].assignees, [])
+  t.equal((await call(null, 'GET', 'issues')).body[0].assignees, null, 'of an issue it is null')
+})
+
+t.test('`mergeable` of a work in progress is false', async (t) => {
+  const { branches, open, get, call } = await repository(t, 'progress')
+  await branches('one')
+  const number = await open('one', { title: 'WIP: One' })
+  t.match(await get(number), { mergeable: false, draft: true })
+  t.match((await call(null, 'GET', 'pulls')).body, [{ mergeable: false }])
+  t.equal((await call('alice', 'PATCH', `pulls/${number}`, { title: 'One' })).status, 201)
+  t.match(await get(number), { mergeable: true, draft: false })
+})
+
+t.test('`sort=recentclose` of pulls: what was closed last comes first', async (t) => {
+  const hosted = await repository(t, 'closed')
+  const { branches, open, call } = hosted
+  const heads = ['one', 'two', 'three', 'four']
+  await branches(...heads)
+  for (const head of heads) await open(head)
+  for (const number of [3, 1, 2]) {
+    t.equal((await call('alice', 'PATCH', `pulls/${number}`, { state: 'closed' })).status, 201)
+  }
+  const found = finder(hosted)
+  t.strictSame(await found('state=closed&sort=recentclose'), [[2, 1, 3], '3'])
+  t.strictSame(await found('state=all&sort=recentclose'), [[2, 1, 3, 4], '4'], 'open ones come last')
+  t.strictSame(await found('state=closed&sort=recentclose&limit=1&page=2'), [[1], '3'])
+})

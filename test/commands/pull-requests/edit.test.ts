@@ -54,7 +54,7 @@ t.test('edit rule 2: only writers change labels, milestone and assignees', async
   }
   const asBob = await edit(1, { ...change, title: 'By the poster' }, 'bob')
   t.equal(asBob.status, 201)
-  t.match(asBob.body, { title: 'By the poster', labels: [], milestone: null, assignees: null })
+  t.match(asBob.body, { title: 'By the poster', labels: [], milestone: null, assignees: [] })
   t.equal(
     (await edit(1, { assignees: ['nobody'], milestone: 7_000_000 }, 'bob')).status,
     201,

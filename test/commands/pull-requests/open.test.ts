@@ -419,7 +419,7 @@ t.test('create: null is the same as absent, as Go clients send it', async (t) =>
   }
   const { status, body } = await tryOpen('topic', nothing)
   t.equal(status, 201)
-  t.match(body, { body: '', labels: [], milestone: null, assignee: null, assignees: null, due_date: null })
+  t.match(body, { body: '', labels: [], milestone: null, assignee: null, assignees: [], due_date: null })
 })
 
 t.test('create: the event has all fields, and the counters follow', async (t) => {
