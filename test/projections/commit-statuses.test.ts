@@ -42,7 +42,7 @@ t.test(
         { context: 'ci', state: 'failure', id: 3 },
         { context: 'lint', state: 'success', id: 2 },
       ],
-      posted: { pending: 1, success: 1, error: 0, failure: 1, warning: 0 },
+      posted: { pending: 1, success: 1, error: 0, failure: 1, warning: 0, skipped: 0 },
     })
   },
 )
