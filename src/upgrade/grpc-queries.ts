@@ -39,13 +39,23 @@ function cachedEncode<T extends object>(encode: (answer: T) => Buffer): (answer:
 }
 
 /** Go's zero time as a protobuf timestamp. Chains send it in every plan, and their clients expect it. */
-const ZERO_TIME = { seconds: '-62135596800', nanos: 0 }
+const ZERO_TIME = { seconds: '-62135596800' }
+
+/** The value of a field of a message. A default value is not on the wire, but protobufjs writes whatever is given. */
+const unless = (defaultValue: '' | '0', value: string) => (value === defaultValue ? undefined : value)
 
 /** Creates each method from the functions that decode and encode its messages, and the answers. */
 const METHODS: Readonly<Record<string, (decode: Decode, encode: Encode, answers: QueryAnswers) => Method>> = {
   CurrentPlan(decode, encode, answers) {
     const scheduled = cachedEncode(({ name, height, info }: UpgradePlan) =>
-      encode({ plan: { name, time: ZERO_TIME, height, info } }),
+      encode({
+        plan: {
+          name: unless('', name),
+          time: ZERO_TIME,
+          height: unless('0', height),
+          info: unless('', info),
+        },
+      }),
     )
     const none = encode({})
     return {
@@ -58,27 +68,36 @@ const METHODS: Readonly<Record<string, (decode: Decode, encode: Encode, answers:
   },
   AppliedPlan: (_decode, encode, answers) => ({
     read: decodeText,
-    answer: async (name) => encode({ height: await answers.appliedHeight(name) }),
+    answer: async (name) => encode({ height: unless('0', await answers.appliedHeight(name)) }),
   }),
   UpgradedConsensusState: (decode, encode, answers) => ({
     read: (bytes) => String(Reflect.get(decode(bytes), 'last_height')),
-    answer: async (height) =>
-      encode({ upgraded_consensus_state: await answers.upgradedConsensusState(height) }),
+    async answer(height) {
+      const state = await answers.upgradedConsensusState(height)
+      return encode({ upgraded_consensus_state: state.length === 0 ? undefined : state })
+    },
   }),
   ModuleVersions(_decode, encode, answers) {
-    const all = cachedEncode((versions: readonly ModuleVersion[]) => encode({ module_versions: versions }))
+    const encodeVersions = (versions: readonly ModuleVersion[]) =>
+      encode({
+        module_versions: versions.map(({ name, version }) => ({
+          name: unless('', name),
+          version: unless('0', version),
+        })),
+      })
+    const all = cachedEncode(encodeVersions)
     return {
       read: decodeText,
       async answer(name) {
         const versions = await answers.moduleVersions(name)
         if (versions === undefined) throw new UnknownModule(name)
-        return name === '' ? all(versions) : encode({ module_versions: versions })
+        return name === '' ? all(versions) : encodeVersions(versions)
       },
     }
   },
   Authority: (decode, encode, answers) => ({
     read: readEmpty(decode),
-    answer: async () => encode({ address: await answers.authority() }),
+    answer: async () => encode({ address: unless('', await answers.authority()) }),
   }),
 }
 

@@ -1,6 +1,11 @@
 import { connect } from 'node:http2'
 import { type Client, Metadata, status } from '@grpc/grpc-js'
-import { QueryClientImpl } from 'cosmjs-types/cosmos/upgrade/v1beta1/query'
+import {
+  QueryAppliedPlanResponse,
+  QueryClientImpl,
+  QueryCurrentPlanResponse,
+  QueryModuleVersionsResponse,
+} from 'cosmjs-types/cosmos/upgrade/v1beta1/query'
 import t, { type Test } from 'tap'
 import { onLimitReached } from '../../src/limits.ts'
 import { UpgradeUnavailable } from '../../src/upgrade/answers.ts'
@@ -83,6 +88,57 @@ for (const [name, service] of Object.entries(QUERY)) {
     }
   })
 }
+
+t.test('protobuf responses are canonical: default values are not on the wire', async (t) => {
+  const path = (method: string) => `/sdk.upgrade.v1beta1.Query/${method}`
+  const nothing = Buffer.alloc(0)
+  const empty = await querying(t)
+  for (const method of [
+    'CurrentPlan',
+    'AppliedPlan',
+    'UpgradedConsensusState',
+    'ModuleVersions',
+    'Authority',
+  ]) {
+    t.strictSame(await rawCall(empty, path(method), nothing), nothing, method)
+  }
+  t.strictSame(await rawCall(empty, path('AppliedPlan'), field1('v1')), nothing, 'an unknown name')
+
+  const zeros = await querying(t, {
+    ...CHAIN,
+    currentPlan: async () => ({ name: '0', height: '0', info: '' }),
+    moduleVersions: async () => [
+      { name: '0', version: '0' },
+      { name: '', version: '4' },
+      { name: '', version: '0' },
+    ],
+  })
+  const full = await querying(t, CHAIN)
+  /** As the types of another implementation write what they have read. */
+  const again = {
+    CurrentPlan: (bytes: Buffer) => QueryCurrentPlanResponse.encode(QueryCurrentPlanResponse.decode(bytes)),
+    ModuleVersions: (bytes: Buffer) =>
+      QueryModuleVersionsResponse.encode(QueryModuleVersionsResponse.decode(bytes)),
+    AppliedPlan: (bytes: Buffer) => QueryAppliedPlanResponse.encode(QueryAppliedPlanResponse.decode(bytes)),
+  }
+  for (const client of [zeros, full]) {
+    for (const [method, rewritten] of Object.entries(again)) {
+      const bytes = await rawCall(client, path(method), nothing)
+      t.strictSame(Buffer.from(rewritten(bytes).finish()), bytes, method)
+    }
+  }
+  t.strictSame(
+    await call(zeros, QUERY.sdk, 'ModuleVersions'),
+    {
+      module_versions: [
+        { name: '0', version: '0' },
+        { name: '', version: '4' },
+        { name: '', version: '0' },
+      ],
+    },
+    'a client reads them as before',
+  )
+})
 
 t.test('heights reach the store unchanged, up to the limits of int64', async (t) => {
   const asked: string[] = []
