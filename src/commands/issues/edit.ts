@@ -110,10 +110,11 @@ export const editIssueRoutes: Routes = (services) => async (app) => {
       const issue = await issueFor(services, repository.id, request.params.index)
       if (!atLeast(access, 'write')) throw new Refused(refuse.forbidden('only writers may set a deadline'))
       const { due_date: dueDate, deadline: alias } = request.body
-      if (dueDate === undefined && alias === undefined) {
+      const wanted = dueDate ?? alias ?? null
+      if (wanted === '') {
         throw new Refused(refuse.unprocessable('due_date: must be a date-time, or null to remove it'))
       }
-      const deadline = deadlineOf(dueDate ?? alias ?? null)
+      const deadline = deadlineOf(wanted)
       const context = commandContext(request)
       await changeDiscussion(services, context, issue, 'deadline', {
         issue: (discussion) => decideEditDiscussion(discussion, { deadline }),

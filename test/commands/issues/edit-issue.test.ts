@@ -361,31 +361,37 @@ t.test('deadline: only writers set it, 403 for others', async (t) => {
   t.equal((await get(1)).due_date, '2027-03-04T23:59:59-08:00')
 })
 
-t.test('deadline: null and the zero value remove it; an invalid date gives 422', async (t) => {
-  const { issues, get, open, events } = await repository('null')
-  await open({ due_date: '2027-03-04T01:00:00Z' })
-  const set = async (body: unknown) => {
-    const answer = await call('alice', 'POST', `${issues}/1/deadline`, body)
-    return answer.status === 201 ? answer.body : answer.status
-  }
-  for (const odd of [
-    {},
-    { due_date: 'soon' },
-    { due_date: '2027-02-29T00:00:00Z' },
-    { due_date: 1 },
-    [],
-    null,
-  ]) {
-    t.equal(await set(odd), 422, JSON.stringify(odd))
-  }
-  t.equal((await get(1)).due_date, '2027-03-04T23:59:59Z')
-  t.same(await set({ due_date: null }), { due_date: null })
-  t.equal((await get(1)).due_date, null)
-  t.same(await set({ deadline: '2028-02-29T00:00:00Z' }), { due_date: '2028-02-29T23:59:59Z' })
-  t.same(await set({ due_date: '0001-01-01T00:00:00Z' }), { due_date: null })
-  t.same(await set({ due_date: null }), { due_date: null })
-  t.equal((await events(1)).length, 4, 'what changes nothing is not recorded')
-})
+t.test(
+  'deadline: null and the zero value remove it, `{}` counts as null; `""` and an invalid date are 422',
+  async (t) => {
+    const { issues, get, open, events } = await repository('null')
+    await open({ due_date: '2027-03-04T01:00:00Z' })
+    const set = async (body: unknown) => {
+      const answer = await call('alice', 'POST', `${issues}/1/deadline`, body)
+      return answer.status === 201 ? answer.body : answer.status
+    }
+    for (const odd of [
+      { due_date: '' },
+      { deadline: '' },
+      { due_date: 'soon' },
+      { due_date: '2027-02-29T00:00:00Z' },
+      { due_date: 1 },
+      [],
+      null,
+    ]) {
+      t.equal(await set(odd), 422, JSON.stringify(odd))
+    }
+    t.equal((await get(1)).due_date, '2027-03-04T23:59:59Z')
+    t.same(await set({ due_date: null }), { due_date: null })
+    t.equal((await get(1)).due_date, null)
+    t.same(await set({ deadline: '2028-02-29T00:00:00Z' }), { due_date: '2028-02-29T23:59:59Z' })
+    t.same(await set({ due_date: '0001-01-01T00:00:00Z' }), { due_date: null })
+    t.same(await set({ due_date: null }), { due_date: null })
+    t.same(await set({ deadline: '2028-02-29T00:00:00Z' }), { due_date: '2028-02-29T23:59:59Z' })
+    t.same(await set({}), { due_date: null })
+    t.equal((await events(1)).length, 6, 'what changes nothing is not recorded')
+  },
+)
 
 t.test('deadline: a pull request has one, too', async (t) => {
   const { issues, pull, repoId } = await withPulls(t, 'pulls')
