@@ -208,10 +208,9 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
       {
         schema: {
           tags,
-          description: 'The ref with this name below `refs/`, or a list of those whose names begin so',
+          description: 'The refs whose names begin so, below `refs/`',
           params: Type.Object({ ...RepositoryParams.properties, '*': Type.String() }),
-          querystring: listSchema(ReferenceWire).querystring,
-          response: { 200: Type.Union([Type.Array(ReferenceWire), ReferenceWire]) },
+          ...listSchema(ReferenceWire),
         },
       },
       async (request, reply) => {
@@ -220,14 +219,8 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
         const beginning = `refs/${request.params['*']}`
         const all = await refsOf(request, reply, dir)
         const refs = all.filter(({ ref }) => ref.startsWith(beginning))
-        const [only, ...others] = refs
-        if (only === undefined) throw new Refused(refuse.notFound('ref not found'))
-        if (others.length > 0 || only.ref !== beginning) {
-          return await sendReferences(request, reply, repository, refs)
-        }
-        const [header] = await objectReaders.headers(dir, [only.sha])
-        const api = repositoryUrl(repository, services.publicUrl())
-        return referenceWire({ ...only, type: header?.type ?? 'commit' }, api)
+        if (refs.length === 0) throw new Refused(refuse.notFound('ref not found'))
+        return await sendReferences(request, reply, repository, refs)
       },
     )
 

@@ -287,11 +287,19 @@ t.test('refs, tag objects and notes are read as git has them', async (t) => {
   t.strictSame(await names('git/refs/heads?limit=1&page=2'), ['refs/heads/topic/x'])
   t.strictSame(await names('git/refs/heads/mai'), ['refs/heads/main'], 'not its whole name')
   const api = `${server.url}/api/v1/repos/alice/app/git`
-  t.strictSame((await get('git/refs/tags/v1')).body, {
-    ref: 'refs/tags/v1',
-    url: `${api}/refs/tags/v1`,
-    object: { type: 'tag', sha: tag.id, url: `${api}/tags/${tag.id}` },
-  })
+  const { body: only, headers } = await get('git/refs/tags/v1')
+  t.strictSame(
+    only,
+    [
+      {
+        ref: 'refs/tags/v1',
+        url: `${api}/refs/tags/v1`,
+        object: { type: 'tag', sha: tag.id, url: `${api}/tags/${tag.id}` },
+      },
+    ],
+    '`GET git/refs/{ref}` is a list also of one',
+  )
+  t.equal(headers.get('x-total-count'), '1')
   t.equal((await get('git/refs/nothing')).status, 404)
   t.match((await alice.repos.getAnnotatedTag('alice', 'app', tag.id ?? '')).data, {
     tag: 'v1',
