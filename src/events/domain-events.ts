@@ -300,6 +300,8 @@ export interface CommitSummary {
   message: string
   author: Signature
   committer: Signature
+  /** Whether it carries a signature, good or not. Absent: it has none. */
+  isSigned?: boolean
 }
 
 export interface RefUpdate {

@@ -145,7 +145,13 @@ const milestone: Checks<MilestoneSettings> = {
 const milestoneRef = orNull(object<MilestoneRef>({ id: whole, title: text }))
 
 const signature = object<Signature>({ name: text, email: text, date: text })
-const commit = object<CommitSummary>({ sha: text, message: text, author: signature, committer: signature })
+const commit = object<CommitSummary>({
+  sha: text,
+  message: text,
+  author: signature,
+  committer: signature,
+  isSigned: optional(flag),
+})
 const ref = object<RefUpdate>({ ref: text, from: orNull(text), to: orNull(text) })
 const branch = object<BranchPoint>({ repoId: whole, branch: text, sha: text })
 const diff = object<DiffStat>({ additions: whole, deletions: whole, changedFiles: whole })

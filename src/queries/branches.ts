@@ -1,4 +1,4 @@
-/** Reading branches: from the read model, without asking git. */
+/** Reading branches: from the read model. git is asked for the signature of a single one alone. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Static } from 'typebox'
 import { restsFor } from '../pieces.ts'
@@ -9,6 +9,7 @@ import { clientOf } from '../rights/requester.ts'
 import type { Services } from '../services.ts'
 import { BranchParams, BranchWire, branchWire } from '../wire/branches.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
+import { verificationOf } from './commit-answers.ts'
 import { listSchema, pagedList } from './paged-list.ts'
 
 export function branchQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
@@ -39,11 +40,15 @@ export function branchQueryRoutes(services: Services): FastifyPluginAsyncTypebox
     app.get(
       '/repos/:owner/:repo/branches/*',
       { schema: { tags: ['repository'], params: BranchParams, response: { 200: BranchWire } } },
-      async (request) => {
+      async (request, reply) => {
         const { repository, access } = await onRepository(services, request, 'read')
         const branch = await services.views.branches.get(branchId(repository.id, request.params['*']))
         if (branch === undefined) throw notFoundIn(services.views.branches, 'branch not found')
-        return branchWire(branch, repository, { requester: request.requester, access }, services.publicUrl())
+        const viewer = { requester: request.requester, access }
+        const verification = branch.commit.isSigned
+          ? await verificationOf(services, request, reply, repository.id, branch.commit.sha)
+          : null
+        return branchWire(branch, repository, viewer, services.publicUrl(), verification)
       },
     )
   }

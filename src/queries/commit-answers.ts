@@ -14,8 +14,14 @@ import { flagOf, OptionalText } from '../http/optional-text.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { clientOf } from '../rights/requester.ts'
-import type { Services } from '../services.ts'
-import { type CommitContext, type CommitWire, commitWire } from '../wire/commits.ts'
+import { gitDirOf, type Services } from '../services.ts'
+import {
+  type CommitContext,
+  type CommitWire,
+  commitWire,
+  type VerificationWire,
+  verificationWire,
+} from '../wire/commits.ts'
 import { usersByEmail, userWire } from '../wire/users.ts'
 
 export const CommitFlagsQuery = {
@@ -132,6 +138,26 @@ export async function readCommits(
     changes,
     verified: verification ? await verifiedOf(services, dir, commits, question) : null,
   }
+}
+
+/** What is said of the signature of one commit. @throws Refused (not found) when the commit is gone */
+export async function verificationOf(
+  services: Services,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  repoId: number,
+  sha: string,
+): Promise<Static<typeof VerificationWire>> {
+  const { diffs } = services.gitLimits
+  const flags = { stat: false, files: false, verification: true }
+  const { commits, verified } = await askGit(request, () =>
+    diffs.ask(clientOf(request), clientGone(reply), (question) =>
+      readCommits(services, gitDirOf(services, repoId), [sha], flags, question),
+    ),
+  )
+  const [commit] = commits
+  if (commit === undefined) throw new Refused(refuse.notFound('the commit no longer exists'))
+  return verificationWire(commit, verified ?? new Set())
 }
 
 /** Commits as Gitea's `Commit`. All of their people are read with one look-up. */

@@ -8,6 +8,8 @@ import type { Access } from '../rights/access.ts'
 import { mayMerge, mayPush, protectionOf } from '../rights/protection-rules.ts'
 import { reviewRulesOf } from '../rights/review-rules.ts'
 import { memberOf } from '../rights/team-membership.ts'
+import { NOT_SIGNED, VerificationWire } from './commits.ts'
+import { Nullable } from './nullable.ts'
 
 /** `*`: the name of the branch, which may contain slashes. */
 export const BranchParams = Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() })
@@ -23,6 +25,12 @@ export const BranchWire = Type.Object({
     author: PersonWire,
     committer: PersonWire,
     timestamp: Type.String(),
+    verification: Nullable(VerificationWire, {
+      description: 'null where a signed commit is one of a list, or was just made: it was not verified',
+    }),
+    added: Type.Null(),
+    removed: Type.Null(),
+    modified: Type.Null(),
   }),
   protected: Type.Boolean(),
   required_approvals: Type.Integer(),
@@ -33,13 +41,15 @@ export const BranchWire = Type.Object({
   effective_branch_protection_name: Type.String(),
 })
 
+/** `verification`: of a signed commit, when git was asked for it. */
 export function branchWire(
   branch: BranchDocument,
   repository: RepositoryDocument,
   { requester, access }: { requester: AccountDocument | null; access: Access },
   publicUrl: string,
+  verification: Static<typeof VerificationWire> | null = null,
 ): Static<typeof BranchWire> {
-  const { sha, message, author, committer } = branch.commit
+  const { sha, message, author, committer, isSigned } = branch.commit
   const protection = protectionOf(repository.protections, branch.name)
   const member = requester === null ? null : memberOf(repository, requester)
   return {
@@ -51,6 +61,11 @@ export function branchWire(
       author: personWire(author),
       committer: personWire(committer),
       timestamp: committer.date,
+      verification: isSigned ? verification : NOT_SIGNED,
+      // As in Gitea, only the commits of a push have these.
+      added: null,
+      removed: null,
+      modified: null,
     },
     protected: protection !== undefined,
     required_approvals: reviewRulesOf(protection).required,

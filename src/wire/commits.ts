@@ -58,16 +58,24 @@ export interface CommitContext {
   stat: boolean
 }
 
+/** Of a commit without a signature. */
+export const NOT_SIGNED: Static<typeof VerificationWire> = {
+  verified: false,
+  reason: 'gpg.error.not_signed_commit',
+  signature: '',
+  signer: null,
+  payload: '',
+}
+
 /** Contains the signature and the signed text, so that clients can verify it with other keys than the server's. */
-export function verificationWire({ sha, signed }: CommitFacts, verified: ReadonlySet<string>) {
-  const reason = signed === undefined ? 'gpg.error.not_signed_commit' : 'gpg.error.no_gpg_keys_found'
-  return {
-    verified: verified.has(sha),
-    reason: verified.has(sha) ? '' : reason,
-    signature: signed?.signature ?? '',
-    signer: null,
-    payload: signed?.payload ?? '',
-  }
+export function verificationWire(
+  { sha, signed }: CommitFacts,
+  verified: ReadonlySet<string>,
+): Static<typeof VerificationWire> {
+  if (signed === undefined) return NOT_SIGNED
+  const isVerified = verified.has(sha)
+  const reason = isVerified ? '' : 'gpg.error.no_gpg_keys_found'
+  return { verified: isVerified, reason, ...signed, signer: null }
 }
 
 export function commitWire(facts: CommitFacts, context: CommitContext): Static<typeof CommitWire> {

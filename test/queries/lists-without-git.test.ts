@@ -27,6 +27,18 @@ t.test(
     t.match((await server.anonymous.repos.repoGetPullRequest('alice', 'app', 1)).data, { merge_base: String })
     const { data: branches } = await server.anonymous.repos.repoListBranches('alice', 'app')
     t.match(branches, [{ name: 'main' }, { name: 'topic', commit: { id: head, message: 'Add a file\n' } }])
+    const { data: branch } = await server.anonymous.repos.repoGetBranch('alice', 'app', 'topic')
+    t.match(
+      branch.commit,
+      {
+        verification: { verified: false, reason: 'gpg.error.not_signed_commit', signature: '', payload: '' },
+        added: null,
+        removed: null,
+        modified: null,
+      },
+      '`GET branches` carries `commit.verification`, `added`, `removed`, `modified`',
+    )
+    t.strictSame(branches[1], branch)
 
     const merge = alice.repos.repoMergePullRequest('alice', 'app', 1, { Do: 'merge' })
     t.not(await statusOf(merge), 200, 'a request that needs git fails now')

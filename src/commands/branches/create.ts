@@ -84,7 +84,8 @@ export const createBranchRoutes: Routes = (services) => async (app) => {
       await settled(services, context, reply)
       const commit = (await commitFacts(gitDirOf(services, repository.id), [to])).get(to)
       if (commit === undefined) throw new Refused(refuse.notFound('branch not found'))
-      const branch = { repoId: repository.id, name, commit }
+      const { signed, ...facts } = commit
+      const branch = { repoId: repository.id, name, commit: { ...facts, ...(signed && { isSigned: true }) } }
       return reply.code(201).send(branchWire(branch, repository, { requester, access }, services.publicUrl()))
     },
   )

@@ -72,12 +72,13 @@ async function summariesOf(dir: string, moved: readonly RefUpdate[]): Promise<Ma
 }
 
 /** The parts of a commit that an event has, cut to what fits. */
-function summaryOf({ sha, message, author, committer }: CommitFacts): CommitSummary {
+function summaryOf({ sha, message, author, committer, signed }: CommitFacts): CommitSummary {
   return {
     sha,
     message: cutText(message, MAX_MESSAGE_BYTES),
     author: shortSignature(author),
     committer: shortSignature(committer),
+    ...(signed !== undefined && { isSigned: true }),
   }
 }
 

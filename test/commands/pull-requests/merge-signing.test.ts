@@ -54,6 +54,23 @@ for (const style of ['merge', 'squash', 'rebase', 'rebase-merge']) {
   })
 }
 
+t.test('`commit.verification` of a branch says whether its commit is well signed', async (t) => {
+  const { branch, open, merge, work, call } = await signing.repository(t, 'verified')
+  await branch('topic', { a: 'a' })
+  const { body: unsigned } = await call(null, 'GET', 'branches/topic')
+  t.match(unsigned.commit.verification, { verified: false, reason: 'gpg.error.not_signed_commit' })
+  t.equal((await merge(await open('topic'), { Do: 'merge' })).status, 200)
+  const { body: main } = await call(null, 'GET', 'branches/main')
+  const signature = /^-----BEGIN SSH SIGNATURE-----/
+  t.match(main.commit.verification, { verified: true, reason: '', signature, payload: /^tree / })
+  await signedCommit(work, strangerKey.path, 'strange', 'main')
+  const { body: strange } = await call(null, 'GET', 'branches/strange')
+  t.match(strange.commit.verification, { verified: false, reason: 'gpg.error.no_gpg_keys_found', signature })
+  const { body: list } = await call(null, 'GET', 'branches')
+  const shown = list.map(({ commit }: { commit: { verification: object | null } }) => commit.verification)
+  t.strictSame(shown, [null, null, unsigned.commit.verification], 'a list verifies no signatures')
+})
+
 t.test('merge rule 2: without a signing key a branch that requires signed commits gives 405', async (t) => {
   const { branch, open, merge, tip, protect } = await plain.repository(t, 'unsigned')
   await branch('topic', { a: 'a' })
