@@ -2,6 +2,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
+import { tokenUsesOf } from '../rights/token-uses.ts'
 import { canSee } from '../rights/visibility.ts'
 import type { Services } from '../services.ts'
 import { AccessTokenWire, accessTokenWire, tokenOwner } from '../wire/tokens.ts'
@@ -54,7 +55,9 @@ export function userQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
           filter: { userId: owner.id },
           sort: [['id', 1]],
         })
-        return tokens.map((token) => accessTokenWire(token))
+        const ids = tokens.map(({ id }) => id)
+        const uses = await tokenUsesOf(services.secrets, ids)
+        return tokens.map((token) => accessTokenWire(token, { usedAt: uses.get(token.id) }))
       },
     )
   }

@@ -8,6 +8,7 @@ import { perStore } from '../per-store.ts'
 import type { AnyCollection, Change, Collection, ReadStore } from '../projections/read-store.ts'
 import { sessions } from './session-store.ts'
 import { textKeyCollection } from './text-keys.ts'
+import { tokenUses } from './token-uses.ts'
 import { webhookConfigs } from './webhook-configs.ts'
 
 interface PasswordHash {
@@ -38,6 +39,7 @@ export const tokenHashes: Collection<TokenSecret> = {
 export const secretCollections: readonly AnyCollection[] = [
   passwordHashes,
   tokenHashes,
+  tokenUses,
   textKeyCollection,
   sessions,
   webhookConfigs,
@@ -208,10 +210,11 @@ export async function hasSecret(secrets: ReadStore, tokenId: number): Promise<bo
   return (await secrets.find(tokenHashes, { tokenId }, { limit: 1 })).length > 0
 }
 
-/** Deletes all secrets of a token. */
+/** Deletes all secrets of a token, and when it was used. */
 export async function forgetToken(secrets: ReadStore, tokenId: number): Promise<void> {
   const all = await secrets.find(tokenHashes, { tokenId })
-  if (all.length > 0) await write(secrets, all.map(deletion))
+  const use: Change = { op: 'delete', collection: tokenUses, id: `${tokenId}` }
+  if (all.length > 0) await write(secrets, [...all.map(deletion), use])
 }
 
 function deletion({ hash }: TokenSecret): Change {

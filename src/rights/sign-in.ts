@@ -9,6 +9,7 @@ import { newestAccount } from './newest-accounts.ts'
 import { type Attempt, createPasswordChecks, SIGN_IN_LIMITS, type SignInLimits } from './password-checks.ts'
 import { dummyHash, hashPassword, isWeaker, MAX_PASSWORD } from './passwords.ts'
 import { findToken, storedPassword, strengthenPassword } from './secrets.ts'
+import { recordTokenUse } from './token-uses.ts'
 
 export interface Identity {
   account: AccountDocument
@@ -95,6 +96,7 @@ export function createAuthenticate(
       throw new Refused(modelStopped('the read model of tokens has stopped'))
     }
     if (document?.userId !== secret.userId || account?.kind !== 'user') return undefined
+    recordTokenUse(secrets, secret.tokenId)
     return {
       account: await newestAccount(services, account),
       tokenScopes: document.scopes,

@@ -17,6 +17,7 @@ const KEY = {
   title: Type.String(),
   fingerprint: Type.String(),
   created_at: Type.String(),
+  last_used_at: Type.String({ description: 'as created_at: there is no SSH here' }),
   read_only: Type.Boolean(),
 }
 
@@ -30,6 +31,7 @@ const keyWire = ({ id, key, title, fingerprint, createdAt, readOnly }: KeyDocume
   title,
   fingerprint,
   created_at: wholeSeconds(createdAt),
+  last_used_at: wholeSeconds(createdAt),
   read_only: readOnly,
 })
 

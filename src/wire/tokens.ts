@@ -6,6 +6,7 @@ import type { TokenDocument } from '../projections/tokens.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
 import type { Services } from '../services.ts'
+import { wholeSeconds } from '../times.ts'
 import { userNamed } from './users.ts'
 
 export const AccessTokenWire = Type.Object({
@@ -15,15 +16,25 @@ export const AccessTokenWire = Type.Object({
   sha1: Type.String(),
   token_last_eight: Type.String(),
   scopes: Type.Array(Type.String()),
+  created_at: Type.String(),
+  last_used_at: Type.String({ description: 'to the hour; of a token that was never used, as created_at' }),
 })
 
 /** A token as Gitea's `AccessToken`. `secret`: the token itself, only in the answer to its creation. */
 export function accessTokenWire(
-  token: Pick<TokenDocument, 'id' | 'name' | 'lastEight'> & { scopes: readonly string[] },
-  secret = '',
+  token: Pick<TokenDocument, 'id' | 'name' | 'lastEight' | 'createdAt'> & { scopes: readonly string[] },
+  { secret = '', usedAt = token.createdAt }: { secret?: string; usedAt?: string | undefined } = {},
 ): Static<typeof AccessTokenWire> {
-  const { id, name, lastEight, scopes } = token
-  return { id, name, sha1: secret, token_last_eight: lastEight, scopes: [...scopes] }
+  const { id, name, lastEight, scopes, createdAt } = token
+  return {
+    id,
+    name,
+    sha1: secret,
+    token_last_eight: lastEight,
+    scopes: [...scopes],
+    created_at: wholeSeconds(createdAt),
+    last_used_at: wholeSeconds(usedAt),
+  }
 }
 
 /**

@@ -121,7 +121,8 @@ export const tokenRoutes: Routes = (services) => async (app) => {
       const context = commandContext(request)
       const { made, token } = await createToken(services, context, owner, { name, scopes })
       await settled(services, context, reply)
-      return reply.code(201).send(accessTokenWire(made, token))
+      const createdAt = (await services.views.tokens.get(`${made.id}`))?.createdAt ?? context.at
+      return reply.code(201).send(accessTokenWire({ ...made, createdAt }, { secret: token }))
     },
   )
 

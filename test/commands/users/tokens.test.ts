@@ -1,7 +1,11 @@
 import t from 'tap'
 import { keepToken } from '../../../src/rights/secrets.ts'
+import { tokenUses } from '../../../src/rights/token-uses.ts'
 import { basic, identityApp, passwordOf } from '../../rights/identity-app.ts'
 import { clockOf } from '../../set-clock.ts'
+import { until } from '../../until.ts'
+
+const LONG_AGO = '2020-01-01T00:00:00Z'
 
 const alice = basic('alice', passwordOf('alice'))
 const bob = basic('bob', passwordOf('bob'))
@@ -21,12 +25,37 @@ t.test('a token is shown once and stored as a hash', async (t) => {
     name: 'ci',
     token_last_eight: sha1.slice(-8),
     scopes: ['write:repository', 'read:user'],
+    created_at: rest.created_at,
+    last_used_at: rest.created_at,
   }
+  t.match(rest.created_at, /^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$/)
   t.same(rest, shown)
   const list = await call('GET', '/users/alice/tokens', { as: alice })
   t.same(list.body, [{ ...shown, sha1: '' }])
   t.notMatch(JSON.stringify(await log()), sha1.slice(0, 32))
   t.equal((await call('GET', '/user', { as: `token ${sha1}` })).status, 200)
+})
+
+t.test('tokens carry `created_at` and `last_used_at`, which is to the hour and no event', async (t) => {
+  const { call, signUp, tokenOf, log, services } = await identityApp(t)
+  await signUp('alice')
+  const token = await tokenOf('alice', 'read:user')
+  const tokens = async () => (await call('GET', '/users/alice/tokens', { as: alice })).body
+  const [{ created_at }] = await tokens()
+  const before = (await log()).length
+  await services.secrets.apply(
+    [{ op: 'put', collection: tokenUses, id: '1', position: 0, body: { tokenId: 1, usedAt: LONG_AGO } }],
+    new Map(),
+  )
+  t.match(await tokens(), [{ created_at, last_used_at: LONG_AGO }])
+  t.equal((await call('GET', '/user', { as: token })).status, 200)
+  await until('the use is recorded', async () => (await tokens())[0].last_used_at >= created_at)
+  const [{ last_used_at }] = await tokens()
+  await services.secrets.apply([{ op: 'delete', collection: tokenUses, id: '1' }], new Map())
+  t.equal((await call('GET', '/user', { as: token })).status, 200)
+  t.match(await tokens(), [{ last_used_at: created_at }], 'a second use within the hour is not recorded')
+  t.ok(last_used_at)
+  t.equal((await log()).length, before)
 })
 
 t.test('tokens are listed in pages', async (t) => {

@@ -1,0 +1,43 @@
+/**
+ * When access tokens were last used, to the hour. It is a fact of this installation that changes with each request, so it
+ * is no event.
+ */
+import { LRUCache } from 'lru-cache'
+import { perStore } from '../per-store.ts'
+import type { Collection, ReadStore } from '../projections/read-store.ts'
+
+interface TokenUse {
+  tokenId: number
+  /** ISO 8601. */
+  usedAt: string
+}
+
+/** By the id of the token. */
+export const tokenUses: Collection<TokenUse> = { name: 'token_uses', indexes: [], arrays: [] }
+
+/** It is not folded from the log, so it has no real position. */
+const position = 0
+const HOUR_MS = 3_600_000
+
+/** The tokens whose use was recorded within the last hour. */
+const recorded = perStore(() => new LRUCache<number, true>({ max: 10_000, ttl: HOUR_MS }))
+
+/** Records that a token is used, at most once an hour. Nobody waits for it: when it fails, a later use is recorded. */
+export function recordTokenUse(secrets: ReadStore, tokenId: number): void {
+  const known = recorded(secrets)
+  if (known.has(tokenId)) return
+  known.set(tokenId, true)
+  const body: TokenUse = { tokenId, usedAt: new Date().toISOString() }
+  secrets
+    .apply([{ op: 'put', collection: tokenUses, id: `${tokenId}`, position, body }], new Map())
+    .catch(() => {})
+}
+
+/** When these tokens were last used, by their ids. Those that never were are left out. */
+export async function tokenUsesOf(
+  secrets: ReadStore,
+  tokenIds: readonly number[],
+): Promise<ReadonlyMap<number, string>> {
+  const found = await secrets.getMany(tokenUses, tokenIds.map(String))
+  return new Map(found.map(({ body }) => [body.tokenId, body.usedAt]))
+}
