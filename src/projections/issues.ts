@@ -12,6 +12,7 @@ export interface IssueDocument extends Discussion, IssueSelection {
   dependencyKeys: string[]
   /** When the pull request was merged; null for one that was not, and for an issue. */
   mergedAt: string | null
+  /** As in Gitea, a review of a pull request counts as one. */
   comments: number
   createdAt: string
   closedAt: string | null
@@ -36,7 +37,14 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     { milestoneId: 1, repoId: 1, state: 1, isPull: 1, id: -1 },
     { repoId: 1, updatedAt: 1 },
   ],
-  arrays: ['assigneeIds', 'labelIds', 'dependencyKeys', 'reviewerIds', 'requestedReviewerIds', 'mentionedIds'],
+  arrays: [
+    'assigneeIds',
+    'labelIds',
+    'dependencyKeys',
+    'reviewerIds',
+    'requestedReviewerIds',
+    'mentionedIds',
+  ],
   wordsIn: { words: issueTextFold.collection },
   version: 6,
   staysUntilRemoved: true,
@@ -78,9 +86,10 @@ export const issueFold: Fold<IssueDocument> = foldOf({
       requestedReviewerIds: without(ids, team.id),
     }),
     ReviewSubmitted: (
-      { requestedReviewerIds: ids, reviewerIds },
+      { requestedReviewerIds: ids, reviewerIds, comments },
       { data: { reviewer, answeredTeams = [] } },
     ) => ({
+      comments: comments + 1,
       requestedReviewerIds: without(ids, reviewer.id, ...answeredTeams),
       reviewerIds: [...reviewerIds, reviewer.id],
     }),
@@ -91,7 +100,9 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     }),
     ReviewDismissed: () => ({}),
     ReviewUndismissed: () => ({}),
-    ReviewDeleted: ({ reviewerIds }, { data: { reviewer } }) => ({
+    ReviewCommentAdded: () => ({}),
+    ReviewDeleted: ({ reviewerIds, comments }, { data: { reviewer } }) => ({
+      comments: comments - 1,
       reviewerIds: withoutOne(reviewerIds, reviewer.id),
     }),
   },

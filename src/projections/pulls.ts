@@ -32,6 +32,8 @@ export interface PullDocument
   /** Whose reviews are requested and not there yet. */
   requestedReviewers: AccountRef[]
   requestedReviewerIds: number[]
+  /** Comments on lines in submitted reviews. */
+  reviewComments: number
   /** The teams that are asked for a review. Absent: no team ever was. */
   requestedTeams?: TeamRef[]
 }
@@ -94,6 +96,7 @@ export const pullFold: Fold<PullDocument> = foldOf({
         merging: false,
         schedule,
         comments: 0,
+        reviewComments: 0,
         createdAt: at,
         updatedAt: at,
         closedAt: null,
@@ -163,12 +166,17 @@ export const pullFold: Fold<PullDocument> = foldOf({
     }),
     TeamReviewRequestRemoved: (pull, { data: { team } }) => withoutTeams(pull, [team.id]),
     ReviewSubmitted: (pull, event) => ({
+      comments: pull.comments + 1,
       ...withoutRequest(pull, event),
       ...withoutTeams(pull, event.data.answeredTeams),
     }),
     ReviewDismissed: () => ({}),
     ReviewUndismissed: () => ({}),
-    ReviewDeleted: () => ({}),
+    ReviewCommentAdded: ({ reviewComments }) => ({ reviewComments: reviewComments + 1 }),
+    ReviewDeleted: ({ comments, reviewComments }, { data }) => ({
+      comments: comments - 1,
+      reviewComments: reviewComments - data.comments.length,
+    }),
   },
   derived,
 })

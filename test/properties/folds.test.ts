@@ -4,6 +4,7 @@ import fc from 'fast-check'
 import t from 'tap'
 import { entriesOf, hasId, valueAt } from '../../src/commands/id-map.ts'
 import type { DomainEvent, Recorded } from '../../src/events/domain-events.ts'
+import { VERDICTS } from '../../src/events/review-events.ts'
 import { accountFold } from '../../src/projections/accounts.ts'
 import { activityFold } from '../../src/projections/activities.ts'
 import { commentFold } from '../../src/projections/comments.ts'
@@ -20,6 +21,7 @@ import { reactionFold } from '../../src/projections/reactions.ts'
 import type { Fold, ReadModel } from '../../src/projections/read-model.ts'
 import type { AnyCollection, Change, Stored } from '../../src/projections/read-store.ts'
 import { repositoryFold } from '../../src/projections/repositories.ts'
+import { reviewFold } from '../../src/projections/reviews.ts'
 import { tokenFold } from '../../src/projections/tokens.ts'
 import { upgradePlanFold } from '../../src/projections/upgrade-plans.ts'
 import { READ_MODELS } from '../../src/projections/views.ts'
@@ -229,9 +231,13 @@ always('a repository and a milestone count the documents of their issues', ({ lo
     )
   }
   const comments = [...documentsOf(commentFold, log).values()]
+  const reviews = [...documentsOf(reviewFold, log).values()].filter(({ kind }) =>
+    VERDICTS.some((verdict) => verdict === kind),
+  )
   for (const issue of issues) {
-    const own = comments.filter(({ repoId, index }) => repoId === issue.repoId && index === issue.index)
-    assert.equal(issue.comments, own.length)
+    const isOwn = ({ repoId, index }: { repoId: number; index: number }) =>
+      repoId === issue.repoId && index === issue.index
+    assert.equal(issue.comments, comments.filter(isOwn).length + reviews.filter(isOwn).length)
   }
 })
 
