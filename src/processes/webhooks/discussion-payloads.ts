@@ -2,11 +2,13 @@
  * The payloads about issues, pull requests and comments, as these were right after the event: replayed from the log. A
  * text that was erased since then reads as erased.
  */
-import type { Envelope, IssueRef } from '../../events/domain-events.ts'
+import type { Static } from 'typebox'
+import type { Envelope, IssueRef, LabelRef } from '../../events/domain-events.ts'
 import { isPullStream } from '../../events/streams.ts'
 import { issueReplayer, pullReplayer } from '../../queries/replay/replayers.ts'
 import type { Services } from '../../services.ts'
 import { commentWire } from '../../wire/comments.ts'
+import { type LabelWire, labelsByIds, labelWire } from '../../wire/labels.ts'
 import { usersById } from '../../wire/users.ts'
 import { commentChange } from './comment-history.ts'
 import { type Scene, sceneOf } from './people.ts'
@@ -16,6 +18,8 @@ export interface Changes {
   title?: { from: string }
   body?: { from: string }
   ref?: { from: string }
+  added_labels?: Static<typeof LabelWire>[]
+  removed_labels?: Static<typeof LabelWire>[]
 }
 
 const issueAt = async (services: Services, scene: Scene, index: number, revision: number) =>
@@ -40,26 +44,54 @@ export interface Told {
   action: string
   /** What it changed; `body` stands for the body before it, which the event itself does not have. */
   changes?: Changes | 'body'
+  /** The ids of the labels that it got and lost. */
+  labels?: { added: readonly LabelRef[]; removed: readonly LabelRef[] }
+  /** The commits between which the head moved. */
+  head?: { before: string; after: string }
   /** The review, as Gitea names its kind. */
   review?: { type: string; content: string }
   /** The id of the user whose review is asked for, or not any more. */
   reviewer?: number
 }
 
+/** Labels as they are now; a deleted one is left out. */
+async function labelChanges(
+  services: Services,
+  { repository }: Scene,
+  { added, removed }: NonNullable<Told['labels']>,
+): Promise<Changes> {
+  const wires = async (labels: readonly LabelRef[]) => {
+    const found = await labelsByIds(
+      services,
+      repository,
+      labels.map(({ id }) => id),
+    )
+    return found.map((label) => labelWire(label, repository, services.publicUrl()))
+  }
+  return { added_labels: await wires(added), removed_labels: await wires(removed) }
+}
+
+async function changesOf(
+  services: Services,
+  scene: Scene,
+  event: Envelope,
+  issue: IssueRef,
+  { changes, labels }: Told,
+): Promise<Changes | undefined> {
+  if (labels !== undefined) return labelChanges(services, scene, labels)
+  if (changes !== 'body') return changes
+  return { body: { from: await bodyBefore(services, scene, issue, event) } }
+}
+
 /**
  * An event of an issue (`issues` and what belongs to it) or of a pull request (`pull_request`
  * and what belongs to it).
  */
-export async function discussionPayload(
-  services: Services,
-  event: Envelope,
-  issue: IssueRef,
-  { action, changes, review, reviewer }: Told,
-) {
+export async function discussionPayload(services: Services, event: Envelope, issue: IssueRef, told: Told) {
+  const { action, head, review, reviewer } = told
   const scene = await sceneOf(services, event, issue.repoId)
   if (scene === undefined) return undefined
-  const changed =
-    changes === 'body' ? { body: { from: await bodyBefore(services, scene, issue, event) } } : changes
+  const changed = await changesOf(services, scene, event, issue, told)
   const common = {
     action,
     number: issue.index,
@@ -73,7 +105,7 @@ export async function discussionPayload(
   const pull_request = await pullAt(services, scene, issue.index, event.revision)
   const people = await usersById(services, [reviewer])
   const requested_reviewer = (reviewer === undefined ? undefined : people.get(reviewer)) ?? null
-  return { ...common, pull_request, requested_reviewer, review: review ?? null }
+  return { ...common, ...head, pull_request, requested_reviewer, review: review ?? null }
 }
 
 /** A comment was made, changed or deleted (`issue_comment`; of a pull request it is `pull_request_comment`). */

@@ -2,7 +2,7 @@
  * What webhooks are told, by the type of the event in the log: the kind of the delivery, and its payload. This is the one
  * place for both: a new type of event that clients want to hear of gets a line in `notices`.
  */
-import type { DomainEvent, Envelope, IssueRef, Recorded } from '../../events/domain-events.ts'
+import type { DomainEvent, Envelope, IssueRef, LabelRef, Recorded } from '../../events/domain-events.ts'
 import { type EventType, type Handlers, handle, handledBy } from '../../events/handlers.ts'
 import { isPullStream } from '../../events/streams.ts'
 import type { HookEvent } from '../../events/webhook-events.ts'
@@ -51,16 +51,25 @@ const ofDiscussion = (
   payload: (services) => discussionPayload(services, event, event.data, what),
 })
 
+const ofLabels = (
+  event: Envelope & { data: IssueRef },
+  { labels, added, removed }: Record<'labels' | 'added' | 'removed', readonly LabelRef[]>,
+): Notice =>
+  ofDiscussion(event, '_label', {
+    action: labels.length === 0 ? 'label_cleared' : 'label_updated',
+    labels: { added, removed },
+  })
+
 /** As Gitea, tells of the labels, the milestone and each assignee that it begins with, as if they were given to it then. */
 const opened = (
   event: Envelope & {
-    data: IssueRef & { labels: readonly object[]; milestone: object | null; assignees: readonly object[] }
+    data: IssueRef & { labels: readonly LabelRef[]; milestone: object | null; assignees: readonly object[] }
   },
 ): Notice[] => {
   const { labels, milestone, assignees } = event.data
   return [
     ofDiscussion(event, '', { action: 'opened' }),
-    ...(labels.length > 0 ? [ofDiscussion(event, '_label', { action: 'label_updated' })] : []),
+    ...(labels.length > 0 ? [ofLabels(event, { labels, added: labels, removed: [] })] : []),
     ...(milestone !== null ? [ofDiscussion(event, '_milestone', { action: 'milestoned' })] : []),
     ...assignees.map(() => ofDiscussion(event, '_assign', { action: 'assigned' })),
   ]
@@ -181,11 +190,7 @@ export const notices = told({
     ofDiscussion(event, '', { action: event.data.closed ? 'closed' : 'reopened' }),
   ],
   PullRequestMerged: (_, event) => [ofDiscussion(event, '', { action: 'closed' })],
-  LabelsChanged: (_, event) => [
-    ofDiscussion(event, '_label', {
-      action: event.data.labels.length === 0 ? 'label_cleared' : 'label_updated',
-    }),
-  ],
+  LabelsChanged: (_, event) => [ofLabels(event, event.data)],
   MilestoneChanged: (_, event) => [
     ofDiscussion(event, '_milestone', { action: event.data.to === null ? 'demilestoned' : 'milestoned' }),
   ],
@@ -193,9 +198,10 @@ export const notices = told({
     ...event.data.removed.map(() => ofDiscussion(event, '_assign', { action: 'unassigned' })),
     ...event.data.added.map(() => ofDiscussion(event, '_assign', { action: 'assigned' })),
   ],
-  PullRequestHeadMoved: (_, event) => [
-    { ...ofDiscussion(event, '', { action: 'synchronized' }), event: 'pull_request_sync' },
-  ],
+  PullRequestHeadMoved(_, event) {
+    const head = { before: event.data.from, after: event.data.to }
+    return [{ ...ofDiscussion(event, '', { action: 'synchronized', head }), event: 'pull_request_sync' }]
+  },
   CommentAdded: (_, event) => [ofComment(event, 'created')],
   CommentEdited: (_, event) => [ofComment(event, 'edited')],
   CommentDeleted: (_, event) => [ofComment(event, 'deleted')],
