@@ -60,7 +60,9 @@ export interface Services {
 }
 
 /** The services that build answers about issues and pull requests. */
-export type AnswerServices = Pick<Services, 'events' | 'views' | 'publicUrl'>
+export type AnswerServices = Pick<Services, 'events' | 'views' | 'publicUrl'> & {
+  diskUsage: Pick<DiskUsage, 'getMany'>
+}
 
 /** The directory of a bare repository. */
 export function gitDirOf(services: Pick<Services, 'gitDir'>, repoId: number): string {

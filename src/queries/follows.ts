@@ -14,7 +14,7 @@ import { signedIn } from '../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../rights/routes.ts'
 import { canSee } from '../rights/visibility.ts'
 import { WatchInfo, watchInfo } from '../wire/follows.ts'
-import { PlainRepositoryWire, RepositoryParams, repositoryWires } from '../wire/repositories.ts'
+import { RepositoryParams, RepositoryWire, repositoryWires } from '../wire/repositories.ts'
 import { UsernameParams, UserWire, userNamed, usersById } from '../wire/users.ts'
 import { listSchema, type PageRequest, pagedList } from './paged-list.ts'
 
@@ -74,12 +74,12 @@ export const followQueryRoutes: Routes = (services) => {
     ] as const) {
       app.get(
         `/user/${path}`,
-        { config, schema: { tags, ...listSchema(PlainRepositoryWire) } },
+        { config, schema: { tags, ...listSchema(RepositoryWire) } },
         async (request, reply) => repositoriesOf(request, reply, signedIn(request), kind),
       )
       app.get(
         `/users/:username/${path}`,
-        { config: ofUser, schema: { tags, params: UsernameParams, ...listSchema(PlainRepositoryWire) } },
+        { config: ofUser, schema: { tags, params: UsernameParams, ...listSchema(RepositoryWire) } },
         async (request, reply) => {
           const user = await userNamed(services, request.params.username)
           if (!canSee(user, request.requester)) throw new Refused(refuse.notFound('user not found'))

@@ -14,7 +14,7 @@ import { signedIn } from '../rights/requester.ts'
 import { canSee, everybodyLike, readerIdsOf, teamReaderIdsOf } from '../rights/visibility.ts'
 import type { Services } from '../services.ts'
 import { OrganizationParams, organizationFor } from '../wire/organizations.ts'
-import { PlainRepositoryWire, repositoryWires } from '../wire/repositories.ts'
+import { RepositoryWire, repositoryWires } from '../wire/repositories.ts'
 import { accountNamed, UsernameParams } from '../wire/users.ts'
 import { listSchema, type PageRequest } from './paged-list.ts'
 
@@ -127,7 +127,7 @@ export function repositoryListRoutes(services: Services): FastifyPluginAsyncType
     send(request, reply, [{ selection: visibleTo(owner, request.requester), ...keysOf(owner) }])
 
   return async (app) => {
-    const schema = { tags: ['repository'], ...listSchema(PlainRepositoryWire) }
+    const schema = { tags: ['repository'], ...listSchema(RepositoryWire) }
 
     app.get(
       '/users/:username/repos',

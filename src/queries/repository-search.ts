@@ -13,7 +13,7 @@ import { signedIn } from '../rights/requester.ts'
 import { belongsTo, canSee } from '../rights/visibility.ts'
 import type { Services } from '../services.ts'
 import { wholeSeconds } from '../times.ts'
-import { PlainRepositoryWire, RepositoryParams, repositoryWires } from '../wire/repositories.ts'
+import { RepositoryParams, RepositoryWire, repositoryWires } from '../wire/repositories.ts'
 import { pagedList, pagedRows } from './paged-list.ts'
 import {
   ownerIn,
@@ -73,7 +73,7 @@ export function repositorySearchRoutes(services: Services): FastifyPluginAsyncTy
         schema: {
           tags,
           querystring: Type.Object({ ...RepositorySearchQuery.properties, ...PageQuery }),
-          response: { 200: Type.Object({ ok: Type.Boolean(), data: Type.Array(PlainRepositoryWire) }) },
+          response: { 200: Type.Object({ ok: Type.Boolean(), data: Type.Array(RepositoryWire) }) },
         },
       },
       async (request, reply) => {

@@ -13,7 +13,7 @@ import {
 import type { Sort } from '../projections/read-store.ts'
 import { onRepository, type RepositoryAccess } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
-import { ownerOf, repositoryWire } from '../wire/repositories.ts'
+import { measuredOf, ownerOf, repositoryWire } from '../wire/repositories.ts'
 import {
   CommitStatusWire,
   combinedState,
@@ -66,10 +66,12 @@ export function statusAnswers(services: Services) {
     reply: FastifyReply,
     { repository, access, sha }: CommitInRepository,
   ) {
-    const [checks, owner] = await Promise.all([
+    const [checks, owner, usages] = await Promise.all([
       views.commitChecks.get(commitChecksId(repository.id, sha)),
       ownerOf(services, repository),
+      services.diskUsage.getMany([repository.id]),
     ])
+    const measured = measuredOf(usages.get(repository.id))
     const latest = checks?.latest ?? []
     const ids = pagedRows(services, request, reply, latest).map(({ id }) => `${id}`)
     const publicUrl = services.publicUrl()
@@ -79,7 +81,7 @@ export function statusAnswers(services: Services) {
       sha,
       total_count: latest.length,
       statuses: await statusWires(services, repository, await views.commitStatuses.getMany(ids)),
-      repository: repositoryWire(repository, owner, access, publicUrl),
+      repository: repositoryWire(repository, owner, access, publicUrl, measured),
       commit_url: commitUrl,
       url: `${commitUrl}/status`,
     }

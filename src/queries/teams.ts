@@ -12,13 +12,7 @@ import { onRepository, type RepositoryRequest } from '../rights/repository-acces
 import { signedIn } from '../rights/requester.ts'
 import type { Services } from '../services.ts'
 import { OrganizationParams } from '../wire/organizations.ts'
-import {
-  ownerOf,
-  PlainRepositoryWire,
-  RepositoryParams,
-  repositoryWire,
-  repositoryWires,
-} from '../wire/repositories.ts'
+import { RepositoryParams, RepositoryWire, repositoryPage, repositoryWires } from '../wire/repositories.ts'
 import {
   RepositoryTeamParams,
   repositoryInTeam,
@@ -167,7 +161,7 @@ export function teamQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.get(
       '/teams/:id/repos',
-      { config, schema: { tags, params: TeamParams, ...listSchema(PlainRepositoryWire) } },
+      { config, schema: { tags, params: TeamParams, ...listSchema(RepositoryWire) } },
       async (request, reply) => {
         const { team, organization, requester } = await teamFor(services, request, request.params.id)
         const ownerId = organization.id
@@ -184,13 +178,12 @@ export function teamQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.get(
       '/teams/:id/repos/:org/:repo',
-      { config, schema: { tags, params: TeamRepositoryParams, response: { 200: PlainRepositoryWire } } },
+      { config, schema: { tags, params: TeamRepositoryParams, response: { 200: RepositoryWire } } },
       async (request) => {
         const { team, organization, requester } = await teamFor(services, request, request.params.id)
         const repository = await repositoryInTeam(services, request, organization, request.params)
         if (!hasRepository(team, repository)) throw new Refused(refuse.notFound('the team does not have it'))
-        const owner = await ownerOf(services, repository)
-        return repositoryWire(repository, owner, accessTo(repository, requester), services.publicUrl())
+        return repositoryPage(services, repository, accessTo(repository, requester), requester)
       },
     )
 

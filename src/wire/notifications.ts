@@ -15,11 +15,11 @@ import { type ParticipationDocument, participationId } from '../projections/part
 import { accessTo } from '../rights/access.ts'
 import type { Services } from '../services.ts'
 import { wholeSeconds } from '../times.ts'
-import { PlainRepositoryWire, repositoryWires } from './repositories.ts'
+import { RepositoryWire, repositoryWires } from './repositories.ts'
 
 export const NotificationWire = Type.Object({
   id: Type.Integer(),
-  repository: PlainRepositoryWire,
+  repository: RepositoryWire,
   subject: Type.Object({
     title: Type.String(),
     url: Type.String(),

@@ -3,6 +3,7 @@ import type { Static } from 'typebox'
 import { NO_PINS, type Pins } from '../events/pin-events.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { Discussion } from '../projections/discussion.ts'
+import type { DiskUsage } from '../projections/disk-usage.ts'
 import { type LabelDocument, scopeKey } from '../projections/labels.ts'
 import type { MilestoneDocument } from '../projections/milestones.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
@@ -13,7 +14,7 @@ import type { AnswerServices } from '../services.ts'
 import { type LabelWire, labelScopesOf, labelWire } from './labels.ts'
 import { type MilestoneWire, milestoneWire } from './milestones.ts'
 import { remembered } from './remembered.ts'
-import { type PlainRepositoryWire, repositoryWire } from './repositories.ts'
+import { measuredOf, type PlainRepositoryWire, repositoryWire } from './repositories.ts'
 import { type PlainTeamWire, teamsById } from './teams.ts'
 import { type UserWire, userWire } from './users.ts'
 
@@ -27,13 +28,18 @@ export interface DocumentSource {
   milestones: Lookup<MilestoneDocument>
   /** As they are now: they are about rights. */
   teams: Lookup<TeamDocument>
+  /** What repositories take on disk now. */
+  usages: DiskUsage['getMany']
   /** The access that the requester has now, also when the repository is shown as it was. */
   access(repository: RepositoryDocument, requester: AccountDocument | null): Access
 }
 
-export function currentDocuments({ views }: Pick<AnswerServices, 'views'>): DocumentSource {
+export function currentDocuments({
+  views,
+  diskUsage,
+}: Pick<AnswerServices, 'views' | 'diskUsage'>): DocumentSource {
   const { repositories, accounts, labels, milestones, teams } = views
-  return { repositories, accounts, labels, milestones, teams, access: accessTo }
+  return { repositories, accounts, labels, milestones, teams, usages: diskUsage.getMany, access: accessTo }
 }
 
 /** What is known by id. */
@@ -56,8 +62,14 @@ export interface RelatedDocuments {
 }
 
 const repositoryForm = remembered(
-  (repository: RepositoryDocument, owner: AccountDocument, access: Access, publicUrl: string) =>
-    repositoryWire(repository, owner, access, publicUrl),
+  (
+    repository: RepositoryDocument,
+    owner: AccountDocument,
+    access: Access,
+    publicUrl: string,
+    size: number,
+    language: string,
+  ) => repositoryWire(repository, owner, access, publicUrl, { size, language }),
 )
 const userForm = remembered((account: AccountDocument, publicUrl: string) => userWire(account, publicUrl))
 const labelForm = remembered(labelWire)
@@ -94,11 +106,12 @@ export async function relatedDocuments(
   const { repositories, people = [], teams = [], requester, publicUrl } = shown
   const users = discussions.flatMap(({ poster, assignees }) => [poster.id, ...assignees.map(({ id }) => id)])
   const owners = repositories.map(({ ownerId }) => ownerId)
-  const [accounts, labels, milestones, teamForms] = await Promise.all([
+  const [accounts, labels, milestones, teamForms, usages] = await Promise.all([
     source.accounts.getMany(keysOf([...users, ...people, ...owners])),
     source.labels.getMany(keysOf(discussions.flatMap((discussion) => discussion.labels.map(({ id }) => id)))),
     source.milestones.getMany(keysOf(discussions.flatMap(({ milestone }) => milestone?.id ?? []))),
     teamsById(source.teams, teams, repositories),
+    source.usages(repositories.map(({ id }) => id)),
   ])
   const accountById = new Map(accounts.map((account) => [account.id, account]))
   const repositoryByScope = new Map(
@@ -111,7 +124,9 @@ export async function relatedDocuments(
       const owner = accountById.get(repository.ownerId)
       if (owner === undefined) return []
       const access = source.access(repository, requester)
-      return [[repository.id, repositoryForm(repository, owner, access, publicUrl)] as const]
+      const { size, language } = measuredOf(usages.get(repository.id))
+      const form = repositoryForm(repository, owner, access, publicUrl, size, language)
+      return [[repository.id, form] as const]
     }),
   )
   return {

@@ -31,15 +31,14 @@ const fields = {
   html_url: Type.String(),
   url: Type.String(),
   clone_url: Type.String(),
+  ssh_url: Type.String({ description: 'empty: there is no SSH here' }),
   link: Type.String(),
   original_url: Type.String(),
   avatar_url: Type.String(),
   repo_transfer: Type.Optional(RepoTransferWire),
-  size: Type.Optional(
-    Type.Integer({
-      description: 'KiB of git on disk; absent where a repository is a part of another answer',
-    }),
-  ),
+  size: Type.Integer({ description: 'KiB of git on disk; 0 until it is measured' }),
+  language: Type.String({ description: 'the one with the most bytes; empty until they are counted' }),
+  languages_url: Type.String(),
   default_branch: Type.String(),
   created_at: Type.String(),
   updated_at: Type.String(),
@@ -72,7 +71,7 @@ const fields = {
   object_format_name: Type.String(),
 }
 
-/** A repository in a list or inside another answer: the parent of a fork is not read for each row. */
+/** A repository inside another answer, and the parent of a fork: without its own parent. */
 export const PlainRepositoryWire = Type.Object({ ...fields, parent: Type.Null() })
 
 export const RepositoryWire = Type.Object({
@@ -80,19 +79,26 @@ export const RepositoryWire = Type.Object({
   parent: Nullable(PlainRepositoryWire),
 })
 
-/**
- * The document as Gitea's `Repository`, with the requester's access in `permissions`. `usage`: what it takes on disk,
- * for answers about repositories. What was not measured yet has the size 0.
- */
+/** What answers show of a repository's files. They are measured a moment after each change. */
+export type Measured = Pick<Static<typeof PlainRepositoryWire>, 'size' | 'language'>
+
+/** `usage`: undefined until it is measured. */
+export function measuredOf(usage: DiskUsageDocument | undefined): Measured {
+  if (usage === undefined) return { size: 0, language: '' }
+  return { size: Math.ceil(usage.gitBytes / 1024), language: '' }
+}
+
+/** The document as Gitea's `Repository`, with the requester's access in `permissions`. */
 export function repositoryWire(
   repository: RepositoryDocument,
   owner: AccountDocument,
   access: Access,
   publicUrl: string,
-  usage?: DiskUsageDocument | 'unknown',
+  { size, language }: Measured = measuredOf(undefined),
 ): Static<typeof PlainRepositoryWire> {
   const { mergeStyles } = repository
   const fullName = `${repository.ownerLogin}/${repository.name}`
+  const url = `${publicUrl}/api/v1/repos/${fullName}`
   return {
     id: repository.id,
     owner: userWire(owner, publicUrl),
@@ -110,12 +116,15 @@ export function repositoryWire(
     internal: !repository.private && repository.ownerVisibility === 'private',
     website: repository.website,
     html_url: `${publicUrl}/${fullName}`,
-    url: `${publicUrl}/api/v1/repos/${fullName}`,
+    url,
     clone_url: `${publicUrl}/${fullName}.git`,
+    ssh_url: '',
     link: '',
     original_url: '',
     avatar_url: '',
-    ...(usage !== undefined && { size: usage === 'unknown' ? 0 : Math.ceil(usage.gitBytes / 1024) }),
+    size,
+    language,
+    languages_url: `${url}/languages`,
     default_branch: repository.defaultBranch,
     created_at: wholeSeconds(repository.createdAt),
     updated_at: wholeSeconds(repository.updatedAt),
@@ -154,49 +163,79 @@ export function repositoryWire(
   }
 }
 
-/** Repositories of any owners, in the given order. All owners are read with one look-up, and all sizes. */
-export async function repositoryWires(
+/** Each of these repositories with the access that the requester has to it, in the given order, without a parent. */
+async function plainWires(
   services: Services,
-  repositories: readonly RepositoryDocument[],
-  requester: AccountDocument | null,
-): Promise<Static<typeof PlainRepositoryWire>[]> {
-  const ids = new Set(repositories.map(({ ownerId }) => `${ownerId}`))
-  const [owners, usages, transfers] = await Promise.all([
-    services.views.accounts.getMany([...ids]),
-    services.diskUsage.getMany(repositories.map(({ id }) => id)),
-    transfersOf(services, repositories, requester),
+  shown: readonly Shown[],
+): Promise<Map<number, Static<typeof PlainRepositoryWire>>> {
+  const [owners, usages] = await Promise.all([
+    services.views.accounts.getMany([...new Set(shown.map(({ repository }) => `${repository.ownerId}`))]),
+    services.diskUsage.getMany(shown.map(({ repository }) => repository.id)),
   ])
   const ownerById = new Map(owners.map((owner) => [owner.id, owner]))
   const publicUrl = services.publicUrl()
-  return repositories.flatMap((repository) => {
-    const owner = ownerById.get(repository.ownerId)
-    if (owner === undefined) return []
-    const usage = usages.get(repository.id) ?? 'unknown'
-    const wire = repositoryWire(repository, owner, accessTo(repository, requester), publicUrl, usage)
-    return [{ ...wire, ...transfers.get(repository.id) }]
+  return new Map(
+    shown.flatMap(({ repository, access }) => {
+      const owner = ownerById.get(repository.ownerId)
+      if (owner === undefined) return []
+      const measured = measuredOf(usages.get(repository.id))
+      return [[repository.id, repositoryWire(repository, owner, access, publicUrl, measured)] as const]
+    }),
+  )
+}
+
+interface Shown {
+  repository: RepositoryDocument
+  access: Access
+}
+
+/** Each fork comes with its parent, if the requester may read the parent. All are read with a few look-ups. */
+async function wiresOf(
+  services: Services,
+  shown: readonly Shown[],
+  requester: AccountDocument | null,
+): Promise<Static<typeof RepositoryWire>[]> {
+  const repositories = shown.map(({ repository }) => repository)
+  const parentIds = new Set(
+    repositories.flatMap(({ parentId }) => (parentId === null ? [] : [`${parentId}`])),
+  )
+  const found = parentIds.size === 0 ? [] : await services.views.repositories.getMany([...parentIds])
+  const parents = found
+    .map((repository) => ({ repository, access: accessTo(repository, requester) }))
+    .filter(({ access }) => atLeast(access, 'read'))
+  const [plain, plainParents, transfers] = await Promise.all([
+    plainWires(services, shown),
+    plainWires(services, parents),
+    transfersOf(services, repositories, requester),
+  ])
+  return repositories.flatMap(({ id, parentId }) => {
+    const wire = plain.get(id)
+    if (wire === undefined) return []
+    const parent = (parentId === null ? undefined : plainParents.get(parentId)) ?? null
+    return [{ ...wire, ...transfers.get(id), parent }]
   })
 }
 
-/** A single repository. A fork comes with its parent, if the requester may read the parent. */
+/** Repositories of any owners, in the given order. */
+export function repositoryWires(
+  services: Services,
+  repositories: readonly RepositoryDocument[],
+  requester: AccountDocument | null,
+): Promise<Static<typeof RepositoryWire>[]> {
+  const shown = repositories.map((repository) => ({ repository, access: accessTo(repository, requester) }))
+  return wiresOf(services, shown, requester)
+}
+
+/** A single repository, for a requester with that access to it. */
 export async function repositoryPage(
   services: Services,
   repository: RepositoryDocument,
   access: Access,
   requester: AccountDocument | null,
 ): Promise<Static<typeof RepositoryWire>> {
-  const { diskUsage } = services
-  const wire = async (shown: RepositoryDocument, shownAccess: Access) => {
-    const [owner, usages] = await Promise.all([ownerOf(services, shown), diskUsage.getMany([shown.id])])
-    const usage = usages.get(shown.id) ?? 'unknown'
-    return repositoryWire(shown, owner, shownAccess, services.publicUrl(), usage)
-  }
-  const transfers = await transfersOf(services, [repository], requester)
-  const plain = { ...(await wire(repository, access)), ...transfers.get(repository.id) }
-  if (repository.parentId === null) return plain
-  const parent = await services.views.repositories.get(`${repository.parentId}`)
-  if (parent === undefined) return plain
-  const parentAccess = accessTo(parent, requester)
-  return atLeast(parentAccess, 'read') ? { ...plain, parent: await wire(parent, parentAccess) } : plain
+  const [wire] = await wiresOf(services, [{ repository, access }], requester)
+  if (wire === undefined) throw new Error(`repository ${repository.id} has no owner ${repository.ownerId}`)
+  return wire
 }
 
 /** The owner's document; it exists as long as the repository does. */

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs'
 import type { Command } from 'commander'
 import { type Config, loadConfig } from '../../config.ts'
 import type { EventStore } from '../../events/event-store.ts'
+import { createDiskUsage } from '../../projections/disk-usage.ts'
 import { createViews } from '../../projections/views.ts'
 import { issueReplayer, pullReplayer, type Replay } from '../../queries/replay/replayers.ts'
 import { momentOf } from '../../queries/replay/routes.ts'
@@ -48,7 +49,9 @@ async function replayed(
       throw new CommandFailed(`the read models do not have "${name.owner}/${name.repo}" yet: start a server`)
     }
     const [admin] = await views.accounts.find({ siteAdmin: true }, { limit: 1 })
-    const services = { events, views, publicUrl: () => publicUrl }
+    const diskUsage = createDiskUsage(readStore)
+    await diskUsage.prepare()
+    const services = { events, views, diskUsage, publicUrl: () => publicUrl }
     const replayerOf = isPull ? pullReplayer : issueReplayer
     const replayer = await replayerOf(services, { repository }, `${index}`, admin ?? null)
     return await replayer.at(moment)

@@ -176,7 +176,7 @@ export const createRepositoryRoutes: Routes = (services) => {
     const repository = await repositoryNow(services, repoId)
     return reply
       .code(201)
-      .send(repositoryWire(repository, owner, accessTo(repository, creator), services.publicUrl(), 'unknown'))
+      .send(repositoryWire(repository, owner, accessTo(repository, creator), services.publicUrl()))
   }
 
   return async (app) => {

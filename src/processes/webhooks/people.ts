@@ -4,7 +4,7 @@ import type { Envelope } from '../../events/domain-events.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import type { Services } from '../../services.ts'
-import { ownerOf, type PlainRepositoryWire, repositoryWires } from '../../wire/repositories.ts'
+import { ownerOf, type RepositoryWire, repositoryWires } from '../../wire/repositories.ts'
 import { type UserWire, userWire } from '../../wire/users.ts'
 
 /** What all payloads about one repository have. */
@@ -15,7 +15,7 @@ export interface Scene {
    * is the repository's.
    */
   viewer: AccountDocument
-  wire: Static<typeof PlainRepositoryWire>
+  wire: Static<typeof RepositoryWire>
   sender: Static<typeof UserWire>
   /** `https://git.example.org/owner/name` */
   page: string

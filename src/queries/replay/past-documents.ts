@@ -24,8 +24,8 @@ const CONCURRENT_READS = 8
 /**
  * The related documents of one replay, as they were at `until`. Each stream is read once, for `asker`.
  *
- * Some values are as they are now: the rights, the counters, whether a repository is empty, and when a milestone or
- * repository was last updated. They come from many streams, and a replay reads only one. A deleted milestone has
+ * Some values are as they are now: the rights, the counters, what a repository takes on disk, whether it is empty, and when
+ * a milestone or repository was last updated. They come from many streams, and a replay reads only one. A deleted milestone has
  * counters of 0; a deleted repository is not shown.
  */
 export function pastDocuments(services: AnswerServices, until: Until, asker: Asker = SERVER): DocumentSource {
@@ -95,6 +95,7 @@ export function pastDocuments(services: AnswerServices, until: Until, asker: Ask
       return past && { ...past, email: now.email, showEmail: now.showEmail, stars: now.stars }
     }),
     teams: views.teams,
+    usages: services.diskUsage.getMany,
     access(repository, requester) {
       const now = repositoriesNow.get(repository.id)
       return now === undefined ? 'none' : accessTo(now, requester)

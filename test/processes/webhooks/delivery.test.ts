@@ -132,7 +132,10 @@ t.test('issues, comments and pull requests are sent as they were right after eac
     repository: { full_name: 'alice/talk' },
     sender: { login: 'alice' },
   })
-  t.match(got[1]?.json, { issue: { title: 'First', labels: [{ name: 'bug' }] } })
+  t.match(got[1]?.json, {
+    issue: { title: 'First', labels: [{ name: 'bug' }] },
+    changes: { added_labels: [{ id: bug, name: 'bug', color: 'aabbcc' }], removed_labels: [] },
+  })
   t.match(got[2]?.json, {
     issue: { title: 'Second', assignees: null },
     changes: { title: { from: 'First' } },
@@ -165,10 +168,14 @@ t.test('issues, comments and pull requests are sent as they were right after eac
       state: 'open',
       merged: false,
       head: { ref: 'topic', sha: first, repo: { full_name: 'alice/talk' } },
-      base: { ref: 'main', repo: { clone_url: `${server.url}/alice/talk.git` } },
+      base: {
+        ref: 'main',
+        repo: { clone_url: `${server.url}/alice/talk.git`, ssh_url: '', size: Number, language: String },
+      },
     },
+    repository: { ssh_url: '', size: Number, language: String },
   })
-  t.match(pulls[1]?.json, { pull_request: { head: { sha: second } } })
+  t.match(pulls[1]?.json, { before: first, after: second, pull_request: { head: { sha: second } } })
   t.match(pulls[2]?.json, { is_pull: true, pull_request: { number: index }, comment: { body: 'Nice' } })
   t.match(pulls[3]?.json, { pull_request: { state: 'closed', merged: true, merged_by: { login: 'alice' } } })
 })

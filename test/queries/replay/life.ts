@@ -41,15 +41,15 @@ export async function quiet({ services }: Pick<TestServer, 'services'>): Promise
 }
 
 /**
- * Leaves out the values that a replay shows as they are now: counters of repositories and milestones, and when these
- * were last updated.
+ * Leaves out the values that a replay shows as they are now: counters of repositories and milestones, when these were last
+ * updated, and what repositories take on disk.
  */
 export function withoutCounters(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutCounters)
   if (typeof value !== 'object' || value === null) return value
   const ofNow =
     'clone_url' in value
-      ? ['forks_count', 'open_issues_count', 'open_pr_counter', 'updated_at']
+      ? ['forks_count', 'open_issues_count', 'open_pr_counter', 'updated_at', 'size', 'language']
       : 'due_on' in value
         ? ['open_issues', 'closed_issues', 'updated_at']
         : []

@@ -17,6 +17,13 @@ async function must(login: string, method: string, path: string, option?: object
   return answer.body
 }
 
+/** Resolves when what these repositories take on disk stays the same. */
+const areMeasured = (...repoIds: number[]) =>
+  until('they are measured', async () => {
+    const usages = await Promise.all(repoIds.map((id) => server.services.diskUsage.get(id)))
+    return usages.every((usage) => usage?.pending === false)
+  })
+
 /** Replays every moment, by revision and by time, and compares it with the answer of GET at that moment. */
 async function replaysAll(test: Pick<typeof t, 'strictSame' | 'equal' | 'ok'>, { moments, ask }: Life) {
   for (const { step, revision, at, changed, answers } of moments) {
@@ -128,6 +135,7 @@ t.test(
         t.equal(status, 200, `${kind} ${revision}`)
         t.equal(headers.get('mergelog-revision'), `${revision}`)
       }
+      await areMeasured(app.repoId, bobs.repoId)
       const now = await life.ask(kind)
       const replayed = await life.ask(kind, `/replay?at=${new Date().toISOString()}`)
       t.strictSame(replayed.body, now.body, 'the last moment is equal to the present answer, with counters')
