@@ -14,7 +14,7 @@ import {
   deployKeyWire,
   PublicKeyWire,
   publicKeyWire,
-  sshKeyFor,
+  sshKeyShownTo,
 } from '../wire/keys.ts'
 import { RepositoryParams, repositoryPage } from '../wire/repositories.ts'
 import { UsernameParams, userNamed } from '../wire/users.ts'
@@ -48,8 +48,7 @@ export const keyQueryRoutes: Routes = (services) => {
       '/user/keys/:id',
       route('user', { params: KeyParams, response: { 200: PublicKeyWire } }),
       async (request) => {
-        const owner = signedIn(request)
-        const key = await sshKeyFor(services, owner, request.params.id)
+        const { key, owner } = await sshKeyShownTo(services, signedIn(request), request.params.id)
         return publicKeyWire(key, owner, services.publicUrl())
       },
     )

@@ -67,6 +67,21 @@ async function keyFor<D extends KeyDocument>(
   return key
 }
 
+/**
+ * The key with that id, and whose it is. The requester is its owner or a site admin.
+ * @throws Refused (not found), also for a key of somebody else
+ */
+export async function sshKeyShownTo(
+  { views }: Pick<Services, 'views'>,
+  requester: AccountDocument,
+  id: string,
+): Promise<{ key: SshKeyDocument; owner: AccountDocument }> {
+  const key = await keyFor(views.sshKeys, id, ({ userId }) => requester.siteAdmin || userId === requester.id)
+  const owner = await views.accounts.get(`${key.userId}`)
+  if (owner === undefined) throw notFoundIn(views.accounts, 'key not found')
+  return { key, owner }
+}
+
 /** The user's key with that id. @throws Refused (not found), also for a key of somebody else */
 export const sshKeyFor = ({ views }: Pick<Services, 'views'>, owner: AccountDocument, id: string) =>
   keyFor(views.sshKeys, id, ({ userId }) => userId === owner.id)

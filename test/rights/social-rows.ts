@@ -109,7 +109,7 @@ export const SOCIAL_ROWS: Readonly<Record<string, Row>> = {
 
   'GET /api/v1/user/keys': row('signed-in 200'),
   'POST /api/v1/user/keys': row('signed-in 201', (place) => ({ body: keyOption(place) })),
-  'GET /api/v1/user/keys/:id': row('401 404 200 404 404 404', carolsKey),
+  'GET /api/v1/user/keys/:id': row('401 404 200 404 404 200', carolsKey),
   'DELETE /api/v1/user/keys/:id': row('401 404 204 404 404 404', carolsKey),
   'GET /api/v1/users/:username/keys': row('everybody 200', carol),
   'POST /api/v1/admin/users/:username/keys': row('site-admin 201', (place) => ({

@@ -107,6 +107,16 @@ t.test('keys of users: everybody sees them, a key has one owner, and titles diff
   t.equal(await add(bob, 'found', key), 201, 'a removed key is free')
 })
 
+t.test('`GET /user/keys/{id}` by an admin: the key with its owner', async (t) => {
+  const { data } = await alice.user.userCurrentPostKey({ title: 'desk', key: ed25519() })
+  t.match(data, { last_used_at: data.created_at })
+  const { data: shown } = await admin.user.userCurrentGetKey(data.id ?? 0)
+  t.match(shown, { id: data.id, title: 'desk', user: { login: 'alice' } })
+  t.equal(await statusOf(bob.user.userCurrentGetKey(data.id ?? 0)), 404)
+  t.equal(await statusOf(admin.user.userCurrentGetKey(8_000_000)), 404)
+  t.equal(await statusOf(admin.user.userCurrentDeleteKey(data.id ?? 0)), 404, 'it stays its owner’s')
+})
+
 t.test('deploy keys are for admins of their repository; keys end with their owners', async (t) => {
   const key = ed25519()
   const erin = await server.as('erin')
