@@ -83,7 +83,7 @@ t.test('edit rule 2: assignees are replaced as a whole; unknown ones give 422', 
   t.equal((await edit(1, { assignees: ['carol', 'nobody'], title: 'New' })).status, 422)
   t.equal((await edit(1, { assignee: 'bob' })).status, 422, 'who may not write')
   t.strictSame(await assigned({}), ['alice', 'admin'])
-  t.equal((await edit(1, { assignees: [] })).body.assignees, null)
+  t.strictSame((await edit(1, { assignees: [] })).body.assignees, [])
   const recorded = (await changes(1)).map(({ data }) => data)
   t.match(recorded[0], {
     ...id(1),

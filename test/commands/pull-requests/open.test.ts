@@ -276,7 +276,7 @@ t.test('create rule 6: assignees come from assignee and assignees, each once', a
   t.strictSame(named(pull.assignees), ['carol', 'alice', 'admin'])
   t.equal(pull.assignee?.login, 'carol')
   const none = await openPull('other', { assignee: '', assignees: [] })
-  t.strictSame([none.assignee, none.assignees], [null, null])
+  t.strictSame([none.assignee, none.assignees], [null, []])
 })
 
 t.test('create rule 6: unknown and unassignable users give 422, those without access 400', async (t) => {
