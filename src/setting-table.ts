@@ -309,7 +309,9 @@ export const table = {
   }),
   maxDiffFiles: setting('MAX_DIFF_FILES', wholeNumber(1, 100_000), {
     default: '3000',
-    meaning: "At most this many of a pull request's changed files are listed",
+    meaning:
+      'At most this many changed files of a pull request, and of a commit, are listed; the header `Mergelog-Truncated` ' +
+      'says that more are there',
   }),
   maxDiffLineCharacters: setting('MAX_DIFF_LINE_CHARACTERS', wholeNumber(1, 1_000_000), {
     default: '5000',

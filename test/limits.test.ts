@@ -67,7 +67,7 @@ const NO_LIMITS: Readonly<Record<string, string>> = {
   PAGE_LIMIT_MAX: 'a list is shorter, and says how long it is',
   PROJECTION_WAIT_MS: 'the answer comes, and says that queries lag; read_model_lag_seconds shows it',
   MAX_DIFF_LINES: 'a number stays smaller',
-  MAX_DIFF_FILES: 'a list is shorter',
+  MAX_DIFF_FILES: 'a list is shorter, and says so',
   MAX_DIFF_LINE_CHARACTERS: 'a part of a line is not held',
 }
 

@@ -16,6 +16,9 @@ export interface Page {
  */
 const MAX_LINKED = 3000
 
+const EXPOSED = 'Access-Control-Expose-Headers'
+const TRUNCATED = 'Mergelog-Truncated'
+
 /** The types are strings, because a value that is not a number means the default and must not be an error. */
 export const PageQuery = {
   page: OptionalText('page number, 1-based'),
@@ -55,7 +58,7 @@ export function sendPaging(
   total: number,
 ): void {
   reply.header('X-Total-Count', total)
-  reply.header('Access-Control-Expose-Headers', 'X-Total-Count, Link')
+  reply.header(EXPOSED, 'X-Total-Count, Link')
   if (request.url.length > MAX_LINKED) return
   const last = Math.max(1, Math.ceil(total / limit))
   const at = (target: number, rel: string) => {
@@ -79,11 +82,20 @@ export function sendOnePage(
   total: number,
 ): void {
   reply.header('X-Total-Count', total)
-  reply.header('Access-Control-Expose-Headers', 'X-Total-Count, Link')
+  reply.header(EXPOSED, 'X-Total-Count, Link')
   if (request.url.length > MAX_LINKED) return
   const { pathname, search } = new URL(request.url, publicUrl)
   const link = (rel: string) => `<${publicUrl}${pathname}${search}>; rel="${rel}"`
   reply.header('Link', `${link('first')}, ${link('last')}`)
+}
+
+/** Says that a limit of the server has cut a list in the answer. */
+export function sendTruncated(reply: FastifyReply): void {
+  const exposed = reply.getHeader(EXPOSED)
+  reply.headers({
+    [TRUNCATED]: 'true',
+    [EXPOSED]: exposed === undefined ? TRUNCATED : `${exposed}, ${TRUNCATED}`,
+  })
 }
 
 /** Like `sendPaging`, with the four additional headers of lists of commits and changed files. */
@@ -101,6 +113,6 @@ export function sendCommitPaging(
     'X-PerPage': page.limit,
     'X-PageCount': pageCount,
     'X-HasMore': `${page.page < pageCount}`,
-    'Access-Control-Expose-Headers': 'X-Total-Count, Link, X-Page, X-PerPage, X-PageCount, X-HasMore',
+    [EXPOSED]: 'X-Total-Count, Link, X-Page, X-PerPage, X-PageCount, X-HasMore',
   })
 }

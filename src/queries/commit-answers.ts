@@ -11,6 +11,7 @@ import { unsignedCommits } from '../git/signatures.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { matchesTag } from '../http/entity-tags.ts'
 import { flagOf, OptionalText } from '../http/optional-text.ts'
+import { sendTruncated } from '../http/paging.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { clientOf } from '../rights/requester.ts'
@@ -116,6 +117,8 @@ export interface FoundCommits {
   commits: CommitFacts[]
   changes: ReadonlyMap<string, CommitChanges>
   verified: ReadonlySet<string> | null
+  /** Whether a commit has more files than may be listed. */
+  truncated: boolean
 }
 
 /** Reads commits, in this order. Those that do not exist are left out. @throws GitFailed when what they changed is gone */
@@ -129,13 +132,16 @@ export async function readCommits(
   const { queue, signal } = question
   const facts = await commitFacts(dir, ids, { queue, signal })
   const commits = ids.flatMap((id) => facts.get(id) ?? [])
+  const { maxDiffFiles } = services.config
+  // One file more than is listed: it says whether there are more.
   const changes =
     stat || files
-      ? await commitChanges(dir, commits, services.config.maxDiffFiles, question)
+      ? await commitChanges(dir, commits, maxDiffFiles + 1, question)
       : new Map<string, CommitChanges>()
   return {
     commits,
     changes,
+    truncated: files && [...changes.values()].some((changed) => changed.files.length > maxDiffFiles),
     verified: verification ? await verifiedOf(services, dir, commits, question) : null,
   }
 }
@@ -160,19 +166,22 @@ export async function verificationOf(
   return verificationWire(commit, verified ?? new Set())
 }
 
-/** Commits as Gitea's `Commit`. All of their people are read with one look-up. */
+/** Commits as Gitea's `Commit`. All of their people are read with one look-up. Says so when their files are cut. */
 export async function commitWires(
   services: Services,
   repository: RepositoryDocument,
-  { commits, changes, verified }: FoundCommits,
+  reply: FastifyReply,
+  { commits, changes, verified, truncated }: FoundCommits,
   { stat, files }: CommitFlags,
 ): Promise<Static<typeof CommitWire>[]> {
+  if (truncated) sendTruncated(reply)
   const publicUrl = services.publicUrl()
   const emails = commits.flatMap(({ author, committer }) => [author.email, committer.email])
   const found = await usersByEmail(services, emails)
   const people: CommitContext['people'] = new Map(
     [...found].map(([email, account]) => [email, userWire(account, publicUrl)]),
   )
-  const context = { repository, publicUrl, people, changes, verified, files, stat }
+  const maxFiles = services.config.maxDiffFiles
+  const context = { repository, publicUrl, people, changes, verified, files, maxFiles, stat }
   return commits.map((commit) => commitWire(commit, context))
 }

@@ -84,7 +84,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         readCommits(services, dir, [sha], flags, question),
       ),
     )
-    const [wire] = await commitWires(services, repository, found, flags)
+    const [wire] = await commitWires(services, repository, reply, found, flags)
     if (wire === undefined) throw new Refused(refuse.notFound('commit not found'))
     return wire
   }
@@ -166,7 +166,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         if (path !== undefined && total === 0) throw new Refused(refuse.notFound('no commit has this path'))
         sendCommitPaging(request, reply, services.publicUrl(), page, total)
         reply.header('X-Total', total)
-        return await commitWires(services, repository, found, flags)
+        return await commitWires(services, repository, reply, found, flags)
       },
     )
 

@@ -8,7 +8,7 @@ import type { Question } from '../git/limits.ts'
 import { rememberingFailure } from '../git/remembered-failures.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { withLongList } from '../http/json-answer.ts'
-import { PageQuery, pageOf, sendCommitPaging, wantedPage } from '../http/paging.ts'
+import { PageQuery, pageOf, sendCommitPaging, sendTruncated, wantedPage } from '../http/paging.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
@@ -113,15 +113,17 @@ export function compareRoutes(services: Services): FastifyPluginAsyncTypebox {
           const listed = page === undefined ? await commitsWithin(to.dir, ids, MOST_BYTES) : ids
           return {
             total: range?.total ?? 0,
+            isCut: listed.length < ids.length,
             found: await readCommits(services, to.dir, listed, flags, question),
           }
         }
         const work = [to.dir, from.dir, from.sha, to.sha, 'compare'].join('\0')
-        const { total, found } = await askGit(request, () =>
+        const { total, isCut, found } = await askGit(request, () =>
           rememberingFailure(work, () => diffs.ask(clientOf(request), clientGone(reply), read)),
         )
         sendCommitPaging(request, reply, services.publicUrl(), shown, total)
-        const commits = await commitWires(services, repository, found, flags)
+        if (isCut) sendTruncated(reply)
+        const commits = await commitWires(services, repository, reply, found, flags)
         return withLongList({ total_commits: total, commits }, 'commits')
       },
     )

@@ -261,7 +261,7 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
             return note && { note, commits: await readCommits(services, dir, [note.commit], flags, question) }
           }),
         )
-        const [commit] = found ? await commitWires(services, repository, found.commits, flags) : []
+        const [commit] = found ? await commitWires(services, repository, reply, found.commits, flags) : []
         if (found === undefined || commit === undefined) {
           throw new Refused(refuse.notFound('the commit has no note'))
         }

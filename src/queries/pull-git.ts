@@ -10,7 +10,7 @@ import type { Question } from '../git/limits.ts'
 import { rememberingFailure } from '../git/remembered-failures.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { flagOf, OptionalText } from '../http/optional-text.ts'
-import { pageOf, sendCommitPaging } from '../http/paging.ts'
+import { pageOf, sendCommitPaging, sendTruncated } from '../http/paging.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { clientOf } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
@@ -38,7 +38,12 @@ async function pullInGit(services: Services, request: Parameters<typeof onPull>[
 
 export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { maxDiffLines, maxDiffFiles, maxDiffLineCharacters } = services.config
-  const bounds = { maxLines: maxDiffLines, maxFiles: maxDiffFiles, maxLineCharacters: maxDiffLineCharacters }
+  const bounds = {
+    maxLines: maxDiffLines,
+    // One more than is listed: it says whether there are more.
+    maxFiles: maxDiffFiles + 1,
+    maxLineCharacters: maxDiffLineCharacters,
+  }
 
   const { diffs } = services.gitLimits
 
@@ -71,7 +76,7 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
           rememberingFailure(work, () => diffs.ask(clientOf(request), clientGone(reply), read)),
         )
         sendCommitPaging(request, reply, services.publicUrl(), page, total)
-        return await commitWires(services, repository, found, flags)
+        return await commitWires(services, repository, reply, found, flags)
       },
     )
 
@@ -94,7 +99,7 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
         const whitespace = isWhitespace(query.whitespace) ? query.whitespace : 'show-all'
         const skipTo = query['skip-to'] ?? ''
         const head = pull.head.sha
-        const files = await askGit(request, () =>
+        const found = await askGit(request, () =>
           changedFiles(dir, pull.mergeBase, head, {
             ...{ whitespace, skipTo, bounds },
             ask: (signal, answer) => diffs.ask(clientOf(request), signal, answer),
@@ -102,7 +107,12 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
           }),
         )
         const publicUrl = services.publicUrl()
+        const files = found.slice(0, maxDiffFiles)
         sendCommitPaging(request, reply, publicUrl, page, files.length)
+        if (found.length > files.length) {
+          sendTruncated(reply)
+          reply.header('X-HasMore', 'true')
+        }
         return files
           .slice(page.skip, page.skip + page.limit)
           .map((file) => changedFileWire(file, repository, head, publicUrl))

@@ -55,6 +55,8 @@ export interface CommitContext {
   verified: ReadonlySet<string> | null
   /** Whether the client wants the files of each commit, and how many lines it changes. */
   files: boolean
+  /** At most this many of them are listed. */
+  maxFiles: number
   stat: boolean
 }
 
@@ -79,7 +81,7 @@ export function verificationWire(
 }
 
 export function commitWire(facts: CommitFacts, context: CommitContext): Static<typeof CommitWire> {
-  const { repository, publicUrl, people, changes, verified, files, stat } = context
+  const { repository, publicUrl, people, changes, verified, files, maxFiles, stat } = context
   const { sha, author, committer, message, tree, parents } = facts
   const fullName = `${repository.ownerLogin}/${repository.name}`
   const api = `${publicUrl}/api/v1/repos/${fullName}/git`
@@ -100,7 +102,9 @@ export function commitWire(facts: CommitFacts, context: CommitContext): Static<t
     author: people.get(author.email) ?? null,
     committer: people.get(committer.email) ?? null,
     parents: parents.map((parent) => ({ url: `${api}/commits/${parent}`, sha: parent, created: ZERO_TIME })),
-    files: files ? changed.files.map(({ name, status }) => ({ filename: name, status })) : null,
+    files: files
+      ? changed.files.slice(0, maxFiles).map(({ name, status }) => ({ filename: name, status }))
+      : null,
     stats: stat
       ? {
           total: changed.additions + changed.deletions,

@@ -158,26 +158,39 @@ t.test('404 for a requester who may not read, and for an unknown pull request', 
   t.match(await gone.json(), { message: /no longer exist/ })
 })
 
-t.test('files rule: settings limit lines, files and characters per line', async (t) => {
-  const small = await startPulls(t, {
-    MAX_DIFF_FILES: '3',
-    MAX_DIFF_LINES: '5',
-    MAX_DIFF_LINE_CHARACTERS: '10',
-  })
-  const { work, commit, push, open, download } = await small.repository(t, 'bounds')
-  await work.git('checkout', '-q', '-b', 'topic')
-  await commit('Topic', {
-    a: `${'x'.repeat(5e6)}\n${'y'.repeat(100)}\n`,
-    b: 'l\n'.repeat(100),
-    'c-with-a-long-name': 'l\n',
-    d: 'd\n',
-  })
-  await push('topic')
-  const answer = await download(`${await open('topic')}/files`)
-  t.equal(answer.headers.get('x-total-count'), '3')
-  t.match(await answer.json(), [
-    { filename: 'a', additions: 2 },
-    { filename: 'b', additions: 5 },
-    { filename: 'c-with-a-long-name', additions: 1 },
-  ])
-})
+t.test(
+  'files rule: settings limit lines, files and characters per line; a truncated list says so',
+  async (t) => {
+    const small = await startPulls(t, {
+      MAX_DIFF_FILES: '3',
+      MAX_DIFF_LINES: '5',
+      MAX_DIFF_LINE_CHARACTERS: '10',
+    })
+    const { work, commit, push, open, download } = await small.repository(t, 'bounds')
+    await work.git('checkout', '-q', '-b', 'topic')
+    await commit('Topic', {
+      a: `${'x'.repeat(5e6)}\n${'y'.repeat(100)}\n`,
+      b: 'l\n'.repeat(100),
+      'c-with-a-long-name': 'l\n',
+      d: 'd\n',
+    })
+    await push('topic')
+    const answer = await download(`${await open('topic')}/files`)
+    t.equal(answer.headers.get('x-total-count'), '3')
+    const says = ({ headers }: Response) => [headers.get('mergelog-truncated'), headers.get('x-hasmore')]
+    t.strictSame(says(answer), ['true', 'true'])
+    t.match(answer.headers.get('access-control-expose-headers'), /X-HasMore, Mergelog-Truncated$/)
+    t.strictSame(says(await download('1/files?limit=2&page=2')), ['true', 'true'], 'also on the last page')
+    t.strictSame(says(await download('1/files?skip-to=b')), [null, 'false'], 'three files are all')
+    const commits = await download('1/commits')
+    t.strictSame(says(commits), ['true', 'false'], 'the files of a commit')
+    const [{ files, stats }] = JSON.parse(await commits.text())
+    t.strictSame([files.length, stats.additions], [3, 104])
+    t.strictSame(says(await download('1/commits?files=false')), [null, 'false'])
+    t.match(await answer.json(), [
+      { filename: 'a', additions: 2 },
+      { filename: 'b', additions: 5 },
+      { filename: 'c-with-a-long-name', additions: 1 },
+    ])
+  },
+)
