@@ -240,7 +240,12 @@ t.test(
     t.match(await list('dave'), { total: '3', names: open })
     t.match(await list('bob'), { total: '4', names: [...open, 'acme/pop'] }, 'bob is a member of acme')
     t.match((await list('bob')).rows, [
-      { fork: true, parent: null, owner: { login: 'bob' }, permissions: { admin: true } },
+      {
+        fork: true,
+        parent: { full_name: 'alice/popular' },
+        owner: { login: 'bob' },
+        permissions: { admin: true },
+      },
       { owner: { login: 'dave' }, permissions: { admin: false, pull: true } },
       {},
       { owner: { login: 'acme' }, permissions: { admin: false, push: true } },
