@@ -203,10 +203,11 @@ export const table = {
     default: '60000',
     meaning: 'A client that reads nothing of its answer for this long is disconnected, in milliseconds',
   }),
-  maxTextCharacters: setting('MAX_TEXT_CHARACTERS', wholeNumber(1, 100_000), {
-    default: '65536',
+  maxTextCharacters: setting('MAX_TEXT_CHARACTERS', wholeNumber(1, 393_216), {
+    default: '131072',
     meaning:
-      'Most characters of a text, as the body of an issue or comment; a longer one is answered with 422',
+      'Most characters of a text, as the body of an issue or comment; a longer one, or one of more than 384 KiB, is ' +
+      'answered with 422',
   }),
   maxPushBytes: setting('MAX_PUSH_BYTES', bytes('(0 for no limit)', 0), {
     default: '4GiB',

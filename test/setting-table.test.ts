@@ -531,14 +531,14 @@ const cases: Record<SettingName, Case> = {
   },
   MAX_TEXT_CHARACTERS: {
     key: 'maxTextCharacters',
-    unset: 65_536,
+    unset: 131_072,
     valid: [
       ['1', 1],
-      ['100000', 100_000],
+      ['393216', 393_216],
     ],
     invalid: [
       ['0', wholeNumber],
-      ['100001', wholeNumber],
+      ['393217', wholeNumber],
       ['64KiB', wholeNumber],
     ],
   },

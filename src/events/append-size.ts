@@ -9,6 +9,11 @@ import { sealedSize } from './sealed-texts.ts'
 
 /** The most bytes of one append: 32 KiB less than EventStoreDB takes. */
 export const MAX_APPEND_BYTES = 992 * 1024
+/**
+ * The most bytes of a text of a request, as JSON. Sealed, it takes a third more: with the lists of its event it is far from
+ * the limit.
+ */
+export const MAX_TEXT_BYTES = 384 * 1024
 /** The most bytes of one list in an event, as JSON: so that several lists and a text fit into one append. */
 export const MAX_LIST_BYTES = 48 * 1024
 /** What an event takes besides its data and metadata: the type, the id, the node, `previous` and `hash`. */

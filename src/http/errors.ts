@@ -5,6 +5,7 @@ import { limitOf, limitReached } from '../limits.ts'
 import { machineTrouble, machineTroubleOf } from '../machine-trouble.ts'
 import { ErrorWithRefusal, type RefusalKind, Refused } from '../refusal.ts'
 import { locationOf } from './moved.ts'
+import { MAX_JSON_BYTES } from './request-validators.ts'
 
 const STATUS: Record<RefusalKind, number> = {
   moved: 307,
@@ -40,7 +41,8 @@ interface Problem extends Omit<ErrorBody, 'url'> {
 }
 
 /** The words of a schema that limit how long something is. */
-const OF_LENGTH = new Set(['maxLength', 'maxItems'])
+const OF_TEXTS = new Set(['maxLength', MAX_JSON_BYTES])
+const OF_LENGTH = new Set([...OF_TEXTS, 'maxItems'])
 
 /** What a client may learn about an error. A 500 never shows internals. */
 function problemOf(error: FastifyError | Error): Problem {
@@ -59,7 +61,7 @@ function problemOf(error: FastifyError | Error): Problem {
   }
   if ('validation' in error && error.validation !== undefined) {
     // A text that is too long is not null either: that would only hide the reason.
-    const tooLong = error.validation.filter(({ keyword }) => keyword === 'maxLength')
+    const tooLong = error.validation.filter(({ keyword }) => OF_TEXTS.has(keyword))
     if (error.validation.some(({ keyword }) => OF_LENGTH.has(keyword))) limitReached('text_characters')
     const errors = (tooLong.length > 0 ? tooLong : error.validation).map(
       (v) => `${fieldOf(v.instancePath, v.params)}: ${v.message ?? 'is not valid'}`,

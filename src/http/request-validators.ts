@@ -2,7 +2,7 @@
  * The validators of requests, each compiled when the first request needs it: compiling those of all routes would take
  * most of the start, and most routes are not asked on most days.
  */
-import { Ajv, type AnySchema } from 'ajv'
+import { Ajv, type AnySchema, str } from 'ajv'
 import type { FastifySchemaCompiler, FastifyServerOptions } from 'fastify'
 import { compiledLater, schemasAreOurs } from '../checked-json.ts'
 
@@ -17,6 +17,19 @@ const ajv = new Ajv({
   removeAdditional: false,
   allErrors: false,
   addUsedSchema: false,
+})
+
+/** The most bytes that a text may have as JSON: a character takes up to six. The name is an extension of OpenAPI's. */
+export const MAX_JSON_BYTES = 'x-max-json-bytes'
+
+ajv.addKeyword({
+  keyword: MAX_JSON_BYTES,
+  type: 'string',
+  schemaType: 'number',
+  validate: (most: number, text: string) =>
+    // Most texts are far too short for the limit, which a glance shows.
+    6 * text.length <= most || Buffer.byteLength(JSON.stringify(text)) - '""'.length <= most,
+  error: { message: ({ schema }) => str`must NOT have more than ${schema} bytes` },
 })
 
 /** The validator of a schema. */

@@ -187,6 +187,24 @@ ${i === 0 ? 'from refs/heads/main^0\n' : ''}M 100644 inline f\ndata ${`${i}`.len
   })
 }
 
+t.test('texts of 70,000 characters; by default 131,072, with a limit by bytes', async (t) => {
+  const { server, repository } = await startOn(t, 'the embedded store')
+  const { call } = await repository(t, 'long')
+  const open = (body: string) => call('alice', 'POST', 'issues', { title: 'Dashboard', body })
+  for (const body of ['x'.repeat(70_000), 'x'.repeat(131_072), WIDE.repeat(131_072), '😀'.repeat(98_304)]) {
+    t.match(await open(body), { status: 201, body: { body } })
+  }
+  const before = await server.services.events.lastPosition()
+  t.match(await open('x'.repeat(131_073)), {
+    status: 422,
+    errors: ['body: must NOT have more than 131072 characters'],
+  })
+  for (const body of ['😀'.repeat(98_305), '\u0001'.repeat(65_537)]) {
+    t.match(await open(body), { status: 422, errors: ['body: must NOT have more than 393216 bytes'] })
+  }
+  t.equal(await server.services.events.lastPosition(), before, 'nothing was recorded')
+})
+
 t.test('MAX_TEXT_CHARACTERS: the most characters of a text', async (t) => {
   const { server, repository } = await startOn(t, 'the embedded store', { MAX_TEXT_CHARACTERS: '3' })
   const { call } = await repository(t, 'short')
