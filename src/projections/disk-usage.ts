@@ -3,6 +3,7 @@
  * nobody did anything. So it is no event and no read model: it is kept beside them, and measured again when it is lost.
  */
 import { LRUCache } from 'lru-cache'
+import type { Languages } from '../git/languages.ts'
 import { since } from '../since.ts'
 import { type Collection, type FindOptions, type FoundPage, foundPage, type ReadStore } from './read-store.ts'
 
@@ -14,6 +15,8 @@ export interface DiskUsageDocument {
   /** The files of its comments, in bytes. */
   attachmentBytes: number
   totalBytes: number
+  /** What its default branch has in each language, in bytes. Absent: it is empty, or they were not counted. */
+  languages?: { commit: string; bytes: Languages }
   /** When the measuring began: ISO 8601; empty when it was never measured. */
   measuredAt: string
   /** Whether something has changed since. */

@@ -1,9 +1,15 @@
-/** Reading one repository, and its forks: `/repos/{owner}/{repo}`, `/repos/{owner}/{repo}/forks`. */
+/** Reading one repository, its languages and its forks: `/repos/{owner}/{repo}`, `…/languages`, `…/forks`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { languagesOf } from '../git/languages.ts'
+import { clientGone } from '../http/client-gone.ts'
+import { branchId } from '../projections/branches.ts'
 import { readableBy } from '../rights/access.ts'
 import { onRepository } from '../rights/repository-access.ts'
-import type { Services } from '../services.ts'
+import { clientOf } from '../rights/requester.ts'
+import { gitDirOf, type Services } from '../services.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage, repositoryWires } from '../wire/repositories.ts'
+import { askGit } from './commit-answers.ts'
 import { listSchema, pagedList } from './paged-list.ts'
 
 export function repositoryQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
@@ -14,6 +20,31 @@ export function repositoryQueryRoutes(services: Services): FastifyPluginAsyncTyp
       async (request) => {
         const { repository, access } = await onRepository(services, request, 'read')
         return repositoryPage(services, repository, access, request.requester)
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/languages',
+      {
+        schema: {
+          tags: ['repository'],
+          description: 'The bytes of the files of the default branch by their languages, the largest first',
+          params: RepositoryParams,
+          response: { 200: Type.Record(Type.String(), Type.Integer()) },
+        },
+      },
+      async (request, reply) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const branch = await services.views.branches.get(branchId(repository.id, repository.defaultBranch))
+        if (branch === undefined) return {}
+        const usage = (await services.diskUsage.getMany([repository.id])).get(repository.id)
+        if (usage?.languages?.commit === branch.commit.sha) return usage.languages.bytes
+        const dir = gitDirOf(services, repository.id)
+        return await askGit(request, () =>
+          services.gitLimits.diffs.ask(clientOf(request), clientGone(reply), (question) =>
+            languagesOf(dir, branch.commit.sha, question),
+          ),
+        )
       },
     )
 

@@ -85,7 +85,8 @@ export type Measured = Pick<Static<typeof PlainRepositoryWire>, 'size' | 'langua
 /** `usage`: undefined until it is measured. */
 export function measuredOf(usage: DiskUsageDocument | undefined): Measured {
   if (usage === undefined) return { size: 0, language: '' }
-  return { size: Math.ceil(usage.gitBytes / 1024), language: '' }
+  const [language = ''] = Object.keys(usage.languages?.bytes ?? {})
+  return { size: Math.ceil(usage.gitBytes / 1024), language }
 }
 
 /** The document as Gitea's `Repository`, with the requester's access in `permissions`. */

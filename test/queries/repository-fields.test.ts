@@ -89,3 +89,29 @@ t.test(
     t.strictSame(await counts(), [2, 0])
   },
 )
+
+t.test('`languages` of a repository: the bytes of its default branch, the largest first', async (t) => {
+  const { work, commit, push, call } = await repository(t, 'languages')
+  const languages = async () => (await call(null, 'GET', 'languages')).text
+  t.equal(await languages(), '{}', 'a text is no program')
+  await work.git('checkout', '-q', 'main')
+  await commit('Programs', {
+    'a.sh': '#!/bin/sh\n',
+    'src/b.go': 'package b\n// b\n',
+    'src/c.go': '',
+    'd.json': '{}',
+  })
+  await push('main')
+  t.equal(await languages(), '{"Go":15,"Shell":10}')
+  await until('the languages are counted', async () => {
+    return (await get(null, 'repos/alice/languages')).language === 'Go'
+  })
+  t.equal(await languages(), '{"Go":15,"Shell":10}', 'the same from what was counted')
+  await push('main:other')
+  t.equal((await alice.repos.repoEdit('alice', 'languages', { default_branch: 'other' })).status, 200)
+  t.equal(await languages(), '{"Go":15,"Shell":10}')
+  const { data: empty } = await alice.user.createCurrentUserRepo({ name: 'no-languages' })
+  t.strictSame(await get(null, `repos/${empty.full_name}/languages`), {})
+  await repository(t, 'secret-languages', { private: true })
+  t.equal((await server.fetch('dave', '/api/v1/repos/alice/secret-languages/languages')).status, 404)
+})

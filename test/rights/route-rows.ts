@@ -359,6 +359,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
       `GET ${REPO}`,
       `GET ${REPO}/branches`,
       `GET ${REPO}/forks`,
+      `GET ${REPO}/languages`,
       `GET ${REPO}/topics`,
       `GET ${REPO}/history`,
       `GET ${REPO}/issues`,

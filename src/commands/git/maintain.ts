@@ -2,6 +2,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { isShared } from '../../config.ts'
 import { exists } from '../../disk.ts'
+import { GitFailed, GitUnavailable } from '../../git/errors.ts'
+import { languagesOf } from '../../git/languages.ts'
 import { removeUnknownLfsFiles } from '../../git/lfs-files.ts'
 import {
   type MaintenanceKind,
@@ -11,7 +13,9 @@ import {
 } from '../../git/maintenance.ts'
 import { bytesBelow, packsOf } from '../../git/object-counts.ts'
 import { filesOfRepository } from '../../projections/attached-files.ts'
+import { branchId } from '../../projections/branches.ts'
 import type { DiskUsageDocument } from '../../projections/disk-usage.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { recordedLfsObjects } from '../lfs/record.ts'
 import { moveRefs } from './change-refs.ts'
@@ -90,6 +94,7 @@ async function maintainNow(
   const gitBytes = await bytesBelow(dir)
   const isCounted = before !== undefined && before.measuredAt !== '' && !countAttachments
   const attachmentBytes = isCounted ? before.attachmentBytes : await attachmentBytesOf(services, repoId)
+  const languages = await languagesNow(services, repository, before, signal)
   const hasCruft = (await packsOf(dir)).some(({ isCruft }) => isCruft)
   const usage: DiskUsageDocument = {
     repoId,
@@ -97,6 +102,7 @@ async function maintainNow(
     gitBytes,
     attachmentBytes,
     totalBytes: gitBytes + attachmentBytes,
+    ...(languages && { languages }),
     measuredAt,
     pending: hasChanged(),
     dueAt: kind === 'measure' ? (before?.dueAt ?? 0) : dueAfter(done, before?.dueAt ?? 0, hasCruft),
@@ -107,6 +113,25 @@ async function maintainNow(
   // Its owner may have changed meanwhile, too.
   await diskUsage.put({ ...usage, ownerId: now.ownerId })
   return { kind: done, usage }
+}
+
+/** What the default branch has in each language. It is counted again only when the branch has moved. */
+async function languagesNow(
+  services: MaintenanceServices,
+  { id, defaultBranch }: RepositoryDocument,
+  before: DiskUsageDocument | undefined,
+  signal: AbortSignal | undefined,
+): Promise<DiskUsageDocument['languages']> {
+  const commit = (await services.views.branches.get(branchId(id, defaultBranch)))?.commit.sha
+  if (commit === undefined) return undefined
+  if (before?.languages?.commit === commit) return before.languages
+  try {
+    return { commit, bytes: await languagesOf(gitDirOf(services, id), commit, { signal }) }
+  } catch (error) {
+    // The branch has moved meanwhile, or git took too long: what its files take is known all the same.
+    if (error instanceof GitFailed || error instanceof GitUnavailable) return before?.languages
+    throw error
+  }
 }
 
 function dueAfter(done: MaintenanceKind, before: number, hasCruft: boolean): number {
