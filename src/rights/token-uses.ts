@@ -27,10 +27,12 @@ export function recordTokenUse(secrets: ReadStore, tokenId: number): void {
   const known = recorded(secrets)
   if (known.has(tokenId)) return
   known.set(tokenId, true)
-  const body: TokenUse = { tokenId, usedAt: new Date().toISOString() }
-  secrets
-    .apply([{ op: 'put', collection: tokenUses, id: `${tokenId}`, position, body }], new Map())
-    .catch(() => {})
+  write(secrets, { tokenId, usedAt: new Date().toISOString() }).catch(() => {})
+}
+
+async function write(secrets: ReadStore, body: TokenUse): Promise<void> {
+  const id = `${body.tokenId}`
+  await secrets.apply([{ op: 'put', collection: tokenUses, id, position, body }], new Map())
 }
 
 /** When these tokens were last used, by their ids. Those that never were are left out. */
