@@ -11,6 +11,7 @@ import { API_ROUTES } from './api-routes.ts'
 import { gitHttpRoutes } from './commands/git/git-http.ts'
 import { lfsLockRoutes } from './commands/lfs/locks.ts'
 import { lfsObjectRoutes } from './commands/lfs/objects.ts'
+import { urlWithTexts } from './git/byte-names.ts'
 import { basePath } from './http/base-path.ts'
 import { limitChunks } from './http/body-chunks.ts'
 import { compressAnswers } from './http/compression.ts'
@@ -135,6 +136,7 @@ export async function buildApp(
       if (isUpgradePath(request.url)) sendUpgradeProblem(error, request, reply)
       else sendProblem(error, request, reply, docsUrl())
     },
+    rewriteUrl: ({ url = '/' }) => urlWithTexts(url),
     // Chains don't limit the names of upgrade plans. The size of a request's head is the limit here.
     routerOptions: { maxParamLength: 16 * 1024 },
   }).withTypeProvider<TypeBoxTypeProvider>()

@@ -1,5 +1,6 @@
 /** Lists the files that differ between two commits. */
 import { createAnswerCache } from './answer-cache.ts'
+import { hasRawBytes } from './byte-names.ts'
 import { type ChangedFile, type DiffBounds, readDiff } from './diff-reader.ts'
 import { GitFailed } from './errors.ts'
 import type { Question } from './limits.ts'
@@ -83,7 +84,7 @@ async function listFiles(
     ...['diff-tree', '-r', '-M', '-p', '-U0', '--no-color', '--no-ext-diff', '--no-textconv'],
     ...['--src-prefix=a/', '--dst-prefix=b/'],
     ...WHITESPACE[whitespace],
-    ...(skipTo === '' ? [] : [`--skip-to=${skipTo}`]),
+    ...(skipTo === '' || hasRawBytes(skipTo) ? [] : [`--skip-to=${skipTo}`]),
     ...[from, to, '--'],
   ]
   const onOutput = (chunk: Buffer) => {
@@ -97,5 +98,8 @@ async function listFiles(
   } catch (error) {
     if (!enough.signal.aborted) throw error
   }
-  return reader.files()
+  const files = reader.files()
+  if (!hasRawBytes(skipTo)) return files
+  const first = files.findIndex(({ name }) => name === skipTo)
+  return first === -1 ? [] : files.slice(first)
 }

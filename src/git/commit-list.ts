@@ -1,6 +1,7 @@
 /** Lists the history of a commit: all of it, or what a client selects. */
 import { ownBytes } from '../own-bytes.ts'
 import { createAnswerCache } from './answer-cache.ts'
+import { pathArguments } from './byte-names.ts'
 import { checkedId } from './names.ts'
 import { type GitOptions, gitOutput } from './run.ts'
 
@@ -33,6 +34,7 @@ export async function commitList(
   { tip, not, path, since, until }: CommitSelection,
   { signal, ...options }: Pick<GitOptions, 'queue' | 'timeout' | 'signal'> = {},
 ) {
+  const last = path === undefined ? { args: ['--'] } : pathArguments(path)
   const args = [
     // A path is a name, never a pattern.
     '--literal-pathspecs',
@@ -41,12 +43,13 @@ export async function commitList(
     ...(until === undefined ? [] : [`--min-age=${Math.floor(until / 1000)}`]),
     checkedId(tip),
     ...(not === undefined ? [] : [`^${checkedId(not)}`]),
-    '--',
-    ...(path === undefined ? [] : [path]),
+    ...last.args,
   ]
   const list = async (unwanted: AbortSignal) =>
-    ownBytes(await gitOutput(args, { ...options, dir, signal: unwanted }))
-  const ids = await lists([dir, ...args].join('\0'), list, signal)
+    ownBytes(
+      await gitOutput(args, { ...options, ...(last.input && { input: last.input }), dir, signal: unwanted }),
+    )
+  const ids = await lists([dir, ...args, path ?? ''].join('\0'), list, signal)
   return {
     total: ids.length / ID_LINE,
     page(skip: number, limit: number): string[] {

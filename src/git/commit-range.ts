@@ -2,6 +2,7 @@
 import { LRUCache } from 'lru-cache'
 import { ownBytes } from '../own-bytes.ts'
 import { createAnswerCache } from './answer-cache.ts'
+import { textOfBytes } from './byte-names.ts'
 import { checkedId } from './names.ts'
 import { nearRange } from './near-history.ts'
 import { type GitOptions, gitOutput } from './run.ts'
@@ -120,7 +121,7 @@ function changesReader(
     if (status !== undefined) {
       names = others
       if (current !== undefined && current.files.length < maxFiles) {
-        current.files.push({ name: token.toString('utf8'), status })
+        current.files.push({ name: textOfBytes(token), status })
       }
       return
     }

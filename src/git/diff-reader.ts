@@ -1,8 +1,9 @@
 /** Reads the output of `git diff` while it arrives and counts the changes of each file, holding only a line of it. */
+import { textOfBytes } from './byte-names.ts'
 import { splitAt } from './split.ts'
 
 export interface ChangedFile {
-  /** The new name; bytes that are not UTF-8 become U+FFFD. */
+  /** The new name as text, also when it is not UTF-8. */
   name: string
   /** Only of a renamed file. */
   previousName?: string
@@ -98,5 +99,5 @@ export function unquoted(path: string): string {
           return code === undefined ? escaped : String.fromCharCode(code)
         })
       : path
-  return Buffer.from(bytes, 'latin1').toString('utf8')
+  return textOfBytes(Buffer.from(bytes, 'latin1'))
 }

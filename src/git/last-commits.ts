@@ -1,6 +1,7 @@
 /** Finds the commits that last changed entries of a directory, as `git log -1 -- PATH` does. */
 import { createHash } from 'node:crypto'
 import { createAnswerCache } from './answer-cache.ts'
+import { pathArguments } from './byte-names.ts'
 import { commitFacts } from './commits.ts'
 import type { Question } from './limits.ts'
 import { checkedId } from './names.ts'
@@ -101,8 +102,15 @@ export async function lastCommitOfPath(
 ): Promise<string | undefined> {
   const key = `${dir}\0${commit}\0${path}`
   const read = async (unwanted: AbortSignal) => {
-    const args = ['--literal-pathspecs', 'rev-list', '-1', checkedId(commit), '--', path]
-    const options = { dir, queue, signal: unwanted, timeout: Math.min(timeout ?? MAX_MS, MAX_MS) }
+    const last = pathArguments(path)
+    const args = ['--literal-pathspecs', 'rev-list', '-1', checkedId(commit), ...last.args]
+    const options = {
+      dir,
+      ...(last.input && { input: last.input }),
+      queue,
+      signal: unwanted,
+      timeout: Math.min(timeout ?? MAX_MS, MAX_MS),
+    }
     return { sha: (await gitOutput(args, options)).toString('latin1').trim() }
   }
   const answer = await rememberingFailure(`last commit\0${key}`, () => old(key, read, signal))

@@ -1,4 +1,5 @@
 /** The entries of trees: what they are, and how their names are written. */
+import { bytesOfText, textOfBytes } from './byte-names.ts'
 
 export interface TreeEntry {
   /** `40000`, `100644`, `100755`, `120000` or `160000`: as git reads it, however it is written. */
@@ -45,8 +46,8 @@ export function modeAsRead(written: string): string {
   }
 }
 
-/** The name as text; bytes that are not UTF-8 become U+FFFD. */
-export const nameOf = ({ name }: Pick<TreeEntry, 'name'>) => Buffer.from(name, 'latin1').toString('utf8')
+/** The name as text, also when it is not UTF-8. */
+export const nameOf = ({ name }: Pick<TreeEntry, 'name'>) => textOfBytes(Buffer.from(name, 'latin1'))
 
 /** A text as the name of an entry. */
-export const entryName = (text: string) => Buffer.from(text, 'utf8').toString('latin1')
+export const entryName = (text: string) => bytesOfText(text).toString('latin1')

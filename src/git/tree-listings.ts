@@ -2,6 +2,7 @@
 import { limitReached } from '../limits.ts'
 import { ownBytes } from '../own-bytes.ts'
 import { createAnswerCache } from './answer-cache.ts'
+import { textOfBytes } from './byte-names.ts'
 import { GitOutputTooLarge } from './errors.ts'
 import { checkedId } from './names.ts'
 import { type GitOptions, gitOutput } from './run.ts'
@@ -107,5 +108,5 @@ function pageOf({ text, total, starts }: Written, skip: number, limit: number): 
 function entryIn(line: Buffer): ListedEntry {
   const tab = line.indexOf(0x09)
   const [mode = '', , sha = ''] = line.toString('latin1', 0, tab).split(' ')
-  return { path: line.toString('utf8', tab + 1), mode, type: typeOf(mode), sha }
+  return { path: textOfBytes(line.subarray(tab + 1)), mode, type: typeOf(mode), sha }
 }

@@ -11,6 +11,7 @@ import { type Static, Type } from 'typebox'
 import { HEAD_BYTES, servedAs, sniff } from '../attachments/file-kind.ts'
 import type { ObjectHeader } from '../git/batch-answers.ts'
 import { blobHeader, blobStream, isSmall, smallBlobs } from '../git/blobs.ts'
+import { pathInUrl } from '../git/byte-names.ts'
 import { commitFacts } from '../git/commits.ts'
 import { lastCommits } from '../git/last-commits.ts'
 import { pointerIn } from '../git/lfs-pointer.ts'
@@ -26,7 +27,6 @@ import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import { clientOf } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
-import { encodedPath } from '../wire/contents.ts'
 import { commitFor, entryFor } from '../wire/contents-at.ts'
 import { type FoundObject, lfsObjectsFor, openLfsFile } from '../wire/lfs-objects.ts'
 import { type Asking, ifServed } from '../wire/reached-objects.ts'
@@ -290,8 +290,8 @@ export function rawPageRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { kind, '*': refAndPath } = request.params
         return reply.redirect(
           isFile
-            ? `${base}/${fullName}/raw/${kind}/${encodedPath(refAndPath)}`
-            : `${base}/api/v1/repos/${fullName}/contents/${encodedPath(path)}?ref=${commit.sha}`,
+            ? `${base}/${fullName}/raw/${kind}/${pathInUrl(refAndPath)}`
+            : `${base}/api/v1/repos/${fullName}/contents/${pathInUrl(path)}?ref=${commit.sha}`,
           302,
         )
       },

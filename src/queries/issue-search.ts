@@ -14,7 +14,14 @@ import { teamIdsOf } from '../rights/team-membership.ts'
 import type { Services } from '../services.ts'
 import { IssueWire, issueWires } from '../wire/issues.ts'
 import { labelNameFilter } from '../wire/labels.ts'
-import { IssueListQuery, issuePage, namesIn, peopleFilter, searchedWords, sharedFilter } from './issue-pages.ts'
+import {
+  IssueListQuery,
+  issuePage,
+  namesIn,
+  peopleFilter,
+  searchedWords,
+  sharedFilter,
+} from './issue-pages.ts'
 import { refuseFilters, sendRows } from './paged-list.ts'
 
 const SearchQuery = Type.Object({

@@ -10,7 +10,14 @@ import type { Services } from '../services.ts'
 import { IssueParams, IssueWire, issueWires, labelsOfIssue, onIssue } from '../wire/issues.ts'
 import { LabelWire, labelIdsNamed } from '../wire/labels.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import { IssueListQuery, issuePage, namesIn, peopleFilter, searchedWords, sharedFilter } from './issue-pages.ts'
+import {
+  IssueListQuery,
+  issuePage,
+  namesIn,
+  peopleFilter,
+  searchedWords,
+  sharedFilter,
+} from './issue-pages.ts'
 import { filteredListSchema, listSchema, rowsOrPage, sendRows } from './paged-list.ts'
 
 const LIST_SCHEMA = filteredListSchema(IssueWire, {

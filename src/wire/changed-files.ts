@@ -1,5 +1,6 @@
 /** The changed files of a pull request on the wire. */
 import { type Static, Type } from 'typebox'
+import { pathInUrl } from '../git/byte-names.ts'
 import type { ChangedFile } from '../git/diff-reader.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 
@@ -29,7 +30,7 @@ export function changedFileWire(
 ): Static<typeof ChangedFileWire> {
   const { name, previousName, additions, deletions } = file
   const fullName = `${repository.ownerLogin}/${repository.name}`
-  const path = name.split('/').map(encodeURIComponent).join('/')
+  const path = pathInUrl(name)
   return {
     filename: name,
     ...(previousName !== undefined && { previous_filename: previousName }),

@@ -1,5 +1,6 @@
 /** Files and directories of a repository on the wire, as Gitea's `ContentsResponse`. */
 import { type Static, Type } from 'typebox'
+import { pathInUrl } from '../git/byte-names.ts'
 import type { CommitFacts } from '../git/commits.ts'
 import type { NamedCommit } from '../git/named-commit.ts'
 import { kindOf, type TreeEntry } from '../git/tree-entries.ts'
@@ -67,9 +68,6 @@ export interface EntryFacts {
   lfs?: { oid: string; size: number } | undefined
 }
 
-/** Each part of a path, encoded, with the slashes between them. */
-export const encodedPath = (path: string) => path.split('/').map(encodeURIComponent).join('/')
-
 /** A time of a commit in UTC, as Gitea writes it. */
 const inUtc = (date: string) => `${new Date(date).toISOString().slice(0, 19)}Z`
 
@@ -83,9 +81,9 @@ export function contentsWire(
   const kind = kindOf(entry)
   const fullName = `${repository.ownerLogin}/${repository.name}`
   const api = `${publicUrl}/api/v1/repos/${fullName}`
-  const self = `${api}/contents/${encodedPath(path)}?ref=${encodeURIComponent(commit.name)}`
+  const self = `${api}/contents/${pathInUrl(path)}?ref=${encodeURIComponent(commit.name)}`
   const page = (word: string) =>
-    `${publicUrl}/${fullName}/${word}/${commit.kind}/${encodedPath(commit.name)}/${encodedPath(path)}`
+    `${publicUrl}/${fullName}/${word}/${commit.kind}/${pathInUrl(commit.name)}/${pathInUrl(path)}`
   const html = kind === 'submodule' ? null : page('src')
   const git = kind === 'submodule' ? null : `${api}/git/${kind === 'dir' ? 'trees' : 'blobs'}/${entry.id}`
   return {
