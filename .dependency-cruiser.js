@@ -56,7 +56,7 @@ const PROGRAMS =
   'ui/diff-thread|openpgp/gpg-thread)[.]ts$'
 
 /** What names and paths mean in git: texts in, texts out. */
-const PURE_IN_GIT = '^src/git/(tree-path|tree-entries)[.]ts$'
+const PURE_IN_GIT = '^src/git/(byte-names|tree-path|tree-entries)[.]ts$'
 
 const DECIDERS_AND_FOLDS = [
   '^src/commands/users/user[.]ts$',
