@@ -98,8 +98,8 @@ t.test('the routes render as Gitea: gfm and comment in a context, markdown witho
   t.equal((await post('markup', { Text: 'a', Mode: 'odd' })).status, 422)
   t.equal((await post('markdown', {})).text, '')
   t.equal((await post('markdown', { Text: 'a' }, null)).status, 401)
-  t.equal((await post('markdown', { Text: 'x'.repeat(70_000) })).status, 422)
-  t.equal((await post('markdown/raw', 'x'.repeat(70_000))).status, 422)
+  t.equal((await post('markdown', { Text: 'x'.repeat(140_000) })).status, 422)
+  t.equal((await post('markdown/raw', 'x'.repeat(140_000))).status, 422)
 })
 
 t.test('a text that becomes too long is refused, and the next one is rendered', async (t) => {

@@ -146,7 +146,7 @@ t.test(
       [422, 'POST', '/contents/new.txt', { content, dates: { author: 'yesterday' } }],
       [422, 'POST', '/contents/new.txt', { content, branch: 'a..b' }],
       [422, 'POST', '/contents/new.txt', { content, new_branch: '-x' }],
-      [422, 'POST', '/contents/new.txt', { content, message: 'x'.repeat(70_000) }],
+      [422, 'POST', '/contents/new.txt', { content, message: 'x'.repeat(140_000) }],
       [404, 'POST', '/contents/new.txt', { content, branch: 'absent' }],
       [409, 'POST', '/contents/new.txt', { content, new_branch: 'main/below' }],
       [422, 'POST', '/contents', { files: [] }],
