@@ -22,6 +22,7 @@ export const schemaOf = {
   OrganizationEdited: 1,
   MemberSet: 1,
   MemberRemoved: 1,
+  MembershipShown: 1,
   MembersReleased: 1,
   OrganizationDeleted: 1,
   TeamCreated: 1,

@@ -87,6 +87,8 @@ export type OrganizationEvent = Events<{
   OrganizationEdited: { organization: AccountRef; changes: Partial<OrganizationSettings> }
   MemberSet: { organization: AccountRef; user: AccountRef; permission: Permission }
   MemberRemoved: { organization: AccountRef; user: AccountRef }
+  /** Whether people outside the organization see that the user is in it. They do not until this event says so. */
+  MembershipShown: { organization: AccountRef; user: AccountRef; isPublic: boolean }
   /** They are in it no more, nor in its teams: it is being deleted, and an event names only some of very many. */
   MembersReleased: { organization: AccountRef; members: number[] }
   /** It is gone with its teams. `members`: the ids of those who still were in it or in one of its teams. */

@@ -187,6 +187,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   },
   MemberSet: { organization: account, user: account, permission },
   MemberRemoved: { organization: account, user: account },
+  MembershipShown: { organization: account, user: account, isPublic: flag },
   MembersReleased: { organization: account, members: list(whole) },
   OrganizationDeleted: { organization: account, members: list(whole), teams: list(whole) },
   ...teamShapes,

@@ -15,6 +15,8 @@ export interface AccountDocument {
   nameParts: string[]
   fullName: string
   email: string
+  /** The address in lower case: sign-in uses it. */
+  emailKey: string
   description: string
   location: string
   website: string
@@ -44,6 +46,8 @@ export interface AccountDocument {
   teamIds: number[]
   /** The organizations that the user is in, as a member or by a team. */
   organizationIds: number[]
+  /** Those of them that people outside see. */
+  publicOrganizationIds: number[]
   /**
    * What stands for the user among those who have rights in a repository (`granted` of its document): the user, the
    * organizations, and the teams. Lists of the people of a repository filter by it.
@@ -62,9 +66,23 @@ export interface TeamMembership extends TeamGrant {
 
 export const accountFold: Fold<AccountDocument> = foldOf({
   name: 'accounts',
-  indexes: [{ loginKey: 1 }, { email: 1 }, { siteAdmin: 1 }, { kind: 1, deleted: 1, loginKey: 1 }],
-  arrays: ['nameParts', 'teamIds', 'organizationIds', 'grantIds', 'writeGrantIds', 'ownedIds'],
-  version: 6,
+  indexes: [
+    { loginKey: 1 },
+    { email: 1 },
+    { emailKey: 1 },
+    { siteAdmin: 1 },
+    { kind: 1, deleted: 1, loginKey: 1 },
+  ],
+  arrays: [
+    'nameParts',
+    'teamIds',
+    'organizationIds',
+    'publicOrganizationIds',
+    'grantIds',
+    'writeGrantIds',
+    'ownedIds',
+  ],
+  version: 7,
   ids({ data }) {
     // The document of an organization knows no members: it is read with each of its repositories, and they are many.
     if ('user' in data) return [`${data.user.id}`]
@@ -99,21 +117,29 @@ export const accountFold: Fold<AccountDocument> = foldOf({
     RepositoryUnstarred: ({ stars }) => ({ stars: stars - 1 }),
     MemberSet: (account, { data }) => withPermission(account, data, data.permission),
     MemberRemoved: (account, { data }) => withPermission(account, data),
+    MembershipShown: ({ publicOrganizationIds }, { data: { organization, isPublic } }) => {
+      const others = publicOrganizationIds.filter((id) => id !== organization.id)
+      return { publicOrganizationIds: isPublic ? [...others, organization.id] : others }
+    },
     TeamMemberAdded: (account, { data }) => withTeam(account, data, data.grant),
     TeamMemberRemoved: (account, { data }) => withTeam(account, data),
     TeamEdited: (account, { data }) => withTeam(account, data, data.settings),
     TeamDeleted: (account, { data }) => withTeam(account, data),
   },
-  derived: ({ id, deleted, login, fullName, memberships, teams }) => ({
-    nameParts: deleted ? [] : partsOf(login, fullName),
-    organizationIds: [
-      ...new Set([
-        ...Object.keys(memberships).map(Number),
-        ...Object.values(teams).map(({ organizationId }) => organizationId),
-      ]),
-    ],
-    ...grantsOf(id, memberships, teams),
-  }),
+  derived: ({ id, deleted, login, fullName, email, memberships, teams, publicOrganizationIds }) => {
+    const organizationIds = new Set([
+      ...Object.keys(memberships).map(Number),
+      ...Object.values(teams).map(({ organizationId }) => organizationId),
+    ])
+    return {
+      emailKey: email.toLowerCase(),
+      nameParts: deleted ? [] : partsOf(login, fullName),
+      organizationIds: [...organizationIds],
+      // Who leaves and comes back is in it privately again.
+      publicOrganizationIds: publicOrganizationIds.filter((one) => organizationIds.has(one)),
+      ...grantsOf(id, memberships, teams),
+    }
+  },
 })
 
 /** The login of the site admin that the first start creates. Nobody else can have it. */
@@ -161,6 +187,7 @@ function newAccount(
     nameParts: partsOf(created.login, created.fullName),
     fullName: created.fullName,
     email: created.email,
+    emailKey: created.email.toLowerCase(),
     description: '',
     location: '',
     website: '',
@@ -178,6 +205,7 @@ function newAccount(
     teams: {},
     teamIds: [],
     organizationIds: [],
+    publicOrganizationIds: [],
     ...grantsOf(created.id, {}, {}),
   }
 }

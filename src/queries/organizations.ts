@@ -1,6 +1,6 @@
 /**
  * Reading organizations: `/orgs/{org}`, its members (also those of teams, as in Gitea), and the organizations of a
- * user.
+ * user. People outside see only the members who made their membership public.
  */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
@@ -8,13 +8,15 @@ import { Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
-import { belongsTo, canSee } from '../rights/visibility.ts'
+import { belongsTo, canSee, knowsMembers, knowsMembership } from '../rights/visibility.ts'
 import type { Services } from '../services.ts'
 import {
   MemberParams,
   OrganizationParams,
+  OrganizationPermissionsWire,
   OrganizationWire,
   organizationFor,
+  organizationPermissionsWire,
   organizationWire,
 } from '../wire/organizations.ts'
 import { UsernameParams, UserWire, userNamed, userWire } from '../wire/users.ts'
@@ -26,7 +28,10 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
   /** A page of the organizations that a user is a member of, or in a team of, and the requester may see. */
   async function organizationsOf(user: AccountDocument, request: PageRequest, reply: FastifyReply) {
     const all = await accounts.getMany(user.organizationIds.map(String))
-    const visible = all.filter((organization) => canSee(organization, request.requester))
+    const { requester } = request
+    const visible = all.filter(
+      (organization) => canSee(organization, requester) && knowsMembership(organization.id, user, requester),
+    )
     return pagedRows(services, request, reply, visible).map(organizationWire)
   }
 
@@ -41,30 +46,56 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
       async (request) => organizationWire(await organizationFor(services, request, request.params.org)),
     )
 
-    app.get(
-      '/orgs/:org/members',
-      { config, schema: { tags, params: OrganizationParams, ...listSchema(UserWire) } },
-      async (request, reply) => {
-        const { id } = await organizationFor(services, request, request.params.org)
-        const users = await pagedList(services, request, reply, {
-          view: accounts,
-          filter: { organizationIds: id },
-          sort: [['loginKey', 1]],
-        })
-        return users.map((user) => userWire(user, services.publicUrl(), request.requester))
-      },
-    )
+    for (const path of ['members', 'public_members'] as const) {
+      const knowsAll = (organizationId: number, viewer: AccountDocument | null) =>
+        path === 'members' && knowsMembers(organizationId, viewer)
+
+      app.get(
+        `/orgs/:org/${path}`,
+        { config, schema: { tags, params: OrganizationParams, ...listSchema(UserWire) } },
+        async (request, reply) => {
+          const { requester } = request
+          const { id } = await organizationFor(services, request, request.params.org)
+          const users = await pagedList(services, request, reply, {
+            view: accounts,
+            filter: knowsAll(id, requester) ? { organizationIds: id } : { publicOrganizationIds: id },
+            sort: [['loginKey', 1]],
+          })
+          return users.map((user) => userWire(user, services.publicUrl(), requester))
+        },
+      )
+
+      app.get(
+        `/orgs/:org/${path}/:username`,
+        { config, schema: { tags, params: MemberParams, response: { 204: Type.Null() } } },
+        async (request, reply) => {
+          const { id } = await organizationFor(services, request, request.params.org)
+          const user = await userNamed(services, request.params.username)
+          const isFound = knowsAll(id, request.requester)
+            ? belongsTo(id, user)
+            : user.publicOrganizationIds.includes(id)
+          if (isFound) return reply.code(204).send(null)
+          throw new Refused(
+            refuse.notFound(`${user.login} is not a ${path === 'members' ? '' : 'public '}member`),
+          )
+        },
+      )
+    }
 
     app.get(
-      '/orgs/:org/members/:username',
-      { config, schema: { tags, params: MemberParams, response: { 204: Type.Null() } } },
-      async (request, reply) => {
-        const { id } = await organizationFor(services, request, request.params.org)
+      '/users/:username/orgs/:org/permissions',
+      {
+        config: listConfig,
+        schema: { tags, params: MemberParams, response: { 200: OrganizationPermissionsWire } },
+      },
+      async (request) => {
+        const requester = signedIn(request)
         const user = await userNamed(services, request.params.username)
-        if (!belongsTo(id, user)) {
-          throw new Refused(refuse.notFound(`${user.login} is not a member`))
-        }
-        return reply.code(204).send(null)
+        const organization = await organizationFor(services, request, request.params.org)
+        if (!canSee(organization, user)) throw new Refused(refuse.notFound('organization not found'))
+        // Whoever may not know of the membership gets the answer for a user who is not in it.
+        const isKnown = knowsMembership(organization.id, user, requester)
+        return organizationPermissionsWire(organization, isKnown ? user : null)
       },
     )
 

@@ -27,6 +27,17 @@ export function belongsTo(organizationId: number, { memberships, teams }: Accoun
   return Object.values(teams).some((team) => team.organizationId === organizationId)
 }
 
+/** Whether the viewer knows everybody who is in an organization. Others know those who made their membership public. */
+export const knowsMembers = (organizationId: number, viewer: AccountDocument | null): boolean =>
+  viewer !== null && (viewer.siteAdmin || belongsTo(organizationId, viewer))
+
+/** Whether the viewer may know that this user, who is in the organization, is in it. */
+export const knowsMembership = (
+  organizationId: number,
+  { publicOrganizationIds }: AccountDocument,
+  viewer: AccountDocument | null,
+): boolean => publicOrganizationIds.includes(organizationId) || knowsMembers(organizationId, viewer)
+
 /** What stands for a user in the `readers` of repositories, apart from everybody: the user, organizations and teams. */
 export const readerIdsOf = ({ grantIds }: AccountDocument): readonly number[] => grantIds
 

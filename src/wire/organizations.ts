@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { notFoundIn } from '../projections/view.ts'
+import { mayCreateIn } from '../rights/access.ts'
 import { canSee } from '../rights/visibility.ts'
 import type { Services } from '../services.ts'
 
@@ -37,6 +38,32 @@ export function organizationWire(organization: AccountDocument): Static<typeof O
     location: organization.location,
     visibility: organization.visibility,
     repo_admin_change_team_access: false,
+  }
+}
+
+export const OrganizationPermissionsWire = Type.Object({
+  is_owner: Type.Boolean(),
+  is_admin: Type.Boolean(),
+  can_write: Type.Boolean(),
+  can_read: Type.Boolean(),
+  can_create_repository: Type.Boolean(),
+})
+
+/** What a user may do in an organization, as its member and in its teams; null: somebody who is in neither. */
+export function organizationPermissionsWire(
+  { id }: AccountDocument,
+  user: AccountDocument | null,
+): Static<typeof OrganizationPermissionsWire> {
+  const teams = Object.values(user?.teams ?? {}).filter(({ organizationId }) => organizationId === id)
+  const own = user?.memberships[`${id}`]
+  const granted = new Set([...teams.map(({ permission }) => permission), ...(own === undefined ? [] : [own])])
+  const isAdmin = granted.has('admin')
+  return {
+    is_owner: own === 'admin',
+    is_admin: isAdmin,
+    can_write: isAdmin || granted.has('write'),
+    can_read: granted.size > 0,
+    can_create_repository: user !== null && mayCreateIn(id, { ...user, siteAdmin: false }),
   }
 }
 

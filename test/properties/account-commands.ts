@@ -7,6 +7,7 @@ import {
   decideEditOrganization,
   decideRemoveMember,
   decideSetMember,
+  decideShowMembership,
 } from '../../src/commands/organizations/organization.ts'
 import {
   decideAddTeamMember,
@@ -178,6 +179,10 @@ export const accountCommands = [
     world.organizations.change(ACME.id, by, (state) =>
       may === null ? decideRemoveMember(state, actor, who) : decideSetMember(state, actor, who, may),
     )
+  }),
+  command('public member', record({ by, who: account, isPublic: mostly }), (world, { by, who, isPublic }) => {
+    const actor = { id: by.id, siteAdmin: false }
+    world.organizations.change(ACME.id, by, (state) => decideShowMembership(state, actor, who, isPublic))
   }),
   command(
     'team',

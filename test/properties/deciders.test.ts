@@ -372,7 +372,8 @@ always(
       )
       if (before.status !== 'active' || valueAt(before.members, by.id) === 'admin') continue
       for (const { type, data } of events) {
-        assert.ok((type === 'MemberRemoved' || type === 'TeamMemberRemoved') && data.user.id === by.id)
+        const isOwn = type === 'MemberRemoved' || type === 'TeamMemberRemoved' || type === 'MembershipShown'
+        assert.ok(isOwn && data.user.id === by.id)
       }
     }
   },

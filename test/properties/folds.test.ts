@@ -342,12 +342,14 @@ always('documents of accounts and tokens say what their deciders know', ({ log, 
   const organization = organizations.now(9)
   assert.equal(accounts.get('9')?.deleted ?? false, organization.status === 'deleted')
   if (organization.status !== 'active') {
-    for (const { organizationIds, teamIds } of accounts.values()) {
-      assert.deepEqual([organizationIds, teamIds], [[], []])
+    for (const { organizationIds, publicOrganizationIds, teamIds } of accounts.values()) {
+      assert.deepEqual([organizationIds, publicOrganizationIds, teamIds], [[], [], []])
     }
     return
   }
-  for (const { id, ownedIds, memberships } of accounts.values()) {
+  for (const { id, ownedIds, memberships, organizationIds, publicOrganizationIds } of accounts.values()) {
+    const isPublic: boolean = organizationIds.includes(9) && hasId(organization.publicMembers, id)
+    assert.deepEqual(publicOrganizationIds, isPublic ? [9] : [])
     assert.equal(memberships['9'], valueAt(organization.members, id))
     assert.equal(ownedIds.includes(9), valueAt(organization.members, id) === 'admin')
   }

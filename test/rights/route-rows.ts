@@ -251,6 +251,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
     [
       'GET /api/v1/orgs/:org',
       'GET /api/v1/orgs/:org/members',
+      'GET /api/v1/orgs/:org/public_members',
       'GET /api/v1/orgs/:org/labels',
       'GET /api/v1/orgs/:org/repos',
     ],
@@ -304,13 +305,27 @@ export const ROWS: Readonly<Record<string, Row>> = {
     await must('alice', 'PUT', `/orgs/${org}/members/carol`, { permission: 'read' })
     return { path: { org } }
   }),
-  'POST /api/v1/orgs/:org/repos': row('401 404 403 201 201 201', ({ next }) => ({
-    path: { org: 'closed' },
-    body: { name: `of-all-${next()}` },
+  ...same(
+    ['POST /api/v1/orgs/:org/repos', 'POST /api/v1/org/:org/repos'],
+    row('401 404 403 201 201 201', ({ next }) => ({
+      path: { org: 'closed' },
+      body: { name: `of-all-${next()}` },
+    })),
+  ),
+  'GET /api/v1/users/:username/orgs/:org/permissions': row('401 404 200 200 200 200', () => ({
+    path: { username: 'bob', org: 'closed' },
   })),
   'GET /api/v1/orgs/:org/members/:username': row('404 404 204 204 204 204', () => ({
     path: { org: 'closed', username: 'bob' },
   })),
+  'GET /api/v1/orgs/:org/public_members/:username': row('404 404 204 204 204 204', async ({ must }) => {
+    await must('bob', 'PUT', '/orgs/closed/public_members/bob')
+    return { path: { org: 'closed', username: 'bob' } }
+  }),
+  ...same(
+    ['PUT /api/v1/orgs/:org/public_members/:username', 'DELETE /api/v1/orgs/:org/public_members/:username'],
+    row('401 404 403 204 204 204', () => ({ path: { org: 'closed', username: 'bob' } })),
+  ),
   'PUT /api/v1/orgs/:org/members/:username': row('401 404 403 403 204 204', async (_place, { newUser }) => ({
     path: { org: 'closed', username: await newUser() },
     body: { permission: 'read' },

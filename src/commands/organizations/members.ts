@@ -1,6 +1,7 @@
 /**
  * Sets and removes members of an organization: `PUT` and `DELETE /orgs/{org}/members/{username}`. Gitea adds members
- * to teams; here a member has one permission for all repositories of the organization.
+ * to teams; here a member has one permission for all repositories of the organization. The same with `public_members`
+ * shows a membership to people outside, or hides it from them.
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
@@ -13,7 +14,7 @@ import { userNamed } from '../../wire/users.ts'
 import { organizations } from '../aggregates.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { requireMemberStays } from './ghosts.ts'
-import { decideRemoveMember, decideSetMember } from './organization.ts'
+import { decideRemoveMember, decideSetMember, decideShowMembership } from './organization.ts'
 import { requireRoomForOrganization } from './places.ts'
 
 const SetMemberOption = Type.Object({
@@ -25,7 +26,7 @@ export const memberRoutes: Routes = (services) => {
     request: FastifyRequest,
     reply: FastifyReply,
     path: Static<typeof MemberParams>,
-    step: 'set member' | 'remove member',
+    step: 'set member' | 'remove member' | 'show membership',
     decide: typeof decideRemoveMember,
   ) {
     const actor = signedIn(request)
@@ -65,5 +66,17 @@ export const memberRoutes: Routes = (services) => {
       route('organization', { params: MemberParams, response: NO_CONTENT }),
       async (request, reply) => change(request, reply, request.params, 'remove member', decideRemoveMember),
     )
+
+    for (const method of ['PUT', 'DELETE'] as const) {
+      app.route({
+        method,
+        url: '/orgs/:org/public_members/:username',
+        ...route('organization', { params: MemberParams, response: NO_CONTENT }),
+        handler: async (request, reply) =>
+          change(request, reply, request.params, 'show membership', (state, actor, user) =>
+            decideShowMembership(state, actor, user, method === 'PUT'),
+          ),
+      })
+    }
   }
 }

@@ -32,6 +32,8 @@ export type OrganizationState =
       /** To whom it will be shown when its repositories are hidden from the others; null: nothing is under way. */
       hidesTo: Visibility | null
       members: IdMap<Permission>
+      /** Who made public that they are in it. Some may have left since. */
+      publicMembers: IdMap<true>
       teams: Teams
     }
 
@@ -51,6 +53,7 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
       settings,
       hidesTo: null,
       members: noIds(),
+      publicMembers: noIds(),
       teams: noIds(),
     }),
     OrganizationDeleted: () => ({ status: 'deleted' }),
@@ -62,13 +65,38 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
       settings: { ...settings, ...changes },
       hidesTo: changes.visibility === undefined ? hidesTo : null,
     }),
-    MemberSet: ({ members }, { data }) => ({ members: withId(members, data.user.id, data.permission) }),
+    MemberSet: (state, { data }) => ({
+      members: withId(state.members, data.user.id, data.permission),
+      publicMembers: whenJoins(state, data.user.id),
+    }),
     MemberRemoved: ({ members }, { data }) => ({ members: withoutId(members, data.user.id) }),
+    MembershipShown: ({ publicMembers }, { data: { user, isPublic } }) => ({
+      publicMembers: isPublic ? withId(publicMembers, user.id, true) : withoutId(publicMembers, user.id),
+    }),
     // The deletion is in the same append.
     MembersReleased: () => ({}),
     ...teamChanges,
+    TeamMemberAdded: (state, event) => ({
+      ...teamChanges.TeamMemberAdded(state, event),
+      publicMembers: whenJoins(state, event.data.user.id),
+    }),
   },
 })
+
+type Active = Extract<OrganizationState, { status: 'active' }>
+
+/** Whether a user is a member, or in a team. */
+function isIn({ members, teams }: Active, userId: number): boolean {
+  if (hasId(members, userId)) return true
+  for (const [, team] of entriesOf(teams)) if (hasId(team.members, userId)) return true
+  return false
+}
+
+/** Who left and comes back is in it privately again. */
+const whenJoins = (state: Active, userId: number): IdMap<true> =>
+  hasId(state.publicMembers, userId) && !isIn(state, userId)
+    ? withoutId(state.publicMembers, userId)
+    : state.publicMembers
 
 /** What is wrong with the details of a new organization, apart from a name that is taken, or with new settings. */
 export function organizationProblem(details: Partial<OrganizationDetails>): Refusal | undefined {
@@ -145,6 +173,23 @@ export function decideRemoveMember(
   }
   if (isLastAdmin(state.members, user.id)) return LAST_ADMIN
   return [{ type: 'MemberRemoved', data: { organization: state.organization, user } }, ...left]
+}
+
+/** Shows to people outside that a user is in it, or hides it from them. Admins of the organization may do that for others. */
+export function decideShowMembership(
+  state: OrganizationState,
+  actor: MemberActor,
+  user: AccountRef,
+  isPublic: boolean,
+): Decision<OrganizationEvent> {
+  if (state.status !== 'active') return refuse.notFound('organization not found')
+  const isOwn = actor.id === user.id && isIn(state, user.id)
+  if (!isOwn && !isAdmin(state.members, actor)) {
+    return refuse.forbidden('only the member and admins of the organization show or hide a membership')
+  }
+  if (!isIn(state, user.id)) return refuse.notFound(`${user.login} is not a member`)
+  if (hasId(state.publicMembers, user.id) === isPublic) return []
+  return [{ type: 'MembershipShown', data: { organization: state.organization, user, isPublic } }]
 }
 
 /** Of how many people one event of a deletion says that they are out: each of them has a document. */

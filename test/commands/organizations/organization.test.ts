@@ -4,6 +4,7 @@ import {
   decideDeleteOrganization,
   decideRemoveMember,
   decideSetMember,
+  decideShowMembership,
   type OrganizationDetails,
   organizationDecider,
 } from '../../../src/commands/organizations/organization.ts'
@@ -198,3 +199,51 @@ t.test('the members of a team are written only when what it gives them changes',
       .thenEvents(edited(changes, [2]))
   }
 })
+
+t.test(
+  'a member, or an admin of the organization, shows a membership; who comes back is in it privately',
+  async (t) => {
+    const { given } = specify(t, organizationDecider)
+    const shown = (isPublic: boolean): OrganizationEvent => ({
+      type: 'MembershipShown',
+      data: { organization, user: bob, isPublic },
+    })
+    const team = { id: 20, name: 'readers' }
+    const grant = { permission: 'read', allRepositories: false, canCreateRepositories: false } as const
+    const settings = { ...grant, name: 'readers', description: '', units: [] }
+    const inTeam: TeamEvent = { type: 'TeamMemberAdded', data: { organization, team, user: bob, grant } }
+    const withTeam: (OrganizationEvent | TeamEvent)[] = [
+      created,
+      set(alice, 'admin'),
+      { type: 'TeamCreated', data: { organization, team, settings } },
+    ]
+    for (const actor of [asBob, asAlice, asSiteAdmin]) {
+      given(...withTeam, set(bob, 'read'))
+        .when((state) => decideShowMembership(state, actor, bob, true))
+        .thenEvents(shown(true))
+      given(...withTeam, inTeam)
+        .when((state) => decideShowMembership(state, actor, bob, true))
+        .thenEvents(shown(true))
+    }
+    given(...withTeam, set(bob, 'read'))
+      .when((state) => decideShowMembership(state, asBob, alice, true))
+      .thenRefused('forbidden')
+    given(...withTeam)
+      .when((state) => decideShowMembership(state, asBob, bob, true))
+      .thenRefused('forbidden')
+    given(...withTeam)
+      .when((state) => decideShowMembership(state, asAlice, bob, true))
+      .thenRefused('notFound')
+    given(...withTeam, set(bob, 'read'), shown(true))
+      .when((state) => decideShowMembership(state, asBob, bob, true))
+      .thenEvents()
+    given(...withTeam, set(bob, 'read'), shown(true), inTeam, removed(bob))
+      .when((state) => decideShowMembership(state, asBob, bob, false))
+      .thenEvents(shown(false))
+    for (const back of [set(bob, 'read'), inTeam]) {
+      given(...withTeam, set(bob, 'read'), shown(true), removed(bob), back)
+        .when((state) => decideShowMembership(state, asBob, bob, false))
+        .thenEvents()
+    }
+  },
+)
