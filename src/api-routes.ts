@@ -6,6 +6,7 @@ import { attachmentRoutes } from './commands/attachments/routes.ts'
 import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
 import { createBranchRoutes } from './commands/branches/create.ts'
 import { deleteBranchRoutes } from './commands/branches/delete.ts'
+import { moveBranchRoutes } from './commands/branches/move.ts'
 import { renameBranchRoutes } from './commands/branches/rename.ts'
 import { commentRoutes } from './commands/comments/routes.ts'
 import { contentsRoutes } from './commands/contents/routes.ts'
@@ -42,6 +43,7 @@ import { deleteRepositoryRoutes } from './commands/repositories/delete.ts'
 import { editRepositoryRoutes } from './commands/repositories/edit.ts'
 import { forkRoutes } from './commands/repositories/fork.ts'
 import { generateRoutes } from './commands/repositories/generate.ts'
+import { mergeUpstreamRoutes } from './commands/repositories/merge-upstream.ts'
 import { pinRoutes } from './commands/repositories/pin-routes.ts'
 import { topicRoutes } from './commands/repositories/topic-routes.ts'
 import { transferRoutes } from './commands/repositories/transfer.ts'
@@ -77,6 +79,7 @@ import { gpgKeyQueryRoutes } from './queries/gpg-keys.ts'
 import { historyRoutes } from './queries/history.ts'
 import { issueFileQueryRoutes } from './queries/issue-files.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
+import { issueTemplateRoutes } from './queries/issue-templates.ts'
 import { issueQueryRoutes } from './queries/issues.ts'
 import { keyQueryRoutes } from './queries/keys.ts'
 import { labelQueryRoutes } from './queries/labels.ts'
@@ -138,6 +141,7 @@ export const API_ROUTES: readonly Routes[] = [
   transferRoutes,
   generateRoutes,
   forkRoutes,
+  mergeUpstreamRoutes,
   collaboratorRoutes,
   collaboratorQueryRoutes,
 
@@ -155,6 +159,7 @@ export const API_ROUTES: readonly Routes[] = [
   // Branches and commits
   createBranchRoutes,
   renameBranchRoutes,
+  moveBranchRoutes,
   deleteBranchRoutes,
   tagRoutes,
   tagProtectionRoutes,
@@ -208,6 +213,7 @@ export const API_ROUTES: readonly Routes[] = [
   attachmentQueryRoutes,
   issueFileRoutes,
   issueFileQueryRoutes,
+  issueTemplateRoutes,
   lockRoutes,
   pinRoutes,
   pinQueryRoutes,

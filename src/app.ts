@@ -51,6 +51,7 @@ import { rawPageRoutes } from './queries/file-downloads.ts'
 import { healthRoutes, type ServerState } from './queries/health.ts'
 import { pullDiffPageRoutes } from './queries/pull-git.ts'
 import { Refused, refuse } from './refusal.ts'
+import { wellKnownRoutes } from './queries/server-settings.ts'
 import { authPlugin } from './rights/auth.ts'
 import type { OpenRequests } from './rights/open-requests.ts'
 import { clientOf } from './rights/requester.ts'
@@ -271,6 +272,7 @@ export async function buildApp(
     await signedIn.register(pullDiffPageRoutes(services))
     await signedIn.register(homeRoutes(services))
     await signedIn.register(uiRoutes(services))
+    await signedIn.register(wellKnownRoutes(services))
     await signedIn.register(signInRoutes(services))
     await signedIn.register(applicationRoutes(services))
     await signedIn.register(

@@ -1,11 +1,14 @@
-/** Reading one repository, its languages and its forks: `/repos/{owner}/{repo}`, `…/languages`, `…/forks`. */
+/**
+ * Reading one repository, its languages and its forks: `/repos/{owner}/{repo}`, `/repositories/{id}`,
+ * `/repos/{owner}/{repo}/languages`, `…/forks`.
+ */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { languagesOf } from '../git/languages.ts'
 import { clientGone } from '../http/client-gone.ts'
 import { branchId } from '../projections/branches.ts'
 import { readableBy } from '../rights/access.ts'
-import { onRepository } from '../rights/repository-access.ts'
+import { onRepository, repositoryWithId } from '../rights/repository-access.ts'
 import { clientOf } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage, repositoryWires } from '../wire/repositories.ts'
@@ -45,6 +48,22 @@ export function repositoryQueryRoutes(services: Services): FastifyPluginAsyncTyp
             languagesOf(dir, branch.commit.sha, question),
           ),
         )
+      },
+    )
+
+    app.get(
+      '/repositories/:id',
+      {
+        schema: {
+          tags: ['repository'],
+          params: Type.Object({ id: Type.String() }),
+          response: { 200: RepositoryWire },
+        },
+      },
+      async (request) => {
+        const { requester, params } = request
+        const { repository, access } = await repositoryWithId(services, requester, params.id, 'read')
+        return repositoryPage(services, repository, access, requester)
       },
     )
 

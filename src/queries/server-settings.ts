@@ -1,6 +1,7 @@
 /** What clients ask of a server before anything else: its version, and what it allows. Anyone may ask. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
+import type { Routes } from '../rights/routes.ts'
 import type { Services } from '../services.ts'
 import { VERSION } from '../version.ts'
 import { MAX_CONTENT_BYTES } from '../wire/contents-at.ts'
@@ -46,7 +47,33 @@ const AttachmentSettings = Type.Object({
 
 const MIB = 1024 * 1024
 
-export function serverSettingsRoutes({ config }: Services): FastifyPluginAsyncTypebox {
+/** Of the standard at http://nodeinfo.diaspora.software. */
+const NodeInfo = Type.Object({
+  version: Type.String(),
+  software: Type.Object({ name: Type.String(), version: Type.String() }),
+  protocols: Type.Array(Type.String()),
+  services: Type.Object({ inbound: Type.Array(Type.String()), outbound: Type.Array(Type.String()) }),
+  openRegistrations: Type.Boolean(),
+  usage: Type.Object({ users: Type.Object({ total: Type.Integer() }) }),
+  metadata: Type.Object({}),
+})
+const NODE_INFO_VERSION = '2.1'
+
+/** `GET /.well-known/nodeinfo` says where the description of this server is: the standard asks for it there. */
+export const wellKnownRoutes: Routes =
+  ({ publicUrl }) =>
+  async (app) => {
+    app.get('/.well-known/nodeinfo', { schema: { hide: true } }, async () => ({
+      links: [
+        {
+          rel: `http://nodeinfo.diaspora.software/ns/schema/${NODE_INFO_VERSION}`,
+          href: `${publicUrl()}/api/v1/nodeinfo`,
+        },
+      ],
+    }))
+  }
+
+export function serverSettingsRoutes({ config, views }: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
     // An access token needs no scope for these.
     const open = { scope: [] } as const
@@ -55,6 +82,16 @@ export function serverSettingsRoutes({ config }: Services): FastifyPluginAsyncTy
     app.get('/version', { config: open, schema: { tags, response: { 200: Version } } }, async () => ({
       version: GITEA,
       mergelog: VERSION,
+    }))
+
+    app.get('/nodeinfo', { config: open, schema: { tags, response: { 200: NodeInfo } } }, async () => ({
+      version: NODE_INFO_VERSION,
+      software: { name: 'mergelog', version: VERSION },
+      protocols: [],
+      services: { inbound: [], outbound: [] },
+      openRegistrations: false,
+      usage: { users: { total: await views.accounts.count({ kind: 'user', deleted: false }) } },
+      metadata: {},
     }))
 
     app.get(

@@ -22,7 +22,7 @@ type RowDetail =
   /** `dates`: the added or removed date; for a change the new and the old date, separated by `|`. */
   | { type: 'added_deadline' | 'modified_deadline' | 'removed_deadline'; dates: string }
   | { type: 'add_dependency' | 'remove_dependency'; dependency: IssueRef }
-  | { type: 'change_target_branch'; from: string; to: string }
+  | { type: 'change_target_branch' | 'change_issue_ref'; from: string; to: string }
   | { type: 'delete_branch'; branch: string }
   /** `reason`: may be empty. */
   | { type: 'lock'; reason: string }
@@ -148,6 +148,8 @@ function detailsOf(event: DomainEvent): RowDetail[] {
       return [{ type: 'add_dependency', dependency: event.data.dependency }]
     case 'DependencyRemoved':
       return [{ type: 'remove_dependency', dependency: event.data.dependency }]
+    case 'IssueRefChanged':
+      return [{ type: 'change_issue_ref', from: event.data.from, to: event.data.to }]
     case 'TargetBranchChanged':
       return [{ type: 'change_target_branch', from: event.data.from.branch, to: event.data.base.branch }]
     case 'PullRequestHeadMoved':

@@ -82,6 +82,7 @@ function fieldsOf(row: TimelineRow, related: RelatedToRows): Partial<Static<type
       return { dependent_issue: related.dependencies.get(issueId(repoId, index)) ?? null }
     }
     case 'change_target_branch':
+    case 'change_issue_ref':
       return { old_ref: row.from, new_ref: row.to }
     case 'delete_branch':
       return { old_ref: row.branch }

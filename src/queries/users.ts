@@ -1,5 +1,6 @@
-/** Reading users and their access tokens: `/user`, `/users/{username}`, `/users/{username}/tokens`. */
+/** Reading users and their access tokens: `/user`, `/user/emails`, `/users/{username}`, `/users/{username}/tokens`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
 import { tokenUsesOf } from '../rights/token-uses.ts'
@@ -8,6 +9,8 @@ import type { Services } from '../services.ts'
 import { AccessTokenWire, accessTokenWire, tokenOwner } from '../wire/tokens.ts'
 import {
   accountNamed,
+  EmailWire,
+  emailWires,
   UsernameParams,
   UserSettingsWire,
   UserWire,
@@ -30,6 +33,12 @@ export function userQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
       '/user/settings',
       { config, schema: { tags, response: { 200: UserSettingsWire } } },
       async (request) => userSettingsWire(signedIn(request)),
+    )
+
+    app.get(
+      '/user/emails',
+      { config, schema: { tags, response: { 200: Type.Array(EmailWire) } } },
+      async (request) => emailWires(signedIn(request)),
     )
 
     app.get(

@@ -1,5 +1,6 @@
 /** The look-up of the repository in a path, with a check of the requester's permission. */
 import type { Permission } from '../events/domain-events.ts'
+import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { type RepositoryDocument, repositoryKey } from '../projections/repositories.ts'
 import { notFoundIn } from '../projections/view.ts'
@@ -97,6 +98,18 @@ export async function repositoryNow(
   const found = accessible(services, requester, repository, needed)
   if (found.repository.archived) throw new Refused(archivedRefusal)
   return found
+}
+
+/** The repository with the id in a path. @throws Refused as `onRepository` */
+export async function repositoryWithId(
+  services: Pick<Services, 'views'>,
+  requester: AccountDocument | null,
+  idText: string,
+  needed: Permission,
+): Promise<RepositoryAccess> {
+  const id = pathNumber(idText)
+  const repository = id === undefined ? undefined : await services.views.repositories.get(`${id}`)
+  return accessible(services, requester, repository, needed)
 }
 
 /** The repository with that name now; nobody's rights are looked at. */

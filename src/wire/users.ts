@@ -61,6 +61,20 @@ export function userSettingsWire(account: AccountDocument): Static<typeof UserSe
   }
 }
 
+export const EmailWire = Type.Object({
+  email: Type.String(),
+  verified: Type.Boolean(),
+  primary: Type.Boolean(),
+  user_id: Type.Integer(),
+  username: Type.String(),
+})
+
+/** The addresses of a user as Gitea's `Email`. A user has one, or none. */
+export function emailWires({ id, login, email }: AccountDocument): Static<typeof EmailWire>[] {
+  if (email === '') return []
+  return [{ email, verified: true, primary: true, user_id: id, username: login }]
+}
+
 export const UsernameParams = Type.Object({ username: Type.String() })
 
 /**

@@ -71,6 +71,12 @@ async function offered(path: { owner: string; repo: string }, must: Place['must'
   return path
 }
 
+/** A comment, with the number of its issue. */
+async function placeOf(base: string, id: number, must: Place['must']) {
+  const { issue_url } = await must<{ issue_url: string }>('alice', 'GET', `${base}/issues/comments/${id}`)
+  return { id, index: Number(issue_url.split('/').at(-1)) }
+}
+
 const index = ({ issue }: Place): Call => ({ path: { index: issue } })
 const pullIndex = ({ pull }: Place): Call => ({ path: { index: pull } })
 /** A review of the place's pull request. */
@@ -128,6 +134,8 @@ export const ROWS: Readonly<Record<string, Row>> = {
       'GET /api/docs/json',
       'GET /api/docs/yaml',
       'GET /api/openapi.json',
+      'GET /.well-known/nodeinfo',
+      'GET /api/v1/nodeinfo',
       'GET /api/v1/version',
       'GET /api/v1/settings/api',
       'GET /api/v1/settings/ui',
@@ -156,6 +164,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   // Users
   'GET /api/v1/user': row('signed-in 200'),
   'GET /api/v1/user/orgs': row('signed-in 200'),
+  'GET /api/v1/user/emails': row('signed-in 200'),
   'GET /api/v1/user/repos': row('signed-in 200'),
   'GET /api/v1/user/settings': row('signed-in 200'),
   'PATCH /api/v1/user/settings': row('signed-in 200', ({ next }) => ({ body: { location: `${next()}` } })),
@@ -377,6 +386,9 @@ export const ROWS: Readonly<Record<string, Row>> = {
       `GET ${REPO}/languages`,
       `GET ${REPO}/topics`,
       `GET ${REPO}/history`,
+      `GET ${REPO}/issue_config`,
+      `GET ${REPO}/issue_config/validate`,
+      `GET ${REPO}/issue_templates`,
       `GET ${REPO}/issues`,
       `GET ${REPO}/issues/comments`,
       `GET ${REPO}/labels`,
@@ -385,6 +397,26 @@ export const ROWS: Readonly<Record<string, Row>> = {
     ],
     row('read 200'),
   ),
+  'GET /api/v1/repositories/:id': row('read 200', async ({ base, must }) => ({
+    path: { id: (await must<{ id: number }>('alice', 'GET', base)).id },
+  })),
+  [`PUT ${REPO}/branches/*`]: row('write 204', async ({ make, must, base, next }) => {
+    const branch = await make.branch()
+    const { commit } = await must<{ commit: { id: string } }>('alice', 'GET', `${base}/branches/${branch}`)
+    const name = `moved-${next()}`
+    await must('alice', 'POST', `${base}/branches`, { new_branch_name: name, old_ref_name: 'main' })
+    return { path: { '*': name }, body: { new_commit_id: commit.id, force: true } }
+  }),
+  // The fork is an organization's, in which they have the same rights.
+  [`POST ${REPO}/merge-upstream`]: row('write 200', async ({ another, must, next }) => {
+    const { owner, repo } = await another()
+    const organization = `up-${next()}`
+    await must('alice', 'POST', '/orgs', { username: organization })
+    await must('alice', 'PUT', `/orgs/${organization}/members/bob`, { permission: 'write' })
+    await must('alice', 'PUT', `/orgs/${organization}/members/carol`, { permission: 'read' })
+    await must('alice', 'POST', `/repos/${owner}/${repo}/forks`, { organization })
+    return { path: { owner: organization, repo }, body: { branch: 'main' } }
+  }),
   'GET /api/v1/repos/issues/search': row('signed-in 200'),
   [`PATCH ${REPO}`]: row('admin 200', ({ next }) => ({ body: { description: `${next()}` } })),
   [`DELETE ${REPO}`]: row('admin 204', async ({ another }) => ({ path: await another() })),
@@ -773,6 +805,13 @@ export const ROWS: Readonly<Record<string, Row>> = {
   })),
   [`DELETE ${REPO}/issues/comments/:id`]: row('write 204', async ({ make }) => ({
     path: { id: await make.comment() },
+  })),
+  [`PATCH ${REPO}/issues/:index/comments/:id`]: row('write 200', async ({ base, comment, must, next }) => ({
+    path: await placeOf(base, comment, must),
+    body: { body: `Comment ${next()}` },
+  })),
+  [`DELETE ${REPO}/issues/:index/comments/:id`]: row('write 204', async ({ base, make, must }) => ({
+    path: await placeOf(base, await make.comment(), must),
   })),
   [`GET ${REPO}/issues/comments/:id/assets`]: row('read 200', ({ comment }) => ({ path: { id: comment } })),
   // Files of a comment are for its poster and for admins.

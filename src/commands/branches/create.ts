@@ -19,7 +19,7 @@ import { type Writer, writerNow } from '../git/writer-now.ts'
 import { commandContext, settled } from '../request-context.ts'
 
 /** @throws Refused (forbidden) */
-function requireMayPush({ repository, access, requester }: Writer, branch: string): void {
+export function requireMayPush({ repository, access, requester }: Writer, branch: string): void {
   const protection = protectionOf(repository.protections, branch)
   if (mayPush(protection, memberOf(repository, requester), access)) return
   throw new Refused(refuse.forbidden('the branch is protected: you may not push to it'))

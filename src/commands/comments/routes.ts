@@ -1,4 +1,5 @@
 /** Adds comments to issues and pull requests, changes and deletes them. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { idsStream } from '../../events/streams.ts'
 import { Refused, refuse } from '../../refusal.ts'
@@ -15,6 +16,8 @@ import { TextOf } from '../text-schema.ts'
 import { addComment, changeComment } from './change.ts'
 import { decideDeleteComment, decideEditComment } from './comment.ts'
 
+const IssueCommentParams = Type.Object({ ...IssueParams.properties, id: Type.String() })
+
 const CommentOption = (services: Services) => Type.Object({ body: TextOf(services) })
 
 /** The text of a comment, unchanged. @throws Refused (unprocessable) when it is blank */
@@ -27,10 +30,14 @@ export const commentRoutes: Routes = (services) => {
   const { events, views } = services
 
   /** The comment in the path, for its author and for those who may write to the repository. */
-  async function commentToChange(request: RepositoryRequest & { params: { id: string } }) {
+  async function commentToChange(request: RepositoryRequest & { params: { id: string; index?: string } }) {
     const { repository, access } = await onRepository(services, request, 'read')
     const requester = signedIn(request)
-    const comment = await commentFor(services, repository.id, request.params.id)
+    const { id, index } = request.params
+    const comment = await commentFor(services, repository.id, id)
+    if (index !== undefined && index !== `${comment.index}`) {
+      throw new Refused(refuse.notFound(`comment ${comment.id} belongs to another issue`))
+    }
     if (comment.author.id !== requester.id && !atLeast(access, 'write')) {
       throw new Refused(
         refuse.forbidden('only its author and writers of the repository may change a comment'),
@@ -65,38 +72,54 @@ export const commentRoutes: Routes = (services) => {
       },
     )
 
+    // The second path of each is Gitea's older one, with the issue: clients still use it.
+    const edit = { body: CommentOption(services), response: { 200: CommentWire } }
+    async function editComment(
+      request: FastifyRequest<{ Body: { body: string } }> & Parameters<typeof commentToChange>[0],
+      reply: FastifyReply,
+    ) {
+      const { repository, comment } = await commentToChange(request)
+      const body = textOf(request.body)
+      const context = commandContext(request)
+      const before = context.written
+      await changeComment(services, context, comment, 'edit comment', (state) =>
+        decideEditComment(state, body),
+      )
+      await settled(services, context, reply)
+      const updatedAt = context.written === before ? comment.updatedAt : context.at
+      const now = { ...((await views.comments.get(`${comment.id}`)) ?? comment), body, updatedAt }
+      return commentWire(services, repository, now)
+    }
     app.patch(
       '/repos/:owner/:repo/issues/comments/:id',
-      route('issue', {
-        params: CommentParams,
-        body: CommentOption(services),
-        response: { 200: CommentWire },
-      }),
-      async (request, reply) => {
-        const { repository, comment } = await commentToChange(request)
-        const body = textOf(request.body)
-        const context = commandContext(request)
-        const before = context.written
-        await changeComment(services, context, comment, 'edit comment', (state) =>
-          decideEditComment(state, body),
-        )
-        await settled(services, context, reply)
-        const updatedAt = context.written === before ? comment.updatedAt : context.at
-        const now = { ...((await views.comments.get(`${comment.id}`)) ?? comment), body, updatedAt }
-        return commentWire(services, repository, now)
-      },
+      route('issue', { params: CommentParams, ...edit }),
+      editComment,
+    )
+    app.patch(
+      '/repos/:owner/:repo/issues/:index/comments/:id',
+      route('issue', { params: IssueCommentParams, ...edit }),
+      editComment,
     )
 
+    async function deleteComment(
+      request: FastifyRequest & Parameters<typeof commentToChange>[0],
+      reply: FastifyReply,
+    ) {
+      const { comment } = await commentToChange(request)
+      const context = commandContext(request)
+      await changeComment(services, context, comment, 'delete comment', decideDeleteComment)
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    }
     app.delete(
       '/repos/:owner/:repo/issues/comments/:id',
       route('issue', { params: CommentParams, response: NO_CONTENT }),
-      async (request, reply) => {
-        const { comment } = await commentToChange(request)
-        const context = commandContext(request)
-        await changeComment(services, context, comment, 'delete comment', decideDeleteComment)
-        await settled(services, context, reply)
-        return reply.code(204).send(null)
-      },
+      deleteComment,
+    )
+    app.delete(
+      '/repos/:owner/:repo/issues/:index/comments/:id',
+      route('issue', { params: IssueCommentParams, response: NO_CONTENT }),
+      deleteComment,
     )
   }
 }

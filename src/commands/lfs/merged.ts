@@ -2,7 +2,6 @@
 import { shareLfsFiles } from '../../git/lfs-files.ts'
 import { eachLfsPointer } from '../../git/lfs-pointers.ts'
 import { lfsObjectId } from '../../projections/lfs-objects.ts'
-import type { PullDocument } from '../../projections/pulls.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import type { CommandContext } from '../execute.ts'
 import { recordedLfsObjects, recordLfsObjects } from './record.ts'
@@ -11,7 +10,7 @@ import { recordedLfsObjects, recordLfsObjects } from './record.ts'
 export async function mergeLfsObjects(
   services: Services,
   context: CommandContext,
-  { repoId, head }: Pick<PullDocument, 'repoId' | 'head'>,
+  { repoId, head }: { repoId: number; head: { repoId: number } },
   commits: { from: string; to: string },
 ): Promise<void> {
   const { lfsObjects } = services.views

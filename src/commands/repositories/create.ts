@@ -187,15 +187,18 @@ export const createRepositoryRoutes: Routes = (services) => {
       return create(request, reply, requester, requester, request.body)
     })
 
-    app.post(
-      '/orgs/:org/repos',
-      route('repository', { ...schema, params: OrganizationParams }),
-      async (request, reply) => {
-        const requester = signedIn(request)
-        const organization = await organizationToCreateIn(services, request, request.params.org)
-        return create(request, reply, requester, organization, request.body)
-      },
-    )
+    // The second one is Gitea's older name of the first one; Terraform and others use it.
+    for (const path of ['/orgs/:org/repos', '/org/:org/repos']) {
+      app.post(
+        path,
+        route('repository', { ...schema, params: OrganizationParams }),
+        async (request, reply) => {
+          const requester = signedIn(request)
+          const organization = await organizationToCreateIn(services, request, request.params.org)
+          return create(request, reply, requester, organization, request.body)
+        },
+      )
+    }
 
     app.post(
       '/admin/users/:username/repos',

@@ -1,0 +1,97 @@
+/** Moves a branch to another commit of the repository: `PUT /repos/{owner}/{repo}/branches/{branch}`. */
+import { Type } from 'typebox'
+import { isAncestor } from '../../git/history.ts'
+import { resolveRef } from '../../git/refs.ts'
+import { branchId } from '../../projections/branches.ts'
+import { notFoundIn } from '../../projections/view.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { protectionOf } from '../../rights/protection-rules.ts'
+import { onRepository } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { BranchParams } from '../../wire/branches.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
+import { requireServed, servedCommitOf } from '../../wire/reached-objects.ts'
+import { inGitTurn } from '../git/git-turn.ts'
+import { moveNoted } from '../git/noted-moves.ts'
+import { type Writer, writerNow } from '../git/writer-now.ts'
+import { recordAndMoveHeads } from '../pull-requests/move-heads.ts'
+import { requestContext, settled } from '../request-context.ts'
+import { requireMayPush } from './create.ts'
+
+const conflict = (reason: string) => new Refused(refuse.conflict(reason))
+const moved = () => conflict('old_commit_id: the branch is at another commit')
+
+interface Move {
+  branch: string
+  from: string
+  to: string
+  force: boolean
+}
+
+/**
+ * A protected branch takes fast-forwards only, as for a push; any other one takes the rest when that is asked for. A rule
+ * that requires signed commits asks for those that are new to the repository: here none is.
+ *
+ * @throws Refused (forbidden, conflict)
+ */
+async function requireMayMove(
+  services: Services,
+  { repository }: Writer,
+  { branch, from, to, force }: Move,
+): Promise<void> {
+  if (await isAncestor(gitDirOf(services, repository.id), from, to)) return
+  if (protectionOf(repository.protections, branch) !== undefined) {
+    throw new Refused(refuse.forbidden('the branch is protected, and takes only fast-forwards'))
+  }
+  if (!force) throw conflict('new_commit_id: is no fast-forward; send force to move the branch anyway')
+}
+
+export const moveBranchRoutes: Routes = (services) => async (app) => {
+  const { branches } = services.views
+
+  app.put(
+    '/repos/:owner/:repo/branches/*',
+    route('repository', {
+      params: BranchParams,
+      body: Type.Object({
+        new_commit_id: Type.String({ description: 'a commit that a ref of the repository reaches' }),
+        old_commit_id: GivenOrNull(Type.String({ description: 'where the branch must be' })),
+        force: GivenOrNull(Type.Boolean({ description: 'also to what is no fast-forward' })),
+      }),
+      response: NO_CONTENT,
+    }),
+    async (request, reply) => {
+      const { repository, access } = await onRepository(services, request, 'write')
+      const requester = signedIn(request)
+      const branch = request.params['*']
+      const ref = `refs/heads/${branch}`
+      const { new_commit_id: wanted, old_commit_id: expected, force } = request.body
+      if ((await branches.get(branchId(repository.id, branch))) === undefined) {
+        throw notFoundIn(branches, 'branch not found')
+      }
+      requireMayPush({ repository, access, requester }, branch)
+      const asking = { request, reply }
+      const to = await servedCommitOf(services, asking, repository, wanted)
+      const context = requestContext(request)
+      await inGitTurn(services, repository.id, async (since) => {
+        const writer = await writerNow(services, request, repository.id)
+        requireMayPush(writer, branch)
+        await requireServed(services, asking, repository, to)
+        const from = await resolveRef(gitDirOf(services, repository.id), ref)
+        if (from === null) throw new Refused(refuse.notFound('branch not found'))
+        if (expected && expected !== from) throw moved()
+        if (from === to) return
+        await requireMayMove(services, writer, { branch, from, to, force: force ?? false })
+        const moves = [{ ref, from, to }]
+        const outcome = await moveNoted(services, context, repository.id, 'push', moves, () =>
+          recordAndMoveHeads(services, context, repository.id, 'push', moves, since),
+        )
+        if (outcome !== 'moved') throw moved()
+      })
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    },
+  )
+}

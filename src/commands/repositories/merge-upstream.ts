@@ -1,0 +1,152 @@
+/** Brings a branch of a fork up to date with its parent: `POST /repos/{owner}/{repo}/merge-upstream`. */
+import type { FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { fetchObjects } from '../../git/fetch-objects.ts'
+import { isAncestor } from '../../git/history.ts'
+import { mergeTrees } from '../../git/merge.ts'
+import { commitTree } from '../../git/new-commit.ts'
+import { resolveRef } from '../../git/refs.ts'
+import { branchId } from '../../projections/branches.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { notFoundIn } from '../../projections/view.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { accessTo, atLeast } from '../../rights/access.ts'
+import { protectionOf } from '../../rights/protection-rules.ts'
+import { onRepository } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
+import { type Routes, route } from '../../rights/routes.ts'
+import { gitDirOf, type Services } from '../../services.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
+import { RepositoryParams } from '../../wire/repositories.ts'
+import { signatureOf } from '../accounts/signature.ts'
+import { requireMayPush } from '../branches/create.ts'
+import type { CommandContext } from '../execute.ts'
+import { inGitTurn } from '../git/git-turn.ts'
+import { movedBefore, moveNoted } from '../git/noted-moves.ts'
+import { type Writer, writerNow } from '../git/writer-now.ts'
+import { mergeLfsObjects } from '../lfs/merged.ts'
+import { cleanTree } from '../pull-requests/build-merge.ts'
+import { recordAndMoveHeads } from '../pull-requests/move-heads.ts'
+import { commandContext, settled } from '../request-context.ts'
+
+const MergeUpstreamOption = Type.Object({
+  branch: Type.String({ description: 'of the fork; it gets what the parent has in the branch of that name' }),
+  ff_only: GivenOrNull(Type.Boolean({ description: 'refuse what is no fast-forward' })),
+})
+
+const MergeType = Type.Enum(['up-to-date', 'fast-forward', 'merge'])
+type MergeType = Static<typeof MergeType>
+
+/** A branch of the parent. */
+interface Upstream {
+  parent: RepositoryDocument
+  branch: string
+  tip: string
+}
+
+/** Of the same name, or the default branch of the parent, as in Gitea. @throws Refused (unprocessable, not found) */
+async function upstreamOf(
+  services: Services,
+  { parentId }: RepositoryDocument,
+  requester: Writer['requester'],
+  branch: string,
+): Promise<Upstream> {
+  if (parentId === null) throw new Refused(refuse.unprocessable('the repository is not a fork'))
+  const { branches, repositories } = services.views
+  const parent = await repositories.get(`${parentId}`)
+  if (parent === undefined || !atLeast(accessTo(parent, requester), 'read')) {
+    throw notFoundIn(repositories, 'the parent of the repository not found')
+  }
+  const found =
+    (await branches.get(branchId(parent.id, branch))) ??
+    (await branches.get(branchId(parent.id, parent.defaultBranch)))
+  if (found === undefined) throw notFoundIn(branches, 'the parent does not have the branch')
+  return { parent, branch: found.name, tip: found.commit.sha }
+}
+
+/** Nobody has checked the signatures of the commits of the parent: a branch that requires them takes them by a push. */
+function requireMayUpdate(writer: Writer, branch: string): void {
+  requireMayPush(writer, branch)
+  if (protectionOf(writer.repository.protections, branch)?.requireSigned) {
+    throw new Refused(refuse.forbidden('the branch accepts signed commits only: push them'))
+  }
+}
+
+/** The next tip of the branch. @throws Refused (conflict) */
+async function nextTip(
+  services: Services,
+  context: CommandContext,
+  { repository, requester }: Writer,
+  { parent, branch: theirs, tip }: Upstream,
+  { branch, from, ffOnly }: { branch: string; from: string; ffOnly: boolean },
+): Promise<string> {
+  const dir = gitDirOf(services, repository.id)
+  if (await isAncestor(dir, from, tip)) return tip
+  if (ffOnly) throw new Refused(refuse.conflict('ff_only: the branch has commits that the parent has not'))
+  const tree = cleanTree(await mergeTrees(dir, from, tip))
+  if (typeof tree !== 'string') throw new Refused(tree)
+  const committer = signatureOf(services, requester, context.at)
+  const message = `Merge branch '${theirs}' of ${parent.ownerLogin}/${parent.name} into ${branch}\n`
+  const { signingKey } = services.config
+  return commitTree(dir, { tree, parents: [from, tip], message, author: committer, committer, signingKey })
+}
+
+async function mergeUpstream(
+  services: Services,
+  request: FastifyRequest,
+  context: CommandContext,
+  repository: RepositoryDocument,
+  { branch, ff_only: ffOnly }: Static<typeof MergeUpstreamOption>,
+): Promise<MergeType> {
+  const upstream = await upstreamOf(services, repository, signedIn(request), branch)
+  const { parent, tip } = upstream
+  const repoId = repository.id
+  const dir = gitDirOf(services, repoId)
+  const ref = `refs/heads/${branch}`
+  // It may take long, and nobody waits for it.
+  await fetchObjects(dir, gitDirOf(services, parent.id), tip)
+  const isForward = async (to: string) => ((await isAncestor(dir, to, tip)) ? 'fast-forward' : 'merge')
+  return inGitTurn(services, repoId, async (since) => {
+    const before = await movedBefore(services, context, repoId, 'update')
+    if (before?.type === 'RefsUpdated') return isForward(before.data.refs[0]?.to ?? tip)
+    const writer = await writerNow(services, request, repoId)
+    requireMayUpdate(writer, branch)
+    const from = await resolveRef(dir, ref)
+    if (from === null) throw new Refused(refuse.notFound('branch not found'))
+    if (await isAncestor(dir, tip, from)) return 'up-to-date'
+    const to = await nextTip(services, context, writer, upstream, { branch, from, ffOnly: ffOnly ?? false })
+    const moves = [{ ref, from, to }]
+    const outcome = await moveNoted(services, context, repoId, 'update', moves, () =>
+      recordAndMoveHeads(services, context, repoId, 'update', moves, since),
+    )
+    if (outcome !== 'moved') throw new Refused(refuse.conflict('a push has moved the branch in the meantime'))
+    await mergeLfsObjects(services, context, { repoId, head: { repoId: parent.id } }, { from, to })
+    return isForward(to)
+  })
+}
+
+export const mergeUpstreamRoutes: Routes = (services) => async (app) => {
+  const { branches } = services.views
+
+  app.post(
+    '/repos/:owner/:repo/merge-upstream',
+    route('repository', {
+      params: RepositoryParams,
+      body: MergeUpstreamOption,
+      response: { 200: Type.Object({ merge_type: MergeType }) },
+    }),
+    async (request, reply) => {
+      const { repository, access } = await onRepository(services, request, 'write')
+      const requester = signedIn(request)
+      const { branch } = request.body
+      if ((await branches.get(branchId(repository.id, branch))) === undefined) {
+        throw notFoundIn(branches, 'branch not found')
+      }
+      requireMayUpdate({ repository, access, requester }, branch)
+      const context = commandContext(request)
+      const merge_type = await mergeUpstream(services, request, context, repository, request.body)
+      await settled(services, context, reply)
+      return { merge_type }
+    },
+  )
+}
