@@ -41,12 +41,14 @@ function refused(field: string, problem: string): Refused {
 function accessIn(body: Static<typeof EditTeamOption>): Partial<Pick<TeamSettings, 'permission' | 'units'>> {
   const map = body.units_map ?? {}
   const isMapped = Object.keys(map).length > 0
-  const units = isMapped ? Object.keys(map) : body.units?.length ? body.units : undefined
-  const unknown = units?.find((unit) => !TEAM_UNITS.includes(unit))
+  // py-gitea names all units, and those without rights have `none`.
+  const given = isMapped ? Object.keys(map) : body.units?.length ? body.units : undefined
+  const unknown = given?.find((unit) => !TEAM_UNITS.includes(unit))
   if (unknown !== undefined) throw refused('units', `"${unknown}" is none of ${TEAM_UNITS.join(', ')}`)
   const permission = PERMISSIONS.find((known) => known === body.permission)
   // In Gitea, admins have all units, whatever the request says.
   if (permission === 'admin') return { permission, units: [...TEAM_UNITS] }
+  const units = given?.filter((unit) => map[unit] !== 'none')
   const missing = units && OWN_UNITS.find((unit) => !units.includes(unit))
   if (missing !== undefined) {
     throw refused('units', `a team has rights in ${OWN_UNITS.join(', ')} together; ${missing} is missing`)
@@ -56,8 +58,8 @@ function accessIn(body: Static<typeof EditTeamOption>): Partial<Pick<TeamSetting
   if (mapped.size > 1) throw refused('units_map', `${OWN_UNITS.join(', ')} must have the same permission`)
   const byMap = PERMISSIONS.find((known) => known === only)
   if (isMapped && byMap === undefined) throw refused('units_map', `must be one of ${PERMISSIONS.join(', ')}`)
-  const given: GivenPermission | undefined = byMap ?? permission
-  return { ...(given && { permission: given }), ...(units && { units: [...new Set(units)] }) }
+  const wanted: GivenPermission | undefined = byMap ?? permission
+  return { ...(wanted && { permission: wanted }), ...(units && { units: [...new Set(units)] }) }
 }
 
 function settingsIn(body: Static<typeof EditTeamOption>): Partial<TeamSettings> {

@@ -25,6 +25,10 @@ const ProfileOption = Type.Object({
   website: GivenOrNull(Type.String({ maxLength: 255 })),
 })
 
+/**
+ * `allow_git_hook` and `allow_import_local` do nothing: they are rights to what a Gitea has switched off by default, and a
+ * Mergelog has not. Terraform's provider always sends both as true.
+ */
 const EditUserOption = Type.Object({
   ...ProfileOption.properties,
   email: GivenOrNull(Type.String()),
@@ -58,8 +62,6 @@ const UNSUPPORTED: Record<string, unknown> = {
   source_id: 0,
   visibility: 'public',
   restricted: false,
-  allow_git_hook: false,
-  allow_import_local: false,
   allow_create_organization: true,
   max_repo_creation: -1,
   language: '',

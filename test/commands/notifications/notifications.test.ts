@@ -101,6 +101,34 @@ t.test(
   },
 )
 
+t.test(
+  'a reviewer takes part in a pull request: who is asked is notified of comments and of the merge',
+  async (t) => {
+    const { ofRepository } = await repository('asked')
+    const content = Buffer.from('x').toString('base64')
+    await alice.repos.repoCreateFile('alice', 'asked', 'README.md', { content })
+    await alice.repos.repoCreateFile('alice', 'asked', 'topic', { content, new_branch: 'topic' })
+    const { data: pull } = await alice.repos.repoCreatePullRequest('alice', 'asked', {
+      ...{ head: 'topic', base: 'main', title: 'T' },
+    })
+    const index = pull.number ?? 0
+    const news = async () => {
+      const found = await ofRepository('bob')
+      await send('bob', 'PUT', 'repos/alice/asked/notifications')
+      return found.map(({ subject }) => subject?.state)
+    }
+    const request = { method: 'POST', body: JSON.stringify({ reviewers: ['bob'] }) }
+    const asked = `/api/v1/repos/alice/asked/pulls/${index}/requested_reviewers`
+    t.equal((await server.fetch('alice', asked, request)).status, 201)
+    t.same(await news(), ['open'])
+    t.same(await news(), [])
+    await alice.repos.issueCreateComment('alice', 'asked', index, { body: 'Please' })
+    t.same(await news(), ['open'])
+    await alice.repos.repoMergePullRequest('alice', 'asked', index, { Do: 'merge' })
+    t.same(await news(), ['merged'])
+  },
+)
+
 t.test('marks: read, unread, pinned; filters, totals, pages', async (t) => {
   const { open, say } = await repository('marked')
   const [first, second] = [await open({ assignees: ['bob'] }), await open({ assignees: ['bob'] })]
