@@ -67,6 +67,7 @@ export const schemaOf = {
   MilestoneChanged: 1,
   AssigneesChanged: 1,
   DeadlineChanged: 1,
+  IssueRefChanged: 1,
   DependencyAdded: 1,
   DependencyRemoved: 1,
   TextsErased: 1,

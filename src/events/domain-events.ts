@@ -365,6 +365,8 @@ type FieldEvent = Events<
     MilestoneChanged: { from: MilestoneRef | null; to: MilestoneRef | null; closed: boolean }
     AssigneesChanged: { assignees: AccountRef[]; added: AccountRef[]; removed: AccountRef[] }
     DeadlineChanged: { from: string | null; to: string | null }
+    /** The branch or tag that it is about; empty: none. */
+    IssueRefChanged: { from: string; to: string }
     DependencyAdded: { dependency: IssueRef }
     DependencyRemoved: { dependency: IssueRef }
     /**
@@ -406,7 +408,12 @@ export interface Opened extends IssueRef {
 }
 
 /** `issue-<repoId>.<index>` */
-export type IssueEvent = Events<{ IssueOpened: Opened }> | DiscussionEvent
+export type IssueEvent =
+  | Events<{
+      /** `ref`: the branch or tag that it is about; absent: none. */
+      IssueOpened: Opened & { ref?: string }
+    }>
+  | DiscussionEvent
 
 /** A file of a comment. */
 export interface Attachment {

@@ -156,7 +156,7 @@ const ref = object<RefUpdate>({ ref: text, from: orNull(text), to: orNull(text) 
 const branch = object<BranchPoint>({ repoId: whole, branch: text, sha: text })
 const diff = object<DiffStat>({ additions: whole, deletions: whole, changedFiles: whole })
 
-const opened: Checks<DataOf<'IssueOpened'>> = {
+const opened = {
   ...issue,
   id: whole,
   poster: account,
@@ -270,6 +270,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   MilestoneChanged: { ...issue, from: milestoneRef, to: milestoneRef, closed: flag },
   AssigneesChanged: { ...issue, assignees: accounts, added: accounts, removed: accounts },
   DeadlineChanged: { ...issue, from: orNull(text), to: orNull(text) },
+  IssueRefChanged: { ...issue, from: text, to: text },
   DependencyAdded: { ...issue, dependency: object<IssueRef>(issue) },
   DependencyRemoved: { ...issue, dependency: object<IssueRef>(issue) },
   TextsErased: {
@@ -281,7 +282,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     at: text,
   },
   ErasureFinished: { ...issue, upTo: whole, texts: whole, files: whole },
-  IssueOpened: opened,
+  IssueOpened: { ...opened, ref: optional(text) },
   CommentAdded: { ...comment, author: account, body: text },
   CommentEdited: { ...comment, body: text },
   CommentDeleted: comment,

@@ -9,6 +9,8 @@ import { type Erased, erasedText } from '../events/sealed-texts.ts'
 
 export interface Discussion extends Opened {
   closed: boolean
+  /** The branch or tag that it is about. Absent: it never had one. */
+  ref?: string
   /** The issues and pull requests that must be closed before this one can be closed. */
   dependencies: readonly IssueRef[]
   /** Absent: it never had files of its own. */
@@ -37,6 +39,7 @@ export const discussionChanges: Handlers<DiscussionEvent['type'], Discussion, Pa
   MilestoneChanged: (_, { data }) => ({ milestone: data.to }),
   AssigneesChanged: (_, { data }) => ({ assignees: data.assignees }),
   DeadlineChanged: (_, { data }) => ({ deadline: data.to }),
+  IssueRefChanged: (_, { data }) => ({ ref: data.to }),
   DependencyAdded: ({ dependencies }, { data }) => ({ dependencies: [...dependencies, data.dependency] }),
   DependencyRemoved: ({ dependencies }, { data }) => ({
     dependencies: dependencies.filter((other) => !sameIssue(other, data.dependency)),

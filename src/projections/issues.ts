@@ -50,7 +50,10 @@ export const issueFold: Fold<IssueDocument> = foldOf({
   staysUntilRemoved: true,
   ids: ({ data }) => [issueId(data.repoId, data.index)],
   becomes: {
-    IssueOpened: (_, event) => openedIssue(event),
+    IssueOpened(_, event) {
+      const issue = openedIssue(event)
+      return event.data.ref === undefined ? issue : Object.assign(issue, { ref: event.data.ref })
+    },
     PullRequestOpened: (_, event) => openedIssue(event),
   },
   begins: ['IssueOpened', 'PullRequestOpened'],

@@ -195,6 +195,10 @@ const SENTENCES: {
       action: `${from === null ? 'set' : 'moved'} the deadline to ${html`<b>${day(to)}</b>`}`,
     }
   },
+  IssueRefChanged: ({ from, to }) => ({
+    kind: 'field',
+    action: to === '' ? `removed the reference to ${named(from)}` : `set the reference to ${named(to)}`,
+  }),
   DependencyAdded: (data) => ({
     kind: 'field',
     action: `made it depend on ${dependencyName(data, data.dependency)}`,

@@ -70,7 +70,7 @@ function issueWire(issue: IssueDocument, related: RelatedDocuments): Static<type
     html_url: page,
     original_author: '',
     original_author_id: 0,
-    ref: '',
+    ref: issue.ref ?? '',
     assets: (issue.assets ?? []).map((file) => attachmentWire(file, publicUrl)),
     pull_request: issue.isPull
       ? {

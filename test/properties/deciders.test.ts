@@ -202,6 +202,7 @@ eachPull('an event that changes a value says what it was before', ({ before, aft
     if (type === 'TitleChanged') assert.equal(data.oldTitle, before.title)
     if (type === 'MilestoneChanged') assert.deepEqual(data.from, before.milestone)
     if (type === 'DeadlineChanged') assert.equal(data.from, before.deadline)
+    if (type === 'IssueRefChanged') assert.equal(data.from, before.ref ?? '')
     if (type === 'PullRequestHeadMoved') assert.equal(data.from, before.head.sha)
     if (type === 'MergeBaseMoved') assert.equal(data.from, before.mergeBase)
     if (type === 'TargetBranchChanged') assert.deepEqual(data.from, before.base)

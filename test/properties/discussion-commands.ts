@@ -164,7 +164,7 @@ export const discussionCommands = [
   ),
   command(
     'edit',
-    record({ ref, by, given: partial(fields) }),
+    record({ ref, by, given: partial({ ...fields, ref: oneOf(['', 'main', 'v1']) }) }),
     (world, { ref, by, given: { milestone, ...others } }) =>
       changeDiscussion(world, ref, by, (state) => {
         if (milestone === undefined) return decideEditDiscussion(state, others)

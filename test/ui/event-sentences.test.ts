@@ -230,6 +230,8 @@ const cases: [TimelineEvent, string][] = [
     'set the deadline to 2026-03-04',
   ],
   [{ type: 'DeadlineChanged', data: { ...own, from: 'x', to: null } }, 'removed the deadline'],
+  [{ type: 'IssueRefChanged', data: { ...own, from: '', to: 'v1' } }, 'set the reference to v1'],
+  [{ type: 'IssueRefChanged', data: { ...own, from: 'v1', to: '' } }, 'removed the reference to v1'],
   [
     { type: 'DependencyAdded', data: { ...own, dependency: { repoId: 1, index: 3 } } },
     'made it depend on #3',

@@ -9,7 +9,7 @@ const MAX_DEPENDENCIES = 100
 
 /** An edit. A field that is absent does not change. */
 export type DiscussionEdit = Partial<
-  Pick<Discussion, 'title' | 'body' | 'labels' | 'milestone' | 'assignees' | 'deadline'>
+  Pick<Discussion, 'title' | 'body' | 'labels' | 'milestone' | 'assignees' | 'deadline' | 'ref'>
 >
 
 /** One event for each field that changes; no event when nothing does. */
@@ -44,6 +44,10 @@ export function decideEditDiscussion(discussion: Discussion, edit: DiscussionEdi
       type: 'DeadlineChanged',
       data: { repoId, index, from: discussion.deadline, to: edit.deadline },
     })
+  }
+  const { ref: from = '' } = discussion
+  if (edit.ref !== undefined && edit.ref !== from) {
+    events.push({ type: 'IssueRefChanged', data: { repoId, index, from, to: edit.ref } })
   }
   return events
 }

@@ -18,10 +18,18 @@ import { decidePullStatus } from '../pull-requests/pull-request.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { changeDiscussion } from './change-discussion.ts'
 import { type DiscussionEdit, decideEditDiscussion, decideStatus, type StatusChange } from './discussion.ts'
-import { assigneeRefs, deadlineOf, editOptions, milestoneRef, titleOf } from './fields.ts'
+import {
+  assigneeRefs,
+  deadlineOf,
+  editOptions,
+  IssueRefOption,
+  milestoneRef,
+  refOf,
+  titleOf,
+} from './fields.ts'
 import { statusChange } from './status-change.ts'
 
-const EditIssueOption = (services: Services) => Type.Object(editOptions(services))
+const EditIssueOption = (services: Services) => Type.Object({ ...editOptions(services), ref: IssueRefOption })
 
 const EditDeadlineOption = Type.Object({
   due_date: GivenOrNull(Type.String()),
@@ -41,6 +49,7 @@ async function editOf(
   const title = titleOf(body.title ?? '')
   if (title !== '') edit.title = title
   if (body.body != null) edit.body = body.body
+  if (body.ref != null) edit.ref = refOf(body.ref)
   if (!isWriter) return edit
   const deadline = body.due_date ?? body.deadline
   if (body.unset_due_date || body.remove_deadline) edit.deadline = null

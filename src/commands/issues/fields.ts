@@ -2,6 +2,7 @@
 import { Type } from 'typebox'
 import { requireListFits } from '../../events/append-size.ts'
 import type { AccountRef, LabelRef, MilestoneRef } from '../../events/domain-events.ts'
+import { branchNameProblem } from '../../git/names.ts'
 import type { LabelDocument } from '../../projections/labels.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { notFoundIn } from '../../projections/view.ts'
@@ -56,6 +57,19 @@ export function deadlineOf(text: string | null): string | null {
   }
   const [zone = 'Z'] = /(Z|[+-]\d\d:\d\d)$/i.exec(text) ?? []
   return `${text.slice(0, 10)}T23:59:59${zone.toUpperCase()}`
+}
+
+/** The branch or tag that an issue is about, as a client names it; empty: none. */
+export const IssueRefOption = GivenOrNull(
+  Type.String({ maxLength: 255, description: 'a branch or a tag; empty: none' }),
+)
+
+/** The name, which git would take. It need not exist: a branch comes and goes. @throws Refused (unprocessable) */
+export function refOf(text: string): string {
+  const name = text.trim()
+  const problem = name === '' ? undefined : branchNameProblem(name)
+  if (problem === undefined) return name
+  throw new Refused(refuse.unprocessable(`ref: ${problem}`, [`ref: ${problem}`]))
 }
 
 /** At most this many labels, and this many assignees, can be in one request. */

@@ -19,7 +19,16 @@ import type { CommandContext } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { appendNumbered, takeOfEach } from '../sequences.ts'
 import { decideStatus } from './discussion.ts'
-import { assigneeRefs, deadlineOf, discussionOptions, labelRefs, milestoneRef, titleOf } from './fields.ts'
+import {
+  assigneeRefs,
+  deadlineOf,
+  discussionOptions,
+  IssueRefOption,
+  labelRefs,
+  milestoneRef,
+  refOf,
+  titleOf,
+} from './fields.ts'
 import { openedBefore } from './opened-before.ts'
 import { statusChange } from './status-change.ts'
 
@@ -29,6 +38,7 @@ const CreateIssueOption = (services: Services) =>
     title: Type.String({ maxLength: 255 }),
     labels: GivenOrNull(Type.Array(Type.Integer())),
     closed: GivenOrNull(Type.Boolean()),
+    ref: IssueRefOption,
   })
 
 type Opening = Omit<Extract<IssueEvent, { type: 'IssueOpened' }>['data'], 'index' | 'id'>
@@ -70,6 +80,7 @@ export const openIssueRoutes: Routes = (services) => async (app) => {
       const { body } = request
       const title = titleOf(body.title)
       if (title === '') throw new Refused(refuse.unprocessable('title: must not be empty'))
+      const ref = refOf(body.ref ?? '')
       const isWriter = atLeast(access, 'write')
       const context = commandContext(request)
       const opening = async () => ({
@@ -82,6 +93,7 @@ export const openIssueRoutes: Routes = (services) => async (app) => {
         milestone: isWriter ? await milestoneRef(services, repository, body.milestone ?? 0) : null,
         assignees: isWriter ? await assigneeRefs(services, repository, body, 'invalid') : [],
         deadline: isWriter ? deadlineOf(body.due_date ?? body.deadline ?? null) : null,
+        ...(ref !== '' && { ref }),
       })
       const index =
         (await openedBefore(services, context, issues, repository.id)) ??

@@ -30,6 +30,7 @@ import { commandContext, settled } from '../request-context.ts'
 import { takeRoom } from '../room.ts'
 import { takeNumber } from '../sequences.ts'
 import { deleteWithClaims } from './delete.ts'
+import { addDefaultLabels, FIRST_CONTENT, firstFiles } from './first-content.ts'
 import { whileOwnerStaysShown } from './hidden-owners.ts'
 import { decideCreate, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
@@ -44,6 +45,7 @@ const CreateRepoOption = Type.Object({
   auto_init: Type.Optional(Type.Boolean()),
   default_branch: Type.Optional(Type.String()),
   template: Type.Optional(Type.Boolean()),
+  ...FIRST_CONTENT,
 })
 
 /** Claims a name among the repositories of an owner. @throws Refused (conflict) when another repository has it */
@@ -96,13 +98,16 @@ export async function requireOwnerStays(
   throw new Refused(refuse.conflict(`the account ${owner.login} is being deleted`))
 }
 
-/** Makes the first commit: a README. */
+/** Makes the first commit, of these files. */
 async function initialize(
   services: Services,
   context: CommandContext,
   creator: AccountDocument,
   repoId: number,
-  { name, description, defaultBranch }: RepositorySettings,
+  {
+    defaultBranch,
+    files,
+  }: Pick<RepositorySettings, 'defaultBranch'> & { files: ReadonlyMap<string, string> },
 ): Promise<void> {
   const signature = signatureOf(services, creator, context.at)
   await moveRefs(services, repoId, async (since) => {
@@ -110,7 +115,7 @@ async function initialize(
     if (await doneBefore(services.events, context, gitStream(repoId), 'auto-init')) return
     const { sha, outcome } = await createFirstCommit(gitDirOf(services, repoId), {
       branch: defaultBranch,
-      files: new Map([['README.md', `# ${name}\n${description === '' ? '' : `\n${description}\n`}`]]),
+      files,
       message: 'Initial commit\n',
       author: signature,
       committer: signature,
@@ -148,6 +153,8 @@ export const createRepositoryRoutes: Routes = (services) => {
       defaultBranch,
     }
     const context = commandContext(request)
+    const year = new Date(context.at).getUTCFullYear()
+    const files = await firstFiles(body, { name, owner: owner.login, year })
     const repoId = await takeNumber(services.events, context, idsStream('repository'))
     // A retried request may find its repository created, or deleted since.
     const status = (await repositories.ifDone(services, context, repoId, 'create'))?.status
@@ -171,7 +178,10 @@ export const createRepositoryRoutes: Routes = (services) => {
       )
     }
     if (status !== 'deleted') await requireOwnerStays(services, context, owner, repoId)
-    if (body.auto_init && status !== 'deleted') await initialize(services, context, creator, repoId, settings)
+    if (status !== 'deleted') {
+      if (files.size > 0) await initialize(services, context, creator, repoId, { defaultBranch, files })
+      if (body.issue_labels) await addDefaultLabels(services, context, repoId)
+    }
     await settled(services, context, reply)
     const repository = await repositoryNow(services, repoId)
     return reply

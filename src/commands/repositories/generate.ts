@@ -20,11 +20,10 @@ import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
 import { accountNamed } from '../../wire/users.ts'
 import { signatureOf } from '../accounts/signature.ts'
-import { labels, repositories } from '../aggregates.ts'
-import { type CommandContext, doneBefore, partOf } from '../execute.ts'
+import { repositories } from '../aggregates.ts'
+import { type CommandContext, doneBefore } from '../execute.ts'
 import { moveRefs } from '../git/change-refs.ts'
 import { recordRefs } from '../git/record-refs.ts'
-import { decideCreateLabel } from '../labels/label.ts'
 import { visibilityNow } from '../organizations/visibility-now.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeRoom } from '../room.ts'
@@ -36,6 +35,7 @@ import {
   repositoryNow,
   requireOwnerStays,
 } from './create.ts'
+import { addLabels } from './first-content.ts'
 import { whileOwnerStaysShown } from './hidden-owners.ts'
 import { decideCreate } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
@@ -175,22 +175,15 @@ async function copyContent(
 }
 
 async function copyLabels(services: Services, context: CommandContext, fromId: number, repoId: number) {
-  const scope = { kind: 'repository', repoId } as const
   const found = await services.views.labels.find(
     { scopeKey: scopeKey({ kind: 'repository', repoId: fromId }) },
     { sort: [['id', 1]], limit: MAX_LABELS },
   )
-  for (const { id: templateId, name, color, description, exclusive, archived } of found) {
-    // Each takes a number of its own, which a retried request takes again.
-    const step = partOf(context, `label ${templateId}`)
-    const id = await takeNumber(services.events, step, idsStream('label'))
-    await labels.change(services, step, id, 'create', (state) =>
-      state.status === 'missing'
-        ? decideCreateLabel(state, id, scope, { name, color, description, exclusive, archived })
-        : [],
-    )
-    context.written = Math.max(context.written, step.written)
-  }
+  const copies = found.map(({ id, name, color, description, exclusive, archived }) => ({
+    step: `${id}`,
+    settings: { name, color, description, exclusive, archived },
+  }))
+  await addLabels(services, context, repoId, copies)
 }
 
 export const generateRoutes: Routes = (services) => async (app) => {

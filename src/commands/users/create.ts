@@ -1,5 +1,5 @@
 /** Creates a user: `POST /admin/users`. The first start creates the site admin in the same way. */
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { claimKeys, idsStream, userStream } from '../../events/streams.ts'
 import { accountFold } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'
@@ -8,6 +8,7 @@ import { siteAdmin } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { keepPassword } from '../../rights/secrets.ts'
 import type { Services } from '../../services.ts'
+import { GivenOrNull } from '../../wire/nullable.ts'
 import { UserWire, userWire } from '../../wire/users.ts'
 import { takeName } from '../accounts/claims.ts'
 import { users } from '../aggregates.ts'
@@ -27,7 +28,30 @@ const CreateUserOption = Type.Object({
   must_change_password: Type.Optional(Type.Boolean({ description: 'default false; in Gitea it is true' })),
   restricted: Type.Optional(Type.Boolean()),
   visibility: Type.Optional(Type.String()),
+  login_name: GivenOrNull(Type.String({ description: 'only the username' })),
+  source_id: GivenOrNull(Type.Integer({ description: 'only 0: the accounts of this server' })),
+  send_notify: GivenOrNull(Type.Boolean({ description: 'nothing is sent: this server sends no mail' })),
+  created_at: GivenOrNull(Type.String({ description: 'is not supported' })),
 })
+
+/** Refuses by name what is not here, instead of ignoring it. @throws Refused (unprocessable) */
+function requireSupported({
+  username,
+  restricted,
+  visibility,
+  login_name,
+  source_id,
+  created_at,
+}: Static<typeof CreateUserOption>): void {
+  const errors = [
+    ...(restricted === true ? ['restricted: is not supported'] : []),
+    ...(visibility && visibility !== 'public' ? ['visibility: users are always public'] : []),
+    ...(login_name && login_name !== username ? ['login_name: can only be the username'] : []),
+    ...(source_id ? ['source_id: is not supported: all accounts are those of this server'] : []),
+    ...(created_at ? ['created_at: is not supported'] : []),
+  ]
+  if (errors.length > 0) throw new Refused(refuse.unprocessable(errors.join('; '), errors))
+}
 
 /** The stores that creating a user needs. The first start has no other services yet. */
 type Stores = Pick<Services, 'events' | 'secrets'>
@@ -89,12 +113,8 @@ export const createUserRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       const requester = siteAdmin(request, 'create users')
       const { password = '', ...rest } = request.body
-      const { username, email, full_name, must_change_password = false, restricted, visibility } = rest
-      // Refuse it instead of ignoring it: the caller would rely on a limit that does not exist here.
-      if (restricted === true) throw new Refused(refuse.unprocessable('restricted: is not supported'))
-      if (visibility !== undefined && visibility !== '' && visibility !== 'public') {
-        throw new Refused(refuse.unprocessable('visibility: users are always public'))
-      }
+      requireSupported(request.body)
+      const { username, email, full_name, must_change_password = false } = rest
       const details = {
         login: username,
         email,
