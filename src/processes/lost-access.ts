@@ -1,16 +1,18 @@
 /**
  * The process that ends what people made of a repository that they may not read any more: their stars, their watching,
- * and their subscriptions. So who lost access is neither counted nor listed. It also ends them, with the reactions and
- * the keys, for users who are deleted. Lists ask for the present rights besides: they do not wait.
+ * and their subscriptions, and the assignments of those who may not write to it any more. So who lost access is neither
+ * counted nor listed. It also ends them, with the reactions and the keys, for users who are deleted. Lists ask for the
+ * present rights besides: they do not wait.
  */
 import { eachOne } from '../commands/each-one.ts'
 import type { CommandContext } from '../commands/execute.ts'
 import { endFollow } from '../commands/follows/change.ts'
+import { endAssignments } from '../commands/issues/end-assignments.ts'
 import { removeSshKey } from '../commands/keys/change.ts'
 import { removeGpgKey } from '../commands/keys/change-gpg.ts'
 import { endSubscription } from '../commands/notifications/end-subscription.ts'
 import { endReaction } from '../commands/reactions/change.ts'
-import type { AccountRef } from '../events/domain-events.ts'
+import type { AccountRef, IssueRef } from '../events/domain-events.ts'
 import { followId } from '../projections/follows.ts'
 import { repoIdIn } from '../projections/issue-selection.ts'
 import { accessTo } from '../rights/access.ts'
@@ -70,7 +72,7 @@ export function endAccess(services: Services) {
 }
 
 export function lostAccess(services: Services): ProcessManager {
-  const { gpgKeys, reactions, repositories, sshKeys, teams } = services.views
+  const { gpgKeys, participations, reactions, repositories, sshKeys, teams } = services.views
   const { among, reconsider } = endAccess(services)
 
   /** Of those who were in a team, in the repositories of its organization. */
@@ -79,10 +81,31 @@ export function lostAccess(services: Services): ProcessManager {
     { organization, members }: { organization: AccountRef; members: readonly number[] },
   ): Promise<void> {
     const within = new Set(await repositories.ids({ ownerId: organization.id }))
-    await eachOne(members, (userId) => among(context, { userId }, within))
+    await eachOne(members, async (userId) => {
+      await among(context, { userId }, within)
+      await endAssignments(services, context, userId, within)
+    })
   }
 
-  return processManager('lost_access', {
+  /** Of one user, wherever it may be. */
+  async function ofUser(context: CommandContext, userId: number): Promise<void> {
+    await among(context, { userId })
+    await endAssignments(services, context, userId)
+  }
+
+  /** Of all who are assigned in a repository. */
+  async function assignedIn(context: CommandContext, repoId: number): Promise<void> {
+    const userIds = (await participations.ids({ repoId })).map((id) => Number(id.split('.').at(-1)))
+    await eachOne(new Set(userIds), (userId) =>
+      endAssignments(services, context, userId, new Set([`${repoId}`])),
+    )
+  }
+
+  /** Of those who were just assigned: the right may have ended while the request was under way. */
+  const assigned = (context: CommandContext, { repoId }: IssueRef, people: readonly AccountRef[]) =>
+    eachOne(people, ({ id }) => endAssignments(services, context, id, new Set([`${repoId}`])))
+
+  const manager = processManager('lost_access', {
     async RepositoryEdited(context, { data: { repoId, changes } }) {
       if (changes.private === true) await among(context, { repoId })
     },
@@ -91,33 +114,53 @@ export function lostAccess(services: Services): ProcessManager {
     },
     async RepositoryTransferred(context, { data: { repoId } }) {
       await among(context, { repoId })
+      await assignedIn(context, repoId)
     },
     async TransferCanceled(context, { data: { recipient } }) {
       if (recipient.kind === 'user') await among(context, { userId: recipient.id })
     },
     async CollaboratorRemoved(context, { data: { user } }) {
-      await among(context, { userId: user.id })
+      await ofUser(context, user.id)
+    },
+    async CollaboratorSet(context, { data: { repoId, user, permission } }) {
+      if (permission === 'read') await endAssignments(services, context, user.id, new Set([`${repoId}`]))
     },
     async MemberRemoved(context, { data: { user } }) {
-      await among(context, { userId: user.id })
+      await ofUser(context, user.id)
+    },
+    async MemberSet(context, { data: { user, permission } }) {
+      if (permission === 'read') await endAssignments(services, context, user.id)
     },
     async TeamMemberRemoved(context, { data: { organization, team, user } }) {
       // Who leaves an organization leaves all its teams, each with an event of its own.
       const hasAll = (await teams.get(`${team.id}`))?.allRepositories === true
       const of = hasAll ? { ownerId: organization.id } : { teams: team.id }
-      await among(context, { userId: user.id }, new Set(await repositories.ids(of)))
+      const within = new Set(await repositories.ids(of))
+      await among(context, { userId: user.id }, within)
+      await endAssignments(services, context, user.id, within)
     },
     async TeamRepositoryRemoved(context, { data: { repoId } }) {
       await among(context, { repoId })
+      await assignedIn(context, repoId)
     },
     async TeamDeleted(context, { data }) {
       await amongMembers(context, data)
     },
     async TeamEdited(context, { data }) {
-      if (!data.settings.allRepositories) await amongMembers(context, data)
+      // The rights of its members change only when the event names them.
+      await amongMembers(context, data)
     },
     async UserEdited(context, { data: { user, changes } }) {
-      if (changes.siteAdmin === false) await among(context, { userId: user.id })
+      if (changes.siteAdmin === false) await ofUser(context, user.id)
+    },
+    async IssueOpened(context, { data }) {
+      await assigned(context, data, data.assignees)
+    },
+    async PullRequestOpened(context, { data }) {
+      await assigned(context, data, data.assignees)
+    },
+    async AssigneesChanged(context, { data }) {
+      await assigned(context, data, data.added)
     },
     // The right may have ended while the request was under way.
     async RepositoryStarred(context, { data: { repoId, user } }) {
@@ -127,7 +170,7 @@ export function lostAccess(services: Services): ProcessManager {
       await reconsider(context, [followId(repoId, user.id)])
     },
     async UserDeleted(context, { data: { user } }) {
-      await among(context, { userId: user.id })
+      await ofUser(context, user.id)
       await eachOne(await sshKeys.find({ userId: user.id }), (key) =>
         removeSshKey(services, { ...context, actor: null }, key),
       )
@@ -142,4 +185,9 @@ export function lostAccess(services: Services): ProcessManager {
       }
     },
   })
+  return {
+    ...manager,
+    /** Most issues are opened without assignees. */
+    concerns: ({ data }) => !('poster' in data) || data.assignees.length > 0,
+  }
 }

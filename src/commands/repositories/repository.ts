@@ -18,6 +18,7 @@ import type { TagProtection } from '../../events/tag-protection-events.ts'
 import type { PendingTransfer, TransferEvent } from '../../events/transfer-events.ts'
 import { withTagProtection } from '../../projections/tag-protections.ts'
 import { refuse } from '../../refusal.ts'
+import { websiteProblem } from '../accounts/names.ts'
 import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
@@ -219,6 +220,9 @@ export function decideEdit(
   const mergeStyles = MERGE_STYLES.filter(
     (style) => allow[style] ?? state.settings.mergeStyles.includes(style),
   )
+  const badWebsite = settings.website === undefined ? undefined : websiteProblem(settings.website)
+  if (badWebsite !== undefined)
+    return refuse.unprocessable(`website: ${badWebsite}`, [`website: ${badWebsite}`])
   const { defaultMergeStyle: named } = settings
   if (named !== undefined && !mergeStyles.includes(named)) {
     const problem = `default_merge_style: "${named}" is not one of the allowed merge styles`

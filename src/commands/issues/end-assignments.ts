@@ -1,0 +1,47 @@
+/** Ends the assignments of users who may not write to the repository any more: create rule 6 asks assignees for that. */
+import { repoIdIn } from '../../projections/issue-selection.ts'
+import { accessTo, atLeast } from '../../rights/access.ts'
+import type { Services } from '../../services.ts'
+import { eachOne } from '../each-one.ts'
+import type { CommandContext } from '../execute.ts'
+import { changeDiscussion } from './change-discussion.ts'
+import { decideEditDiscussion } from './discussion.ts'
+
+/** Documents that are held at one time. */
+const CHUNK = 200
+
+/**
+ * Ends the assignments of a user, as the server itself, wherever the user may not write. `within`: only in these
+ * repositories. May be repeated.
+ */
+export async function endAssignments(
+  services: Services,
+  context: CommandContext,
+  userId: number,
+  within?: ReadonlySet<string>,
+): Promise<void> {
+  const { accounts, issues, repositories } = services.views
+  const isWithin = (id: string) => within === undefined || within.has(`${repoIdIn(id)}`)
+  const ids = (await issues.ids({ assigneeIds: userId })).filter(isWithin)
+  if (ids.length === 0) return
+  const user = await accounts.get(`${userId}`)
+  const places = await repositories.getMany([...new Set(ids.map((id) => `${repoIdIn(id)}`))])
+  const lost = new Set(
+    places
+      .filter(
+        (repository) => user === undefined || user.deleted || !atLeast(accessTo(repository, user), 'write'),
+      )
+      .map(({ id }) => id),
+  )
+  const ended = ids.filter((id) => lost.has(repoIdIn(id)))
+  for (let i = 0; i < ended.length; i += CHUNK) {
+    await eachOne(await issues.getMany(ended.slice(i, i + CHUNK)), async (issue) => {
+      await changeDiscussion(services, { ...context, actor: null }, issue, `unassign ${userId}`, {
+        issue: (discussion) =>
+          decideEditDiscussion(discussion, {
+            assignees: discussion.assignees.filter(({ id }) => id !== userId),
+          }),
+      })
+    })
+  }
+}
