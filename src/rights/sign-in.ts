@@ -1,4 +1,4 @@
-/** Signing in with an `Authorization` header: passwords and access tokens. */
+/** Signing in with an `Authorization` header: passwords, after the login or the e-mail address, and access tokens. */
 import { createHmac, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { networkOf } from '../address-ranges.ts'
@@ -54,7 +54,7 @@ const MAX_VERIFIED = 10_000
 
 const TOKEN = /^[0-9a-f]{40}$/
 
-type Credentials = { token: string } | { login: string; password: string }
+type Credentials = { token: string } | { name: string; password: string }
 
 /** One for each server: it keeps the failures, and the passwords that were right lately. */
 export function createAuthenticate(
@@ -104,14 +104,20 @@ export function createAuthenticate(
     }
   }
 
-  async function byPassword(login: string, password: string, network: string): Promise<Identity | undefined> {
-    const loginKey = login.toLowerCase()
+  async function byPassword(name: string, password: string, network: string): Promise<Identity | undefined> {
+    const nameKey = name.toLowerCase()
     // `admin` can sign in when the provider is away, and before anybody else can.
-    if (!config.localPasswords && loginKey !== FIRST_ADMIN) throw new Refused(NO_PASSWORDS)
+    if (!config.localPasswords && nameKey !== FIRST_ADMIN) throw new Refused(NO_PASSWORDS)
     if (password.length > MAX_PASSWORD) return undefined
 
-    const known = await find(() => views.accounts.findOne({ loginKey }))
+    // No login has an @, and each address has. An organization has an address, too, and maybe somebody else's.
+    const named = nameKey.includes('@')
+      ? ({ kind: 'user', emailKey: nameKey } as const)
+      : { loginKey: nameKey }
+    const known = await find(() => views.accounts.findOne(named))
     const account = known && (await newestAccount(services, known))
+    // Who guesses by the login and by the address guesses at one account.
+    const loginKey = account?.loginKey ?? nameKey
     const stored =
       account?.kind === 'user' ? await storedPassword(secrets, account.id, account.passwordId) : undefined
     const hash = stored?.hash ?? dummyHash()
@@ -162,7 +168,7 @@ export function createAuthenticate(
         ? await byToken(credentials.token)
         : // git clients send a token as the password, with any login.
           ((await byToken(credentials.password)) ??
-          (await byPassword(credentials.login, credentials.password, networkOf(ip))))
+          (await byPassword(credentials.name, credentials.password, networkOf(ip))))
     if (identity === undefined || identity.account.deleted) {
       throw new Refused(refuse.unauthenticated('bad credentials'))
     }
@@ -185,10 +191,10 @@ function credentialsIn(authorization: string): Credentials | undefined {
       const text = Buffer.from(value, 'base64').toString('utf8')
       const colon = text.indexOf(':')
       if (colon === -1) return undefined
-      const login = text.slice(0, colon)
+      const name = text.slice(0, colon)
       const password = text.slice(colon + 1)
       const loginIsToken = password === '' || password === 'x-oauth-basic'
-      return loginIsToken ? { token: login } : { login, password }
+      return loginIsToken ? { token: name } : { name, password }
     }
     default:
       return undefined

@@ -30,6 +30,41 @@ t.test("a requester can sign in with a password or a token, in all of Gitea's wa
   }
 })
 
+t.test('sign-in by e-mail address', async (t) => {
+  const { call, signUp, admin } = await identityApp(t)
+  await signUp('alice', 'bob')
+  const loginOf = async (as: string) => {
+    const { status, body } = await call('GET', '/user', { as })
+    return status === 200 ? body.login : status
+  }
+  t.equal(await loginOf(basic('alice@example.org', passwordOf('alice'))), 'alice')
+  t.equal(await loginOf(basic('Alice@Example.ORG', passwordOf('alice'))), 'alice')
+  t.equal(await loginOf(basic('alice@example.org', passwordOf('bob'))), 401)
+  t.equal(await loginOf(basic('nobody@example.org', passwordOf('alice'))), 401)
+  t.equal(await loginOf(basic('@', passwordOf('alice'))), 401)
+  const org = { username: 'acme', email: 'bob@example.org' }
+  t.equal((await call('POST', '/orgs', { as: admin, body: org })).status, 201)
+  t.equal(
+    await loginOf(basic('bob@example.org', passwordOf('bob'))),
+    'bob',
+    'an organization may have the same',
+  )
+})
+
+t.test('who guesses by the login and by the e-mail address guesses at one account', async (t) => {
+  const { call, signUp } = await identityApp(t, { limits: FEW })
+  await signUp('alice')
+  const ip = '192.0.2.1'
+  const guess = async (name: string) => (await call('GET', '/user', { as: basic(name, 'wrong'), ip })).status
+  t.equal(await guess('alice'), 401)
+  t.equal(await guess('alice@example.org'), 401)
+  t.equal(await guess('ALICE@example.org'), 401)
+  t.equal(await guess('alice@example.org'), 429)
+  t.equal(await guess('alice'), 429)
+  const right = basic('alice@example.org', passwordOf('alice'))
+  t.equal((await call('GET', '/user', { as: right, ip })).status, 200)
+})
+
 t.test('a request without credentials is fine unless the route needs a user', async (t) => {
   const { call } = await identityApp(t)
   t.same((await call('GET', '/repos/probe')).body, { login: null })
