@@ -273,6 +273,11 @@ export const table = {
     default: '8GiB',
     meaning: 'Largest object of git LFS; a larger one is refused with 422',
   }),
+  autoWatchNewRepos: setting('AUTO_WATCH_NEW_REPOS', onOff, {
+    default: 'on',
+    meaning:
+      'Whether who creates a repository watches it, and so hears of what others do in it: `on` or `off`',
+  }),
   maintenance: setting('MAINTENANCE', onOff, {
     default: 'on',
     meaning: 'Whether git repositories are repacked in the background: `on` or `off`',

@@ -92,6 +92,15 @@ const cases: Record<SettingName, Case> = {
     valid: [['0.0.0.0', '0.0.0.0']],
     invalid: [['a b', /host name/]],
   },
+  AUTO_WATCH_NEW_REPOS: {
+    key: 'autoWatchNewRepos',
+    unset: true,
+    valid: [
+      ['on', true],
+      ['off', false],
+    ],
+    invalid: [['yes', /is "yes", but must be on or off/]],
+  },
   MAINTENANCE: {
     key: 'maintenance',
     unset: true,

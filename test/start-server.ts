@@ -65,6 +65,8 @@ export async function startTestServer(
     LOG_LEVEL: 'error',
     // On a busy machine a command waits longer: the next query of a test counts on what it has done.
     PROJECTION_WAIT_MS: '30000',
+    // Most tests say themselves who watches what.
+    AUTO_WATCH_NEW_REPOS: 'off',
     ...environment,
   })
   const server = await startServer(config, pino({ level: config.logLevel }, log))

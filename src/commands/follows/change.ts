@@ -1,6 +1,8 @@
 /** Appends what users make of repositories, and ends it when they may not read them any more. */
 import type { AccountRef } from '../../events/domain-events.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
 import type { FollowDocument } from '../../projections/follows.ts'
+import { Refused } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
 import { follows } from '../aggregates.ts'
 import type { CommandContext } from '../execute.ts'
@@ -19,6 +21,24 @@ export async function follow(
   await follows.change(services, context, { repoId, userId: user.id }, kind, (state) =>
     decideFollow(state, kind, data, followed),
   )
+}
+
+/**
+ * Has somebody watch a repository that was just made: its owner, or who made it for an organization. Who watches as many as
+ * one can gets it all the same.
+ */
+export async function watchNew(
+  services: Services,
+  context: CommandContext,
+  { repoId, owner, creator }: { repoId: number; owner: AccountDocument; creator: AccountDocument },
+): Promise<void> {
+  if (!services.config.autoWatchNewRepos) return
+  const { id, login } = owner.kind === 'user' ? owner : creator
+  try {
+    await follow(services, context, 'watched', { repoId, user: { id, login } })
+  } catch (error) {
+    if (!(error instanceof Refused) || error.refusal.refused !== 'unprocessable') throw error
+  }
 }
 
 /** Ends it. Nothing happens when the user does not. */

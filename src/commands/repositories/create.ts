@@ -22,6 +22,7 @@ import { repositories } from '../aggregates.ts'
 import { takeClaim } from '../claims.ts'
 import { documentNow } from '../document-now.ts'
 import { type CommandContext, doneBefore } from '../execute.ts'
+import { watchNew } from '../follows/change.ts'
 import { moveRefs } from '../git/change-refs.ts'
 import { recordRefs } from '../git/record-refs.ts'
 import { load } from '../load.ts'
@@ -179,6 +180,7 @@ export const createRepositoryRoutes: Routes = (services) => {
     }
     if (status !== 'deleted') await requireOwnerStays(services, context, owner, repoId)
     if (status !== 'deleted') {
+      await watchNew(services, context, { repoId, owner, creator })
       if (files.size > 0) await initialize(services, context, creator, repoId, { defaultBranch, files })
       if (body.issue_labels) await addDefaultLabels(services, context, repoId)
     }

@@ -18,6 +18,7 @@ import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/rep
 import { repositories } from '../aggregates.ts'
 import { releaseClaim, takeClaim } from '../claims.ts'
 import type { CommandContext } from '../execute.ts'
+import { watchNew } from '../follows/change.ts'
 import { moveRefs } from '../git/change-refs.ts'
 import { recordRefs } from '../git/record-refs.ts'
 import { inheritLfsObjects } from '../lfs/inherit.ts'
@@ -74,6 +75,7 @@ async function createFork(services: Services, context: CommandContext, fork: For
     if (status === 'deleted') return
     await recordFork(services, context, repoId, fork)
     await requireOwnerStays(services, context, fork.owner, repoId)
+    await watchNew(services, context, { repoId, ...fork })
   })
   return repoId
 }

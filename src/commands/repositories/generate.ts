@@ -22,6 +22,7 @@ import { accountNamed } from '../../wire/users.ts'
 import { signatureOf } from '../accounts/signature.ts'
 import { repositories } from '../aggregates.ts'
 import { type CommandContext, doneBefore } from '../execute.ts'
+import { watchNew } from '../follows/change.ts'
 import { moveRefs } from '../git/change-refs.ts'
 import { recordRefs } from '../git/record-refs.ts'
 import { visibilityNow } from '../organizations/visibility-now.ts'
@@ -139,6 +140,7 @@ async function generate(
       )
     }
     await requireOwnerStays(services, context, owner, repoId)
+    await watchNew(services, context, { repoId, owner, creator })
     if (copied) await copyContent(services, context, repoId, generation)
     if (wanted.labels) await copyLabels(services, context, template.id, repoId)
   } catch (error) {
