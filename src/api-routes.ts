@@ -47,6 +47,7 @@ import { mergeUpstreamRoutes } from './commands/repositories/merge-upstream.ts'
 import { pinRoutes } from './commands/repositories/pin-routes.ts'
 import { topicRoutes } from './commands/repositories/topic-routes.ts'
 import { transferRoutes } from './commands/repositories/transfer.ts'
+import { conversationRoutes } from './commands/reviews/conversations.ts'
 import { reviewRequestRoutes } from './commands/reviews/requests.ts'
 import { reviewRoutes } from './commands/reviews/routes.ts'
 import { postStatusRoutes } from './commands/statuses/post.ts'
@@ -196,6 +197,7 @@ export const API_ROUTES: readonly Routes[] = [
   pullGitRoutes,
   reviewRoutes,
   reviewRequestRoutes,
+  conversationRoutes,
   reviewQueryRoutes,
   candidateRoutes,
 

@@ -99,6 +99,7 @@ export const schemaOf = {
   ReviewDraftDiscarded: 1,
   ReviewSubmitted: 1,
   ReviewCommentAdded: 1,
+  ReviewCommentResolved: 1,
   ReviewDeleted: 1,
   ReviewDismissed: 1,
   ReviewUndismissed: 1,

@@ -52,6 +52,7 @@ export const reviewShapes: { readonly [T in ReviewEvent['type']]: Checks<DataOf<
     restored: optional(ids),
   },
   ReviewCommentAdded: comment,
+  ReviewCommentResolved: { ...review, commentId: whole, resolver: orNull(account) },
   ReviewDeleted: { ...review, reviewer: account, comments: ids },
   ReviewDismissed: { ...review, reviewer: account, dismissed: ids, message: text },
   ReviewUndismissed: { ...review, reviewer: account },

@@ -55,7 +55,7 @@ export const activityFold: Fold<ActivityDocument> = foldOf({
   name: 'activities',
   indexes: [{ id: 1 }, { repoId: 1, touchedAt: -1 }, { touchedAt: -1 }],
   arrays: ['participants'],
-  version: 4,
+  version: 5,
   staysUntilRemoved: true,
   ids: ({ data }) => [issueId(data.repoId, data.index)],
   becomes: {
@@ -71,6 +71,7 @@ export const activityFold: Fold<ActivityDocument> = foldOf({
       commentId: event.data.commentId,
     }),
     ReviewSubmitted: (before, event) => ({ ...withPeople(before, [event.data.reviewer.id]), ...now(event) }),
+    ReviewCommentAdded: (before, event) => ({ ...withPeople(before, [event.data.author.id]), ...now(event) }),
     CommentDeleted: ({ commentId }, { data }) => (commentId === data.commentId ? { commentId: 0 } : {}),
     StatusChanged: (_, event) => now(event),
     PullRequestHeadMoved: (_, event) => now(event),

@@ -73,7 +73,7 @@ export const participationFold: Fold<ParticipationDocument> = foldOf({
     { userId: 1, pinned: 1, since: -1 },
     { repoId: 1, index: 1, subscribed: 1, userId: 1 },
   ],
-  version: 4,
+  version: 5,
   staysUntilRemoved: true,
   ids({ data }) {
     if ('poster' in data) return idsOf(data, [data.poster, ...data.assignees])
@@ -94,6 +94,7 @@ export const participationFold: Fold<ParticipationDocument> = foldOf({
       (isOf(id, event.data.poster) ? acted : named)(before, id, event),
     CommentAdded: (before, event, id) => acted(before, id, event),
     ReviewSubmitted: (before, event, id) => acted(before, id, event),
+    ReviewCommentAdded: (before, event, id) => acted(before, id, event),
     AssigneesChanged: asked,
     ReviewRequested: asked,
     TeamReviewRequested: asked,

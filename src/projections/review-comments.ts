@@ -12,6 +12,8 @@ export interface ReviewCommentDocument extends LineComment {
   repoId: number
   index: number
   author: AccountRef
+  /** Who settled what it is about. */
+  resolver: AccountRef | null
   createdAt: string
   updatedAt: string
 }
@@ -21,13 +23,19 @@ function added(
   { data, metadata }: RecordedOf<'ReviewCommentAdded' | 'ReviewCommentDrafted'>,
 ): ReviewCommentDocument {
   const { commentId: id, ...comment } = data
-  return { id, ...comment, createdAt: before?.createdAt ?? metadata.at, updatedAt: metadata.at }
+  return {
+    id,
+    ...comment,
+    resolver: null,
+    createdAt: before?.createdAt ?? metadata.at,
+    updatedAt: metadata.at,
+  }
 }
 
 export const reviewCommentFold: Fold<ReviewCommentDocument> = foldOf({
   name: 'review_comments',
   indexes: [{ reviewId: 1, id: 1 }, { repoId: 1 }],
-  version: 2,
+  version: 3,
   staysUntilRemoved: true,
   ids: ({ data }) => ('comments' in data ? data.comments.map(String) : [`${data.commentId}`]),
   becomes: {
@@ -37,6 +45,7 @@ export const reviewCommentFold: Fold<ReviewCommentDocument> = foldOf({
     ReviewDeleted: () => undefined,
   },
   changes: {
+    ReviewCommentResolved: (_, { data: { resolver } }) => ({ resolver }),
     TextsErased: (_, { data, metadata }) => ({ body: erasedText(data), updatedAt: metadata.at }),
   },
 })

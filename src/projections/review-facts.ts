@@ -138,13 +138,17 @@ export function changedReviews(
   }
 }
 
+/** The comments of a review with one more: a review that was just submitted names its comments already. */
+export const withComment = ({ comments }: Pick<ReviewFacts, 'comments'>, id: number): readonly number[] =>
+  comments.includes(id) ? comments : [...comments, id]
+
 /** The reviews after an event, in the order of their ids. */
 function evolveReviews(reviews: readonly ReviewFacts[], event: ReviewEvent): readonly ReviewFacts[] {
-  if (event.type === 'ReviewCommentAdded') return reviews
-  if (event.type === 'ReviewCommentDrafted') {
+  if (event.type === 'ReviewCommentResolved') return reviews
+  if (event.type === 'ReviewCommentDrafted' || event.type === 'ReviewCommentAdded') {
     const { reviewId, commentId } = event.data
     return reviews.map((review) =>
-      review.id === reviewId ? { ...review, comments: [...review.comments, commentId] } : review,
+      review.id === reviewId ? { ...review, comments: withComment(review, commentId) } : review,
     )
   }
   const begun = begunReview(event)
@@ -168,6 +172,7 @@ export const reviewChanges = {
   ReviewDraftDiscarded: changeOf,
   ReviewSubmitted: changeOf,
   ReviewCommentAdded: changeOf,
+  ReviewCommentResolved: changeOf,
   ReviewDeleted: changeOf,
   ReviewDismissed: changeOf,
   ReviewUndismissed: changeOf,

@@ -1,7 +1,7 @@
 /** The reviews of pull requests, drafts of them, and requests for them. */
 import { erasedText } from '../events/sealed-texts.ts'
 import { type Fold, foldOf } from './read-model.ts'
-import { begunReview, changedReviews, endedReviews, type ReviewFacts } from './review-facts.ts'
+import { begunReview, changedReviews, endedReviews, type ReviewFacts, withComment } from './review-facts.ts'
 
 export interface ReviewDocument extends ReviewFacts {
   repoId: number
@@ -37,8 +37,8 @@ function next(
     return { ...begun, comments, repoId, index, onlyFor, body, createdAt, updatedAt: at }
   }
   if (before === undefined || endedReviews(event).includes(reviewId)) return undefined
-  if (event.type === 'ReviewCommentDrafted') {
-    return { ...before, comments: [...before.comments, event.data.commentId], updatedAt: at }
+  if (event.type === 'ReviewCommentDrafted' || event.type === 'ReviewCommentAdded') {
+    return { ...before, comments: withComment(before, event.data.commentId), updatedAt: at }
   }
   let changed = before
   for (const [ids, fields] of changedReviews(event)) {
@@ -50,13 +50,14 @@ function next(
 export const reviewFold: Fold<ReviewDocument> = foldOf({
   name: 'reviews',
   indexes: [{ repoId: 1, index: 1, id: 1 }],
-  version: 3,
+  version: 4,
   staysUntilRemoved: true,
   ids(event) {
     switch (event.type) {
       case 'TextsErased':
         return event.data.comments.map(String)
       case 'ReviewCommentDrafted':
+      case 'ReviewCommentAdded':
         return [`${event.data.reviewId}`]
       default: {
         const touched = [
@@ -71,6 +72,7 @@ export const reviewFold: Fold<ReviewDocument> = foldOf({
   becomes: {
     ReviewDrafted: next,
     ReviewCommentDrafted: next,
+    ReviewCommentAdded: next,
     ReviewDraftDiscarded: next,
     ReviewSubmitted: next,
     ReviewDeleted: next,

@@ -239,6 +239,10 @@ const SENTENCES: {
     action: `commented on ${lineName(line, side)}${html`<code><bdi>${path}</bdi></code>`}`,
     text: body,
   }),
+  ReviewCommentResolved: ({ resolver }) => ({
+    kind: 'field',
+    action: `${resolver === null ? 'reopened' : 'resolved'} the conversation about a comment on a line`,
+  }),
   ReviewDeleted: ({ reviewer }, page) => ({
     kind: 'talk',
     action: `deleted the review of ${person(page, reviewer.login)}`,

@@ -114,7 +114,7 @@ export const ReviewCommentWire = Type.Object({
   id: Type.Integer(),
   body: Type.String(),
   user: Nullable(UserWire),
-  resolver: Type.Null(),
+  resolver: Nullable(UserWire),
   pull_request_review_id: Type.Integer(),
   created_at: Type.String(),
   updated_at: Type.String(),
@@ -129,6 +129,21 @@ export const ReviewCommentWire = Type.Object({
   html_url: Type.String(),
   pull_request_url: Type.String(),
 })
+
+/** A comment on a line of a review that is submitted. @throws Refused (not found) */
+export async function reviewCommentFor(
+  { views }: Services,
+  repoId: number,
+  id: string,
+): Promise<ReviewCommentDocument> {
+  const number = pathNumber(id)
+  const comment = number === undefined ? undefined : await views.reviewComments.get(`${number}`)
+  const review = comment?.repoId === repoId ? await views.reviews.get(`${comment.reviewId}`) : undefined
+  if (comment === undefined || review?.onlyFor !== FOR_ALL) {
+    throw notFoundIn(views.reviewComments, 'review comment not found')
+  }
+  return comment
+}
 
 /** Where a comment on a line is now. */
 export interface Place {
@@ -148,7 +163,7 @@ export async function reviewCommentWires(
   const publicUrl = services.publicUrl()
   const people = await usersById(
     services,
-    comments.map(({ author }) => author.id),
+    comments.flatMap(({ author, resolver }) => [author.id, resolver?.id]),
   )
   return comments.map((comment) => {
     const urls = discussionUrls(repository, { ...comment, isPull: true }, publicUrl)
@@ -158,7 +173,7 @@ export async function reviewCommentWires(
       id: comment.id,
       body: comment.body,
       user: people.get(comment.author.id) ?? null,
-      resolver: null,
+      resolver: comment.resolver && (people.get(comment.resolver.id) ?? null),
       pull_request_review_id: comment.reviewId,
       created_at: wholeSeconds(comment.createdAt),
       updated_at: wholeSeconds(comment.updatedAt),

@@ -7,6 +7,8 @@ import {
   decideDeleteReview,
   decideDismiss,
   decideDraft,
+  decideReply,
+  decideResolve,
   decideSubmit,
   decideUndismiss,
   type NewComment,
@@ -74,6 +76,24 @@ export const reviewCommands = [
   ),
   onReviews('delete review', fc.constant(null), (state, by, _given, _next, which) =>
     decideDeleteReview(state, which, { ...by, siteAdmin: isAdmin(by) }),
+  ),
+  onReviews(
+    'reply',
+    record({ n: fc.nat({ max: 3 }), body: text, commit: sha }),
+    (state, author, given, next, which) => {
+      const { n, body, commit } = given
+      const to = state.reviews.find(({ id }) => id === which)?.comments[n] ?? 0
+      const line = { path: 'a', side: 'new', line: 1, commit, base: commit, hunk: '' } as const
+      return decideReply(state, { reviewId: which, to, author, reply: { commentId: next, body, ...line } })
+    },
+  ),
+  onReviews(
+    'resolve',
+    record({ n: fc.nat({ max: 3 }), is: fc.boolean() }),
+    (state, by, { n, is }, _, which) => {
+      const commentId = state.reviews.find(({ id }) => id === which)?.comments[n] ?? 0
+      return decideResolve(state, { reviewId: which, commentId }, is ? by : null)
+    },
   ),
   onReviews('dismiss', fc.boolean(), (state, _, priors, _next, which) =>
     decideDismiss(state, which, { message: 'old', priors }),

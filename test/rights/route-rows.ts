@@ -86,6 +86,15 @@ const review =
     const { id } = await must<{ id: number }>(login, 'POST', `${base}/pulls/${pull}/reviews`, body)
     return { path: { index: pull, id } }
   }
+/** A comment of alice on a file of the place's pull request. */
+async function lineComment({ pull, base, must, next }: Place): Promise<Call> {
+  const [file] = await must<{ filename: string }[]>('alice', 'GET', `${base}/pulls/${pull}/files`)
+  const comments = [{ path: file?.filename, new_position: 1, body: `Hm ${next()}` }]
+  const reviews = `${base}/pulls/${pull}/reviews`
+  const { id } = await must<{ id: number }>('alice', 'POST', reviews, { event: 'COMMENT', comments })
+  const [comment] = await must<{ id: number }[]>('alice', 'GET', `${reviews}/${id}/comments`)
+  return { path: { index: pull, id: comment?.id ?? 0 } }
+}
 const sdk = '/sdk/upgrade/v1beta1'
 
 const HOOK = { type: 'gitea', config: { url: 'https://ci.example.org/hook', content_type: 'json' } }
@@ -798,6 +807,14 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: { index: await make.issue() },
     body: { all: true },
   })),
+  [`POST ${REPO}/pulls/:index/comments/:id/replies`]: row('read-signed-in 201', async (place) => ({
+    ...(await lineComment(place)),
+    body: { body: `Reply ${place.next()}` },
+  })),
+  ...same(
+    [`POST ${REPO}/pulls/comments/:id/resolve`, `POST ${REPO}/pulls/comments/:id/unresolve`],
+    row('write 204', lineComment),
+  ),
   [`GET ${REPO}/issues/comments/:id`]: row('read 200', ({ comment }) => ({ path: { id: comment } })),
   [`PATCH ${REPO}/issues/comments/:id`]: row('write 200', ({ comment, next }) => ({
     path: { id: comment },

@@ -302,6 +302,14 @@ const cases: [TimelineEvent, string][] = [
     'dismissed the review of ann',
   ],
   [
+    { type: 'ReviewCommentResolved', data: { ...ofReview, commentId: 9, resolver: ann } },
+    'resolved the conversation about a comment on a line',
+  ],
+  [
+    { type: 'ReviewCommentResolved', data: { ...ofReview, commentId: 9, resolver: null } },
+    'reopened the conversation about a comment on a line',
+  ],
+  [
     { type: 'ReviewUndismissed', data: { ...ofReview, reviewer: ann } },
     'took back the dismissal of the review of ann',
   ],

@@ -182,6 +182,42 @@ function limitProblem(
   return refuse.unprocessable(`a pull request can have at most ${MAX_REVIEWS} reviews and requests`)
 }
 
+/** The review of a comment, if others see it. */
+function reviewWith(
+  state: PullState,
+  { reviewId, commentId }: { reviewId: number; commentId: number },
+): ReviewFacts | undefined {
+  const review = reviewIn(state, reviewId, { id: 0, siteAdmin: false })
+  return review?.comments.includes(commentId) ? review : undefined
+}
+
+const noComment = refuse.notFound('review comment not found')
+
+/** Answers a comment on a line, in its review and on its line. */
+export function decideReply(
+  state: PullState,
+  { reviewId, to, author, reply }: { reviewId: number; to: number; author: AccountRef; reply: NewComment },
+): Decision<PullRequestEvent> {
+  const review = reviewWith(state, { reviewId, commentId: to })
+  if (review === undefined || state.status === 'none') return noComment
+  if (review.comments.length >= MAX_LINE_COMMENTS) {
+    return refuse.unprocessable(`a review can have at most ${MAX_LINE_COMMENTS} comments, with the replies`)
+  }
+  const { repoId, index } = state
+  return [{ type: 'ReviewCommentAdded', data: { repoId, index, reviewId, author, ...reply } }]
+}
+
+/** Says that what a comment is about is settled, in the eyes of the resolver; null: that it is not any more. */
+export function decideResolve(
+  state: PullState,
+  comment: { reviewId: number; commentId: number },
+  resolver: AccountRef | null,
+): Decision<PullRequestEvent> {
+  if (reviewWith(state, comment) === undefined || state.status === 'none') return noComment
+  const { repoId, index } = state
+  return [{ type: 'ReviewCommentResolved', data: { repoId, index, ...comment, resolver } }]
+}
+
 /** Deletes a review, or a draft, with its comments. Only its reviewer and site admins may. */
 export function decideDeleteReview(
   state: PullState,

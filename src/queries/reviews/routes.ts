@@ -4,6 +4,7 @@ import { clientGone } from '../../http/client-gone.ts'
 import { clientOf } from '../../rights/requester.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { onPull, PullParams } from '../../wire/pulls.ts'
+import { placesOf } from '../../wire/review-places.ts'
 import {
   ReviewCommentWire,
   ReviewParams,
@@ -14,7 +15,6 @@ import {
   shownReviews,
 } from '../../wire/reviews.ts'
 import { listSchema, pagedRows, sendPage } from '../paged-list.ts'
-import { placesOf } from './places.ts'
 
 const BY_ID = [['id', 1]] as const
 

@@ -1,10 +1,10 @@
 /** Where the comments of a review are in the pull request as it is now. */
-import { GitFailed } from '../../git/errors.ts'
-import type { Question } from '../../git/limits.ts'
-import { type FileMoves, fileMoves, movedLine } from '../../git/moved-lines.ts'
-import type { PullDocument } from '../../projections/pulls.ts'
-import type { ReviewCommentDocument } from '../../projections/review-comments.ts'
-import type { Place } from '../../wire/reviews.ts'
+import { GitFailed } from '../git/errors.ts'
+import type { Question } from '../git/limits.ts'
+import { type FileMoves, fileMoves, movedLine } from '../git/moved-lines.ts'
+import type { PullDocument } from '../projections/pulls.ts'
+import type { ReviewCommentDocument } from '../projections/review-comments.ts'
+import type { Place } from './reviews.ts'
 
 type Ask = <T>(signal: AbortSignal, answer: (question: Question) => Promise<T>) => Promise<T>
 
