@@ -52,7 +52,7 @@ const noImports = (name, other, comment) => ({
 
 /** Files that Node starts. */
 const PROGRAMS =
-  '^src/(main|cli/mergelog|git/launcher-process|rights/hashing-thread|verify/file-checks-process|sqlite-(reader|thread)-program|markup/render-thread|' +
+  '^src/(main|cli/mergelog|git/launcher-process|rights/hashing-thread|verify/file-checks-process|sqlite-(reader|thread)-program|markup/(render|templates)-thread|' +
   'ui/diff-thread|openpgp/gpg-thread)[.]ts$'
 
 /** What names and paths mean in git: texts in, texts out. */

@@ -17,6 +17,7 @@ const PROGRAMS = [
   'sqlite-thread-program',
   'verify/file-checks-process',
   'markup/render-thread',
+  'markup/templates-thread',
   'ui/diff-thread',
   'openpgp/gpg-thread',
   'project-files',

@@ -67,6 +67,8 @@ export const LIMITS = limits({
   password_checks: { meaning: 'too many passwords waited to be checked' },
   markdown: { meaning: 'too many texts waited to be rendered' },
   markdown_time: { meaning: 'a text took too long to render, or became too long' },
+  issue_templates: { meaning: 'too many requests waited for templates of issues to be read' },
+  issue_template_time: { meaning: 'templates of issues took too long to read' },
   page_diffs: { meaning: 'too many diffs of pages waited to be drawn' },
   page_diff_time: { meaning: 'a diff of a page took too long to draw' },
   openpgp: { meaning: 'too many keys of OpenPGP waited to be read' },

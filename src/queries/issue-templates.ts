@@ -3,32 +3,34 @@
  * `/issue_config/validate`.
  */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { type Static, Type } from 'typebox'
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { createAnswerCache } from '../git/answer-cache.ts'
 import { smallBlobs } from '../git/blobs.ts'
 import { objectReaders } from '../git/object-readers.ts'
 import { resolveRef } from '../git/refs.ts'
 import { kindOf, nameOf } from '../git/tree-entries.ts'
 import { partsOf } from '../git/tree-path.ts'
 import { entryAt, readTree, treeOf } from '../git/trees.ts'
-import { inPieces } from '../pieces.ts'
+import type { IssueConfig, IssueTemplate } from '../markup/issue-templates.ts'
+import { readTemplates } from '../markup/template-reader.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
-import { onRepository } from '../rights/repository-access.ts'
+import { onRepository, type RepositoryRequest } from '../rights/repository-access.ts'
+import { clientOf } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import {
   CONFIG_PATHS,
-  configIn,
   DEFAULT_CONFIG,
   IssueConfigWire,
   IssueTemplateWire,
   isTemplateName,
   TEMPLATE_DIRECTORIES,
-  templateIn,
 } from '../wire/issue-templates.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
 
-/** More files of a directory are passed over. */
+/** More files are passed over. */
 const MAX_FILES = 50
-/** So are larger ones: YAML of a few kilobytes takes milliseconds. */
+/** So are larger ones. */
 const MAX_BYTES = 32 * 1024
 
 interface File {
@@ -60,7 +62,7 @@ async function templateFiles(dir: string, tree: string): Promise<File[]> {
     const files = entries.filter((one) => kindOf(one) === 'file' && isTemplateName(nameOf(one)))
     found.push(...files.map((one) => ({ path: `${directory}/${nameOf(one)}`, id: one.id })))
   }
-  return found
+  return found.slice(0, MAX_FILES)
 }
 
 /** The text of each file, in their order. */
@@ -77,14 +79,45 @@ async function textsOf(dir: string, files: readonly File[]): Promise<{ path: str
   })
 }
 
+/** What the files of a tree say never changes. */
+const templates = createAnswerCache<IssueTemplate[]>(4 * 1024 * 1024, (found) => JSON.stringify(found).length)
+const configs = createAnswerCache<{ config: IssueConfig | string }>(
+  1024 * 1024,
+  (found) => JSON.stringify(found).length,
+)
+
+function templatesIn(dir: string, tree: string, client: string): Promise<IssueTemplate[]> {
+  return templates(`${dir}\0${tree}`, async () => {
+    const files = await textsOf(dir, await templateFiles(dir, tree))
+    if (files.length === 0) return []
+    const answer = await readTemplates(client, { kind: 'templates', files })
+    return answer.kind === 'templates' ? answer.templates : []
+  })
+}
+
+function configOf(dir: string, tree: string, client: string): Promise<{ config: IssueConfig | string }> {
+  return configs(`${dir}\0${tree}`, async () => {
+    const [first] = await textsOf(dir, (await filesAt(dir, tree, CONFIG_PATHS)).slice(0, 1))
+    if (first === undefined) return { config: DEFAULT_CONFIG }
+    const answer = await readTemplates(client, { kind: 'config', text: first.text })
+    return { config: answer.kind === 'config' ? answer.config : DEFAULT_CONFIG }
+  })
+}
+
 export function issueTemplateRoutes(services: Services): FastifyPluginAsyncTypebox {
-  async function configOf(repository: RepositoryDocument): Promise<Static<typeof IssueConfigWire> | string> {
+  /** Asks about the tree of the default branch; the answer without one is `byDefault`. */
+  async function ofDefaultBranch<T>(
+    request: FastifyRequest & RepositoryRequest,
+    ask: (dir: string, tree: string, client: string) => Promise<T>,
+    byDefault: T,
+  ): Promise<T> {
+    const { repository } = await onRepository(services, request, 'read')
     const dir = gitDirOf(services, repository.id)
     const tree = await treeIn(dir, repository)
-    const files = tree === undefined ? [] : await filesAt(dir, tree, CONFIG_PATHS)
-    const [first] = await textsOf(dir, files.slice(0, 1))
-    return first === undefined ? DEFAULT_CONFIG : configIn(first.text)
+    return tree === undefined ? byDefault : ask(dir, tree, clientOf(request))
   }
+  const configFor = async (request: FastifyRequest & RepositoryRequest) =>
+    (await ofDefaultBranch(request, configOf, { config: DEFAULT_CONFIG })).config
 
   return async (app) => {
     const tags = ['repository']
@@ -93,26 +126,14 @@ export function issueTemplateRoutes(services: Services): FastifyPluginAsyncTypeb
     app.get(
       '/repos/:owner/:repo/issue_templates',
       { schema: { tags, params, response: { 200: Type.Array(IssueTemplateWire) } } },
-      async (request) => {
-        const { repository } = await onRepository(services, request, 'read')
-        const dir = gitDirOf(services, repository.id)
-        const tree = await treeIn(dir, repository)
-        const files = tree === undefined ? [] : await templateFiles(dir, tree)
-        const templates: Static<typeof IssueTemplateWire>[] = []
-        await inPieces(`${repository.id}`, await textsOf(dir, files), ({ path, text }) => {
-          const template = templateIn(path, text)
-          if (template !== undefined) templates.push(template)
-        })
-        return templates
-      },
+      async (request) => ofDefaultBranch(request, templatesIn, []),
     )
 
     app.get(
       '/repos/:owner/:repo/issue_config',
       { schema: { tags, params, response: { 200: IssueConfigWire } } },
       async (request) => {
-        const { repository } = await onRepository(services, request, 'read')
-        const config = await configOf(repository)
+        const config = await configFor(request)
         return typeof config === 'string' ? DEFAULT_CONFIG : config
       },
     )
@@ -127,8 +148,7 @@ export function issueTemplateRoutes(services: Services): FastifyPluginAsyncTypeb
         },
       },
       async (request) => {
-        const { repository } = await onRepository(services, request, 'read')
-        const config = await configOf(repository)
+        const config = await configFor(request)
         return typeof config === 'string' ? { valid: false, message: config } : { valid: true, message: '' }
       },
     )

@@ -1,6 +1,5 @@
-/** Templates of issues, and what a repository says of them: files in the formats of Gitea. Pure. */
+/** Templates of issues on the wire, and where a repository has them. */
 import { type Static, Type } from 'typebox'
-import { parse } from 'yaml'
 
 const Words = Type.Array(Type.String())
 
@@ -42,116 +41,7 @@ export const CONFIG_PATHS: readonly string[] = TEMPLATE_DIRECTORIES.filter((path
 /** Whether a file in such a directory may be a template. */
 export const isTemplateName = (name: string) => /\.(md|ya?ml)$/i.test(name) && !/^config\.ya?ml$/i.test(name)
 
-const FIELD_TYPES = new Set(['markdown', 'textarea', 'input', 'dropdown', 'checkboxes'])
-
-type Properties = Readonly<Record<string, unknown>>
-
-const propertiesOf = (value: unknown): Properties =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : {}
-
-const textOf = (value: unknown): string =>
-  typeof value === 'string' ? value : typeof value === 'number' ? `${value}` : ''
-
-/** A list, or a text with commas between the words. */
-function wordsOf(value: unknown): string[] {
-  const words = Array.isArray(value) ? value.map(textOf) : textOf(value).split(',')
-  return words.map((word) => word.trim()).filter((word) => word !== '')
-}
-
-/** YAML as an object. @throws an error that says why it is no such thing */
-function yamlOf(text: string): Properties {
-  const value: unknown = parse(text, { prettyErrors: false, logLevel: 'silent' })
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error('is not a mapping')
-  return propertiesOf(value)
-}
-
-/** The head of a Markdown file between two lines of dashes, and the rest; undefined when it has no such head. */
-function headOf(content: string): { head: Properties; rest: string } | undefined {
-  const [whole, head] = /^\uFEFF?---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)/s.exec(content) ?? []
-  if (whole === undefined || head === undefined) return undefined
-  try {
-    return { head: yamlOf(head), rest: content.slice(whole.length) }
-  } catch {
-    // Two rulers of Markdown.
-    return undefined
-  }
-}
-
-function fieldOf(given: unknown, position: number): Static<typeof FieldWire> | undefined {
-  const { type, id, attributes, validations, visible } = propertiesOf(given)
-  if (typeof type !== 'string' || !FIELD_TYPES.has(type)) return undefined
-  return {
-    type,
-    id: textOf(id) || `${position}`,
-    attributes: propertiesOf(attributes),
-    validations: propertiesOf(validations),
-    visible: wordsOf(visible),
-  }
-}
-
-/** A template that a file is; undefined when it is none: then nobody can open an issue by it. */
-export function templateIn(fileName: string, content: string): Static<typeof IssueTemplateWire> | undefined {
-  const isForm = !/\.md$/i.test(fileName)
-  const found = isForm ? formIn(content) : (headOf(content) ?? withoutHead(fileName, content))
-  if (found === undefined) return undefined
-  const { head, rest } = found
-  const fields = isForm && Array.isArray(head.body) ? head.body.map(fieldOf) : []
-  const body = fields.filter((field) => field !== undefined)
-  const [name, about] = [textOf(head.name), textOf(head.about) || textOf(head.description)]
-  if (name.trim() === '' || about.trim() === '') return undefined
-  if (isForm && (body.length === 0 || body.length < fields.length)) return undefined
-  const ref = textOf(head.ref)
-  return {
-    name,
-    title: textOf(head.title),
-    about,
-    labels: wordsOf(head.labels),
-    assignees: wordsOf(head.assignees),
-    ref: ref === '' || ref.startsWith('refs/') ? ref : `refs/heads/${ref}`,
-    content: rest,
-    body,
-    file_name: fileName,
-  }
-}
-
-function formIn(content: string): { head: Properties; rest: string } | undefined {
-  try {
-    return { head: yamlOf(content), rest: '' }
-  } catch {
-    return undefined
-  }
-}
-
-/** As in Gitea, a Markdown file without a head is a template with the name of the file. */
-const withoutHead = (fileName: string, content: string): { head: Properties; rest: string } => ({
-  head: { name: fileName.split('/').at(-1) ?? fileName, about: content.slice(0, 80) },
-  rest: content,
-})
-
 export const DEFAULT_CONFIG: Static<typeof IssueConfigWire> = {
   blank_issues_enabled: true,
   contact_links: [],
-}
-
-/** What a configuration says, or why it says nothing. */
-export function configIn(content: string): Static<typeof IssueConfigWire> | string {
-  try {
-    const given = yamlOf(content)
-    const links = Array.isArray(given.contact_links) ? given.contact_links.map(propertiesOf) : []
-    for (const [i, link] of links.entries()) {
-      const missing = ['name', 'url', 'about'].find((key) => textOf(link[key]) === '')
-      if (missing !== undefined) return `contact_link at position ${i + 1} is missing ${missing} key`
-      if (!URL.canParse(textOf(link.url))) return `${textOf(link.url)} is not a valid URL`
-    }
-    return {
-      blank_issues_enabled: given.blank_issues_enabled !== false,
-      contact_links: links.map(({ name, url, about }) => ({
-        name: textOf(name),
-        url: textOf(url),
-        about: textOf(about),
-      })),
-    }
-  } catch (error) {
-    return error instanceof Error ? error.message : 'is not valid YAML'
-  }
 }

@@ -1,0 +1,13 @@
+/** The thread that reads templates of issues: a program that `template-reader.ts` starts. */
+import { parentPort } from 'node:worker_threads'
+import { configIn, templateIn } from './issue-templates.ts'
+import type { TemplateAnswer, TemplateTask } from './template-reader.ts'
+
+function answerTo(task: TemplateTask): TemplateAnswer {
+  if (task.kind === 'config') return { kind: 'config', config: configIn(task.text) }
+  const found = task.files.map(({ path, text }) => templateIn(path, text))
+  return { kind: 'templates', templates: found.filter((template) => template !== undefined) }
+}
+
+parentPort?.postMessage('ready')
+parentPort?.on('message', (task: TemplateTask) => parentPort?.postMessage(answerTo(task)))
