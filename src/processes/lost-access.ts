@@ -7,7 +7,7 @@
 import { eachOne } from '../commands/each-one.ts'
 import type { CommandContext } from '../commands/execute.ts'
 import { endFollow } from '../commands/follows/change.ts'
-import { endAssignments } from '../commands/issues/end-assignments.ts'
+import { endAssignments, mayBeAssigned } from '../commands/issues/end-assignments.ts'
 import { removeSshKey } from '../commands/keys/change.ts'
 import { removeGpgKey } from '../commands/keys/change-gpg.ts'
 import { endSubscription } from '../commands/notifications/end-subscription.ts'
@@ -72,7 +72,7 @@ export function endAccess(services: Services) {
 }
 
 export function lostAccess(services: Services): ProcessManager {
-  const { gpgKeys, participations, reactions, repositories, sshKeys, teams } = services.views
+  const { accounts, gpgKeys, participations, reactions, repositories, sshKeys, teams } = services.views
   const { among, reconsider } = endAccess(services)
 
   /** Of those who were in a team, in the repositories of its organization. */
@@ -102,8 +102,13 @@ export function lostAccess(services: Services): ProcessManager {
   }
 
   /** Of those who were just assigned: the right may have ended while the request was under way. */
-  const assigned = (context: CommandContext, { repoId }: IssueRef, people: readonly AccountRef[]) =>
-    eachOne(people, ({ id }) => endAssignments(services, context, id, new Set([`${repoId}`])))
+  async function assigned(context: CommandContext, { repoId }: IssueRef, people: readonly AccountRef[]) {
+    if (people.length === 0) return
+    const repository = await repositories.get(`${repoId}`)
+    const users = await accounts.getMany(people.map(({ id }) => `${id}`))
+    const lost = users.filter((user) => repository !== undefined && !mayBeAssigned(repository, user))
+    await eachOne(lost, ({ id }) => endAssignments(services, context, id, new Set([`${repoId}`])))
+  }
 
   const manager = processManager('lost_access', {
     async RepositoryEdited(context, { data: { repoId, changes } }) {

@@ -246,7 +246,9 @@ async function seed({ below, chance, pick, some }: ReturnType<typeof random>): P
       (label) => label.repoId === repoId || label.owner === owner,
     )
     const labels = fitting.length === 0 ? [] : [...new Set(some(fitting, 2))]
-    const [poster, assignee] = [pick(logins), chance(0.3) ? pick(logins) : null]
+    // Who may not write is assigned no more.
+    const writers = [MEMBERS[owner] === undefined ? owner : 'alice', 'admin']
+    const [poster, assignee] = [pick(logins), chance(0.3) ? pick(writers) : null]
     const text = () => some(WORDS, 4).join(' ')
     const [title, body, said, resaid] = [text(), text(), text(), text()]
     const closed = chance(0.3)

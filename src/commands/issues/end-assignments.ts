@@ -1,5 +1,7 @@
 /** Ends the assignments of users who may not write to the repository any more: create rule 6 asks assignees for that. */
+import type { AccountDocument } from '../../projections/accounts.ts'
 import { repoIdIn } from '../../projections/issue-selection.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import type { Services } from '../../services.ts'
 import { eachOne } from '../each-one.ts'
@@ -9,6 +11,10 @@ import { decideEditDiscussion } from './discussion.ts'
 
 /** Documents that are held at one time. */
 const CHUNK = 200
+
+/** Whether somebody may be assigned in a repository. */
+export const mayBeAssigned = (repository: RepositoryDocument, user: AccountDocument | undefined) =>
+  user !== undefined && !user.deleted && atLeast(accessTo(repository, user), 'write')
 
 /**
  * Ends the assignments of a user, as the server itself, wherever the user may not write. `within`: only in these
@@ -26,13 +32,7 @@ export async function endAssignments(
   if (ids.length === 0) return
   const user = await accounts.get(`${userId}`)
   const places = await repositories.getMany([...new Set(ids.map((id) => `${repoIdIn(id)}`))])
-  const lost = new Set(
-    places
-      .filter(
-        (repository) => user === undefined || user.deleted || !atLeast(accessTo(repository, user), 'write'),
-      )
-      .map(({ id }) => id),
-  )
+  const lost = new Set(places.filter((repository) => !mayBeAssigned(repository, user)).map(({ id }) => id))
   const ended = ids.filter((id) => lost.has(repoIdIn(id)))
   for (let i = 0; i < ended.length; i += CHUNK) {
     await eachOne(await issues.getMany(ended.slice(i, i + CHUNK)), async (issue) => {
