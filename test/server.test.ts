@@ -78,7 +78,9 @@ t.test('a restart keeps everything, and rebuilds a read model of another version
     const paths = ['/repos/alice/app', '/repos/alice/app/pulls/1', '/repos/alice/app/branches', '/user']
     const answers = await Promise.all(paths.map((path) => server.fetch('alice', `/api/v1${path}`)))
     const texts = await Promise.all(answers.map((answer) => answer.text()))
-    return texts.map((text) => JSON.parse(text.replaceAll(server.url, '').replaceAll(/"size":\d+/g, '"size":0')))
+    return texts.map((text) =>
+      JSON.parse(text.replaceAll(server.url, '').replaceAll(/"size":\d+/g, '"size":0')),
+    )
   }
   await until('all is read', isHealthy(first))
   const before = await state(first)

@@ -170,7 +170,6 @@ export const pullFold: Fold<PullDocument> = foldOf({
       ...withoutRequest(pull, event),
       ...withoutTeams(pull, event.data.answeredTeams),
     }),
-    ReviewCommentAdded: () => ({}),
     ReviewDismissed: () => ({}),
     ReviewUndismissed: () => ({}),
     ReviewCommentAdded: ({ reviewComments }) => ({ reviewComments: reviewComments + 1 }),

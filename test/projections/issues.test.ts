@@ -113,7 +113,10 @@ t.test('an issue document has who is mentioned, each once; nobody has updated it
     type: 'UsersMentioned',
     data: { ...place, commentId: null, users: ids.map((id) => ({ id, login: `u${id}` })) },
   })
-  for (const after of [issueAfter(opened, mentioned(4, 5), mentioned(5, 6)), pullAfter(pullOpened, mentioned(4, 5, 6))]) {
+  for (const after of [
+    issueAfter(opened, mentioned(4, 5), mentioned(5, 6)),
+    pullAfter(pullOpened, mentioned(4, 5, 6)),
+  ]) {
     t.match(after, { mentionedIds: [4, 5, 6], updatedAt: at(0) })
   }
 })

@@ -244,38 +244,41 @@ t.test('lists have issues and pull requests, or only one of these kinds', async 
   })
 })
 
-t.test('`created_by`, `assigned_by` and `mentioned_by` of repository issues and of the issue search', async (t) => {
-  await alice.orgs.orgCreate({ username: 'crowd' })
-  const { open } = await repository('people', {}, 'crowd')
-  await open({ title: 'a', body: 'Ask @bob and @carol', assignees: ['carol'] })
-  await open({ title: 'b' }, 'bob')
-  await open({ title: 'c', body: '@bob' }, 'bob')
-  await call('alice', 'POST', 'repos/crowd/people/issues/2/comments', { body: 'See @carol' })
-  const found = async (path: string) => {
-    const { body, headers } = await call('alice', 'GET', path)
-    t.equal(headers.get('x-total-count'), `${body.length}`)
-    return body.map(({ number }: { number: number }) => number)
-  }
-  // The server finds mentions after the answer.
-  const mentionsCarol = 'repos/crowd/people/issues?mentioned_by=carol'
-  await until('both mentions are found', async () => (await found(mentionsCarol)).length === 2)
-  for (const path of ['repos/crowd/people/issues?', 'repos/issues/search?owner=crowd&']) {
-    t.same(await found(`${path}created_by=BOB`), [3, 2], path)
-    t.same(await found(`${path}created_by=bob&mentioned_by=carol`), [2])
-    t.same(await found(`${path}assigned_by=carol&created_by=alice&mentioned_by=bob`), [1])
-    t.same(await found(`${path}mentioned_by=carol`), [2, 1])
-    t.same(await found(`${path}mentioned_by=bob`), [1], 'who mentions themselves is not called')
-    for (const name of ['created_by', 'assigned_by', 'mentioned_by']) {
-      t.same(await found(`${path}${name}=nobody`), [], name)
+t.test(
+  '`created_by`, `assigned_by` and `mentioned_by` of repository issues and of the issue search',
+  async (t) => {
+    await alice.orgs.orgCreate({ username: 'crowd' })
+    const { open } = await repository('people', {}, 'crowd')
+    await open({ title: 'a', body: 'Ask @bob and @carol', assignees: ['carol'] })
+    await open({ title: 'b' }, 'bob')
+    await open({ title: 'c', body: '@bob' }, 'bob')
+    await call('alice', 'POST', 'repos/crowd/people/issues/2/comments', { body: 'See @carol' })
+    const found = async (path: string) => {
+      const { body, headers } = await call('alice', 'GET', path)
+      t.equal(headers.get('x-total-count'), `${body.length}`)
+      return body.map(({ number }: { number: number }) => number)
     }
-  }
-  const { body } = await call('carol', 'GET', 'repos/issues/search?mentioned=true&owner=crowd')
-  t.same(
-    body.map(({ number }: { number: number }) => number),
-    [2, 1],
-    '`mentioned` of the search means the requester',
-  )
-})
+    // The server finds mentions after the answer.
+    const mentionsCarol = 'repos/crowd/people/issues?mentioned_by=carol'
+    await until('both mentions are found', async () => (await found(mentionsCarol)).length === 2)
+    for (const path of ['repos/crowd/people/issues?', 'repos/issues/search?owner=crowd&']) {
+      t.same(await found(`${path}created_by=BOB`), [3, 2], path)
+      t.same(await found(`${path}created_by=bob&mentioned_by=carol`), [2])
+      t.same(await found(`${path}assigned_by=carol&created_by=alice&mentioned_by=bob`), [1])
+      t.same(await found(`${path}mentioned_by=carol`), [2, 1])
+      t.same(await found(`${path}mentioned_by=bob`), [1], 'who mentions themselves is not called')
+      for (const name of ['created_by', 'assigned_by', 'mentioned_by']) {
+        t.same(await found(`${path}${name}=nobody`), [], name)
+      }
+    }
+    const { body } = await call('carol', 'GET', 'repos/issues/search?mentioned=true&owner=crowd')
+    t.same(
+      body.map(({ number }: { number: number }) => number),
+      [2, 1],
+      '`mentioned` of the search means the requester',
+    )
+  },
+)
 
 t.test('lists can be filtered by milestone, poster, assignee and time', async (t) => {
   const { open, milestone, get, edit } = await repository('narrow')

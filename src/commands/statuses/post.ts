@@ -36,7 +36,9 @@ function targetUrlOf(text: string): string {
   const ofPage = 'https://page.invalid/'
   const protocol = URL.canParse(text, ofPage) ? new URL(text, ofPage).protocol : undefined
   if (protocol === 'http:' || protocol === 'https:') return text
-  throw new Refused(refuse.unprocessable('target_url: must be an http or https URL, a relative one, or empty'))
+  throw new Refused(
+    refuse.unprocessable('target_url: must be an http or https URL, a relative one, or empty'),
+  )
 }
 
 export const postStatusRoutes: Routes = (services) => async (app) => {

@@ -89,19 +89,22 @@ t.test('a label is deleted under its last name', async (t) => {
     .thenEvents({ type: 'LabelDeleted', data: { id: 3, scope, name: 'b' } })
 })
 
-t.test('a missing or deleted label, or one of another owner, is not found, and nothing is deleted', async (t) => {
-  const { given } = specify(t, labelDecider)
-  const cases: [LabelEvent[], LabelScope][] = [
-    [[], scope],
-    [[created, deleted], scope],
-    ...others.map((other): [LabelEvent[], LabelScope] => [[created], other]),
-  ]
-  for (const [events, from] of cases) {
-    given(...events)
-      .when((state) => decideEditLabel(state, from, { color: 'not even a color' }))
-      .thenRefused('notFound')
-    given(...events)
-      .when((state) => decideDeleteLabel(state, from))
-      .thenEvents()
-  }
-})
+t.test(
+  'a missing or deleted label, or one of another owner, is not found, and nothing is deleted',
+  async (t) => {
+    const { given } = specify(t, labelDecider)
+    const cases: [LabelEvent[], LabelScope][] = [
+      [[], scope],
+      [[created, deleted], scope],
+      ...others.map((other): [LabelEvent[], LabelScope] => [[created], other]),
+    ]
+    for (const [events, from] of cases) {
+      given(...events)
+        .when((state) => decideEditLabel(state, from, { color: 'not even a color' }))
+        .thenRefused('notFound')
+      given(...events)
+        .when((state) => decideDeleteLabel(state, from))
+        .thenEvents()
+    }
+  },
+)

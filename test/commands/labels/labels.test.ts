@@ -136,61 +136,67 @@ t.test('users without write access change nothing', async (t) => {
   t.equal(await position(), before)
 })
 
-t.test('`labels/{name}` reads, changes and deletes a label of exactly that name; a number is an id', async (t) => {
-  await repository('named')
-  await repository('elsewhere')
-  await organization('namedorg')
-  for (const home of ['/repos/alice/named', '/orgs/namedorg']) {
-    const make = async (name: string) =>
-      (await call('alice', 'POST', `${home}/labels`, { name, color: '#fff' })).body.id
-    const [id, slashed] = [await make('bug'), await make('kind/é b')]
-    await make('12345678')
-    const get = async (name: string) => (await call(null, 'GET', `${home}/labels/${name}`)).body
-    t.match(await get('bug'), { id, name: 'bug' })
-    t.match(await get(encodeURIComponent('kind/é b')), { id: slashed })
-    for (const other of ['Bug', 'bu', '12345678']) {
-      t.equal((await call(null, 'GET', `${home}/labels/${other}`)).status, 404, other)
+t.test(
+  '`labels/{name}` reads, changes and deletes a label of exactly that name; a number is an id',
+  async (t) => {
+    await repository('named')
+    await repository('elsewhere')
+    await organization('namedorg')
+    for (const home of ['/repos/alice/named', '/orgs/namedorg']) {
+      const make = async (name: string) =>
+        (await call('alice', 'POST', `${home}/labels`, { name, color: '#fff' })).body.id
+      const [id, slashed] = [await make('bug'), await make('kind/é b')]
+      await make('12345678')
+      const get = async (name: string) => (await call(null, 'GET', `${home}/labels/${name}`)).body
+      t.match(await get('bug'), { id, name: 'bug' })
+      t.match(await get(encodeURIComponent('kind/é b')), { id: slashed })
+      for (const other of ['Bug', 'bu', '12345678']) {
+        t.equal((await call(null, 'GET', `${home}/labels/${other}`)).status, 404, other)
+      }
+      const before = await position()
+      t.equal((await call('carol', 'DELETE', `${home}/labels/bug`)).status, 403)
+      t.equal((await call('alice', 'DELETE', '/repos/alice/elsewhere/labels/bug')).status, 204)
+      t.equal(await position(), before, 'nothing is changed')
+      t.match(await call('alice', 'PATCH', `${home}/labels/bug`, { color: '#000' }), {
+        status: 200,
+        body: { id, color: '000000' },
+      })
+      t.equal((await call('alice', 'DELETE', `${home}/labels/bug`)).status, 204)
+      t.equal((await call('alice', 'GET', `${home}/labels/${id}`)).status, 404)
     }
-    const before = await position()
-    t.equal((await call('carol', 'DELETE', `${home}/labels/bug`)).status, 403)
-    t.equal((await call('alice', 'DELETE', '/repos/alice/elsewhere/labels/bug')).status, 204)
-    t.equal(await position(), before, 'nothing is changed')
-    t.match(await call('alice', 'PATCH', `${home}/labels/bug`, { color: '#000' }), {
-      status: 200,
-      body: { id, color: '000000' },
-    })
-    t.equal((await call('alice', 'DELETE', `${home}/labels/bug`)).status, 204)
-    t.equal((await call('alice', 'GET', `${home}/labels/${id}`)).status, 404)
-  }
-})
+  },
+)
 
-t.test('an id that is not a positive int64 gives 404; DELETE of a label that is not there is 204', async (t) => {
-  await repository('ids')
-  await organization('idorg')
-  const before = await position()
-  const bad = [
-    '0',
-    '-1',
-    '1.5',
-    '01',
-    'bug',
-    '99999',
-    '9223372036854775807',
-    '9223372036854775808',
-    '%00',
-    '%F0',
-  ]
-  for (const home of ['/repos/alice/ids', '/orgs/idorg']) {
-    for (const id of bad) {
-      const expected = id === '%F0' ? 400 : 404
-      t.equal((await call('alice', 'GET', `${home}/labels/${id}`)).status, expected, `GET ${id}`)
-      t.equal((await call('alice', 'PATCH', `${home}/labels/${id}`, {})).status, expected, `PATCH ${id}`)
-      const deleted = expected === 404 ? 204 : expected
-      t.equal((await call('alice', 'DELETE', `${home}/labels/${id}`)).status, deleted, `DELETE ${id}`)
+t.test(
+  'an id that is not a positive int64 gives 404; DELETE of a label that is not there is 204',
+  async (t) => {
+    await repository('ids')
+    await organization('idorg')
+    const before = await position()
+    const bad = [
+      '0',
+      '-1',
+      '1.5',
+      '01',
+      'bug',
+      '99999',
+      '9223372036854775807',
+      '9223372036854775808',
+      '%00',
+      '%F0',
+    ]
+    for (const home of ['/repos/alice/ids', '/orgs/idorg']) {
+      for (const id of bad) {
+        const expected = id === '%F0' ? 400 : 404
+        t.equal((await call('alice', 'GET', `${home}/labels/${id}`)).status, expected, `GET ${id}`)
+        t.equal((await call('alice', 'PATCH', `${home}/labels/${id}`, {})).status, expected, `PATCH ${id}`)
+        const deleted = expected === 404 ? 204 : expected
+        t.equal((await call('alice', 'DELETE', `${home}/labels/${id}`)).status, deleted, `DELETE ${id}`)
+      }
     }
-  }
-  t.equal(await position(), before)
-})
+    t.equal(await position(), before)
+  },
+)
 
 t.test('an invalid label is refused with the name of the field and leaves no event', async (t) => {
   await repository('bad')

@@ -212,7 +212,10 @@ t.test('statuses of commits over HTTP', async (t) => {
     const answer = await post(sha, { state: 'skipped', context: 'ci' })
     t.equal(answer.status, 201)
     t.match(await answer.json(), { status: 'skipped', context: 'ci' })
-    t.match((await get(`commits/${sha}/status`)).json, { state: 'success', statuses: [{ status: 'skipped' }] })
+    t.match((await get(`commits/${sha}/status`)).json, {
+      state: 'success',
+      statuses: [{ status: 'skipped' }],
+    })
     t.match(await get(`commits/${sha}/statuses?state=skipped`), { json: [{ status: 'skipped' }], total: '1' })
     t.match(await get(`commits/${sha}/statuses?state=success`), { json: [], total: '0' })
   })
