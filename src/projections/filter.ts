@@ -11,7 +11,7 @@ export type Condition =
   | { kind: 'oneOf'; field: string; values: FilterValue[] }
   /** A range matches only values of the same type as its bounds. */
   | { kind: 'range'; field: string; bounds: Bound[] }
-  | { kind: 'containsAll'; field: string; values: Element[] }
+  | { kind: 'contains'; field: string; value: Element }
   | { kind: 'containsAny'; field: string; values: Element[] }
   /** With `parts`: the words are in the documents of that collection that are parts of the document. */
   | { kind: 'containsWords'; field: string; words: string[]; parts?: AnyCollection }
@@ -95,13 +95,11 @@ function onScalar(field: string, demand: unknown): Condition[] {
 }
 
 function onArray(field: string, demand: unknown): Condition[] {
-  if (isElement(demand)) return [{ kind: 'containsAll', field, values: [demand] }]
+  if (isElement(demand)) return [{ kind: 'contains', field, value: demand }]
   return operatorsOf(field, demand).map(([operator, operand]): Condition => {
     switch (operator) {
       case '$in':
         return { kind: 'containsAny', field, values: listOf(field, operand, isElement) }
-      case '$all':
-        return { kind: 'containsAll', field, values: listOf(field, operand, isElement) }
       case '$words':
         return { kind: 'containsWords', field, words: listOf(field, operand, (w) => typeof w === 'string') }
       default:

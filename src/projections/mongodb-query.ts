@@ -137,15 +137,13 @@ function toCondition(condition: Condition): MongoFilter<StoredDocument> {
   const field = bodyField(condition.field)
   switch (condition.kind) {
     case 'equals':
+    case 'contains':
       return { [field]: { $eq: condition.value } }
     case 'oneOf':
     case 'containsAny':
       return { [field]: { $in: condition.values } }
     case 'range':
       return { [field]: Object.fromEntries(condition.bounds.map((b) => [RANGE[b.operator], b.value])) }
-    case 'containsAll':
-      // In MongoDB an empty `$all` matches nothing. Here an empty list demands nothing.
-      return condition.values.length === 0 ? {} : { [field]: { $all: condition.values } }
     case 'containsWords':
       return allOf(condition.words.map((word) => beginsWith(field, word)))
   }

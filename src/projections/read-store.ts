@@ -18,13 +18,13 @@ export type ArrayField<D> = {
   string
 
 type ScalarFilter<V> = V | { $in: readonly V[] } | { $gt?: V; $gte?: V; $lt?: V; $lte?: V }
-type ArrayFilter<E> = E | { $in: readonly E[] } | { $all: readonly E[] } | WordsFilter<E>
+type ArrayFilter<E> = E | { $in: readonly E[] } | WordsFilter<E>
 /** Matches when every given string is the beginning of one of the field's strings. */
 type WordsFilter<E> = E extends string ? { $words: readonly string[] } : never
 
 /**
  * A document matches when all conditions hold. An empty filter matches every document. Null also matches a missing
- * field. A range matches only values of the bound's own type. `$all` and `$words` with an empty list match everything.
+ * field. A range matches only values of the bound's own type. `$words` with an empty list matches everything.
  */
 export type Filter<D> = { [K in ScalarField<D>]?: ScalarFilter<Value<D, K>> } & {
   [K in ArrayField<D>]?: Value<D, K> extends readonly (infer E)[] ? ArrayFilter<E> : never

@@ -36,11 +36,8 @@ export function test(collection: AnyCollection, condition: Condition, mayUseInde
     }
     case 'range':
       return range(field, condition.bounds)
-    case 'containsAll':
-      if (condition.values.length <= FEW_ELEMENTS) {
-        return allHold(condition.values.map((value) => contains({ text: ' AND value = ?', values: [value] })))
-      }
-      return eachHolds(condition.values, `EXISTS (SELECT 1 ${own} AND value = wanted.value)`)
+    case 'contains':
+      return contains({ text: ' AND value = ?', values: [condition.value] })
     case 'containsAny':
       // The plus stops SQLite from using the index by value. It then tests the few elements of the document, and not
       // all documents with the value.

@@ -24,8 +24,8 @@ export interface Hits {
 export function hitsOf(collection: AnyCollection, condition: Condition): Hits[] {
   const from = `FROM ${arrayTable(collection)} WHERE field = '${checkName('field', condition.field)}'`
   switch (condition.kind) {
-    case 'containsAll':
-      return condition.values.map((value) => ({ id: 'id', from: `${from} AND value = ?`, values: [value] }))
+    case 'contains':
+      return [{ id: 'id', from: `${from} AND value = ?`, values: [condition.value] }]
     case 'containsAny':
       return [{ id: 'id', from: `${from} AND value IN ${LIST}`, values: [JSON.stringify(condition.values)] }]
     case 'containsWords': {

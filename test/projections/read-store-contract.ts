@@ -398,12 +398,8 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
       [{ labels: { $in: ['ui', 'Bug', 'none'] } }, 'a e'],
       [{ labels: { $in: [] } }, ''],
       [{ scores: { $in: [0, 1] } }, 'a e'],
-      [{ labels: { $all: ['bug', 'ui'] } }, 'a'],
-      [{ labels: { $all: ['bug', 'none'] } }, ''],
-      [{ labels: { $all: [] } }, 'a b c d e'],
-      [{ scores: { $all: [2, 1, 2] } }, 'a'],
       [{ labels: 'bug', scores: 3.5 }, 'b'],
-      [{ labels: { $all: ['bug'] }, scores: { $in: [1, 3.5] }, key: { $gt: 'a' } }, 'b'],
+      [{ labels: 'bug', scores: { $in: [1, 3.5] }, key: { $gt: 'a' } }, 'b'],
     ])
   })
 
@@ -607,7 +603,6 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
     ])
     t.equal(await keys(store, { words: { $words: words } }), 'a')
     t.equal(await keys(store, { words: { $words: ['w'.repeat(20_000)] } }), '')
-    t.equal(await keys(store, { words: { $all: words } }), 'a')
   })
 
   t.test('sorts ascending, descending and by several fields; ties are sorted by id', async (t) => {
@@ -742,7 +737,6 @@ export function readStoreContract(t: Test, open: (t: Test) => () => Promise<Read
         { state: { $gte: text, $lte: text } },
         { labels: text },
         { labels: { $in: [text] } },
-        { labels: { $all: [text] } },
         { words: { $words: [text] } },
       ]
       for (const filter of filters) t.equal(await keys(store, filter), text, JSON.stringify(filter))

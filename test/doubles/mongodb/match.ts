@@ -80,11 +80,6 @@ function onOperator(field: string, operator: string, operand: unknown, demand: B
         (value) => keys.has(keyOf(value)) || patterns.some((pattern) => matches(pattern, value)),
       )
     }
-    case '$all': {
-      const wanted = list(operator, operand)
-      const tests = wanted.map((member) => onField(field, member))
-      return wanted.length === 0 ? () => false : all(tests)
-    }
     case '$exists': {
       const wanted = operand !== false && numberOf(operand) !== 0
       return (document) => valuesAt(document, field.split('.')).length > 0 === wanted
