@@ -3,13 +3,15 @@
  * answer would hold a thread of this one for ever, and with it its end. Node's own `mkdir` never ends in /proc.
  */
 import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { mkdtemp, rmdir, stat } from 'node:fs/promises'
+import { open, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { setTimeout as delay } from 'node:timers/promises'
 import { ConfigError } from './config.ts'
 import { hasCode } from './disk.ts'
+import { isDiskFull } from './disk-full.ts'
 import { OperatorError } from './operator-error.ts'
 
 /** How long a command waits for a file system. */
@@ -65,10 +67,14 @@ async function problemAt(path: string, said: string): Promise<string | undefined
     if (said.includes('Permission denied')) return mayNotWrite(above.path)
     return `${path} cannot be made in ${above.path}: ${said.trim().split(': ').at(-1)}: name another one`
   }
+  // The name is that of what a lock leaves beside it: it counts as nothing in a directory that must be empty.
+  const probe = join(path, `lock.db-${randomUUID()}`)
   try {
-    await rmdir(await mkdtemp(join(path, 'tmp_')))
+    await (await open(probe, 'wx')).close()
+    await rm(probe)
     return undefined
   } catch (error) {
+    if (isDiskFull(error)) return undefined
     if (hasCode(error, 'EACCES')) return mayNotWrite(path)
     if (hasCode(error, 'EROFS')) return `${path} is on a disk that can only be read: mount it for writing`
     throw error
@@ -80,10 +86,11 @@ const mayNotWrite = (path: string) => {
   return `the user ${user} may not write in ${path}: allow it (chown ${user} ${path})`
 }
 
-/** The first that is there: of a path, the directory that it is in, and so on. */
+/** The first that can be seen: of a path, the directory that it is in, and so on. */
 async function firstOnTheWayUp(path: string): Promise<{ path: string; isDirectory: boolean }> {
   const found = await stat(path).catch((error: unknown) => {
-    if (hasCode(error, 'ENOENT') || hasCode(error, 'ENOTDIR')) return undefined
+    // Where the user may not enter a directory, that directory is the one to name.
+    if (['ENOENT', 'ENOTDIR', 'EACCES'].some((code) => hasCode(error, code))) return undefined
     throw error
   })
   return found === undefined ? firstOnTheWayUp(dirname(path)) : { path, isDirectory: found.isDirectory() }
