@@ -49,7 +49,7 @@ export function bannerLines(
     ...(url === listensAt ? [] : [`  clients  reach it at ${url} (PUBLIC_URL)`]),
     `  API      ${url}/api/v1      documentation ${url}/api/docs`,
     `  git      ${url}/{owner}/{repo}.git`,
-    `  page     ${url}/ui/{owner}/{repo}/pulls/{index} tells the story of a pull request`,
+    `  page     ${url}/      of a pull request ${url}/{owner}/{repo}/pulls/{index}`,
     `  gRPC     ${grpcAddress}`,
     ...(metricsUrl === undefined ? [] : [`  metrics  ${metricsUrl}`]),
     `  data     ${config.dataDir}`,

@@ -17,7 +17,7 @@ t.test('the banner names the page worth seeing, and the demo', async (t) => {
     'Mergelog listens on http://127.0.0.1:3000',
     '  API      http://127.0.0.1:3000/api/v1      documentation http://127.0.0.1:3000/api/docs',
     '  git      http://127.0.0.1:3000/{owner}/{repo}.git',
-    '  page     http://127.0.0.1:3000/ui/{owner}/{repo}/pulls/{index} tells the story of a pull request',
+    '  page     http://127.0.0.1:3000/      of a pull request http://127.0.0.1:3000/{owner}/{repo}/pulls/{index}',
     '  gRPC     127.0.0.1:9090',
     '  data     /data',
     '  admin    user "admin", password "secret" (shown only this once)',

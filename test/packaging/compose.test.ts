@@ -116,8 +116,8 @@ t.test('the image and npm start run the same program', async (t) => {
   const command: string[] = JSON.parse(argumentsOf('CMD').at(-1) ?? 'null')
   t.equal(command.join(' '), packageJson.scripts.start)
   const copied = argumentsOf('COPY').join('\n')
-  for (const part of ['dist', 'bin', 'proto', 'scripts', 'ui'])
-    t.match(copied, `/app/${part} ./${part}`, part)
+  for (const part of ['dist', 'bin', 'proto', 'ui']) t.match(copied, `/app/${part} ./${part}`, part)
+  t.match(copied, '/app/scripts/prepare.js ./scripts/')
 })
 
 t.test('commands run inside the container as mergelog', async (t) => {
