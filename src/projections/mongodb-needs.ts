@@ -34,7 +34,6 @@ export async function requireQueries(store: ReadStore): Promise<void> {
   const filter: Filter<Asked> = {
     text: { $in: ['a', 'b'] },
     rank: { $gt: 0, $gte: 1, $lt: 9, $lte: 8 },
-    labels: { $all: ['a', 'b'] },
     words: { $words: ['some', 'words'] },
   }
   const page = { sort: [['rank', -1]], skip: 1, limit: 1 } as const
