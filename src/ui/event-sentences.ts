@@ -10,6 +10,7 @@ import type {
   MergeStyle,
   MergeWait,
   PullRequestEvent,
+  ScheduledMerge,
 } from '../events/domain-events.ts'
 import { handledBy } from '../events/handlers.ts'
 import type { Side, Verdict } from '../events/review-events.ts'
@@ -92,6 +93,10 @@ const waiting = (waitsFor: readonly MergeWait[] = ['checks']) =>
     ? ', which waits for nothing'
     : `, which waits for ${list(waitsFor.map((wait) => WAITS[wait]))}`
 
+/** What somebody did who scheduled a merge. */
+export const scheduledMerge = ({ style, expectedHead, waitsFor }: ScheduledMerge, page: PageLinks): string =>
+  `scheduled the merge${expectedHead === null ? '' : ` of ${commit(page, expectedHead)}`} as ${STYLES[style]}${waiting(waitsFor)}`
+
 const SENTENCES: {
   readonly [T in keyof TimelineData]: (data: TimelineData[T], page: PageLinks) => EventDescription
 } = {
@@ -142,10 +147,7 @@ const SENTENCES: {
     action: `kept the branch ${branch(data.branch)}`,
     text: data.reason,
   }),
-  MergeScheduled: ({ style, expectedHead, waitsFor }, page) => ({
-    kind: 'merge',
-    action: `scheduled the merge${expectedHead === null ? '' : ` of ${commit(page, expectedHead)}`} as ${STYLES[style]}${waiting(waitsFor)}`,
-  }),
+  MergeScheduled: (schedule, page) => ({ kind: 'merge', action: scheduledMerge(schedule, page) }),
   MergeScheduleCanceled: () => ({ kind: 'field', action: 'canceled the scheduled merge' }),
   ScheduledMergeRefused: ({ head, reason, errors, errorCount = errors.length }, page) => ({
     kind: 'failed',

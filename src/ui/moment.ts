@@ -10,6 +10,7 @@ type Pull = Static<typeof PullRequestWire>
 
 /** How many characters of a description or comment are shown. */
 const PROSE_CHARACTERS = 20_000
+const CAN_BE_MERGED = 'Can be merged'
 const NONE = '<span class="none">none</span>'
 
 export interface Moment {
@@ -21,6 +22,8 @@ export interface Moment {
   before: Pull | undefined
   /** The newest revision. */
   last: number
+  /** Markup of what is true only now; empty for a past moment. */
+  present: string
 }
 
 /** The name of the state. It is also a CSS class. */
@@ -56,7 +59,7 @@ function factsOf(pull: Pull, links: PageLinks): { name: string; value: string }[
       name: 'Changes',
       value: `${count(pull.changed_files, 'file')}, <span class="plus">+${pull.additions}</span> <span class="minus">−${pull.deletions}</span>`,
     },
-    { name: 'Can be merged', value: pull.merged ? 'done' : pull.mergeable ? 'yes' : 'no' },
+    { name: CAN_BE_MERGED, value: pull.merged ? 'done' : pull.mergeable ? 'yes' : 'no' },
     { name: 'Labels', value: pull.labels.map(label).join(' ') || NONE },
     { name: 'Milestone', value: milestone === null ? NONE : html`<bdi>${milestone.title}</bdi>` },
     { name: 'Assignees', value: people(pull.assignees ?? []).join(', ') || NONE },
@@ -101,11 +104,12 @@ function summary(changed: readonly string[], first: boolean): string {
 
 /** The section's markup. Equal values of `data-diff` mean equal commits and diffs: the script then keeps them. */
 export async function momentSection(
-  { entry, now, before, last }: Moment,
+  { entry, now, before, last, present }: Moment,
   links: PageLinks,
   show: ShowText,
 ): Promise<string> {
-  const facts = factsOf(now, links)
+  // What is true now says it with its reasons.
+  const facts = factsOf(now, links).filter(({ name }) => present === '' || name !== CAN_BE_MERGED)
   const old = new Map(
     before === undefined ? [] : factsOf(before, links).map(({ name, value }) => [name, value]),
   )
@@ -133,6 +137,7 @@ export async function momentSection(
 </div>
 <dl class="facts">
 !${rows.map(({ name, value, was }) => factRow(name, value, was))}</dl>
+!${present}
 !${await description(now.body, before?.body, show)}
 </section>`
 }

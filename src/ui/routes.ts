@@ -25,6 +25,7 @@ import { changesSection } from './changes.ts'
 import { CONTENT_SECURITY_POLICY, page } from './layout.ts'
 import { diffName, diffOf, momentSection } from './moment.ts'
 import { answerWithPages, HTML } from './pages.ts'
+import { presentSection } from './present.ts'
 import { mayBeShown } from './shown-commits.ts'
 import { showTexts } from './shown-texts.ts'
 import { ENTRIES, entriesOf, partStart, timelineSection } from './timeline.ts'
@@ -178,7 +179,11 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
         const moment = async ({ now, before }: { now: Pull; before: Pull | undefined }) => {
           const [entry] = await entriesOf(events, stream, { from: revision, limit: 1 }, links)
           if (entry === undefined) throw new Refused(refuse.notFound('the pull request has no such event'))
-          return momentSection({ entry, now, before, last }, links, show)
+          const isNow = revision === last
+          const present = isNow
+            ? await presentSection(services, repository, now.number, requester, links)
+            : ''
+          return momentSection({ entry, now, before, last, present }, links, show)
         }
 
         switch (query.part) {

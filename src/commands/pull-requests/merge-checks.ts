@@ -82,8 +82,14 @@ export function mergeRefusal(
   return facts.headTip === state.head.sha ? undefined : headHasMoved
 }
 
+export const WORK_IN_PROGRESS = 'the pull request is a work in progress'
+
 /** All that merge rule 2 has against the merge, in its order. */
-function reasonsAgainst(state: ActivePull, request: MergeRequest, facts: MergeFacts): string[] {
+export function reasonsAgainst(
+  state: ActivePull,
+  request: Pick<MergeRequest, 'style' | 'force' | 'scheduling'>,
+  facts: MergeFacts,
+): string[] {
   const { style } = request
   const reasons: string[] = []
   if (!isMergeStyle(style)) reasons.push(`Do: "${style}" is not a merge style`)
@@ -91,7 +97,7 @@ function reasonsAgainst(state: ActivePull, request: MergeRequest, facts: MergeFa
     reasons.push(`Do: ${style} is not allowed in this repository`)
   }
   if (style === 'manually-merged') return reasons
-  if (isWorkInProgress(state.title)) reasons.push('the pull request is a work in progress')
+  if (isWorkInProgress(state.title)) reasons.push(WORK_IN_PROGRESS)
   if (facts.headTip === null) reasons.push(notMergeable(`the head branch ${state.head.branch} is gone`))
   if (facts.baseTip === null) reasons.push(notMergeable(`the base branch ${state.base.branch} is gone`))
   if (facts.openDependencies.length > 0) {
@@ -113,7 +119,7 @@ const notMergeable = (reason: string) => `the pull request cannot be merged: ${r
 
 function protectionReasons(
   { reviews }: ActivePull,
-  { force, scheduling }: MergeRequest,
+  { force, scheduling }: Pick<MergeRequest, 'force' | 'scheduling'>,
   { protection, officialReviews, checks, outdated, wouldBeSigned }: MergeFacts,
 ): string[] {
   if (protection === undefined) return []
