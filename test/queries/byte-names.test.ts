@@ -29,6 +29,7 @@ t.test(
     t.match(file.url, /\/contents\/caf%E9\.txt\?ref=topic$/)
     t.strictSame(await get(file.url.split('/bytes/')[1]), file, 'its own URL leads to it')
     t.strictSame(await text(file.download_url), [200, 'one\n'])
+    t.strictSame(await text(file.html_url), [200, 'one\n'], 'its page leads to it')
     t.strictSame(
       await get(`contents/${encodeURIComponent(file.path)}?ref=topic`),
       file,
