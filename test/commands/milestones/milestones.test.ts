@@ -178,7 +178,7 @@ t.test('a bad milestone is refused by the field at fault and leaves no event', a
     ['title', { title: 5 }],
     ['title', { title: 'x'.repeat(256) }],
     ['title', { title: 'a\u0000b' }],
-    ['description', { description: 'x'.repeat(65_537) }],
+    ['description', { description: 'x'.repeat(131_073) }],
     ['description', { description: {} }],
     ['due_on', { due_on: 'soon' }],
     ['due_on', { due_on: '2026-02-30T00:00:00Z' }],
