@@ -27,6 +27,7 @@ import {
   TEMPLATE_DIRECTORIES,
 } from '../wire/issue-templates.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
+import { listSchema, rowsOrPage } from './paged-list.ts'
 
 /** More files are passed over. */
 const MAX_FILES = 50
@@ -125,8 +126,11 @@ export function issueTemplateRoutes(services: Services): FastifyPluginAsyncTypeb
 
     app.get(
       '/repos/:owner/:repo/issue_templates',
-      { schema: { tags, params, response: { 200: Type.Array(IssueTemplateWire) } } },
-      async (request) => ofDefaultBranch(request, templatesIn, []),
+      { schema: { tags, params, ...listSchema(IssueTemplateWire) } },
+      async (request, reply) => {
+        const found = await ofDefaultBranch(request, templatesIn, [])
+        return [...rowsOrPage(services, request, reply, found)]
+      },
     )
 
     app.get(

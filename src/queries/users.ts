@@ -1,6 +1,5 @@
 /** Reading users and their access tokens: `/user`, `/user/emails`, `/users/{username}`, `/users/{username}/tokens`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { Type } from 'typebox'
 import { Refused, refuse } from '../refusal.ts'
 import { signedIn } from '../rights/requester.ts'
 import { tokenUsesOf } from '../rights/token-uses.ts'
@@ -17,7 +16,7 @@ import {
   userSettingsWire,
   userWire,
 } from '../wire/users.ts'
-import { listSchema, pagedList } from './paged-list.ts'
+import { listSchema, pagedList, rowsOrPage } from './paged-list.ts'
 
 export function userQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   return async (app) => {
@@ -37,8 +36,8 @@ export function userQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
 
     app.get(
       '/user/emails',
-      { config, schema: { tags, response: { 200: Type.Array(EmailWire) } } },
-      async (request) => emailWires(signedIn(request)),
+      { config, schema: { tags, ...listSchema(EmailWire) } },
+      async (request, reply) => [...rowsOrPage(services, request, reply, emailWires(signedIn(request)))],
     )
 
     app.get(
