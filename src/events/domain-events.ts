@@ -343,6 +343,14 @@ export interface DiffStat {
   changedFiles: number
 }
 
+/** What closed or reopened an issue by naming it. */
+export interface StatusCause {
+  repoId: number
+  /** Null: the commit was pushed. */
+  pull: number | null
+  commit: string
+}
+
 /**
  * The events that issues and pull requests share: in `issue-<repoId>.<index>` and in `pull-<repoId>.<index>`. Each
  * event holds the complete new value, and the difference to the old one.
@@ -360,6 +368,8 @@ type FieldEvent = Events<
       milestone: MilestoneRef | null
       /** The branch of the pull request whose deletion has closed it. */
       branchGone?: 'head' | 'base'
+      /** Present when a keyword did it (`fixes #3`): the commit, and the pull request whose merge brought the text. */
+      cause?: StatusCause
     }
     LabelsChanged: { labels: LabelRef[]; added: LabelRef[]; removed: LabelRef[] }
     MilestoneChanged: { from: MilestoneRef | null; to: MilestoneRef | null; closed: boolean }

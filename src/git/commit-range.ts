@@ -43,6 +43,28 @@ export async function commitRange(dir: string, from: string, to: string, options
   }
 }
 
+/**
+ * The newest commits that `to` has and `from` lacks, at most so many, newest first. Null: all that `to` has.
+ *
+ * @throws GitFailed when a commit does not exist
+ */
+export async function newestCommits(
+  dir: string,
+  from: string | null,
+  to: string,
+  limit: number,
+): Promise<string[]> {
+  const near = from === null ? undefined : await nearRange(dir, from, to)
+  if (near !== undefined) return near.slice(0, limit)
+  const not = from === null ? [] : [`^${checkedId(from)}`]
+  const args = ['rev-list', `--max-count=${limit}`, checkedId(to), ...not, '--']
+  const ids = await gitOutput(args, { queue: 'command', dir })
+  return ids
+    .toString('latin1')
+    .split('\n')
+    .filter((id) => id !== '')
+}
+
 export type AffectedStatus = 'added' | 'removed' | 'modified'
 
 /** How a commit differs from its first parent, or from an empty tree when it has no parent. */

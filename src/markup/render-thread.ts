@@ -1,6 +1,8 @@
 /** The thread that renders: a program that `renderer.ts` starts. */
 import { parentPort } from 'node:worker_threads'
-import { type Markdown, renderMarkdown } from './render.ts'
+import { type Markdown, type Prose, proseOf, renderMarkdown } from './render.ts'
 
 parentPort?.postMessage('ready')
-parentPort?.on('message', (markdown: Markdown) => parentPort?.postMessage(renderMarkdown(markdown)))
+parentPort?.on('message', (task: Markdown | Prose) =>
+  parentPort?.postMessage('prose' in task ? proseOf(task) : renderMarkdown(task)),
+)

@@ -1,6 +1,7 @@
 /** Markdown as HTML that is safe to show. It runs in a thread of its own: see `renderer.ts`. */
 import MarkdownIt, { type Token } from 'markdown-it'
 import sanitizeHtml from 'sanitize-html'
+import { NO_PROSE, NUMBER_REFERENCE, REFERENCE_BEGIN, REFERENCE_END, withShortNames } from './references.ts'
 
 /** A text, and where its references lead. */
 export interface Markdown {
@@ -25,8 +26,10 @@ const PARSERS = { soft: parserWith(false), hard: parserWith(true) }
  * What is linked: `owner/name#1`, `#1` or `!1`, `@login`, a commit by at least seven digits. It begins at a word's
  * beginning and has bounded parts, so that it takes linear time.
  */
-const REFERENCE =
-  /(?<![\w/@#!.-])(?:(?<other>[\w.-]{1,40}\/[\w.-]{1,100})?[#!](?<index>[1-9]\d{0,9})|@(?<login>\w[\w.-]{0,38}\w|\w)|(?<commit>[0-9a-f]{7,40}))(?![\w/@#-])/g
+const REFERENCE = new RegExp(
+  String.raw`${REFERENCE_BEGIN}(?:${NUMBER_REFERENCE}|@(?<login>\w[\w.-]{0,38}\w|\w)|(?<commit>[0-9a-f]{7,40}))${REFERENCE_END}`,
+  'g',
+)
 
 /** The address that a reference leads to; undefined when it has none here. */
 function addressOf(groups: Readonly<Record<string, string | undefined>>, { site, repository }: Markdown) {
@@ -160,4 +163,41 @@ export function renderMarkdown(markdown: Markdown): string | undefined {
   showTasks(tokens)
   if (charactersIn(tokens) > MAX_CHARACTERS) return undefined
   return sanitizeHtml(parser.renderer.render(tokens, parser.options, env), SAFE)
+}
+
+/** A text of which only the words count. */
+export interface Prose {
+  prose: string
+  /** As in `Markdown`. */
+  site: string
+}
+
+/** The words of a text, without code, HTML and the texts of links. A link to an issue of this server is `owner/name#1`. */
+export function proseOf({ prose, site }: Prose): string {
+  return PARSERS.soft
+    .parse(prose, {})
+    .map(({ children }) => (children === null ? '' : wordsIn(children, site)))
+    .join('\n')
+}
+
+function wordsIn(tokens: readonly Token[], site: string): string {
+  let words = ''
+  let links = 0
+  for (const token of tokens) {
+    if (token.type === 'link_open') {
+      links += 1
+      words += nameIn(`${token.attrGet('href')}`, site)
+    } else if (token.type === 'link_close') links -= 1
+    else if (links > 0) continue
+    else if (token.type === 'text') words += token.content
+    else if (token.type === 'softbreak' || token.type === 'hardbreak') words += '\n'
+    else if (token.type === 'code_inline' || token.type === 'image') words += NO_PROSE
+  }
+  return words
+}
+
+/** The issue that a link leads to. */
+function nameIn(href: string, site: string): string {
+  const name = withShortNames(href.startsWith('/') ? `${site}${href}` : href, site)
+  return name === href || name.includes(':') ? NO_PROSE : name
 }

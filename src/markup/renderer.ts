@@ -1,12 +1,12 @@
-/** Renders markdown in a thread of its own, one text at a time: a text may be made to take long. */
+/** Reads markdown in a thread of its own, one text at a time: a text may be made to take long. */
 import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { taskThread } from '../task-thread.ts'
-import type { Markdown } from './render.ts'
+import type { Markdown, Prose } from './render.ts'
 
 const DEADLINE_MS = 2000
 
-const thread = taskThread<Markdown, string>({
+const thread = taskThread<Markdown | Prose, string>({
   path: 'markup/render-thread',
   name: 'markdown',
   deadlineMs: DEADLINE_MS,
@@ -21,4 +21,14 @@ export async function renderInThread(client: string, markdown: Markdown): Promis
   if (html !== undefined) return html
   limitReached('markdown_time')
   throw new Refused(refuse.unprocessable('Text: takes too long to render, or becomes too long'))
+}
+
+/**
+ * The words of a text, without code; empty for a text that takes too long. `client`: as above.
+ * @throws SlotsFull when too many wait
+ */
+export async function proseInThread(client: string, text: Prose): Promise<string> {
+  const prose = await thread.run(client, text)
+  if (prose === undefined) limitReached('markdown_time')
+  return prose ?? ''
 }

@@ -14,6 +14,7 @@ import { ownerVisibility } from './owner-visibility.ts'
 import type { ProcessManager } from './process-manager.ts'
 import { createProcessRunner } from './process-runner.ts'
 import { pullHeads } from './pull-heads.ts'
+import { references } from './references.ts'
 import { releasedTags } from './released-tags.ts'
 import { createScheduledMerges } from './scheduled-merges.ts'
 import { transfers } from './transfers.ts'
@@ -51,6 +52,7 @@ export function createBackground(
       lostAccess(services),
       transfers(services),
       mentions(services),
+      references(services),
       maintenance.manager,
       lfsObjects(services),
     ].map(runnerOf),

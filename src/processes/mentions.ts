@@ -5,12 +5,10 @@
 import { append, type CommandContext } from '../commands/execute.ts'
 import type { Envelope, IssueRef } from '../events/domain-events.ts'
 import type { Services } from '../services.ts'
-import { type ProcessManager, processManager } from './process-manager.ts'
+import { isOfThePast, type ProcessManager, processManager } from './process-manager.ts'
 
 /** The most people whom one text can call. */
 const MAX_MENTIONS = 20
-/** Nobody is called in what was older at the start: after an import, or by a newer version that reads an old log. */
-const MAX_AGE_MS = 24 * 60 * 60 * 1000
 const MENTION = /(?<![\w/@.`-])@(\w[\w.-]{0,60})/g
 
 /** The logins after `@` in a text, in lower case, each once. */
@@ -31,11 +29,10 @@ export function mentions(services: Services): ProcessManager {
     event: Envelope & { data: IssueRef & { body: string } },
     commentId: number | null,
   ): Promise<void> {
-    const { stream, position, data, metadata } = event
+    const { stream, data } = event
     const { repoId, index } = data
     const logins = mentionsIn(data.body)
-    const isOld = Date.parse(context.at) - Date.parse(metadata.at) > MAX_AGE_MS
-    if (logins.length === 0 || (isOld && position <= services.startedAfter)) return
+    if (logins.length === 0 || isOfThePast(services, context, event)) return
     const found = await accounts.find({ loginKey: { $in: logins }, kind: 'user' })
     const users = found
       .filter(({ id, deleted }) => !deleted && id !== context.actor?.id)

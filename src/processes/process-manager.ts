@@ -7,6 +7,7 @@ import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts
 import type { Position } from '../events/event-store.ts'
 import { type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
 import type { Checkpoint, ReadStore } from '../projections/read-store.ts'
+import type { Services } from '../services.ts'
 
 /** How far a process is. */
 export interface ProcessStatus {
@@ -36,6 +37,7 @@ export const PROCESSES = [
   'released_tags',
   'default_branches',
   'mentions',
+  'references',
   'maintenance',
   'lfs_objects',
   'webhooks',
@@ -75,6 +77,21 @@ export function contextOf(event: Recorded<DomainEvent>): CommandContext {
   const { id, metadata } = event
   const retry = { namespace: id, digest: id }
   return { ...newContext(metadata.actor, metadata.correlationId, id), retry }
+}
+
+/** What was older than this at the start is of the past. */
+const MAX_AGE_MS = 24 * 60 * 60 * 1000
+
+/**
+ * Whether nobody waits for what follows from an event: it came with an import, or a newer version reads an old log for the
+ * first time.
+ */
+export function isOfThePast(
+  { startedAfter }: Pick<Services, 'startedAfter'>,
+  { at }: CommandContext,
+  { position, metadata }: Pick<Envelope, 'position' | 'metadata'>,
+): boolean {
+  return position <= startedAfter && Date.parse(at) - Date.parse(metadata.at) > MAX_AGE_MS
 }
 
 /** The version of all checkpoints of processes. */

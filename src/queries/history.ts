@@ -60,8 +60,8 @@ const ANSWER = {
 
 const DESCRIPTION =
   'The recorded events. Nothing is removed from them: texts of deleted comments stay readable until they are erased. They may show ids of ' +
-  'repositories that the requester may not read: of a dependency, or of the head of a pull request. A fork also ' +
-  'shows the name of its parent.'
+  'repositories that the requester may not read: of a dependency, of the head of a pull request, or of what closed an ' +
+  'issue. A fork also shows the name of its parent.'
 
 export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { config, events, projector, publicUrl } = services

@@ -1,9 +1,9 @@
 /**
  * Recorded events on the wire, with all their data.
  *
- * An event may show ids of repositories that the requester may not read: of a dependency, or of the head of a pull
- * request. A fork also shows the name of its parent. Texts of deleted comments stay readable, because the log is only
- * appended to; erased ones do not.
+ * An event may show ids of repositories that the requester may not read: of a dependency, of the head of a pull request,
+ * or of what closed an issue. A fork also shows the name of its parent. Texts of deleted comments stay readable, because
+ * the log is only appended to; erased ones do not.
  */
 import { type Static, Type } from 'typebox'
 import { decode, UnreadableEvent } from '../events/codec.ts'

@@ -1,5 +1,5 @@
 /** Decisions on what issues and pull requests have in common. Pure. */
-import type { DiscussionEvent, IssueRef } from '../../events/domain-events.ts'
+import type { DiscussionEvent, IssueRef, StatusCause } from '../../events/domain-events.ts'
 import { type Discussion, sameIssue } from '../../projections/discussion.ts'
 import { refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'
@@ -69,12 +69,14 @@ export interface StatusChange {
   commentId: number
   /** Those dependencies that are still open. */
   openDependencies: readonly IssueRef[]
+  /** What names the issue with a keyword; absent for a request. */
+  cause?: StatusCause
 }
 
 /** Closes or reopens. It can't be closed while one of its dependencies is open. */
 export function decideStatus(discussion: Discussion, change: StatusChange): Decision<DiscussionEvent> {
   const { repoId, index, milestone } = discussion
-  const { closed, commentId, openDependencies } = change
+  const { closed, commentId, openDependencies, cause } = change
   if (discussion.closed === closed) return []
   if (closed && openDependencies.length > 0) {
     return refuse.preconditionFailed(
@@ -83,7 +85,8 @@ export function decideStatus(discussion: Discussion, change: StatusChange): Deci
     )
   }
   const comment = { id: commentId, kind: closed ? 'close' : 'reopen' } as const
-  return [{ type: 'StatusChanged', data: { repoId, index, closed, comment, milestone } }]
+  const data = { repoId, index, closed, comment, milestone, ...(cause && { cause }) }
+  return [{ type: 'StatusChanged', data }]
 }
 
 /** `dependsOnThis`: whether the other issue depends on this one already. Then neither could ever be closed. */

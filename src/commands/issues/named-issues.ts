@@ -1,0 +1,87 @@
+/** The issues and pull requests that a text names, and what the keywords in it do to issues. */
+import type { StatusCause } from '../../events/domain-events.ts'
+import type { Reference, ReferenceAction } from '../../markup/references.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import { issueId } from '../../projections/issue-selection.ts'
+import type { IssueDocument } from '../../projections/issues.ts'
+import type { RepositoryDocument } from '../../projections/repositories.ts'
+import { isRefusal } from '../../refusal.ts'
+import { accessTo, atLeast } from '../../rights/access.ts'
+import { movedRepository, repositoryNamed } from '../../rights/repository-access.ts'
+import type { Services } from '../../services.ts'
+import { issues } from '../aggregates.ts'
+import { type CommandContext, partOf } from '../execute.ts'
+import { decideStatus } from './discussion.ts'
+import { statusChange } from './status-change.ts'
+
+export interface NamedIssue {
+  repository: RepositoryDocument
+  issue: IssueDocument
+  action: ReferenceAction
+}
+
+/**
+ * What references in a repository lead to, each once. Only what the author may read is found, so a text tells nobody what
+ * exists.
+ */
+export async function namedIssues(
+  services: Services,
+  repoId: number,
+  author: AccountDocument,
+  references: readonly Reference[],
+): Promise<NamedIssue[]> {
+  const places = [...new Set(references.map(({ place }) => place))]
+  const found = await Promise.all(places.map((place) => repositoryAt(services, repoId, place)))
+  const repositories = new Map(places.map((place, i) => [place, found[i]]))
+  const named = references.flatMap(({ place, index, action }) => {
+    const repository = repositories.get(place)
+    if (repository === undefined || !atLeast(accessTo(repository, author), 'read')) return []
+    return [{ repository, id: issueId(repository.id, index), action }]
+  })
+  const documents = await services.views.issues.getMany([...new Set(named.map(({ id }) => id))])
+  const byId = new Map(documents.map((issue) => [issueId(issue.repoId, issue.index), issue]))
+  const result = new Map<string, NamedIssue>()
+  for (const { repository, id, action } of named) {
+    const issue = byId.get(id)
+    // `#1` and `owner/name#1` may be the same.
+    if (issue !== undefined && (!result.has(id) || action !== 'none')) {
+      result.set(id, { repository, issue, action })
+    }
+  }
+  return [...result.values()]
+}
+
+async function repositoryAt(services: Services, repoId: number, place: string | null) {
+  if (place === null) return services.views.repositories.get(`${repoId}`)
+  const [owner = '', repo = ''] = place.split('/')
+  return (
+    (await repositoryNamed(services, { owner, repo })) ?? (await movedRepository(services, { owner, repo }))
+  )
+}
+
+/** Whether somebody may close an issue by naming it: as by a request. Pull requests are not closed like that. */
+export function mayChangeStatus({ repository, issue }: NamedIssue, by: AccountDocument): boolean {
+  if (issue.isPull || repository.archived === true) return false
+  const access = accessTo(repository, by)
+  return atLeast(access, 'write') || (issue.posterId === by.id && atLeast(access, 'read'))
+}
+
+/**
+ * Closes or reopens an issue. One that depends on open issues stays open, as a request to close it would be refused. May be
+ * repeated when the context has ids that are the same each time.
+ */
+export async function changeNamedIssue(
+  services: Services,
+  context: CommandContext,
+  { issue, action }: NamedIssue,
+  cause: StatusCause,
+): Promise<void> {
+  if (action === 'none') return
+  const own = partOf(context, `status of ${issueId(issue.repoId, issue.index)}`)
+  await issues.change(services, own, issue, 'status by keyword', async (state) => {
+    if (state.status === 'none') return []
+    const change = await statusChange(services, own, state, action === 'closes')
+    const decision = decideStatus(state, { ...change, cause })
+    return isRefusal(decision) ? [] : decision
+  })
+}
