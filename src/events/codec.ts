@@ -109,6 +109,7 @@ export const schemaOf = {
   TeamReviewRequested: 1,
   TeamReviewRequestRemoved: 1,
   PinsChanged: 1,
+  ReferencesRecorded: 1,
   IssueFileAdded: 1,
   IssueFileRenamed: 1,
   IssueFileDeleted: 1,

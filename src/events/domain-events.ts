@@ -11,6 +11,7 @@ import type { LfsEvent } from './lfs-events.ts'
 import type { ListingEvent } from './listing-events.ts'
 import type { PinEvent } from './pin-events.ts'
 import type { RefCause, TagTime } from './ref-causes.ts'
+import type { ReferenceEvent } from './reference-events.ts'
 import type { AccountRef, IssueRef } from './refs.ts'
 import type { ReleaseEvent } from './release-events.ts'
 import type { ReviewEvent, ReviewRules } from './review-events.ts'
@@ -577,6 +578,7 @@ export type DomainEvent =
   | IssueEvent
   | CommentEvent
   | PinEvent
+  | ReferenceEvent
   | ReleaseEvent
   | SocialEvent
   | GpgKeyEvent

@@ -34,6 +34,7 @@ import { lfsFields } from './lfs-shapes.ts'
 import { listingShapes } from './listing-shapes.ts'
 import { REF_CAUSES, type TagTime } from './ref-causes.ts'
 import { account, issue } from './ref-shapes.ts'
+import { referenceShapes } from './reference-shapes.ts'
 import { releaseShapes } from './release-shapes.ts'
 import { reviewRules, reviewShapes } from './review-shapes.ts'
 import {
@@ -358,6 +359,7 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   ...reviewShapes,
   PinsChanged: { repoId: whole, isPull: flag, from: list(whole), to: list(whole) },
   ...issueFileShapes,
+  ...referenceShapes,
   ...releaseShapes,
   ...socialFields,
   ...gpgKeyFields,

@@ -29,6 +29,8 @@ export const gpgKeyStream = (longId: string) => `gpg-key-${longId}`
 /** Whether a user hears of an issue or pull request. */
 export const subscriptionStream = (repoId: number, index: number, userId: number) =>
   `subscription-${repoId}.${index}.${userId}`
+/** Which issues a text or a commit names. `text`: the number of its issue and, after a dot, of its comment; or a commit. */
+export const referencesStream = (repoId: number, text: string) => `references-${repoId}.${text}`
 /** The upgrades of the blockchain that this server serves. */
 export const UPGRADE_STREAM = 'upgrade-chain'
 /** Whether the stream belongs to a pull request (and not to an issue). */
@@ -83,7 +85,7 @@ export const claimKeys = {
 }
 
 const CATEGORIES =
-  /^(?:user|org|repo|git|pull|issue|label|milestone|checks|reads|lfs|webhook|release|follow|ssh-key|deploy-key|gpg-key|subscription|upgrade|numbers|ids|claim)-/
+  /^(?:user|org|repo|git|pull|issue|label|milestone|checks|reads|lfs|webhook|release|follow|ssh-key|deploy-key|gpg-key|subscription|references|upgrade|numbers|ids|claim)-/
 
 /** Whether a stream has a name like ours. Another application on the same server may use such a name, too. */
 export const isStreamName = (stream: string) => CATEGORIES.test(stream)

@@ -18,7 +18,8 @@ const KEYWORD_WINDOW = 'reopened'.length + 3
 const MAX_REFERENCES = 50
 
 /** What a keyword asks for, in Gitea's words. */
-export type ReferenceAction = 'none' | 'closes' | 'reopens'
+export const REFERENCE_ACTIONS = ['none', 'closes', 'reopens'] as const
+export type ReferenceAction = (typeof REFERENCE_ACTIONS)[number]
 
 export interface Reference {
   /** `owner/name` in lower case; null: the repository of the text. */

@@ -1,7 +1,7 @@
 /**
- * The process that follows references to issues. A keyword before one (`fixes #3`) closes the issue when a pull request is
- * merged into the default branch that has it in its title, its body or a commit, and when such a commit is pushed there.
- * It acts for the user who merged or pushed.
+ * The process that follows references to issues. It records which issues a text or a commit names, for their timelines. A
+ * keyword before a reference (`fixes #3`) closes the issue when a pull request is merged into the default branch that has it
+ * in its title, its body or a commit, and when such a commit is pushed there. It acts for the user who merged or pushed.
  */
 import { eachOne } from '../commands/each-one.ts'
 import type { CommandContext } from '../commands/execute.ts'
@@ -11,16 +11,36 @@ import {
   type NamedIssue,
   namedIssues,
 } from '../commands/issues/named-issues.ts'
+import {
+  recordedReferences,
+  recordReferences,
+  referencesOf,
+  type TextPlace,
+} from '../commands/issues/record-references.ts'
 import { unlessDeleted } from '../commands/pull-requests/move-heads.ts'
-import type { AccountRef, RefUpdate, StatusCause } from '../events/domain-events.ts'
+import { cutText } from '../events/append-size.ts'
+import type {
+  AccountRef,
+  DomainEvent,
+  Envelope,
+  IssueRef,
+  Recorded,
+  RefUpdate,
+  StatusCause,
+} from '../events/domain-events.ts'
 import type { RecordedOf } from '../events/handlers.ts'
 import type { RefCause } from '../events/ref-causes.ts'
+import { isPullStream } from '../events/streams.ts'
 import { newestCommits } from '../git/commit-range.ts'
 import { fromCommits } from '../git/commits.ts'
 import { mayHaveReferences, plainProse, type Reference, referencesIn } from '../markup/references.ts'
 import { proseInThread } from '../markup/renderer.ts'
+import type { AccountDocument } from '../projections/accounts.ts'
+import { branchId } from '../projections/branches.ts'
 import { issueId } from '../projections/issue-selection.ts'
-import { pullId } from '../projections/pulls.ts'
+import { mergedCommitId } from '../projections/merged-commits.ts'
+import { branchKey, pullId } from '../projections/pulls.ts'
+import type { RepositoryDocument } from '../projections/repositories.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { isOfThePast, type ProcessManager, processManager } from './process-manager.ts'
 
@@ -29,14 +49,23 @@ const MAX_COMMITS = 200
 const MAX_FIRST_COMMITS = 10
 /** Of a message, so many of the first characters count. */
 const MAX_MESSAGE = 8 * 1024
+const MAX_SUBJECT = 255
 /** One push or merge changes so many issues at most. */
 const MAX_CHANGED = 50
+/** Of one event of a push, the commits of so many branches count. */
+const MAX_BRANCHES = 20
 
 /**
- * What somebody has pushed. A merge counts with its pull request. What a fork or another name of a branch brings is not new,
- * and a move that the recovery has found is nobody's.
+ * What brings new commits. What a fork or another name of a branch brings is not new, and a move that the recovery has found
+ * is nobody's.
  */
-const PUSHES: ReadonlySet<RefCause> = new Set<RefCause>(['push', 'update'])
+const PUSHES: ReadonlySet<RefCause> = new Set<RefCause>(['push', 'update', 'merge'])
+
+interface SaidInCommit {
+  commit: string
+  subject: string
+  references: Reference[]
+}
 
 /** A text's references, and where they come from. */
 interface Said {
@@ -48,15 +77,16 @@ export function references(services: Services): ProcessManager {
   const { views } = services
 
   /** What commits say, the oldest first. */
-  async function saidIn(
-    repoId: number,
-    commits: readonly string[],
-  ): Promise<{ commit: string; references: Reference[] }[]> {
+  async function saidIn(repoId: number, commits: readonly string[]): Promise<SaidInCommit[]> {
     const site = services.publicUrl()
-    const found = await fromCommits(gitDirOf(services, repoId), commits, ({ message }) =>
-      mayHaveReferences(message) ? referencesIn(plainProse(message.slice(0, MAX_MESSAGE), site)) : [],
-    )
-    return commits.toReversed().map((commit) => ({ commit, references: found.get(commit) ?? [] }))
+    const found = await fromCommits(gitDirOf(services, repoId), commits, ({ sha, message }) => ({
+      commit: sha,
+      subject: cutText(message.slice(0, MAX_SUBJECT).split('\n', 1)[0] ?? '', MAX_SUBJECT),
+      references: mayHaveReferences(message)
+        ? referencesIn(plainProse(message.slice(0, MAX_MESSAGE), site))
+        : [],
+    }))
+    return commits.toReversed().flatMap((commit) => found.get(commit) ?? [])
   }
 
   /** Does what the keywords ask for, as the user. Of several ones for an issue the last counts. */
@@ -89,7 +119,6 @@ export function references(services: Services): ProcessManager {
       views.pulls.get(pullId(repoId, index)),
     ])
     if (repository === undefined || pull?.base.branch !== repository.defaultBranch) return
-    const site = services.publicUrl()
     const range = await newestCommits(
       gitDirOf(services, repoId),
       data.mergeBase ?? pull.mergeBase,
@@ -97,39 +126,175 @@ export function references(services: Services): ProcessManager {
       MAX_COMMITS,
     )
     const commits = await saidIn(repoId, [...new Set([commit, ...range])])
-    const body = mayHaveReferences(pull.body)
-      ? await proseInThread(`${mergedBy.id}`, { prose: pull.body, site })
-      : ''
-    const texts = [
-      ...commits,
-      { references: [...referencesIn(body), ...referencesIn(plainProse(pull.title, site))] },
-    ]
+    const body = await proseIn(mergedBy.id, pull.body)
+    const texts = [...commits, { references: [...referencesIn(body), ...titleReferences(pull.title)] }]
     const said = texts.map(({ references }) => ({ references, cause: { repoId, pull: index, commit } }))
     await follow(context, repoId, mergedBy, said)
   }
 
+  /** Records what commits on branches say, and does it when they are on the default branch. */
   async function onRefs(context: CommandContext, { data }: RecordedOf<'RefsUpdated'>): Promise<void> {
-    const { repoId } = data
+    const { repoId, cause: why } = data
+    const { actor } = context
     const repository = await views.repositories.get(`${repoId}`)
-    const update = data.refs.find(({ ref }) => ref === `refs/heads/${repository?.defaultBranch}`)
-    if (context.actor === null || update === undefined || update.to === null) return
-    const commits = await saidIn(repoId, await pushedCommits(repoId, update.to, update))
-    const said = commits.map(({ commit, references }) => ({
-      references,
-      cause: { repoId, pull: null, commit },
-    }))
-    await follow(context, repoId, context.actor, said)
+    const author = actor === null ? undefined : await views.accounts.get(`${actor.id}`)
+    if (repository === undefined || actor === null || author === undefined) return
+    const main = `refs/heads/${repository.defaultBranch}`
+    // What fails for one branch must not stop what follows from the others.
+    await eachOne(branchesFirst(data.refs, main).slice(0, MAX_BRANCHES), async ({ ref, from, to }) => {
+      if (to === null) return
+      const commits = await saidIn(repoId, await pushedCommits(repository, ref === main, from, to))
+      const merged = why === 'merge' ? await mergedPull(repoId, ref, to) : undefined
+      const said = commits.map(({ commit, references }) => ({
+        references,
+        cause: { repoId, pull: null, commit },
+      }))
+      await eachOne(
+        [
+          () => eachOne(commits, (one) => recordCommit(context, repoId, author, one, merged)),
+          // A merge counts with its pull request.
+          async () => ref === main && why !== 'merge' && (await follow(context, repoId, actor, said)),
+        ],
+        async (step) => void (await step()),
+      )
+    })
   }
 
-  const pushedCommits = (repoId: number, to: string, { from }: RefUpdate) =>
-    newestCommits(gitDirOf(services, repoId), from, to, from === null ? MAX_FIRST_COMMITS : MAX_COMMITS)
+  /** Of a new branch, those count that the default branch lacks. */
+  async function pushedCommits(
+    { id, defaultBranch }: RepositoryDocument,
+    isMain: boolean,
+    from: string | null,
+    to: string,
+  ): Promise<string[]> {
+    const main = isMain ? undefined : (await views.branches.get(branchId(id, defaultBranch)))?.commit.sha
+    const before = from ?? main ?? null
+    const limit = before === null ? MAX_FIRST_COMMITS : MAX_COMMITS
+    return newestCommits(gitDirOf(services, id), before, to, limit)
+  }
 
-  const manager = processManager('references', { PullRequestMerged: onMerge, RefsUpdated: onRefs })
+  /** The number of the pull request whose merge moved the branch: it may not be recorded as merged yet. */
+  async function mergedPull(repoId: number, ref: string, to: string): Promise<number | undefined> {
+    const merged = await views.mergedCommits.get(mergedCommitId(repoId, to))
+    if (merged !== undefined) return merged.index
+    const baseKey = branchKey(repoId, ref.slice('refs/heads/'.length))
+    return (await views.pulls.findOne({ baseKey, status: 'open', merging: true }))?.index
+  }
+
+  /** `merged`: the number of the pull request that brought the commit. Its merge is in its timeline without a reference. */
+  async function recordCommit(
+    context: CommandContext,
+    repoId: number,
+    author: AccountDocument,
+    { commit: sha, subject, references: all }: SaidInCommit,
+    merged: number | undefined,
+  ): Promise<void> {
+    const references = all.filter(({ place, index }) => place !== null || index !== merged)
+    if (references.length === 0) return
+    const place = { repoId, source: { sha, subject } }
+    // Commits come again on other branches.
+    if ((await recordedReferences(services, place)) !== undefined) return
+    const named = await namedIssues(services, repoId, author, references)
+    await recordReferences(services, context, place, referencesOf(place, named, author))
+  }
+
+  /** Records what a text says now; `body` is Markdown. */
+  async function recordText(
+    context: CommandContext,
+    place: TextPlace,
+    { title, body }: { title: string; body: string },
+  ): Promise<void> {
+    const author = context.actor === null ? undefined : await views.accounts.get(`${context.actor.id}`)
+    if (author === undefined) return
+    const found = [...referencesIn(await proseIn(author.id, body)), ...titleReferences(title)]
+    const named = await namedIssues(services, place.repoId, author, found)
+    await recordReferences(services, context, place, referencesOf(place, named, author))
+  }
+
+  const titleReferences = (title: string) => referencesIn(plainProse(title, services.publicUrl()))
+
+  const proseIn = async (clientId: number, body: string) =>
+    mayHaveReferences(body)
+      ? await proseInThread(`${clientId}`, { prose: body, site: services.publicUrl() })
+      : ''
+
+  /** The title and the body are two texts that change alone: both count as they are now. */
+  async function onDiscussion(context: CommandContext, { data, stream }: Envelope & { data: IssueRef }) {
+    const { repoId, index } = data
+    const issue = await views.issues.get(issueId(repoId, index))
+    if (issue === undefined) return
+    await recordText(context, placeOf(stream, data, null), issue)
+  }
+
+  const onText = (
+    context: CommandContext,
+    { data, stream }: Envelope & { data: IssueRef & { body: string } },
+    commentId: number,
+  ) => recordText(context, placeOf(stream, data, commentId), { title: '', body: data.body })
+
+  /** The texts are gone. */
+  const onGone = (
+    context: CommandContext,
+    { data, stream }: Envelope & { data: IssueRef },
+    commentIds: readonly (number | null)[],
+  ) =>
+    eachOne(commentIds, (commentId) =>
+      recordReferences(services, context, placeOf(stream, data, commentId), []),
+    )
+
+  const manager = processManager('references', {
+    PullRequestMerged: onMerge,
+    RefsUpdated: onRefs,
+    IssueOpened: onDiscussion,
+    PullRequestOpened: onDiscussion,
+    TitleChanged: onDiscussion,
+    BodyChanged: onDiscussion,
+    CommentAdded: (context, event) => onText(context, event, event.data.commentId),
+    CommentEdited: (context, event) => onText(context, event, event.data.commentId),
+    ReviewSubmitted: (context, event) => onText(context, event, event.data.reviewId),
+    ReviewCommentAdded: (context, event) => onText(context, event, event.data.commentId),
+    CommentDeleted: (context, event) => onGone(context, event, [event.data.commentId]),
+    ReviewDeleted: (context, event) => onGone(context, event, [event.data.reviewId, ...event.data.comments]),
+    TextsErased(context, event) {
+      const { commentId, comments } = event.data
+      return onGone(context, event, commentId === null ? [null, ...comments] : comments)
+    },
+  })
   return {
     ...manager,
-    concerns: (event) => event.type !== 'RefsUpdated' || PUSHES.has(event.data.cause),
+    concerns,
     async react(event, context) {
       if (!isOfThePast(services, context, event)) await manager.react(event, context).catch(unlessDeleted)
     },
   }
 }
+
+/** Most texts name nothing. Those that change may have named something before. */
+function concerns(event: Recorded<DomainEvent>): boolean {
+  switch (event.type) {
+    case 'RefsUpdated':
+      return PUSHES.has(event.data.cause)
+    case 'TitleChanged':
+      return mayHaveReferences(event.data.title) || mayHaveReferences(event.data.oldTitle)
+    case 'IssueOpened':
+    case 'PullRequestOpened':
+      return mayHaveReferences(event.data.title) || mayHaveReferences(event.data.body)
+    case 'CommentAdded':
+    case 'ReviewSubmitted':
+    case 'ReviewCommentAdded':
+      return mayHaveReferences(event.data.body)
+    default:
+      return true
+  }
+}
+
+const placeOf = (stream: string, { repoId, index }: IssueRef, commentId: number | null): TextPlace => ({
+  repoId,
+  source: { index, isPull: isPullStream(stream), commentId },
+})
+
+/** The branches among the refs, with the default branch first. */
+const branchesFirst = (refs: readonly RefUpdate[], main: string) => [
+  ...refs.filter(({ ref }) => ref === main),
+  ...refs.filter(({ ref }) => ref !== main && ref.startsWith('refs/heads/')),
+]

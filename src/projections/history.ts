@@ -25,7 +25,7 @@ export interface HistoryDocument {
 /** For events about accounts, organizations and their labels. They appear only in the history of the server. */
 export const NO_REPOSITORY = 0
 
-/** Numbers, claims, read marks and the work of read models: internal events that tell a reader nothing. */
+/** Numbers, claims, read marks, references and the work of read models: internal events that tell a reader nothing new. */
 const NOT_IN_HISTORY: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'NumberTaken',
   'ClaimTaken',
@@ -33,6 +33,7 @@ const NOT_IN_HISTORY: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'CreationAbandoned',
   'IssueRead',
   'NotificationMarked',
+  'ReferencesRecorded',
   'LeftDiscussionsRemoved',
   'LeftDocumentsRemoved',
 ])

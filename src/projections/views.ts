@@ -29,6 +29,7 @@ import { reactionFold, reactionId } from './reactions.ts'
 import { type Fold, type ReadModel, readModel } from './read-model.ts'
 import type { ReadStore } from './read-store.ts'
 import { redirectFold } from './redirects.ts'
+import { referenceFold, referenceId } from './references.ts'
 import { releaseFold } from './releases.ts'
 import { repositoryFold } from './repositories.ts'
 import { reviewCommentFold } from './review-comments.ts'
@@ -87,6 +88,7 @@ const VIEWED = {
   deployKeys: viewed(deployKeyFold, byId),
   participations: viewed(participationFold, (document) => participationId(document, document.userId)),
   activities: viewed(activityFold, byIssue),
+  references: viewed(referenceFold, referenceId),
   erasures: viewed(erasureFold, erasureId),
   history: viewed(historyFold, ({ position }) => `${position}`),
 }

@@ -9,6 +9,7 @@ import type {
 } from '../events/domain-events.ts'
 import type { Position } from '../events/event-store.ts'
 import type { TeamRef } from '../events/team-events.ts'
+import type { ReferenceAction } from '../markup/references.ts'
 
 /** What happened; `type` is Gitea's name for it. */
 type RowDetail =
@@ -37,6 +38,15 @@ type RowDetail =
   | { type: 'review_request'; reviewer: AccountRef; removed: boolean }
   | { type: 'review_request'; team: TeamRef; removed: boolean }
   | { type: 'dismiss_review'; review: number; message: string }
+  /** Another text names it. `comment`: its id, also of a review or of a comment on a line; null: the title or the body. */
+  | {
+      type: 'issue_ref' | 'pull_ref' | 'comment_ref'
+      namedIn: IssueRef
+      comment: number | null
+      action: ReferenceAction
+    }
+  /** `commitIn`: the repository of the commit that names it; `subject`: the first line of its message. */
+  | { type: 'commit_ref'; commitIn: number; commit: string; subject: string }
 
 export type TimelineRow = {
   id: number

@@ -1,13 +1,15 @@
 /** Rows of a timeline on the wire. */
+import { html } from 'ghtml'
 import { type Static, Type } from 'typebox'
 import type { LabelRef, MilestoneRef } from '../events/domain-events.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
+import type { CommentDocument } from '../projections/comments.ts'
 import { issueId } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import type { Services } from '../services.ts'
 import { wholeSeconds, ZERO_TIME } from '../times.ts'
-import { discussionUrls } from '../wire/comments.ts'
+import { CommentWire, commentWires, discussionUrls } from '../wire/comments.ts'
 import { IssueWire, issueWires } from '../wire/issues.ts'
 import { LabelWire, labelsByIds, labelWire } from '../wire/labels.ts'
 import { MilestoneWire, milestoneWire } from '../wire/milestones.ts'
@@ -36,8 +38,8 @@ export const TimelineWire = Type.Object({
   new_title: Type.String(),
   old_ref: Type.String(),
   new_ref: Type.String(),
-  ref_issue: Type.Null(),
-  ref_comment: Type.Null(),
+  ref_issue: Nullable(IssueWire),
+  ref_comment: Nullable(CommentWire),
   ref_action: Type.String(),
   ref_commit_sha: Type.String(),
   review_id: Type.Integer(),
@@ -79,7 +81,7 @@ function fieldsOf(row: TimelineRow, related: RelatedToRows): Partial<Static<type
     case 'add_dependency':
     case 'remove_dependency': {
       const { repoId, index } = row.dependency
-      return { dependent_issue: related.dependencies.get(issueId(repoId, index)) ?? null }
+      return { dependent_issue: related.issues.get(issueId(repoId, index)) ?? null }
     }
     case 'change_target_branch':
     case 'change_issue_ref':
@@ -107,6 +109,16 @@ function fieldsOf(row: TimelineRow, related: RelatedToRows): Partial<Static<type
         : { assignee: related.people.get(row.reviewer.id) ?? null, removed_assignee: row.removed }
     case 'dismiss_review':
       return { body: row.message, review_id: row.review }
+    case 'issue_ref':
+    case 'pull_ref':
+    case 'comment_ref':
+      return {
+        ref_action: row.action,
+        ref_issue: related.issues.get(issueId(row.namedIn.repoId, row.namedIn.index)) ?? null,
+        ref_comment: row.comment === null ? null : (related.comments.get(row.comment) ?? null),
+      }
+    case 'commit_ref':
+      return { ref_commit_sha: row.commit, body: related.commitLink(row) }
   }
 }
 
@@ -127,26 +139,32 @@ async function relatedToRows(
     row.type === 'assignees' ? row.assignee.id : undefined,
     'reviewer' in row ? row.reviewer.id : undefined,
   ])
-  const [peopleById, teams, labels, milestones, comments, reviews, issues] = await Promise.all([
-    usersById(services, people),
-    teamsById(
-      views.teams,
-      rows.flatMap((row) => ('team' in row ? [row.team.id] : [])),
-      [repository],
-    ),
-    // What a former owner makes of its labels is not for the readers of now.
-    labelsByIds(
-      services,
-      repository,
-      rows.flatMap((row) => (row.type === 'label' ? [row.label.id] : [])),
-    ),
-    views.milestones.getMany(idsOf((row) => (row.type === 'milestone' ? [row.from?.id, row.to?.id] : []))),
-    views.comments.getMany(idsOf((row) => (row.type === 'comment' ? [row.id] : []))),
-    views.reviews.getMany(idsOf((row) => (row.type === 'review' ? [row.review] : []))),
-    views.issues.getMany(
-      idsOf((row) => ('dependency' in row ? [issueId(row.dependency.repoId, row.dependency.index)] : [])),
-    ),
-  ])
+  const [peopleById, teams, labels, milestones, comments, reviews, issues, referencing, places] =
+    await Promise.all([
+      usersById(services, people),
+      teamsById(
+        views.teams,
+        rows.flatMap((row) => ('team' in row ? [row.team.id] : [])),
+        [repository],
+      ),
+      // What a former owner makes of its labels is not for the readers of now.
+      labelsByIds(
+        services,
+        repository,
+        rows.flatMap((row) => (row.type === 'label' ? [row.label.id] : [])),
+      ),
+      views.milestones.getMany(idsOf((row) => (row.type === 'milestone' ? [row.from?.id, row.to?.id] : []))),
+      views.comments.getMany(idsOf((row) => (row.type === 'comment' ? [row.id] : []))),
+      views.reviews.getMany(idsOf((row) => (row.type === 'review' ? [row.review] : []))),
+      views.issues.getMany(
+        idsOf((row) => [
+          'dependency' in row ? issueId(row.dependency.repoId, row.dependency.index) : undefined,
+          'namedIn' in row ? issueId(row.namedIn.repoId, row.namedIn.index) : undefined,
+        ]),
+      ),
+      referencingComments(services, rows),
+      views.repositories.getMany(idsOf((row) => ('commitIn' in row ? [row.commitIn] : []))),
+    ])
   const keys = new Map(issues.map(({ id, repoId, index }) => [id, issueId(repoId, index)]))
   const shown = await issueWires(services, issues, requester)
   const labelsById = new Map(labels.map((label) => [label.id, labelWire(label, repository, publicUrl)]))
@@ -158,11 +176,48 @@ async function relatedToRows(
     milestone: (milestone: MilestoneRef | null) =>
       milestone === null ? null : (milestonesById.get(milestone.id) ?? deletedMilestone(milestone)),
     /** By `issueId`, without issues that the requester may not read. */
-    dependencies: new Map(shown.map((issue) => [keys.get(issue.id) ?? '', issue])),
+    issues: new Map(shown.map((issue) => [keys.get(issue.id) ?? '', issue])),
+    /** Comments that name the issue, by their ids. */
+    comments: referencing,
+    /** As in Gitea. */
+    commitLink({ commitIn, commit, subject }: { commitIn: number; commit: string; subject: string }) {
+      const place = places.find(({ id }) => id === commitIn)
+      if (place === undefined) return ''
+      return html`<a href="${publicUrl}/${place.ownerLogin}/${place.name}/commit/${commit}">${subject}</a>`
+    },
     /** Texts of comments by their ids. */
     texts: new Map(comments.map(({ id, body }) => [id, body])),
     reviews: new Map(reviews.map(({ id, body }) => [id, body])),
   }
+}
+
+/** The comments, reviews and comments on lines in which rows are named, as comments. */
+async function referencingComments(services: Services, rows: readonly TimelineRow[]) {
+  const { comments, reviews, reviewComments, repositories } = services.views
+  const named = rows.flatMap((row) => ('namedIn' in row && row.comment !== null ? [row] : []))
+  const ids = named.map(({ comment }) => `${comment}`)
+  const [plain, ofReviews, onLines, places] = await Promise.all([
+    comments.getMany(ids),
+    reviews.getMany(ids),
+    reviewComments.getMany(ids),
+    repositories.getMany([...new Set(named.map(({ namedIn }) => `${namedIn.repoId}`))]),
+  ])
+  const ofPull = { isPull: true, attachments: [], attachmentUuids: [] }
+  const all: CommentDocument[] = [
+    ...plain,
+    ...ofReviews.map(({ reviewer, ...review }) => ({ ...review, author: reviewer, ...ofPull })),
+    ...onLines.map((comment) => ({ ...comment, ...ofPull })),
+  ]
+  const wires = await Promise.all(
+    places.map((place) =>
+      commentWires(
+        services,
+        place,
+        all.filter(({ repoId }) => repoId === place.id),
+      ),
+    ),
+  )
+  return new Map(wires.flat().map((wire) => [wire.id, wire]))
 }
 
 /** A label that is deleted, or of a former owner: the event still has its name. */

@@ -10,6 +10,7 @@ import type { IssueDocument } from '../projections/issues.ts'
 import type { Services } from '../services.ts'
 import { IssueParams, onIssue } from '../wire/issues.ts'
 import { filteredListSchema, pagedRows } from './paged-list.ts'
+import { referenceRows, withReferences } from './timeline-references.ts'
 import { evolveTimeline, type TimelineRow } from './timeline-rows.ts'
 import { TimelineWire, timelineWires } from './timeline-wire.ts'
 
@@ -68,7 +69,11 @@ export function timelineRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { repository, issue } = await onIssue(services, request, 'read')
         const range = timeRange(request.query)
-        const rows = [...(await rowsOf(issue, clientGone(reply))).values()]
+        const [own, references] = await Promise.all([
+          rowsOf(issue, clientGone(reply)),
+          referenceRows(services, issue, request.requester),
+        ])
+        const rows = withReferences([...own.values()], references)
         const wanted = rows.filter(({ updatedAt }) => isInTimeRange(range, updatedAt))
         const shown = pagedRows(services, request, reply, wanted)
         return timelineWires(services, repository, issue, shown, request.requester)

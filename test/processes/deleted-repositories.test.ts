@@ -15,6 +15,7 @@ import {
   lfsLockStream,
   lfsStream,
   pullStream,
+  referencesStream,
   repositoryStream,
 } from '../../src/events/streams.ts'
 import { processPosition } from '../../src/processes/process-manager.ts'
@@ -196,6 +197,14 @@ t.test('no read model keeps documents of a deleted repository', async (t) => {
   await record(pullStream(repoId, pull), {
     type: 'ReviewCommentAdded',
     data: { repoId, index: pull, ...comment },
+  })
+  await record(referencesStream(repoId, head), {
+    type: 'ReferencesRecorded',
+    data: {
+      repoId,
+      source: { sha: head, subject: '#1' },
+      references: [{ issue: { repoId, index: 1 }, action: 'none' }],
+    },
   })
   await services.projector.waitFor(context.written, 30_000)
   await must('alice', 'POST', `${base}/tag_protections`, { name_pattern: 'v*', whitelist_usernames: ['bob'] })

@@ -68,6 +68,7 @@ t.test('every decider is given commands, and every event of theirs happens', asy
     'LeftDocumentsRemoved',
     'LfsObjectsAdded',
     'NotificationMarked',
+    'ReferencesRecorded',
     'UsersMentioned',
     'NumberTaken',
     'ClaimTaken',

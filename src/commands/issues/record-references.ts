@@ -1,0 +1,64 @@
+/** Records which issues and pull requests a text names. */
+import { decode } from '../../events/codec.ts'
+import type { ReferencesData } from '../../events/reference-events.ts'
+import { referencesStream } from '../../events/streams.ts'
+import type { AccountDocument } from '../../projections/accounts.ts'
+import { issueId, textId } from '../../projections/issue-selection.ts'
+import type { Services } from '../../services.ts'
+import { append, type CommandContext } from '../execute.ts'
+import { mayChangeStatus, type NamedIssue } from './named-issues.ts'
+
+export type TextPlace = Pick<ReferencesData, 'repoId' | 'source'>
+
+const streamOf = ({ repoId, source }: TextPlace) =>
+  referencesStream(
+    repoId,
+    'sha' in source
+      ? source.sha
+      : textId(repoId, source.index, source.commentId ?? 0).slice(`${repoId}.`.length),
+  )
+
+/** The references that are recorded of a text; undefined: none ever were. */
+export async function recordedReferences(
+  { events }: Services,
+  place: TextPlace,
+): Promise<ReferencesData['references'] | undefined> {
+  for await (const last of events.readStream(streamOf(place), { direction: 'backwards', maxCount: 1 })) {
+    const event = decode(last)
+    if (event.type === 'ReferencesRecorded') return event.data.references
+  }
+  return undefined
+}
+
+/** Records them when they differ from those before. */
+export async function recordReferences(
+  services: Services,
+  context: CommandContext,
+  place: TextPlace,
+  references: ReferencesData['references'],
+): Promise<void> {
+  const before = (await recordedReferences(services, place)) ?? []
+  if (JSON.stringify(before) === JSON.stringify(references)) return
+  const { repoId, source } = place
+  const recorded = { type: 'ReferencesRecorded', data: { repoId, source, references } } as const
+  await append(services.events, context, streamOf(place), 'references', [recorded], 'any')
+}
+
+/**
+ * The references of a text, as an event has them: without the text's own issue. As in Gitea, only the title and the body of
+ * a pull request close issues, and those of another repository only when the author may close them.
+ */
+export function referencesOf(
+  { repoId, source }: TextPlace,
+  named: readonly NamedIssue[],
+  author: AccountDocument,
+): ReferencesData['references'] {
+  const own = 'sha' in source ? '' : issueId(repoId, source.index)
+  const mayClose = 'isPull' in source && source.isPull && source.commentId === null
+  return named.flatMap((one) => {
+    const { issue, action } = one
+    if (issueId(issue.repoId, issue.index) === own) return []
+    const closes = mayClose && !issue.isPull && (issue.repoId === repoId || mayChangeStatus(one, author))
+    return [{ issue: { repoId: issue.repoId, index: issue.index }, action: closes ? action : 'none' }]
+  })
+}

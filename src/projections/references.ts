@@ -1,0 +1,52 @@
+/** Which issues and pull requests a text names: one document for each text, and for each commit. */
+import type { AccountRef, IssueRef } from '../events/domain-events.ts'
+import type { Position } from '../events/event-store.ts'
+import type { ReferencesData } from '../events/reference-events.ts'
+import type { ReferenceAction } from '../markup/references.ts'
+import { issueId } from './issue-selection.ts'
+import { type Fold, foldOf } from './read-model.ts'
+
+/** One issue that the text names. */
+export interface NamedTarget {
+  key: string
+  action: ReferenceAction
+  /** Since when, and by whom. */
+  by: AccountRef | null
+  at: string
+  position: Position
+  /** Its place among the references of the event. */
+  row: number
+}
+
+export interface ReferenceDocument extends Pick<ReferencesData, 'repoId' | 'source'> {
+  targets: NamedTarget[]
+  /** The ids of the issues. */
+  targetKeys: string[]
+}
+
+export const referenceId = ({ repoId, source }: Pick<ReferencesData, 'repoId' | 'source'>) =>
+  'sha' in source ? `${repoId}/${source.sha}` : `${issueId(repoId, source.index)}.${source.commentId ?? 0}`
+
+const keyOf = ({ repoId, index }: IssueRef) => issueId(repoId, index)
+
+export const referenceFold: Fold<ReferenceDocument> = foldOf({
+  name: 'references',
+  indexes: [{ repoId: 1 }],
+  arrays: ['targetKeys'],
+  version: 1,
+  staysUntilRemoved: true,
+  ids: ({ data }) => [referenceId(data)],
+  becomes: {
+    ReferencesRecorded(before, { data, position, metadata }) {
+      const { repoId, source, references } = data
+      if (references.length === 0) return undefined
+      const known = new Map(before?.targets.map((target) => [target.key, target]))
+      const targets = references.map(({ issue, action }, row): NamedTarget => {
+        const key = keyOf(issue)
+        const { actor: by, at } = metadata
+        return { key, by, at, position, row, ...known.get(key), action }
+      })
+      return { repoId, source, targets, targetKeys: targets.map(({ key }) => key) }
+    },
+  },
+})

@@ -1,0 +1,31 @@
+import t from 'tap'
+import type { DomainEvent } from '../../src/events/domain-events.ts'
+import type { ReferencesData } from '../../src/events/reference-events.ts'
+import { referenceFold } from '../../src/projections/references.ts'
+import { documentOf } from './document-of.ts'
+
+const source = { index: 3, isPull: true, commentId: null }
+const recorded = (...references: ReferencesData['references']): DomainEvent => ({
+  type: 'ReferencesRecorded',
+  data: { repoId: 5, source, references },
+})
+const naming = (index: number, action: 'none' | 'closes' = 'none') => ({
+  issue: { repoId: 5, index },
+  action,
+})
+
+t.test('a text names what its last event says, since the first event that said so', async (t) => {
+  const first = documentOf(referenceFold, '5.3.0', [recorded(naming(1), naming(2))])
+  t.match(first, { repoId: 5, source, targetKeys: ['5.1', '5.2'] })
+  const next = documentOf(referenceFold, '5.3.0', [
+    recorded(naming(1), naming(2)),
+    recorded(naming(4), naming(2, 'closes')),
+  ])
+  t.same(next?.targetKeys, ['5.4', '5.2'])
+  t.same(next?.targets[1], { ...first?.targets[1], action: 'closes' })
+  t.not(next?.targets[0]?.position, first?.targets[0]?.position)
+})
+
+t.test('a text that names nothing has no document', async (t) => {
+  t.equal(documentOf(referenceFold, '5.3.0', [recorded(naming(1)), recorded()]), undefined)
+})
