@@ -50,6 +50,8 @@ const MAX_FIRST_COMMITS = 10
 /** Of a message, so many of the first characters count. */
 const MAX_MESSAGE = 8 * 1024
 const MAX_SUBJECT = 255
+/** The commits of a push or a pull request have so many references at most: each is looked up. */
+const MAX_REFERENCES = 200
 /** One push or merge changes so many issues at most. */
 const MAX_CHANGED = 50
 /** Of one event of a push, the commits of so many branches count. */
@@ -86,7 +88,14 @@ export function references(services: Services): ProcessManager {
         ? referencesIn(plainProse(message.slice(0, MAX_MESSAGE), site))
         : [],
     }))
-    return commits.toReversed().flatMap((commit) => found.get(commit) ?? [])
+    let left = MAX_REFERENCES
+    return commits.toReversed().flatMap((commit) => {
+      const one = found.get(commit)
+      if (one === undefined) return []
+      const references = one.references.slice(0, left)
+      left -= references.length
+      return [{ ...one, references }]
+    })
   }
 
   /** Does what the keywords ask for, as the user. Of several ones for an issue the last counts. */
