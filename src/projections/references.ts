@@ -7,7 +7,7 @@ import { issueId } from './issue-selection.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 /** One issue that the text names. */
-export interface NamedTarget {
+interface NamedTarget {
   key: string
   action: ReferenceAction
   /** Since when, and by whom. */
