@@ -21,7 +21,7 @@ import { ERROR_COMPONENTS, withErrorAnswers } from './http/error-answers.ts'
 import { registerErrors, sendProblem } from './http/errors.ts'
 import { httpsServer, renewHttps } from './http/https.ts'
 import { jsonAnswer } from './http/json-answer.ts'
-import { parseJsonBodies } from './http/json-bodies.ts'
+import { parseJsonBodies, refuseOtherBodies } from './http/json-bodies.ts'
 import { takeTurnsWithLongBodies } from './http/long-bodies.ts'
 import { shareLoopByAccount } from './http/loop-shares.ts'
 import { sendNoContentHeaders } from './http/no-content.ts'
@@ -278,6 +278,7 @@ export async function buildApp(
     await signedIn.register(
       async (api) => {
         unfoldBodies(api)
+        refuseOtherBodies(api)
         await compressAnswers(api)
         // With their names: for a plugin without one, fastify looks through all modules that are loaded.
         for (const { name, plugin } of API_ROUTES.map((routes) => ({

@@ -64,7 +64,8 @@ function problemOf(error: FastifyError | Error): Problem {
     const tooLong = error.validation.filter(({ keyword }) => OF_TEXTS.has(keyword))
     if (error.validation.some(({ keyword }) => OF_LENGTH.has(keyword))) limitReached('text_characters')
     const errors = (tooLong.length > 0 ? tooLong : error.validation).map(
-      (v) => `${fieldOf(v.instancePath, v.params)}: ${v.message ?? 'is not valid'}`,
+      (v) =>
+        `${fieldOf(v.instancePath, v.params)}: ${v.keyword === 'required' ? 'is missing' : (v.message ?? 'is not valid')}`,
     )
     return { status: 422, message: errors.join('; '), errors }
   }

@@ -37,6 +37,30 @@ export function parseJsonBodies(app: FastifyInstance, type = 'application/json')
   )
 }
 
+/**
+ * Refuses bodies of other types in this scope. An empty one is as if there were none, whatever its type: many clients send
+ * their usual type also without a body.
+ */
+export function refuseOtherBodies(app: FastifyInstance): void {
+  app.removeContentTypeParser('text/plain')
+  app.addContentTypeParser('*', (request, payload, done) => {
+    const types = request.routeOptions.schema?.consumes ?? ['application/json']
+    let isOver = false
+    const end = (error: Error | null) => {
+      if (!isOver) done(error)
+      isOver = true
+    }
+    payload.once('data', () =>
+      end(new Refused(refuse.unsupported(`send Content-Type: ${types.join(' or ')}`))),
+    )
+    payload.once('end', () => end(null))
+    // As fastify itself has it: a body that breaks off is the client's fault.
+    payload.on('error', (error) =>
+      end('statusCode' in error ? error : Object.assign(error, { statusCode: 400 })),
+    )
+  })
+}
+
 type Done = (error: Error | null, body?: unknown) => void
 
 /**

@@ -2,9 +2,13 @@
  * The validators of requests, each compiled when the first request needs it: compiling those of all routes would take
  * most of the start, and most routes are not asked on most days.
  */
-import { Ajv, type AnySchema, str } from 'ajv'
+import { Ajv, type AnySchema, type ErrorObject, str } from 'ajv'
 import type { FastifySchemaCompiler, FastifyServerOptions } from 'fastify'
 import { compiledLater, schemasAreOurs } from '../checked-json.ts'
+import { withoutEmpty } from './empty-fields.ts'
+
+/** The word of a schema that says in our own words what a value must be. In the schema of an item, it speaks of the list. */
+const PROBLEM = 'x-problem'
 
 /**
  * No coercion: "1" is not 1. Unknown fields are ignored, as in Gitea. `addUsedSchema: false`: schemas have no ids.
@@ -17,6 +21,8 @@ const ajv = new Ajv({
   removeAdditional: false,
   allErrors: false,
   addUsedSchema: false,
+  verbose: true,
+  keywords: [PROBLEM],
 })
 
 /** The most bytes that a text may have as JSON: a character takes up to six. The name is an extension of OpenAPI's. */
@@ -32,8 +38,30 @@ ajv.addKeyword({
   error: { message: ({ schema }) => str`must NOT have more than ${schema} bytes` },
 })
 
-/** The validator of a schema. */
-export const validatorOf: FastifySchemaCompiler<AnySchema> = ({ schema }) => compiledLater(ajv, schema)
+/** The validator of a schema. What a body has without saying anything is left out before. */
+export const validatorOf: FastifySchemaCompiler<AnySchema> = ({ schema, httpPart }) => {
+  const check = compiledLater(ajv, schema)
+  if (httpPart !== 'body') return check
+  return (body: unknown) => {
+    const value = withoutEmpty(schema, body)
+    if (check(value)) return { value }
+    return { error: body === null ? [NO_BODY] : (check.errors ?? []).map(inOurWords) }
+  }
+}
+
+/** For fastify, an absent body is null. */
+const NO_BODY = {
+  keyword: 'required',
+  instancePath: '',
+  schemaPath: '#',
+  params: { missingProperty: 'body' },
+}
+
+function inOurWords(error: ErrorObject): ErrorObject {
+  const message: unknown = error.parentSchema?.[PROBLEM]
+  if (typeof message !== 'string') return error
+  return { ...error, message, instancePath: error.instancePath.replace(/\/\d+$/, '') }
+}
 
 /**
  * Without these two, fastify loads the packages with its own compilers. The app sets what is used instead of them:

@@ -1,4 +1,5 @@
 /** Renders markdown: `/markdown`, `/markdown/raw` and `/markup`. The HTML is safe to show. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { contentPolicy } from '../http/page-headers.ts'
@@ -91,12 +92,19 @@ export const markupRoutes: Routes = (services) => {
       },
     )
 
-    app.post(
-      '/markdown/raw',
-      route('misc', { body: Text, consumes: ['text/plain'], response: HTML }),
-      async (request, reply) => {
-        return send(request, reply, { text: request.body, hardBreaks: false, repository: null })
-      },
-    )
+    // Only this route takes a text as it is.
+    const textRoutes: FastifyPluginAsyncTypebox = async (raw) => {
+      raw.addContentTypeParser('text/plain', { parseAs: 'string' }, (_request, text, done) =>
+        done(null, text),
+      )
+      raw.post(
+        '/markdown/raw',
+        route('misc', { body: Text, consumes: ['text/plain'], response: HTML }),
+        async (request, reply) => {
+          return send(request, reply, { text: request.body, hardBreaks: false, repository: null })
+        },
+      )
+    }
+    await app.register(textRoutes)
   }
 }

@@ -4,7 +4,6 @@ import { GHOST } from '../projections/accounts.ts'
 import type { LfsLockDocument } from '../projections/lfs-locks.ts'
 import type { Services } from '../services.ts'
 import { wholeSeconds } from '../times.ts'
-import { GivenOrNull } from './nullable.ts'
 
 /** The media type of git-lfs, for bodies and answers. */
 export const LFS_JSON = 'application/vnd.git-lfs+json'
@@ -20,14 +19,14 @@ export const LfsObjectBody = Type.Object({
 })
 
 /** No ref of git has a longer name than a path may be. */
-const Ref = GivenOrNull(Type.Object({ name: Type.String({ maxLength: 4096 }) }))
+const Ref = Type.Optional(Type.Object({ name: Type.String({ maxLength: 4096 }) }))
 
 export const LfsBatchBody = Type.Object({
   operation: Type.Union([Type.Literal('download'), Type.Literal('upload')]),
-  transfers: GivenOrNull(Type.Array(Type.String(), { maxItems: 100 })),
+  transfers: Type.Optional(Type.Array(Type.String(), { maxItems: 100 })),
   ref: Ref,
   objects: Type.Array(LfsObjectBody, { maxItems: MAX_OBJECTS }),
-  hash_algo: GivenOrNull(Type.String()),
+  hash_algo: Type.Optional(Type.String()),
 })
 
 const Action = Type.Object({
@@ -72,10 +71,10 @@ export const LfsLockBody = Type.Object({
 })
 export const LfsVerifyLocksBody = Type.Object({
   ref: Ref,
-  cursor: GivenOrNull(Type.String()),
-  limit: GivenOrNull(Type.Integer()),
+  cursor: Type.Optional(Type.String()),
+  limit: Type.Optional(Type.Integer()),
 })
-export const LfsUnlockBody = Type.Object({ force: GivenOrNull(Type.Boolean()), ref: Ref })
+export const LfsUnlockBody = Type.Object({ force: Type.Optional(Type.Boolean()), ref: Ref })
 
 const LockWire = Type.Object({
   id: Type.String(),

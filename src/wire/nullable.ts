@@ -10,6 +10,3 @@ import { type TSchema, type TSchemaOptions, Type } from 'typebox'
 /** A field that is always there; null when there is no value. */
 export const Nullable = <T extends TSchema>(type: T, options?: TSchemaOptions) =>
   Type.Union([type, Type.Null()], options)
-
-/** A field of a request that may be left out. Go clients send null instead of leaving a field out. */
-export const GivenOrNull = <T extends TSchema>(type: T) => Type.Optional(Nullable(type))

@@ -8,11 +8,11 @@ import { Refused, refuse } from '../../refusal.ts'
 import { siteAdmin } from '../../rights/requester.ts'
 import { route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
+import { Nullable } from '../../wire/nullable.ts'
 import { type MaintenanceProgress, maintainAll, repositoryCalled } from '../git/maintain-all.ts'
 
 const MaintenanceOption = Type.Object({
-  repository: GivenOrNull(Type.String({ description: 'OWNER/REPO; all repositories when it is absent' })),
+  repository: Type.Optional(Type.String({ description: 'OWNER/REPO; all repositories when it is absent' })),
 })
 
 const ANSWER = {
@@ -33,7 +33,7 @@ export function maintenanceRoutes(services: Services): FastifyPluginAsyncTypebox
       '/admin/maintenance',
       {
         preValidation: async (request) => void siteAdmin(request, 'maintain repositories'),
-        ...route('admin', { body: GivenOrNull(MaintenanceOption), response: ANSWER }),
+        ...route('admin', { body: Nullable(MaintenanceOption), response: ANSWER }),
       },
       async (request, reply) => {
         const name = request.body?.repository ?? undefined

@@ -11,10 +11,10 @@ import { Refused, refuse } from '../../refusal.ts'
 import { siteAdmin } from '../../rights/requester.ts'
 import { route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
+import { Nullable } from '../../wire/nullable.ts'
 
 const RebuildOption = Type.Object({
-  models: GivenOrNull(
+  models: Type.Optional(
     Type.Array(Type.String(), { description: 'names of read models; all when the list is empty or absent' }),
   ),
 })
@@ -64,7 +64,7 @@ export function rebuildRoutes({
       '/admin/rebuild',
       {
         preValidation: async (request) => void siteAdmin(request, 'rebuild read models'),
-        ...route('admin', { body: GivenOrNull(RebuildOption), response: ANSWER }),
+        ...route('admin', { body: Nullable(RebuildOption), response: ANSWER }),
       },
       async (request, reply) => {
         const models = modelsIn(request.body?.models ?? [])

@@ -11,7 +11,6 @@ import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { documentsNow } from '../../rights/documents-now.ts'
 import type { Services } from '../../services.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { takeRoom } from '../room.ts'
 import { drainRequest, receiveRawUpload, receiveUpload, type Upload } from './upload.ts'
 
@@ -24,7 +23,7 @@ export const UploadQuery = Type.Object({
   ),
 })
 
-export const EditAttachmentOptions = Type.Object({ name: GivenOrNull(Type.String()) })
+export const EditAttachmentOptions = Type.Object({ name: Type.Optional(Type.String()) })
 
 /** Makes the routes of this scope read multipart bodies, or raw ones, themselves, and nothing else. */
 export async function readUploads(app: FastifyInstance): Promise<void> {

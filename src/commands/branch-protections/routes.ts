@@ -1,5 +1,4 @@
 /** Creates, changes and removes branch protections: `/repos/{owner}/{repo}/branch_protections`. */
-import type { FastifyRequest } from 'fastify'
 import type { BranchProtection } from '../../events/domain-events.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
@@ -24,13 +23,6 @@ import {
   withOptions,
 } from './settings.ts'
 
-/** Clients send null for a field that they do not set: null is the same as absent. */
-async function dropNulls(request: FastifyRequest): Promise<void> {
-  const { body } = request
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) return
-  request.body = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null))
-}
-
 /** The rule of that name; undefined when it is gone. From the log, since the read models may lag. */
 function ruleIn(state: RepositoryState, name: string): BranchProtection | undefined {
   return state.status === 'active' ? state.protections.find(({ rule }) => rule === name) : undefined
@@ -39,14 +31,11 @@ function ruleIn(state: RepositoryState, name: string): BranchProtection | undefi
 export const branchProtectionRoutes: Routes = (services) => async (app) => {
   app.post(
     '/repos/:owner/:repo/branch_protections',
-    {
-      preValidation: dropNulls,
-      ...route('repository', {
-        params: RepositoryParams,
-        body: CreateProtectionOptions,
-        response: { 201: BranchProtectionWire },
-      }),
-    },
+    route('repository', {
+      params: RepositoryParams,
+      body: CreateProtectionOptions,
+      response: { 201: BranchProtectionWire },
+    }),
     async (request, reply) => {
       const { repository } = await onRepository(services, request, 'admin')
       const rule = ruleOf(request.body)
@@ -62,14 +51,11 @@ export const branchProtectionRoutes: Routes = (services) => async (app) => {
 
   app.patch(
     '/repos/:owner/:repo/branch_protections/*',
-    {
-      preValidation: dropNulls,
-      ...route('repository', {
-        params: ProtectionParams,
-        body: ProtectionOptions,
-        response: { 200: BranchProtectionWire },
-      }),
-    },
+    route('repository', {
+      params: ProtectionParams,
+      body: ProtectionOptions,
+      response: { 200: BranchProtectionWire },
+    }),
     async (request, reply) => {
       const { repository } = await onRepository(services, request, 'admin')
       const rule = request.params['*']

@@ -1,6 +1,6 @@
 /** The settings of a branch protection from what a client sends, with all its limits. */
 import { isDeepStrictEqual } from 'node:util'
-import { type Static, type TObject, type TPartial, type TProperties, Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import type { ReviewRules } from '../../events/review-events.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
@@ -8,24 +8,15 @@ import { globProblem, isPattern } from '../../rights/glob.ts'
 import { NO_REVIEW_RULES, reviewRulesOf } from '../../rights/review-rules.ts'
 import type { Services } from '../../services.ts'
 import { NEUTRAL, ProtectionFields } from '../../wire/branch-protections.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { teamsNamed } from '../../wire/team-paths.ts'
 import type { ProtectionSettings } from './protections.ts'
 
-/** Clients send null for a field that they do not set. Nulls are dropped before a body is checked. */
-const fieldsGiven = <T extends TProperties>(fields: T) =>
-  Type.Unsafe<Static<TPartial<TObject<T>>>>(
-    Type.Object(Object.fromEntries(Object.entries(fields).map(([name, type]) => [name, GivenOrNull(type)]))),
-  )
-
-export const ProtectionOptions = fieldsGiven(ProtectionFields)
+export const ProtectionOptions = Type.Partial(Type.Object(ProtectionFields))
 
 /** `rule_name` and the older `branch_name` mean the same; one of them must be there. */
-export const CreateProtectionOptions = fieldsGiven({
-  rule_name: Type.String(),
-  branch_name: Type.String(),
-  ...ProtectionFields,
-})
+export const CreateProtectionOptions = Type.Partial(
+  Type.Object({ rule_name: Type.String(), branch_name: Type.String(), ...ProtectionFields }),
+)
 
 type Options = Static<typeof ProtectionOptions>
 
@@ -83,8 +74,8 @@ function requireContexts(contexts: readonly string[]): void {
   if (contexts.length > MAX_NAMES) throw unprocessable(`${field}: has more than ${MAX_NAMES} contexts`)
   let length = 0
   for (const context of contexts) {
-    if (context === '' || context.length > MAX_RULE_LENGTH) {
-      throw unprocessable(`${field}: a context has 1 to ${MAX_RULE_LENGTH} characters`)
+    if (context.length > MAX_RULE_LENGTH) {
+      throw unprocessable(`${field}: a context has at most ${MAX_RULE_LENGTH} characters`)
     }
     const problem = globProblem(context)
     if (problem !== undefined) throw unprocessable(`${field}: ${JSON.stringify(context)} ${problem}`)

@@ -11,7 +11,6 @@ import { type Routes, route } from '../../rights/routes.ts'
 import { memberOf } from '../../rights/team-membership.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { BranchWire, branchWire } from '../../wire/branches.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { requireServed, servedCommitOf } from '../../wire/reached-objects.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { changeRef } from '../git/change-refs.ts'
@@ -44,10 +43,10 @@ export const createBranchRoutes: Routes = (services) => async (app) => {
       params: RepositoryParams,
       body: Type.Object({
         new_branch_name: Type.String(),
-        old_ref_name: GivenOrNull(
+        old_ref_name: Type.Optional(
           Type.String({ description: 'a branch, a tag or a commit; the default branch' }),
         ),
-        old_branch_name: GivenOrNull(Type.String({ description: 'older name of old_ref_name' })),
+        old_branch_name: Type.Optional(Type.String({ description: 'older name of old_ref_name' })),
       }),
       response: { 201: BranchWire },
     }),

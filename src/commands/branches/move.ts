@@ -11,7 +11,6 @@ import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { BranchParams } from '../../wire/branches.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { requireServed, servedCommitOf } from '../../wire/reached-objects.ts'
 import { inGitTurn } from '../git/git-turn.ts'
 import { moveNoted } from '../git/noted-moves.ts'
@@ -57,8 +56,8 @@ export const moveBranchRoutes: Routes = (services) => async (app) => {
       params: BranchParams,
       body: Type.Object({
         new_commit_id: Type.String({ description: 'a commit that a ref of the repository reaches' }),
-        old_commit_id: GivenOrNull(Type.String({ description: 'where the branch must be' })),
-        force: GivenOrNull(Type.Boolean({ description: 'also to what is no fast-forward' })),
+        old_commit_id: Type.Optional(Type.String({ description: 'where the branch must be' })),
+        force: Type.Optional(Type.Boolean({ description: 'also to what is no fast-forward' })),
       }),
       response: NO_CONTENT,
     }),

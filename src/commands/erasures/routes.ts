@@ -4,16 +4,15 @@ import { Refused, refuse } from '../../refusal.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { ErasedWire } from '../../wire/erasures.ts'
 import { IssueParams, onIssue } from '../../wire/issues.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { requestContext, settled } from '../request-context.ts'
 import { erasedBy, eraseTexts } from './erase.ts'
 
 /** Nothing brings erased texts back, so a misspelt field is refused, and nothing is erased that is not asked for. */
 const EraseOption = Type.Object(
   {
-    comment: GivenOrNull(Type.Integer({ description: 'id of the only comment to erase' })),
-    all: GivenOrNull(Type.Boolean({ description: 'true: all texts and files' })),
-    dry_run: GivenOrNull(Type.Boolean({ description: 'true: list what would be erased' })),
+    comment: Type.Optional(Type.Integer({ description: 'id of the only comment to erase' })),
+    all: Type.Optional(Type.Boolean({ description: 'true: all texts and files' })),
+    dry_run: Type.Optional(Type.Boolean({ description: 'true: list what would be erased' })),
   },
   { additionalProperties: false },
 )

@@ -19,7 +19,6 @@ import {
 import { type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
 import { IssueParams, IssueWire, issueFor, issueNow } from '../../wire/issues.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import type { CommandContext } from '../execute.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { changeDiscussion } from './change-discussion.ts'
@@ -28,8 +27,8 @@ import { decideAddDependency, decideRemoveDependency } from './discussion.ts'
 
 /** The other issue. Without owner and name it is in the repository of the path. */
 const IssueMeta = Type.Object({
-  owner: GivenOrNull(Type.String()),
-  repo: GivenOrNull(Type.String()),
+  owner: Type.Optional(Type.String()),
+  repo: Type.Optional(Type.String()),
   index: Type.Integer(),
 })
 

@@ -10,7 +10,7 @@ import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
 import { IssueParams, IssueWire, issueFor, issueNow } from '../../wire/issues.ts'
-import { GivenOrNull, Nullable } from '../../wire/nullable.ts'
+import { Nullable } from '../../wire/nullable.ts'
 import type { Decision } from '../execute.ts'
 import { changeClaiming, keyWhenOpened } from '../pull-requests/duplicate-pull.ts'
 import { catchUpAfterReopening } from '../pull-requests/move-heads.ts'
@@ -32,13 +32,13 @@ import { statusChange } from './status-change.ts'
 const EditIssueOption = (services: Services) => Type.Object({ ...editOptions(services), ref: IssueRefOption })
 
 const EditDeadlineOption = Type.Object({
-  due_date: GivenOrNull(Type.String()),
-  deadline: GivenOrNull(Type.String()),
+  due_date: Type.Optional(Nullable(Type.String())),
+  deadline: Type.Optional(Nullable(Type.String())),
 })
 
 const DeadlineWire = Type.Object({ due_date: Nullable(Type.String()) })
 
-/** Edit rules 2 and 3: the changes in the request. Go clients send null for a field that does not change. */
+/** Edit rules 2 and 3: the changes in the request. */
 async function editOf(
   services: Services,
   repository: RepositoryDocument,

@@ -12,26 +12,28 @@ import type { Services } from '../../services.ts'
 import { instantOf, ZERO_TIME } from '../../times.ts'
 import { labelsByIds } from '../../wire/labels.ts'
 import { milestoneOf } from '../../wire/milestones.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { TextOf } from '../text-schema.ts'
 
-/** What requests can set in issues and in pull requests. Go clients send null for what they do not set. */
+/** The labels of a new issue or pull request. */
+export const LabelIds = Type.Array(Type.Integer({ 'x-problem': 'must be label ids, not names' }))
+
+/** What requests can set in issues and in pull requests. */
 export const discussionOptions = (services: Services) => ({
-  title: GivenOrNull(Type.String({ maxLength: 255 })),
-  body: GivenOrNull(TextOf(services)),
-  due_date: GivenOrNull(Type.String()),
-  deadline: GivenOrNull(Type.String()),
-  milestone: GivenOrNull(Type.Integer()),
-  assignee: GivenOrNull(Type.String()),
-  assignees: GivenOrNull(Type.Array(Type.String())),
+  title: Type.Optional(Type.String({ maxLength: 255 })),
+  body: Type.Optional(TextOf(services)),
+  due_date: Type.Optional(Type.String()),
+  deadline: Type.Optional(Type.String()),
+  milestone: Type.Optional(Type.Integer()),
+  assignee: Type.Optional(Type.String()),
+  assignees: Type.Optional(Type.Array(Type.String())),
 })
 
 /** What requests can change in issues and in pull requests. */
 export const editOptions = (services: Services) => ({
   ...discussionOptions(services),
-  unset_due_date: GivenOrNull(Type.Boolean()),
-  remove_deadline: GivenOrNull(Type.Boolean()),
-  state: GivenOrNull(Type.String()),
+  unset_due_date: Type.Optional(Type.Boolean()),
+  remove_deadline: Type.Optional(Type.Boolean()),
+  state: Type.Optional(Type.String()),
 })
 
 /**
@@ -60,7 +62,7 @@ export function deadlineOf(text: string | null): string | null {
 }
 
 /** The branch or tag that an issue is about, as a client names it; empty: none. */
-export const IssueRefOption = GivenOrNull(
+export const IssueRefOption = Type.Optional(
   Type.String({ maxLength: 255, description: 'a branch or a tag; empty: none' }),
 )
 

@@ -3,12 +3,12 @@ import { Type } from 'typebox'
 import { Refused, refuse } from '../../refusal.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { IssueParams, onIssue } from '../../wire/issues.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
+import { Nullable } from '../../wire/nullable.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { changeDiscussion } from './change-discussion.ts'
 import { decideLock, decideUnlock, LOCK_REASONS } from './lock.ts'
 
-const LockIssueOption = Type.Object({ lock_reason: GivenOrNull(Type.String()) })
+const LockIssueOption = Type.Object({ lock_reason: Type.Optional(Type.String()) })
 
 /** The reason as Gitea writes it, also when its letters have another case. @throws Refused (invalid) for another one */
 function reasonOf(given: string): string {
@@ -24,7 +24,7 @@ export const lockRoutes: Routes = (services) => async (app) => {
     '/repos/:owner/:repo/issues/:index/lock',
     route('issue', {
       params: IssueParams,
-      body: GivenOrNull(LockIssueOption),
+      body: Nullable(LockIssueOption),
       response: NO_CONTENT,
     }),
     async (request, reply) => {

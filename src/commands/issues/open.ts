@@ -11,7 +11,6 @@ import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
 import { IssueWire, issueWireNow } from '../../wire/issues.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { issues } from '../aggregates.ts'
 import { documentNow } from '../document-now.ts'
@@ -24,6 +23,7 @@ import {
   deadlineOf,
   discussionOptions,
   IssueRefOption,
+  LabelIds,
   labelRefs,
   milestoneRef,
   refOf,
@@ -36,8 +36,8 @@ const CreateIssueOption = (services: Services) =>
   Type.Object({
     ...discussionOptions(services),
     title: Type.String({ maxLength: 255 }),
-    labels: GivenOrNull(Type.Array(Type.Integer())),
-    closed: GivenOrNull(Type.Boolean()),
+    labels: Type.Optional(LabelIds),
+    closed: Type.Optional(Type.Boolean()),
     ref: IssueRefOption,
   })
 

@@ -18,7 +18,6 @@ import {
   organizationAsLabelOwner,
   repositoryAsLabelOwner,
 } from '../../wire/labels.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { OrganizationParams, organizationFor } from '../../wire/organizations.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { labels } from '../aggregates.ts'
@@ -34,8 +33,8 @@ import {
 
 /** As long as in Gitea's database. */
 const text = { maxLength: 255 }
-const OptionalText = GivenOrNull(Type.String(text))
-const OptionalFlag = GivenOrNull(Type.Boolean())
+const OptionalText = Type.Optional(Type.String(text))
+const OptionalFlag = Type.Optional(Type.Boolean())
 
 /** Null is the same as absent: Go clients send it for a field that does not change. */
 const EditLabelOption = Type.Object({

@@ -8,7 +8,6 @@ import { onRepository } from '../../rights/repository-access.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
 import { MilestoneParams, MilestoneWire, milestoneFor, milestoneWire } from '../../wire/milestones.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { milestones } from '../aggregates.ts'
 import { documentNow } from '../document-now.ts'
@@ -28,10 +27,10 @@ const Title = Type.String({ maxLength: 255 })
 /** Null and an empty title are the same as absent: Go clients send them for a field that does not change. */
 const EditMilestoneOption = (services: Services) =>
   Type.Object({
-    title: GivenOrNull(Title),
-    description: GivenOrNull(TextOf(services)),
-    due_on: GivenOrNull(Type.String()),
-    state: GivenOrNull(Type.String()),
+    title: Type.Optional(Title),
+    description: Type.Optional(TextOf(services)),
+    due_on: Type.Optional(Type.String()),
+    state: Type.Optional(Type.String()),
   })
 
 const CreateMilestoneOption = (services: Services) =>

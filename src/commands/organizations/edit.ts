@@ -5,7 +5,6 @@ import { notFoundIn } from '../../projections/view.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import {
   OrganizationParams,
   OrganizationWire,
@@ -20,13 +19,13 @@ import { inTurnOfOrganization } from './turn.ts'
 import { decideStartHiding } from './visibility.ts'
 
 const EditOrgOption = Type.Object({
-  full_name: GivenOrNull(Type.String({ maxLength: 100 })),
-  description: GivenOrNull(Type.String({ maxLength: 255 })),
-  email: GivenOrNull(Type.String()),
-  location: GivenOrNull(Type.String({ maxLength: 50 })),
-  website: GivenOrNull(Type.String({ maxLength: 255 })),
-  visibility: GivenOrNull(Type.Enum(['public', 'limited', 'private'])),
-  repo_admin_change_team_access: GivenOrNull(
+  full_name: Type.Optional(Type.String({ maxLength: 100 })),
+  description: Type.Optional(Type.String({ maxLength: 255 })),
+  email: Type.Optional(Type.String()),
+  location: Type.Optional(Type.String({ maxLength: 50 })),
+  website: Type.Optional(Type.String({ maxLength: 255 })),
+  visibility: Type.Optional(Type.Enum(['public', 'limited', 'private'])),
+  repo_admin_change_team_access: Type.Optional(
     Type.Boolean({ description: 'true is not supported: only admins of the organization change its teams' }),
   ),
 })

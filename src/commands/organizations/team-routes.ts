@@ -7,7 +7,6 @@ import { notFoundIn } from '../../projections/view.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { OrganizationParams, organizationFor } from '../../wire/organizations.ts'
 import { isOwner, OWN_UNITS, TEAM_UNITS, TeamParams, TeamWire, teamFor, teamWire } from '../../wire/teams.ts'
 import { organizations } from '../aggregates.ts'
@@ -20,15 +19,15 @@ const PERMISSIONS = ['read', 'write', 'admin'] as const
 type GivenPermission = (typeof PERMISSIONS)[number]
 
 const fields = {
-  description: GivenOrNull(Type.String({ maxLength: 255 })),
-  permission: GivenOrNull(Type.Enum([...PERMISSIONS, ''])),
-  includes_all_repositories: GivenOrNull(Type.Boolean()),
-  can_create_org_repo: GivenOrNull(Type.Boolean()),
-  units: GivenOrNull(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 64 })),
-  units_map: GivenOrNull(Type.Record(Type.String(), Type.String(), { maxProperties: 64 })),
+  description: Type.Optional(Type.String({ maxLength: 255 })),
+  permission: Type.Optional(Type.Enum([...PERMISSIONS, ''])),
+  includes_all_repositories: Type.Optional(Type.Boolean()),
+  can_create_org_repo: Type.Optional(Type.Boolean()),
+  units: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 64 })),
+  units_map: Type.Optional(Type.Record(Type.String(), Type.String(), { maxProperties: 64 })),
 }
 const CreateTeamOption = Type.Object({ name: Type.String(), ...fields })
-const EditTeamOption = Type.Object({ name: GivenOrNull(Type.String()), ...fields })
+const EditTeamOption = Type.Object({ name: Type.Optional(Type.String()), ...fields })
 
 function refused(field: string, problem: string): Refused {
   return new Refused(refuse.unprocessable(`${field}: ${problem}`, [`${field}: ${problem}`]))

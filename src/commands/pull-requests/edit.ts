@@ -12,12 +12,19 @@ import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { PullParams, PullRequestWire, pullFor, pullWire } from '../../wire/pulls.ts'
 import { pulls } from '../aggregates.ts'
 import type { CommandContext, Decision } from '../execute.ts'
 import { type DiscussionEdit, decideEditDiscussion } from '../issues/discussion.ts'
-import { assigneeRefs, deadlineOf, editOptions, labelRefs, milestoneRef, titleOf } from '../issues/fields.ts'
+import {
+  assigneeRefs,
+  deadlineOf,
+  editOptions,
+  LabelIds,
+  labelRefs,
+  milestoneRef,
+  titleOf,
+} from '../issues/fields.ts'
 import { statusChange } from '../issues/status-change.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { requireTip } from './branch-tips.ts'
@@ -36,9 +43,9 @@ import { targetOf } from './target-branch.ts'
 const EditPullRequestOption = (services: Services) =>
   Type.Object({
     ...editOptions(services),
-    labels: GivenOrNull(Type.Array(Type.Integer())),
-    base: GivenOrNull(Type.String()),
-    allow_maintainer_edit: GivenOrNull(Type.Boolean()),
+    labels: Type.Optional(LabelIds),
+    base: Type.Optional(Type.String()),
+    allow_maintainer_edit: Type.Optional(Type.Boolean()),
   })
 
 interface PullEdit {

@@ -9,7 +9,7 @@ import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { emptyAnswer, NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
+import { Nullable } from '../../wire/nullable.ts'
 import { PullParams, pullFor } from '../../wire/pulls.ts'
 import { pulls } from '../aggregates.ts'
 import { append } from '../execute.ts'
@@ -51,7 +51,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
     '/repos/:owner/:repo/pulls/:index/merge',
     route('repository', {
       params: PullParams,
-      body: GivenOrNull(MergePullRequestOption(services)),
+      body: Nullable(MergePullRequestOption(services)),
       response: {
         200: emptyAnswer('It is merged'),
         201: emptyAnswer('It will be merged when its checks succeed'),

@@ -15,7 +15,6 @@ import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { PullRequestWire, pullWire } from '../../wire/pulls.ts'
 import { forkOf, RepositoryParams } from '../../wire/repositories.ts'
 import { pulls } from '../aggregates.ts'
@@ -25,6 +24,7 @@ import {
   assigneeRefs,
   deadlineOf,
   discussionOptions,
+  LabelIds,
   labelRefs,
   milestoneRef,
   titleOf,
@@ -50,8 +50,8 @@ const CreatePullRequestOption = (services: Services) =>
     ...discussionOptions(services),
     head: Type.String(),
     base: Type.String(),
-    labels: GivenOrNull(Type.Array(Type.Integer())),
-    allow_maintainer_edit: GivenOrNull(Type.Boolean()),
+    labels: Type.Optional(LabelIds),
+    allow_maintainer_edit: Type.Optional(Type.Boolean()),
     ...reviewerOptions,
   })
 

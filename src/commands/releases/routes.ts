@@ -10,7 +10,6 @@ import { onRepository, type RepositoryRequest } from '../../rights/repository-ac
 import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import type { Asking } from '../../wire/reached-objects.ts'
 import {
   ReleaseParams,
@@ -39,19 +38,19 @@ const short = { maxLength: 255 }
 
 /** What some clients send, and what nothing here would honour. */
 const notHere = {
-  hide_archive_links: GivenOrNull(Type.Boolean({ description: 'only false' })),
-  external_url: GivenOrNull(Type.String({ ...short, description: 'only empty' })),
+  hide_archive_links: Type.Optional(Type.Boolean({ description: 'only false' })),
+  external_url: Type.Optional(Type.String({ ...short, description: 'only empty' })),
 }
 
 /** Null and an empty text are the same as absent: Go clients send them for a field that does not change. */
 const EditReleaseOption = (services: Services) =>
   Type.Object({
-    tag_name: GivenOrNull(Type.String()),
-    target_commitish: GivenOrNull(Type.String(short)),
-    name: GivenOrNull(Type.String(short)),
-    body: GivenOrNull(TextOf(services)),
-    draft: GivenOrNull(Type.Boolean()),
-    prerelease: GivenOrNull(Type.Boolean()),
+    tag_name: Type.Optional(Type.String()),
+    target_commitish: Type.Optional(Type.String(short)),
+    name: Type.Optional(Type.String(short)),
+    body: Type.Optional(TextOf(services)),
+    draft: Type.Optional(Type.Boolean()),
+    prerelease: Type.Optional(Type.Boolean()),
     ...notHere,
   })
 
@@ -59,7 +58,7 @@ const CreateReleaseOption = (services: Services) =>
   Type.Object({
     ...EditReleaseOption(services).properties,
     tag_name: Type.String(),
-    tag_message: GivenOrNull(TextOf(services)),
+    tag_message: Type.Optional(TextOf(services)),
   })
 
 function changesOf(body: Static<ReturnType<typeof EditReleaseOption>>): Partial<ReleaseSettings> {

@@ -5,7 +5,7 @@ import { Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { CollaboratorParams, collaboratorNamed } from '../../wire/collaborators.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
+import { Nullable } from '../../wire/nullable.ts'
 import { repositories } from '../aggregates.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { decideRemoveCollaborator, decideSetCollaborator } from './repository.ts'
@@ -26,7 +26,7 @@ export const collaboratorRoutes: Routes = (services) => async (app) => {
     '/repos/:owner/:repo/collaborators/:collaborator',
     route('repository', {
       params: CollaboratorParams,
-      body: GivenOrNull(Type.Object({ permission: Type.Optional(Type.String()) })),
+      body: Nullable(Type.Object({ permission: Type.Optional(Type.String()) })),
       response: NO_CONTENT,
     }),
     async (request, reply) => {

@@ -59,7 +59,7 @@ function editOf(body: Static<typeof EditRepoOption>): RepositoryEdit {
   if (body.description !== undefined) edit.description = body.description
   if (body.website !== undefined) edit.website = body.website
   if (body.private !== undefined) edit.private = body.private
-  if (body.default_branch !== undefined) edit.defaultBranch = body.default_branch
+  if (body.default_branch) edit.defaultBranch = body.default_branch
   if (body.archived !== undefined) edit.archived = body.archived
   if (body.template !== undefined) edit.template = body.template
   if (body.allow_rebase_update !== undefined) edit.allowRebaseUpdate = body.allow_rebase_update

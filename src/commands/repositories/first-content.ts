@@ -4,14 +4,13 @@ import type { LabelSettings } from '../../events/domain-events.ts'
 import { idsStream } from '../../events/streams.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { labels } from '../aggregates.ts'
 import { type CommandContext, partOf } from '../execute.ts'
 import { decideCreateLabel } from '../labels/label.ts'
 import { takeNumber } from '../sequences.ts'
 import { licenseText } from './licenses.ts'
 
-const Word = (description: string) => GivenOrNull(Type.String({ maxLength: 255, description }))
+const Word = (description: string) => Type.Optional(Type.String({ maxLength: 255, description }))
 
 /** The fields of a new repository about it. */
 export const FIRST_CONTENT = {

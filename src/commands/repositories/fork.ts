@@ -13,7 +13,7 @@ import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
+import { Nullable } from '../../wire/nullable.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
 import { repositories } from '../aggregates.ts'
 import { releaseClaim, takeClaim } from '../claims.ts'
@@ -39,8 +39,8 @@ import { decideCreate, repositoryDecider } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
 const CreateForkOption = Type.Object({
-  name: GivenOrNull(Type.String()),
-  organization: GivenOrNull(Type.String()),
+  name: Type.Optional(Type.String()),
+  organization: Type.Optional(Type.String()),
 })
 
 interface Fork {
@@ -180,7 +180,7 @@ export const forkRoutes: Routes = (services) => async (app) => {
     '/repos/:owner/:repo/forks',
     route('repository', {
       params: RepositoryParams,
-      body: GivenOrNull(CreateForkOption),
+      body: Nullable(CreateForkOption),
       response: { 202: RepositoryWire },
     }),
     async (request, reply) => {

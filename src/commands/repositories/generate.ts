@@ -16,7 +16,6 @@ import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { canSee } from '../../rights/visibility.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
 import { accountNamed } from '../../wire/users.ts'
 import { signatureOf } from '../accounts/signature.ts'
@@ -41,21 +40,21 @@ import { whileOwnerStaysShown } from './hidden-owners.ts'
 import { decideCreate } from './repository.ts'
 import { requireRepositoryName } from './repository-name.ts'
 
-const Flag = GivenOrNull(Type.Boolean())
+const Flag = Type.Optional(Type.Boolean())
 
 const GenerateRepoOption = Type.Object({
-  owner: Type.String(),
+  owner: Type.String({ minLength: 1 }),
   name: Type.String(),
-  description: GivenOrNull(Type.String({ maxLength: 2048 })),
-  default_branch: GivenOrNull(Type.String()),
+  description: Type.Optional(Type.String({ maxLength: 2048 })),
+  default_branch: Type.Optional(Type.String()),
   private: Flag,
   git_content: Flag,
   topics: Flag,
   labels: Flag,
   protected_branch: Flag,
-  git_hooks: GivenOrNull(Type.Boolean({ description: 'repositories have none here' })),
-  avatar: GivenOrNull(Type.Boolean({ description: 'repositories have none here' })),
-  webhooks: GivenOrNull(Type.Boolean({ description: 'true is not supported' })),
+  git_hooks: Type.Optional(Type.Boolean({ description: 'repositories have none here' })),
+  avatar: Type.Optional(Type.Boolean({ description: 'repositories have none here' })),
+  webhooks: Type.Optional(Type.Boolean({ description: 'true is not supported' })),
 })
 type Wanted = Static<typeof GenerateRepoOption>
 

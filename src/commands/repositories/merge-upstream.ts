@@ -16,7 +16,6 @@ import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { signatureOf } from '../accounts/signature.ts'
 import { requireMayPush } from '../branches/create.ts'
@@ -31,7 +30,7 @@ import { commandContext, settled } from '../request-context.ts'
 
 const MergeUpstreamOption = Type.Object({
   branch: Type.String({ description: 'of the fork; it gets what the parent has in the branch of that name' }),
-  ff_only: GivenOrNull(Type.Boolean({ description: 'refuse what is no fast-forward' })),
+  ff_only: Type.Optional(Type.Boolean({ description: 'refuse what is no fast-forward' })),
 })
 
 const MergeType = Type.Enum(['up-to-date', 'fast-forward', 'merge'])

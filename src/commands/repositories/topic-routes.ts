@@ -4,7 +4,6 @@ import { type Static, Type } from 'typebox'
 import { Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { repositories } from '../aggregates.ts'
 import { commandContext, settled } from '../request-context.ts'
@@ -13,7 +12,7 @@ import { decideTopics, isTopic, topicOf } from './topics.ts'
 const TopicParams = Type.Object({ ...RepositoryParams.properties, topic: Type.String() })
 /** Far more than a repository can have: the same topic may come more than once. */
 const RepoTopicOptions = Type.Object({
-  topics: GivenOrNull(Type.Array(Type.String({ maxLength: 255 }), { maxItems: 1000 })),
+  topics: Type.Optional(Type.Array(Type.String({ maxLength: 255 }), { maxItems: 1000 })),
 })
 
 export const topicRoutes: Routes = (services) => {

@@ -13,7 +13,6 @@ import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { belongsTo, canSee } from '../../rights/visibility.ts'
 import type { Services } from '../../services.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../wire/repositories.ts'
 import { accountNamed } from '../../wire/users.ts'
 import { isBeingDeleted } from '../accounts/deletion.ts'
@@ -40,8 +39,8 @@ import type { RepositoryEvent, RepositoryState } from './repository.ts'
 import { giveToTeams, type Transferred } from './transferred-teams.ts'
 
 const TransferRepoOption = Type.Object({
-  new_owner: Type.String(),
-  team_ids: GivenOrNull(
+  new_owner: Type.String({ minLength: 1 }),
+  team_ids: Type.Optional(
     Type.Array(Type.Integer(), {
       maxItems: MAX_TEAMS,
       description: 'teams of the new owner that get the repository; only an organization has teams',

@@ -7,7 +7,6 @@ import { Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast, isStranger } from '../../rights/access.ts'
 import { isOfficialReviewer } from '../../rights/review-rules.ts'
 import type { Services } from '../../services.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { userNamed } from '../../wire/users.ts'
 import type { Wanted, WantedTeam } from './request.ts'
 import { type AskedTeam, requireReaders, teamReviewers, wantedTeams } from './wanted-teams.ts'
@@ -18,13 +17,13 @@ const MAX_TEAM_REVIEWERS = 20
 
 /** How a request names them. */
 export const reviewerOptions = {
-  reviewers: GivenOrNull(
+  reviewers: Type.Optional(
     Type.Array(Type.String(), {
       maxItems: MAX_REVIEWERS,
       description: 'logins, or e-mail addresses that are shown',
     }),
   ),
-  team_reviewers: GivenOrNull(
+  team_reviewers: Type.Optional(
     Type.Array(Type.String(), {
       maxItems: MAX_TEAM_REVIEWERS,
       description: 'names of teams of the organization that owns the repository',

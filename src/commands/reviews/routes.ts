@@ -14,7 +14,7 @@ import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { teamIdsOf } from '../../rights/team-membership.ts'
 import type { Services } from '../../services.ts'
 import { requireUnlocked } from '../../wire/issues.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
+import { Nullable } from '../../wire/nullable.ts'
 import { onPull, PullParams } from '../../wire/pulls.ts'
 import { ReviewParams, ReviewWire, reviewFor, reviewWires } from '../../wire/reviews.ts'
 import { pulls } from '../aggregates.ts'
@@ -41,11 +41,11 @@ import { CreateReviewOptions, writtenReview } from './written-review.ts'
 const MAX_MESSAGE = 4096
 
 const SubmitReviewOptions = (services: Services) =>
-  Type.Object({ body: GivenOrNull(TextOf(services)), event: GivenOrNull(Type.String()) })
+  Type.Object({ body: Type.Optional(TextOf(services)), event: Type.Optional(Type.String()) })
 
 const DismissReviewOptions = Type.Object({
-  message: GivenOrNull(Type.String({ maxLength: MAX_MESSAGE })),
-  priors: GivenOrNull(Type.Boolean({ description: 'also the earlier reviews of the reviewer' })),
+  message: Type.Optional(Type.String({ maxLength: MAX_MESSAGE })),
+  priors: Type.Optional(Type.Boolean({ description: 'also the earlier reviews of the reviewer' })),
 })
 
 const VERDICT_OF: ReadonlyMap<string, Verdict | 'pending'> = new Map([
@@ -237,7 +237,7 @@ export const reviewRoutes: Routes = (services) => {
       '/repos/:owner/:repo/pulls/:index/reviews/:id/dismissals',
       route('repository', {
         params: ReviewParams,
-        body: GivenOrNull(DismissReviewOptions),
+        body: Nullable(DismissReviewOptions),
         response: { 200: ReviewWire },
       }),
       async (request, reply) => {

@@ -9,7 +9,6 @@ import { isObjectId } from '../../git/names.ts'
 import type { PullDocument } from '../../projections/pulls.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { gitDirOf, type Services } from '../../services.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import type { CommandContext } from '../execute.ts'
 import { takeNumbers } from '../sequences.ts'
 import { TextOf } from '../text-schema.ts'
@@ -21,20 +20,20 @@ const LineNumber = Type.Integer({ minimum: 0, maximum: MAX_LINE })
 
 export const CreateReviewOptions = (services: Services) =>
   Type.Object({
-    body: GivenOrNull(TextOf(services)),
-    event: GivenOrNull(
+    body: Type.Optional(TextOf(services)),
+    event: Type.Optional(
       Type.String({ description: 'APPROVED, REQUEST_CHANGES, COMMENT or PENDING (default)' }),
     ),
-    commit_id: GivenOrNull(
+    commit_id: Type.Optional(
       Type.String({ description: 'the reviewed commit; when left out, that of the draft, or the head' }),
     ),
-    comments: GivenOrNull(
+    comments: Type.Optional(
       Type.Array(
         Type.Object({
           path: Type.String({ maxLength: MAX_PATH }),
           body: TextOf(services),
-          new_position: GivenOrNull(LineNumber),
-          old_position: GivenOrNull(LineNumber),
+          new_position: Type.Optional(LineNumber),
+          old_position: Type.Optional(LineNumber),
         }),
         { maxItems: MAX_LINE_COMMENTS },
       ),

@@ -8,7 +8,6 @@ import { onRepository } from '../../rights/repository-access.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { isRegex, regexProblem } from '../../rights/tag-regex.ts'
 import type { Services } from '../../services.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import {
   TagProtectionParams,
@@ -25,9 +24,9 @@ import { takeNumber } from '../sequences.ts'
 import { decideAddTagProtection, decideEditTagProtection, decideRemoveTagProtection } from './protections.ts'
 
 const TagProtectionOption = Type.Object({
-  name_pattern: GivenOrNull(Type.String()),
-  whitelist_usernames: GivenOrNull(Type.Array(Type.String())),
-  whitelist_teams: GivenOrNull(Type.Array(Type.String())),
+  name_pattern: Type.Optional(Type.String()),
+  whitelist_usernames: Type.Optional(Type.Array(Type.String())),
+  whitelist_teams: Type.Optional(Type.Array(Type.String())),
 })
 
 const MAX_PATTERN_LENGTH = 255

@@ -6,7 +6,6 @@ import { Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { servedCommitOf } from '../../wire/reached-objects.ts'
 import { RepositoryParams } from '../../wire/repositories.ts'
 import { TagParams, TagWire, tagWires } from '../../wire/tags.ts'
@@ -21,8 +20,10 @@ export const tagRoutes: Routes = (services) => async (app) => {
       params: RepositoryParams,
       body: Type.Object({
         tag_name: Type.String(),
-        target: GivenOrNull(Type.String({ description: 'a branch, a tag or a commit; the default branch' })),
-        message: GivenOrNull(TextOf(services)),
+        target: Type.Optional(
+          Type.String({ description: 'a branch, a tag or a commit; the default branch' }),
+        ),
+        message: Type.Optional(TextOf(services)),
       }),
       response: { 201: TagWire },
     }),

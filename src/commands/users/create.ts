@@ -8,7 +8,6 @@ import { siteAdmin } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { keepPassword } from '../../rights/secrets.ts'
 import type { Services } from '../../services.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import { UserWire, userWire } from '../../wire/users.ts'
 import { takeName } from '../accounts/claims.ts'
 import { users } from '../aggregates.ts'
@@ -28,10 +27,10 @@ const CreateUserOption = Type.Object({
   must_change_password: Type.Optional(Type.Boolean({ description: 'default false; in Gitea it is true' })),
   restricted: Type.Optional(Type.Boolean()),
   visibility: Type.Optional(Type.String()),
-  login_name: GivenOrNull(Type.String({ description: 'only the username' })),
-  source_id: GivenOrNull(Type.Integer({ description: 'only 0: the accounts of this server' })),
-  send_notify: GivenOrNull(Type.Boolean({ description: 'nothing is sent: this server sends no mail' })),
-  created_at: GivenOrNull(Type.String({ description: 'is not supported' })),
+  login_name: Type.Optional(Type.String({ description: 'only the username' })),
+  source_id: Type.Optional(Type.Integer({ description: 'only 0: the accounts of this server' })),
+  send_notify: Type.Optional(Type.Boolean({ description: 'nothing is sent: this server sends no mail' })),
+  created_at: Type.Optional(Type.String({ description: 'is not supported' })),
 })
 
 /** Refuses by name what is not here, instead of ignoring it. @throws Refused (unprocessable) */

@@ -5,7 +5,6 @@ import type { UserSettings } from '../../events/domain-events.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { signedIn, siteAdmin } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 import {
   UsernameParams,
   UserSettingsWire,
@@ -19,10 +18,10 @@ import { changeUser, hasOtherAdmin, requireStillAdmin, type UserChange } from '.
 
 /** Fields of a profile, which users change themselves too. */
 const ProfileOption = Type.Object({
-  full_name: GivenOrNull(Type.String({ maxLength: 100 })),
-  description: GivenOrNull(Type.String({ maxLength: 255 })),
-  location: GivenOrNull(Type.String({ maxLength: 50 })),
-  website: GivenOrNull(Type.String({ maxLength: 255 })),
+  full_name: Type.Optional(Type.String({ maxLength: 100 })),
+  description: Type.Optional(Type.String({ maxLength: 255 })),
+  location: Type.Optional(Type.String({ maxLength: 50 })),
+  website: Type.Optional(Type.String({ maxLength: 255 })),
 })
 
 /**
@@ -31,29 +30,29 @@ const ProfileOption = Type.Object({
  */
 const EditUserOption = Type.Object({
   ...ProfileOption.properties,
-  email: GivenOrNull(Type.String()),
-  password: GivenOrNull(Type.String()),
-  must_change_password: GivenOrNull(Type.Boolean()),
-  active: GivenOrNull(Type.Boolean()),
-  prohibit_login: GivenOrNull(Type.Boolean()),
-  admin: GivenOrNull(Type.Boolean()),
-  login_name: GivenOrNull(Type.String()),
-  source_id: GivenOrNull(Type.Integer()),
-  visibility: GivenOrNull(Type.String()),
-  restricted: GivenOrNull(Type.Boolean()),
-  allow_git_hook: GivenOrNull(Type.Boolean()),
-  allow_import_local: GivenOrNull(Type.Boolean()),
-  allow_create_organization: GivenOrNull(Type.Boolean()),
-  max_repo_creation: GivenOrNull(Type.Integer()),
+  email: Type.Optional(Type.String()),
+  password: Type.Optional(Type.String()),
+  must_change_password: Type.Optional(Type.Boolean()),
+  active: Type.Optional(Type.Boolean()),
+  prohibit_login: Type.Optional(Type.Boolean()),
+  admin: Type.Optional(Type.Boolean()),
+  login_name: Type.Optional(Type.String()),
+  source_id: Type.Optional(Type.Integer()),
+  visibility: Type.Optional(Type.String()),
+  restricted: Type.Optional(Type.Boolean()),
+  allow_git_hook: Type.Optional(Type.Boolean()),
+  allow_import_local: Type.Optional(Type.Boolean()),
+  allow_create_organization: Type.Optional(Type.Boolean()),
+  max_repo_creation: Type.Optional(Type.Integer()),
 })
 
 const UserSettingsOptions = Type.Object({
   ...ProfileOption.properties,
-  hide_email: GivenOrNull(Type.Boolean()),
-  language: GivenOrNull(Type.String()),
-  theme: GivenOrNull(Type.String()),
-  diff_view_style: GivenOrNull(Type.String()),
-  hide_activity: GivenOrNull(Type.Boolean()),
+  hide_email: Type.Optional(Type.Boolean()),
+  language: Type.Optional(Type.String()),
+  theme: Type.Optional(Type.String()),
+  diff_view_style: Type.Optional(Type.String()),
+  hide_activity: Type.Optional(Type.Boolean()),
 })
 
 /** What Gitea has and Mergelog has not, with the value that changes nothing. */

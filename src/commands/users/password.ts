@@ -4,7 +4,7 @@
  */
 import { Type } from 'typebox'
 import { Refused, refuse } from '../../refusal.ts'
-import { isPassword, MAX_PASSWORD } from '../../rights/passwords.ts'
+import { isPassword, MAX_PASSWORD, MIN_PASSWORD } from '../../rights/passwords.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { passwordHashOf } from '../../rights/secrets.ts'
@@ -14,7 +14,7 @@ import { NOT_THE_PASSWORD } from './user.ts'
 
 const ChangePasswordOption = Type.Object({
   old_password: Type.String({ maxLength: MAX_PASSWORD }),
-  new_password: Type.String({ maxLength: MAX_PASSWORD }),
+  new_password: Type.String({ minLength: MIN_PASSWORD, maxLength: MAX_PASSWORD }),
 })
 
 export const passwordRoutes: Routes = (services) => async (app) => {

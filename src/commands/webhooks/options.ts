@@ -12,7 +12,6 @@ import type { Outside } from '../../http/outside-request.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { globProblem } from '../../rights/glob.ts'
 import type { WebhookConfig } from '../../rights/webhook-configs.ts'
-import { GivenOrNull } from '../../wire/nullable.ts'
 
 const MAX_URL_LENGTH = 2000
 const MAX_SECRET_LENGTH = 255
@@ -24,11 +23,11 @@ const Config = Type.Record(Type.String(), Type.String({ maxLength: 4000 }))
 
 /** Null is the same as absent: Go clients send it for a field that does not change. */
 export const EditHookOption = Type.Object({
-  config: GivenOrNull(Config),
-  events: GivenOrNull(Events),
-  branch_filter: GivenOrNull(Type.String()),
-  authorization_header: GivenOrNull(Type.String()),
-  active: GivenOrNull(Type.Boolean()),
+  config: Type.Optional(Config),
+  events: Type.Optional(Events),
+  branch_filter: Type.Optional(Type.String()),
+  authorization_header: Type.Optional(Type.String()),
+  active: Type.Optional(Type.Boolean()),
 })
 
 export const CreateHookOption = Type.Object({

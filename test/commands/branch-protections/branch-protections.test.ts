@@ -195,7 +195,6 @@ t.test('branch protections over HTTP', async (t) => {
         'merge_whitelist_usernames',
         { enable_merge_whitelist: true, merge_whitelist_usernames: Array(101).fill('bob') },
       ],
-      ['status_check_contexts', { status_check_contexts: [''] }],
       ['status_check_contexts', { status_check_contexts: ['ci['] }],
       ['status_check_contexts', { status_check_contexts: Array(101).fill('ci') }],
       [

@@ -97,11 +97,7 @@ t.test(
       allow_squash_merge: false,
       default_merge_style: 'rebase',
     })
-    for (const change of [
-      { allow_rebase: 'yes' },
-      { default_merge_style: 7 },
-      { allow_rebase_update: null },
-    ]) {
+    for (const change of [{ allow_rebase: 'yes' }, { default_merge_style: 7 }]) {
       t.equal((await patch('strict', change)).status, 422, JSON.stringify(change))
     }
   },

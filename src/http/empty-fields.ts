@@ -1,0 +1,43 @@
+/**
+ * Leaves out of bodies what means "not set". Typed clients send null for each field that is not set, and a list of one empty
+ * name for an empty list.
+ */
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** A schema, or the schemas that its value may have. */
+const alternatives = (schema: unknown): Record<string, unknown>[] => {
+  if (!isObject(schema)) return []
+  return Array.isArray(schema.anyOf) ? schema.anyOf.flatMap(alternatives) : [schema]
+}
+
+/** Whether null is a value of its own there. A schema that says no type allows everything. */
+const takesNull = (schema: unknown) =>
+  alternatives(schema).some(
+    ({ type, ...rest }) => type === 'null' || (type === undefined && !('enum' in rest)),
+  )
+
+/**
+ * The value without fields that are null, and without empty names in lists of texts: both mean absent. A null stays where
+ * the schema has one, because there it says something.
+ */
+export function withoutEmpty(schema: unknown, value: unknown): unknown {
+  const schemas = alternatives(schema)
+  if (Array.isArray(value)) {
+    const items = schemas.map((one) => one.items).find((one) => one !== undefined)
+    if (items === undefined) return value
+    const areTexts = alternatives(items).some(({ type }) => type === 'string')
+    return (areTexts ? value.filter((item) => item !== '') : value).map((item) => withoutEmpty(items, item))
+  }
+  if (!isObject(value)) return value
+  const properties = schemas.map((one) => one.properties).find(isObject)
+  if (properties === undefined) return value
+  return Object.fromEntries(
+    Object.entries(value).flatMap(([name, field]) => {
+      const inner = Object.hasOwn(properties, name) ? properties[name] : undefined
+      if (inner === undefined) return [[name, field]]
+      return field === null && !takesNull(inner) ? [] : [[name, withoutEmpty(inner, field)]]
+    }),
+  )
+}

@@ -1,0 +1,77 @@
+/** For each operation of the API's documentation, a request that succeeds: those of the table of routes. */
+import { ROWS, statusesIn } from '../rights/route-rows.ts'
+import { type Call, type Place, ROLES, type World } from '../rights/route-world.ts'
+import { passwordOf } from '../server-template.ts'
+
+/** The name of an operation in the table of routes. */
+const routeOf = (name: string) => {
+  const [method = '', path = ''] = name.split(' ')
+  return `${method.toUpperCase()} ${path.replaceAll('{*}', '*').replaceAll(/\{(.+?)\}/g, ':$1')}`
+}
+
+/** Who asks, and for what. */
+export interface Target {
+  login: string
+  call: Call
+}
+
+export const PASSWORD = 'post /api/v1/user/password'
+
+/** For operations whose row does not lead to success, or leads to what the other requests need. */
+const INSTEAD: Readonly<Record<string, (place: Place, world: World) => Promise<Partial<Target>>>> = {
+  [PASSWORD]: async (_place, world) => {
+    const login = await world.newUser()
+    const body = { old_password: passwordOf(login), new_password: 'another password' }
+    return { login, call: { body } }
+  },
+  'get /api/v1/repos/{owner}/{repo}/pulls/{index}/merge': async ({ make, must, base }) => {
+    const index = await make.pull()
+    await must('alice', 'POST', `${base}/pulls/${index}/merge`, { Do: 'merge' })
+    return { call: { path: { index } } }
+  },
+  'get /sdk/upgrade/v1beta1/upgraded_consensus_state/{last_height}': async ({ must, next }) => {
+    const last_height = next()
+    const body = { upgraded_consensus_state: 'AA==' }
+    await must('admin', 'PUT', `/admin/upgrade/consensus_states/${last_height}`, body)
+    return { call: { path: { last_height } } }
+  },
+  'delete /api/v1/admin/upgrade/plan': async ({ must, next }) => {
+    await must('admin', 'PUT', '/admin/upgrade/plan', { name: `v${next()}`, height: '10', info: '' })
+    return {}
+  },
+  // It may get another name.
+  'patch /api/v1/repos/{owner}/{repo}': async ({ another }) => ({
+    call: { path: await another(), body: { private: true } },
+  }),
+}
+
+const roles = [ROLES.admin, ROLES['site admin'], ...Object.values(ROLES)]
+
+/** Who succeeds, by the statuses of the roles: an admin of the repository rather than others. */
+function whoSucceeds(statuses: readonly number[] = []): string | null | undefined {
+  const succeeds = Object.values(ROLES).filter((_, i) => (statuses[i] ?? 0) < 300)
+  return roles.find((login) => succeeds.includes(login))
+}
+
+/** Makes targets in this world. */
+export async function targetsIn(world: World) {
+  const ofOrganization = await world.place('private organization')
+
+  /** A fresh target for an operation, and who may change it. */
+  async function targetOf(name: string, wanted: Place): Promise<Target> {
+    const row = ROWS[routeOf(name)]
+    if (row === undefined) throw new Error(`${name} has no row in test/rights/route-rows.ts`)
+    const kinds = statusesIn(row.who)
+    // Only repositories of an organization have teams.
+    const isOfOrganization = whoSucceeds(kinds[0]) === undefined && whoSucceeds(kinds[2]) !== undefined
+    const place = isOfOrganization ? ofOrganization : wanted
+    const other = await INSTEAD[name]?.(place, world)
+    const call = other?.call ?? (await row.call?.(place, world)) ?? {}
+    return {
+      login: other?.login ?? whoSucceeds(kinds[isOfOrganization ? 2 : 0]) ?? ROLES.admin,
+      call: { ...call, path: { owner: place.owner, repo: place.repo, ...call.path } },
+    }
+  }
+
+  return targetOf
+}
