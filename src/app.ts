@@ -18,18 +18,20 @@ import { compressAnswers } from './http/compression.ts'
 import { limitConnections } from './http/connections.ts'
 import { refuseCrossSite } from './http/cross-site.ts'
 import { ERROR_COMPONENTS, withErrorAnswers } from './http/error-answers.ts'
-import { registerErrors, sendProblem } from './http/errors.ts'
+import { METHODS, registerErrors, sendProblem } from './http/errors.ts'
 import { httpsServer, renewHttps } from './http/https.ts'
 import { jsonAnswer } from './http/json-answer.ts'
 import { parseJsonBodies, refuseOtherBodies } from './http/json-bodies.ts'
 import { takeTurnsWithLongBodies } from './http/long-bodies.ts'
 import { shareLoopByAccount } from './http/loop-shares.ts'
 import { sendNoContentHeaders } from './http/no-content.ts'
+import { withOptionalBodies } from './http/optional-bodies.ts'
 import { contentPolicy, pageHeaders } from './http/page-headers.ts'
 import { limitProxiedRequests } from './http/proxied-requests.ts'
 import { limitBodies } from './http/request-bodies.ts'
 import { unusedCompilers, validatorOf } from './http/request-validators.ts'
 import type { Certificate } from './http/tls-files.ts'
+import { deleteNothingAtSlash, IGNORE_SLASH } from './http/trailing-slashes.ts'
 import { unfoldBodies } from './http/unfolded-bodies.ts'
 import { limitUnreadAnswers } from './http/unread-answers.ts'
 import {
@@ -67,7 +69,6 @@ import { isUpgradePath, sendUpgradeProblem, upgradeHttpRoutes } from './upgrade/
 import { deletedMeanwhile } from './wire/deleted-meanwhile.ts'
 
 const API = '/api/v1'
-const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 /** Request ids that we accept from clients: short and printable. Other requests get a new id. */
 const REQUEST_ID = /^[\x21-\x7e]{1,128}$/
 
@@ -138,8 +139,11 @@ export async function buildApp(
       else sendProblem(error, request, reply, docsUrl())
     },
     rewriteUrl: ({ url = '/' }) => urlWithTexts(url),
-    // Chains don't limit the names of upgrade plans. The size of a request's head is the limit here.
-    routerOptions: { maxParamLength: 16 * 1024 },
+    routerOptions: {
+      // Chains don't limit the names of upgrade plans. The size of a request's head is the limit here.
+      maxParamLength: 16 * 1024,
+      ...IGNORE_SLASH,
+    },
   }).withTypeProvider<TypeBoxTypeProvider>()
 
   // TypeScript checks the answers against the schemas. JSON.stringify takes half the time of serializers that are
@@ -213,8 +217,9 @@ export async function buildApp(
   }
   if (config.corsOrigins !== undefined) {
     // Without `credentials`: such pages send a token, never what the browser keeps for its user.
-    await app.register(cors, { origin: [...config.corsOrigins], methods: METHODS, maxAge: 600 })
+    await app.register(cors, { origin: [...config.corsOrigins], methods: [...METHODS], maxAge: 600 })
   }
+  deleteNothingAtSlash(app)
   refuseCrossSite(app, services.publicUrl, config.corsOrigins ?? [])
   parseJsonBodies(app)
   await app.register(swagger, {
@@ -233,6 +238,7 @@ export async function buildApp(
       url,
       schema: schema && withErrorAnswers(schema, route.method),
     }),
+    transformObject: withOptionalBodies,
   })
   await app.register(async (docs) => {
     // Swagger UI has its icons as data: URLs.

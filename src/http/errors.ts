@@ -3,7 +3,7 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { diskFull, isDiskFull } from '../disk-full.ts'
 import { limitOf, limitReached } from '../limits.ts'
 import { machineTrouble, machineTroubleOf } from '../machine-trouble.ts'
-import { ErrorWithRefusal, type RefusalKind, Refused } from '../refusal.ts'
+import { ErrorWithRefusal, type RefusalKind, Refused, refuse } from '../refusal.ts'
 import { locationOf } from './moved.ts'
 import { MAX_JSON_BYTES } from './request-validators.ts'
 
@@ -25,6 +25,9 @@ const STATUS: Record<RefusalKind, number> = {
   unavailable: 503,
   insufficientStorage: 507,
 }
+
+/** The methods that routes have. */
+export const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 
 /** The HTTP status of a refusal. */
 export const statusOf = (kind: RefusalKind): number => STATUS[kind]
@@ -137,10 +140,14 @@ export function registerErrors(
   app.setNotFoundHandler((request, reply) => {
     const answer = instead(request, reply)
     if (answer !== undefined) return answer
-    const body: ErrorBody = {
-      message: `${request.method} ${request.url.split('?')[0]} does not exist`,
-      url: docsUrl(),
-    }
-    return reply.code(404).send(body)
+    const { method } = request
+    const [path = ''] = request.url.split('?')
+    const others = METHODS.filter((other) => app.findRoute({ method: other, url: path }) !== null)
+    if (others.length > 0) reply.header('Allow', others.join(', '))
+    const refusal =
+      others.length > 0
+        ? refuse.notAllowed(`${path} has no ${method}, only ${others.join(', ')}`)
+        : refuse.notFound(`${method} ${path} does not exist`)
+    return sendProblem(new Refused(refusal), request, reply, docsUrl())
   })
 }

@@ -1,4 +1,5 @@
 import { Agent, request } from 'node:http'
+import { connect } from 'node:net'
 import t from 'tap'
 import { workTree } from '../git-client.ts'
 import { basic } from '../server-template.ts'
@@ -26,7 +27,15 @@ t.test('malformed JSON gives 400, and another media type 415', async (t) => {
     t.match(await answer.json(), { message: /./, url: `${server.url}/api/docs` })
   }
   t.equal((await post('/user/repos', '')).status, 422, 'an empty body is none')
-  t.equal((await post('/user/repos', 'name: x', { 'content-type': 'application/yaml' })).status, 415)
+  for (const type of ['application/yaml', 'text/plain', 'application/x-www-form-urlencoded']) {
+    const answer = await post('/user/repos', '{"name":"x"}', { 'content-type': type })
+    t.equal(answer.status, 415, type)
+    t.match(
+      await answer.json(),
+      { message: 'send Content-Type: application/json' },
+      'JSON with another content type',
+    )
+  }
 })
 
 t.test('a wrong type gives 422 and names the field', async (t) => {
@@ -38,6 +47,7 @@ t.test('a wrong type gives 422 and names the field', async (t) => {
     ['/user/repos', { name: 'x', auto_init: 1 }, 'auto_init'],
     ['/user/repos', [], 'body'],
     ['/user/repos', null, 'body'],
+    ['/user/repos', { name: null }, 'name'],
     ['/user/repos', 7, 'body'],
     ['/repos/alice/app/pulls', { head: 1, base: 'main' }, 'head'],
     ['/repos/alice/app/pulls', { head: 'x' }, 'base'],
@@ -52,6 +62,19 @@ t.test('a wrong type gives 422 and names the field', async (t) => {
   }
 })
 
+t.test('labels by name, and a missing title: the message says what to send', async (t) => {
+  const errorsOf = async (path: string, body: object) =>
+    JSON.parse(await (await post(path, JSON.stringify(body))).text()).errors
+  const problem = 'labels: must be label ids, not names'
+  t.strictSame(await errorsOf('/repos/alice/app/issues', { title: 'T', labels: ['bug'] }), [problem])
+  const pull = { head: 'topic', base: 'main', title: 'T', labels: [1, 'bug'] }
+  t.strictSame(await errorsOf('/repos/alice/app/pulls', pull), [problem])
+  t.strictSame(await errorsOf('/repos/alice/app/issues', {}), ['title: is missing'])
+  t.strictSame(await errorsOf('/repos/alice/app/issues', { title: null }), ['title: is missing'])
+  const names = await send('POST', '/api/v1/repos/alice/app/issues/1/labels', '{"labels":["nothing"]}')
+  t.equal(names.status, 200, 'names are accepted where Gitea accepts them')
+})
+
 t.test('unknown fields are ignored', async (t) => {
   const answer = await post(
     '/user/repos',
@@ -64,15 +87,71 @@ t.test('a body over the limit gives 413', async (t) => {
   t.equal((await post('/user/repos', JSON.stringify({ name: 'x'.repeat(3000) }))).status, 413)
 })
 
-t.test('an unknown path or method gives 404 as JSON', async (t) => {
-  const paths = ['/api/nowhere', '/api/v1/nowhere', '/api/v2/user', '/alice/app/nowhere', '/api/v1/user/']
+t.test('a method that no route has is 405 with Allow, also TRACE and QUERY', async (t) => {
+  const cases: [method: string, path: string, allowed: string][] = [
+    ['DELETE', '/api/v1/user/repos', 'GET, HEAD, POST'],
+    ['PUT', '/api/v1/user/repos?page=1', 'GET, HEAD, POST'],
+    ['POST', '/api/v1/repos/alice/app', 'GET, HEAD, PATCH, DELETE'],
+    ['POST', '/api/v1/repos/nobody/nothing', 'GET, HEAD, PATCH, DELETE'],
+    ['GET', '/api/v1/admin/rebuild', 'POST'],
+    ['PATCH', '/api/v1/user/', 'GET, HEAD'],
+    ['QUERY', '/api/v1/user', 'GET, HEAD'],
+    ['PROPFIND', '/healthz', 'GET, HEAD'],
+    ['OPTIONS', '/api/v1/user', 'GET, HEAD'],
+  ]
+  for (const [method, path, allowed] of cases) {
+    const answer = await send(method, path, method === 'QUERY' ? '{}' : undefined)
+    t.equal(answer.status, 405, `${method} ${path}`)
+    t.equal(answer.headers.get('allow'), allowed)
+    t.match(await answer.json(), { message: `has no ${method}, only ${allowed}` })
+  }
+  // `fetch` does not send it.
+  const traced = await rawStatus('TRACE', '/api/v1/user')
+  t.match(traced, /^HTTP\/1.1 405 .*\r\nallow: GET, HEAD\r\n/is)
+  for (const path of ['/api/v1/nowhere', '/nowhere'])
+    t.equal((await send('DELETE', path)).status, 404, 'where there is no route at all')
+})
+
+/** The head of an answer to a request without a body. */
+async function rawStatus(method: string, path: string): Promise<string> {
+  const { hostname, port } = new URL(server.url)
+  const socket = connect(Number(port), hostname)
+  socket.end(`${method} ${path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`)
+  return (await Array.fromAsync(socket)).join('')
+}
+
+t.test('a trailing slash reaches the same route', async (t) => {
+  t.equal((await send('GET', '/api/v1/user/')).status, 200)
+  t.equal((await post('/repos/alice/app/issues/', '{"title":"Slash"}')).status, 201)
+  const pull = await send('GET', '/api/v1/repos/alice/app/pulls/1/?x=/')
+  t.equal(pull.status, 200)
+  t.match(await pull.json(), { number: 1 })
+  const names = ['main', 'main/'].map(async (name) =>
+    (await send('GET', `/api/v1/repos/alice/app/branches/${name}`)).json(),
+  )
+  t.match(
+    await Promise.all(names),
+    [{ name: 'main' }, { name: 'main' }],
+    'also where the rest of a path is a name',
+  )
+  t.equal((await send('GET', '/api/v1/repos/alice/app/contents/a.txt/?ref=topic')).status, 200)
+  for (const path of ['/api/v1/repos/alice/app/', '/api/v1/repos/alice/app/issues/1/labels/']) {
+    const answer = await send('DELETE', path)
+    t.equal(answer.status, 404, 'an empty name does not delete what contains it')
+    t.match(await answer.json(), { message: 'must not end with a slash' })
+  }
+  t.equal((await send('GET', '/api/v1/repos/alice/app')).status, 200)
+  t.equal((await send('GET', '/alice/app.git/info/refs/?service=git-upload-pack')).status, 200)
+})
+
+t.test('an unknown path gives 404 as JSON', async (t) => {
+  const paths = ['/api/nowhere', '/api/v1/nowhere', '/api/v2/user', '/alice/app/nowhere', '/api/v1//user']
   for (const path of paths) {
     const answer = await send('GET', path)
     t.equal(answer.status, 404, path)
     t.match(answer.headers.get('content-type'), /^application\/json/)
     t.match(await answer.json(), { message: /does not exist/ })
   }
-  t.equal((await send('DELETE', '/api/v1/user/repos')).status, 404)
 })
 
 t.test("X-Request-Id comes back, and is the correlation id of the request's events", async (t) => {
@@ -93,7 +172,7 @@ t.test("X-Request-Id comes back, and is the correlation id of the request's even
 
 interface Operation {
   parameters?: { name: string; in: string }[]
-  requestBody?: unknown
+  requestBody?: { required: boolean }
   responses: object
 }
 interface OpenApi {
@@ -121,6 +200,17 @@ t.test('openapi.json is OpenAPI 3 and lists the routes; the documentation page w
   t.strictSame(methods('/repos/{owner}/{repo}/pulls/{index}/merge'), ['delete', 'get', 'post'])
   t.strictSame(methods('/user/repos'), ['get', 'post'])
   t.equal((await send('GET', '/api/docs')).status, 200)
+})
+
+t.test('openapi.json marks request bodies as optional where they are', async (t) => {
+  const { paths } = await openApi()
+  const isRequired = (method: string, path: string) =>
+    paths[`/api/v1${path}`]?.[method]?.requestBody?.required
+  const repo = '/repos/{owner}/{repo}'
+  t.equal(isRequired('post', '/admin/rebuild'), false)
+  t.equal(isRequired('put', `${repo}/collaborators/{collaborator}`), false)
+  t.equal(isRequired('put', `${repo}/issues/{index}/lock`), false)
+  t.equal(isRequired('post', `${repo}/issues`), true)
 })
 
 /** By itself node sends no length with a DELETE. */

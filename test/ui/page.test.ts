@@ -152,7 +152,7 @@ t.test('assets have their types and an ETag; HEAD answers like GET without a bod
   t.equal(head.status, 200)
   t.equal(head.text, '')
   t.match(head.headers.get('content-type'), /^text\/html/)
-  t.equal((await get(page, 'alice', { method: 'POST' })).status, 404)
+  t.equal((await get(page, 'alice', { method: 'POST' })).status, 405)
 })
 
 t.test('a large diff and a long text are cut, and the page says so', async (t) => {
