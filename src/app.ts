@@ -22,6 +22,7 @@ import { METHODS, registerErrors, sendProblem } from './http/errors.ts'
 import { httpsServer, renewHttps } from './http/https.ts'
 import { jsonAnswer } from './http/json-answer.ts'
 import { parseJsonBodies, refuseOtherBodies } from './http/json-bodies.ts'
+import { validateAfterRights } from './http/late-validation.ts'
 import { takeTurnsWithLongBodies } from './http/long-bodies.ts'
 import { shareLoopByAccount } from './http/loop-shares.ts'
 import { sendNoContentHeaders } from './http/no-content.ts'
@@ -268,6 +269,7 @@ export async function buildApp(
     signedIn.addHook('preHandler', seeOthersIfHeld)
     await signedIn.register(authPlugin({ ...services, openRequests, signInRefused: metrics.signInRefused }))
     shareLoopByAccount(signedIn, (request) => request.requester && clientOf(request))
+    validateAfterRights(signedIn)
     await signedIn.register(metricsRoute(() => scrape, config.metricsToken))
     await signedIn.register(gitHttpRoutes(services))
     await signedIn.register(lfsObjectRoutes(services))

@@ -4,6 +4,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { limitReached } from '../limits.ts'
 import { nextPiece, workInTurn } from '../long-work.ts'
 import { Refused, refuse } from '../refusal.ts'
+import { leftToHandler } from './late-validation.ts'
 import { shareOf } from './loop-shares.ts'
 
 declare module 'fastify' {
@@ -47,7 +48,7 @@ export function refuseOtherBodies(app: FastifyInstance): void {
     const types = request.routeOptions.schema?.consumes ?? ['application/json']
     let isOver = false
     const end = (error: Error | null) => {
-      if (!isOver) done(error)
+      if (!isOver) leftToHandler(request, done)(error)
       isOver = true
     }
     payload.once('data', () =>
@@ -71,7 +72,8 @@ export function jsonParser(
   app: FastifyInstance,
 ): (request: FastifyRequest, body: Buffer, done: Done) => void {
   const parse = app.getDefaultJsonParser('error', 'error')
-  return (request, body, done) => {
+  return (request, body, parsed) => {
+    const done = leftToHandler(request, parsed)
     if (body.length === 0) return done(null, undefined)
     const maxValues = request.routeOptions.config.maxBodyValues ?? MAX_VALUES
     const reader = createReader(maxValues)

@@ -42,9 +42,7 @@ export const markupRoutes: Routes = (services) => {
     Wiki: Type.Optional(Type.Boolean()),
   }
 
-  /** Rendering takes work, so it is for those who are signed in, as in Gitea. */
   async function send(request: FastifyRequest, reply: FastifyReply, markdown: Omit<Markdown, 'site'>) {
-    signedIn(request)
     const site = services.publicUrl()
     const html = await renderInThread(clientOf(request), { ...markdown, site })
     return reply
@@ -56,6 +54,8 @@ export const markupRoutes: Routes = (services) => {
   const contextOf = (context = '') => repositoryIn(context, services.publicUrl())
 
   return async (app) => {
+    // Rendering takes work, so it is for those who are signed in, as in Gitea.
+    app.addHook('preHandler', async (request) => void signedIn(request))
     app.post(
       '/markdown',
       route('misc', { body: Type.Object(Option), response: HTML }),

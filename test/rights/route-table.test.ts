@@ -25,6 +25,17 @@ t.test('every route has a row, and every row a route', async (t) => {
 const isRole = (name: string): name is Role => Object.hasOwn(ROLES, name)
 const roles = Object.keys(ROLES).filter(isRole)
 
+/** Whether a refusal depends on what the body names: another repository, an owner, a key. */
+const isOfWhatIsNamed = (name: string, status: number) =>
+  (status === 403 && /\/(blocks|generate)$/.test(name)) || (status === 404 && name.endsWith('gpg_key_verify'))
+
+/** Bodies that no route takes. */
+const NOT_VALID = [
+  ['application/json', '[]'],
+  ['application/json', '{'],
+  ['text/plain', '{}'],
+] as const
+
 for (const [k, kind] of KINDS.entries()) {
   t.test(`every route answers each role as its row says: ${kind}`, async (t) => {
     const here = await place(kind)
@@ -64,6 +75,18 @@ for (const [k, kind] of KINDS.entries()) {
           (type) => !['IssueRead', 'MergeabilityChecked', 'MergeBaseMoved'].includes(type),
         )
         t.same(changed, [], `${name} as ${role}: what is refused changes nothing`)
+        // Where nobody is let in, it is the body that is refused.
+        const isOfRights = letIn.length > 0 && [401, 403, 404].includes(status)
+        if (typeof target.body !== 'object' || !isOfRights || isOfWhatIsNamed(name, status)) continue
+        for (const [type, body] of NOT_VALID) {
+          const odd = await send(ROLES[role], method, url, {
+            ...target,
+            path,
+            headers: { ...target.headers, 'content-type': type },
+            body,
+          })
+          t.equal(odd.status, status, `authorization before validation: ${name} as ${role}, ${body}`)
+        }
       }
       const wanted = asked.map((role) => `${role} ${expected[roles.indexOf(role)]}`)
       t.strictSame(found, wanted, `${name} (${kind})`)

@@ -1,11 +1,13 @@
 /** Changes files: `POST`, `PUT` and `DELETE /repos/{owner}/{repo}/contents/{path}`; many at once without the path. */
+
 import { createHash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { commitFacts } from '../../git/commits.ts'
 import { base64In, readBase64Bodies } from '../../http/base64-bodies.ts'
-import { onRepository, type RepositoryRequest } from '../../rights/repository-access.ts'
+import { hasValidBody } from '../../http/late-validation.ts'
+import { onRepository, type RepositoryPath, type RepositoryRequest } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { gitDirOf } from '../../services.ts'
@@ -90,6 +92,12 @@ export const contentsRoutes: Routes = (services) => {
   const withFiles = { bodyLimit: services.config.maxFileBodyBytes }
 
   return async (app) => {
+    // The rights depend on the branch that a body names.
+    app.addHook<{ Params: RepositoryPath }>('preHandler', async (request) => {
+      if (hasValidBody(request)) return
+      const { repository } = await onRepository(services, request, 'read')
+      await requireMayCommit(services, repository.id, signedIn(request), repository.defaultBranch)
+    })
     readBase64Bodies(app, { key: 'content', maxTextBytes: services.config.maxBodyBytes })
 
     app.post(

@@ -2,6 +2,7 @@
  * Adds and removes dependencies: `POST` and `DELETE /repos/{owner}/{repo}/issues/{index}/dependencies` and `/blocks`.
  * An issue can be closed only after the issues that it depends on.
  */
+
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { IssueRef } from '../../events/domain-events.ts'
@@ -16,6 +17,7 @@ import {
   repositoryFor,
   repositoryNamed,
 } from '../../rights/repository-access.ts'
+import { signedIn } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
 import { IssueParams, IssueWire, issueFor, issueNow } from '../../wire/issues.ts'
@@ -105,7 +107,7 @@ async function dependencyFor(
   request: FastifyRequest,
   side: Side,
   path: Static<typeof IssueParams>,
-  body: Static<typeof IssueMeta>,
+  bodyOf: () => Static<typeof IssueMeta>,
 ): Promise<{ issue: IssueRef; dependency: Dependency }> {
   const isBlocked = side === 'dependencies'
   const { requester, method, routeOptions } = request
@@ -116,6 +118,8 @@ async function dependencyFor(
   )
   request.repositoryId = repository.id
   const issue = await issueFor(services, repository.id, path.index)
+  signedIn(request)
+  const body = bodyOf()
   const otherPath = { owner: body.owner || path.owner, repo: body.repo || path.repo }
   const hidden =
     isBlocked && method === 'DELETE'
@@ -146,8 +150,9 @@ export const dependencyRoutes: Routes = (services) => {
           url: `/repos/:owner/:repo/issues/:index/${side}`,
           ...route('issue', { params: IssueParams, body: IssueMeta, response: { [status]: IssueWire } }),
           handler: async (request, reply) => {
-            const { params, body } = request
-            const { issue, dependency } = await dependencyFor(services, request, side, params, body)
+            const { params } = request
+            const bodyOf = () => request.body
+            const { issue, dependency } = await dependencyFor(services, request, side, params, bodyOf)
             const context = commandContext(request)
             await change(services, context, dependency)
             await settled(services, context, reply)

@@ -1,6 +1,6 @@
 /** What the routes have in common by which git-lfs and the server exchange JSON. */
 import type { FastifyInstance, FastifySchema } from 'fastify'
-import { parseJsonBodies } from '../../http/json-bodies.ts'
+import { parseJsonBodies, refuseOtherBodies } from '../../http/json-bodies.ts'
 import { LFS_JSON, LfsParams } from '../../wire/lfs.ts'
 
 /** Their group in the API's documentation. */
@@ -9,6 +9,7 @@ export const LFS_TAGS = ['lfs']
 /** Reads bodies of git-lfs, and no others. */
 export function parseLfsBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
+  refuseOtherBodies(app)
   for (const type of ['application/json', LFS_JSON]) parseJsonBodies(app, type)
 }
 

@@ -2,6 +2,7 @@
  * Large files (git LFS): `POST /{owner}/{repo}.git/info/lfs/objects/batch`, and the transfers that it names. The rights
  * are those of git. An object is in a repository when the log says so; what lies on disk without that is nobody's.
  */
+
 import { once } from 'node:events'
 import { ReadStream } from 'node:fs'
 import { send } from '@fastify/send'
@@ -12,6 +13,7 @@ import type { LfsObject } from '../../events/lfs-events.ts'
 import { hasLfsFile, isOid, lfsPath, receiveLfsFile } from '../../git/lfs-files.ts'
 import { paceBody } from '../../git/request-body.ts'
 import { errorAnswer } from '../../http/error-answers.ts'
+import { hasValidBody } from '../../http/late-validation.ts'
 import { limitReached } from '../../limits.ts'
 import { type LfsObjectDocument, lfsObjectId } from '../../projections/lfs-objects.ts'
 import { notFoundIn } from '../../projections/view.ts'
@@ -247,6 +249,7 @@ export const lfsObjectRoutes: Routes = (services) => {
         }),
       },
       async (request, reply) => {
+        if (!hasValidBody(request)) await gitRepository(services, request, request.params, 'read')
         const { operation, objects, transfers, hash_algo: algorithm } = request.body
         const needed = operation === 'upload' ? 'write' : 'read'
         const { repository } = await gitRepository(services, request, request.params, needed)

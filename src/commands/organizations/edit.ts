@@ -1,4 +1,5 @@
 /** Changes an organization: `PATCH /orgs/{org}`. */
+
 import { Type } from 'typebox'
 import type { OrganizationSettings } from '../../events/domain-events.ts'
 import { notFoundIn } from '../../projections/view.ts'
@@ -11,10 +12,11 @@ import {
   organizationFor,
   organizationWire,
 } from '../../wire/organizations.ts'
+import { isOwner } from '../../wire/teams.ts'
 import { organizations } from '../aggregates.ts'
 import { finishHiding, hideRepositories, showOwnerIn } from '../repositories/hidden-owners.ts'
 import { requestContext, settled } from '../request-context.ts'
-import { decideEditOrganization } from './organization.ts'
+import { decideEditOrganization, NOT_ITS_ADMIN } from './organization.ts'
 import { inTurnOfOrganization } from './turn.ts'
 import { decideStartHiding } from './visibility.ts'
 
@@ -46,6 +48,7 @@ export const editOrganizationRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       const actor = signedIn(request)
       const { id } = await organizationFor(services, request, request.params.org)
+      if (!isOwner(actor, id)) throw new Refused(NOT_ITS_ADMIN)
       const { full_name, repo_admin_change_team_access, ...same } = request.body
       // Refuse it instead of ignoring it: the caller would rely on something that does not exist here.
       if (repo_admin_change_team_access === true) {

@@ -3,8 +3,11 @@
  * to teams; here a member has one permission for all repositories of the organization. The same with `public_members`
  * shows a membership to people outside, or hides it from them.
  */
+
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { hasValidBody } from '../../http/late-validation.ts'
+import { Refused } from '../../refusal.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { Nullable } from '../../wire/nullable.ts'
@@ -14,7 +17,7 @@ import { userNamed } from '../../wire/users.ts'
 import { organizations } from '../aggregates.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { requireMemberStays } from './ghosts.ts'
-import { decideRemoveMember, decideSetMember, decideShowMembership } from './organization.ts'
+import { decideRemoveMember, decideSetMember, decideShowMembership, NOT_ADMIN } from './organization.ts'
 import { requireRoomForOrganization } from './places.ts'
 
 const SetMemberOption = Type.Object({
@@ -36,6 +39,7 @@ export const memberRoutes: Routes = (services) => {
     // Only who may add members learns whether there is room.
     if (step === 'set member' && isOwner(actor, organization.id))
       requireRoomForOrganization(account, organization.id)
+    if (!hasValidBody(request) && !isOwner(actor, organization.id)) throw new Refused(NOT_ADMIN)
     const context = commandContext(request)
     await organizations.change(services, context, organization.id, step, (state) =>
       decide(state, actor, { id, login }),
@@ -53,12 +57,10 @@ export const memberRoutes: Routes = (services) => {
         body: Nullable(SetMemberOption),
         response: NO_CONTENT,
       }),
-      async (request, reply) => {
-        const permission = request.body?.permission ?? 'write'
-        return change(request, reply, request.params, 'set member', (state, actor, user) =>
-          decideSetMember(state, actor, user, permission),
-        )
-      },
+      async (request, reply) =>
+        change(request, reply, request.params, 'set member', (state, actor, user) =>
+          decideSetMember(state, actor, user, request.body?.permission ?? 'write'),
+        ),
     )
 
     app.delete(

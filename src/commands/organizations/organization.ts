@@ -128,6 +128,8 @@ export function decideCreateOrganization(
   ]
 }
 
+export const NOT_ITS_ADMIN = refuse.forbidden('only admins of the organization may change it')
+
 /** Changes the settings that differ. Only admins of the organization may do that. */
 export function decideEditOrganization(
   state: OrganizationState,
@@ -135,7 +137,7 @@ export function decideEditOrganization(
   wanted: Partial<OrganizationSettings>,
 ): Decision<OrganizationEvent> {
   if (state.status !== 'active') return refuse.notFound('organization not found')
-  if (!isAdmin(state.members, actor)) return refuse.forbidden('only admins of the organization may change it')
+  if (!isAdmin(state.members, actor)) return NOT_ITS_ADMIN
   const problem = organizationProblem(wanted)
   if (problem !== undefined) return problem
   const changes = changedFields(state.settings, wanted)
@@ -226,7 +228,7 @@ export function decideDeleteOrganization(
   ]
 }
 
-const NOT_ADMIN = refuse.forbidden('only admins of the organization may change its members')
+export const NOT_ADMIN = refuse.forbidden('only admins of the organization may change its members')
 const LAST_ADMIN = refuse.unprocessable('an organization needs an admin; add another admin first')
 
 /** Whether someone may change the organization: one of its admins, or a site admin. */

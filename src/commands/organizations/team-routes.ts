@@ -94,10 +94,10 @@ export const teamRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       const actor = signedIn(request)
       const organization = await organizationFor(services, request, request.params.org)
-      const settings = { ...NEW_TEAM, name: request.body.name, ...settingsIn(request.body) }
-      const context = commandContext(request)
       // Refused before a number is taken; the decision asks again.
       if (!isOwner(actor, organization.id)) throw new Refused(NOT_ADMIN)
+      const settings = { ...NEW_TEAM, name: request.body.name, ...settingsIn(request.body) }
+      const context = commandContext(request)
       // An id of the accounts' sequence: `readers` of repositories have both.
       const id = await takeNumber(services.events, context, idsStream('account'))
       await organizations.change(services, context, organization.id, 'create team', (state) =>
@@ -115,6 +115,7 @@ export const teamRoutes: Routes = (services) => async (app) => {
     route('organization', { params: TeamParams, body: EditTeamOption, response: { 200: TeamWire } }),
     async (request, reply) => {
       const { team, organization, requester } = await teamFor(services, request, request.params.id)
+      if (!isOwner(requester, organization.id)) throw new Refused(NOT_ADMIN)
       const wanted = settingsIn(request.body)
       if (team.kind === 'owners') throw refused('id', 'the Owners cannot be changed')
       const context = requestContext(request)

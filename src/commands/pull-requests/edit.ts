@@ -1,7 +1,9 @@
 /** Changes a pull request: `PATCH /repos/{owner}/{repo}/pulls/{index}`. */
+
 import { type Static, Type } from 'typebox'
 import type { AccountRef, IssueRef, PullRequestEvent } from '../../events/domain-events.ts'
 import { claimKeys } from '../../events/streams.ts'
+import { hasValidBody } from '../../http/late-validation.ts'
 import { pathNumber } from '../../http/path-number.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { type PullDocument, pullId } from '../../projections/pulls.ts'
@@ -204,10 +206,9 @@ export const editPullRoutes: Routes = (services) => async (app) => {
       refusals: ['preconditionFailed'],
     }),
     async (request, reply) => {
-      const { body } = request
-      const allowMaintainerEdit = body.allow_maintainer_edit ?? undefined
+      const allowMaintainerEdit = hasValidBody(request) ? request.body.allow_maintainer_edit : undefined
       // Edit rule 1. What belongs to the head repository is its owner's to take back.
-      const isOnlyTakenBack = allowMaintainerEdit === false && Object.keys(body).length === 1
+      const isOnlyTakenBack = allowMaintainerEdit === false && Object.keys(request.body).length === 1
       const unseen = isOnlyTakenBack
         ? await unseenPullOf(services, request.requester, request.params)
         : undefined
@@ -225,6 +226,7 @@ export const editPullRoutes: Routes = (services) => async (app) => {
       if (!isWriter && pull.poster.id !== requester.id && !isOnlyTakenBack) {
         throw new Refused(refuse.forbidden('only the poster and writers may change a pull request'))
       }
+      const { body } = request
       if (allowMaintainerEdit !== undefined) {
         await requireMaintainerEditRight(services, pull, requester, allowMaintainerEdit)
       }

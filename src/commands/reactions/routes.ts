@@ -1,6 +1,6 @@
 /** Adds reactions to issues, pull requests and comments, and takes them back. Whoever may read, may react. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { reactionId } from '../../projections/reactions.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { onRepository, type RepositoryRequest } from '../../rights/repository-access.ts'
@@ -15,6 +15,7 @@ import { decideAddReaction, decideRemoveReaction, type ReactionTarget } from './
 
 const EditReactionOption = Type.Object({ content: Type.String({ maxLength: 64 }) })
 
+type Reacting = FastifyRequest & { body: Static<typeof EditReactionOption> }
 type Target = ReactionTarget & { isPull: boolean }
 
 /** A reaction that Gitea knows. @throws Refused (forbidden), as in Gitea */
@@ -26,9 +27,9 @@ function allowed(reaction: string): string {
 export const reactionRoutes: Routes = (services) => {
   const { views } = services
 
-  async function add(request: FastifyRequest, reply: FastifyReply, target: Target, content: string) {
+  async function add(request: Reacting, reply: FastifyReply, target: Target) {
     const { id, login } = signedIn(request)
-    const reaction = allowed(content)
+    const reaction = allowed(request.body.content)
     const context = commandContext(request)
     const before = context.written
     await changeReactions(services, context, target, 'add reaction', (state) =>
@@ -43,9 +44,9 @@ export const reactionRoutes: Routes = (services) => {
     return reply.code(isNew ? 201 : 200).send(wire)
   }
 
-  async function remove(request: FastifyRequest, reply: FastifyReply, target: Target, content: string) {
+  async function remove(request: Reacting, reply: FastifyReply, target: Target) {
     const { id, login } = signedIn(request)
-    const reaction = allowed(content)
+    const reaction = allowed(request.body.content)
     const context = commandContext(request)
     await changeReactions(services, context, target, 'remove reaction', (state) =>
       decideRemoveReaction(state, target, { id, login }, reaction),
@@ -75,22 +76,22 @@ export const reactionRoutes: Routes = (services) => {
     app.post(
       '/repos/:owner/:repo/issues/:index/reactions',
       route('issue', { params: IssueParams, body: EditReactionOption, response: ADDED }),
-      async (request, reply) => add(request, reply, await ofIssue(request), request.body.content),
+      async (request, reply) => add(request, reply, await ofIssue(request)),
     )
     app.delete(
       '/repos/:owner/:repo/issues/:index/reactions',
       route('issue', { params: IssueParams, body: EditReactionOption, response: REMOVED }),
-      async (request, reply) => remove(request, reply, await ofIssue(request), request.body.content),
+      async (request, reply) => remove(request, reply, await ofIssue(request)),
     )
     app.post(
       '/repos/:owner/:repo/issues/comments/:id/reactions',
       route('issue', { params: CommentParams, body: EditReactionOption, response: ADDED }),
-      async (request, reply) => add(request, reply, await ofComment(request), request.body.content),
+      async (request, reply) => add(request, reply, await ofComment(request)),
     )
     app.delete(
       '/repos/:owner/:repo/issues/comments/:id/reactions',
       route('issue', { params: CommentParams, body: EditReactionOption, response: REMOVED }),
-      async (request, reply) => remove(request, reply, await ofComment(request), request.body.content),
+      async (request, reply) => remove(request, reply, await ofComment(request)),
     )
   }
 }

@@ -41,10 +41,10 @@ export const topicRoutes: Routes = (services) => {
     app.put(
       '/repos/:owner/:repo/topics',
       route('repository', { params: RepositoryParams, body: RepoTopicOptions, response: NO_CONTENT }),
-      async (request, reply) => {
-        const topics = (request.body.topics ?? []).map(topicOf).filter((topic) => topic !== '')
-        return change(request, reply, () => topics)
-      },
+      async (request, reply) =>
+        change(request, reply, () =>
+          (request.body.topics ?? []).map(topicOf).filter((topic) => topic !== ''),
+        ),
     )
 
     app.put(

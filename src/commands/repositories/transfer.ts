@@ -1,8 +1,10 @@
 /** Gives a repository to another owner: `POST /repos/{owner}/{repo}/transfer`, `/transfer/accept`, `/transfer/reject`. */
+
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import type { Visibility } from '../../events/domain-events.ts'
 import type { PendingTransfer } from '../../events/transfer-events.ts'
+import { hasValidBody } from '../../http/late-validation.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { type RepositoryDocument, repositoryKey } from '../../projections/repositories.ts'
 import { notFoundIn } from '../../projections/view.ts'
@@ -214,6 +216,14 @@ export const transferRoutes: Routes = (services) => {
     return { repository, transfer: repository.transfer, by, isAsked }
   }
 
+  /** @throws Refused for everybody who may not transfer the repository */
+  async function ownedBy(request: Request) {
+    const { repository } = await onRepository(services, request, 'admin')
+    const requester = signedIn(request)
+    if (owns(repository, requester)) return { repository, requester }
+    throw new Refused(refuse.forbidden('only the owner of the repository may transfer it'))
+  }
+
   return async (app) => {
     app.post(
       '/repos/:owner/:repo/transfer',
@@ -223,16 +233,13 @@ export const transferRoutes: Routes = (services) => {
         response: { 201: RepositoryWire, 202: RepositoryWire },
       }),
       async (request, reply) => {
+        if (!hasValidBody(request)) await ownedBy(request)
         const { context, repoId } = await contextOf(request)
         if (await isDone(context, repoId, 'transfer')) return answer(request, reply, context, repoId, 202)
         if (await isDone(context, repoId, 'start transfer'))
           return answer(request, reply, context, repoId, 201)
 
-        const { repository } = await onRepository(services, request, 'admin')
-        const requester = signedIn(request)
-        if (!owns(repository, requester)) {
-          throw new Refused(refuse.forbidden('only the owner of the repository may transfer it'))
-        }
+        const { repository, requester } = await ownedBy(request)
         const { new_owner: login, team_ids: ids } = request.body
         const owner = await newOwnerNamed(services, requester, login)
         const teamIds = ids ? await teamsOf(services, requester, owner, ids) : []

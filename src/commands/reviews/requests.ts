@@ -1,6 +1,7 @@
 /** Asks people for reviews, and takes that back: `POST` and `DELETE …/pulls/{index}/requested_reviewers`. */
 import { Type } from 'typebox'
 import { idsStream, pullStream } from '../../events/streams.ts'
+import { hasValidBody } from '../../http/late-validation.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { PullDocument } from '../../projections/pulls.ts'
 import { reviewFold } from '../../projections/reviews.ts'
@@ -74,11 +75,11 @@ export const reviewRequestRoutes: Routes = (services) => async (app) => {
       const found = await onPull(services, request, 'read')
       const { repository, pull } = found
       const requester = signedIn(request)
+      const refused = refuse.forbidden('only writers and the poster may take back what others are asked')
+      if (!hasValidBody(request) && !mayChoose(found, pull, requester)) throw new Refused(refused)
       const { people, teams } = await reviewersNamed(services, repository, requester, request.body)
       const isOwn = teams.length === 0 && people.every(({ id }) => id === requester.id)
-      if (!isOwn && !mayChoose(found, pull, requester)) {
-        throw new Refused(refuse.forbidden('only writers and the poster may take back what others are asked'))
-      }
+      if (!isOwn && !mayChoose(found, pull, requester)) throw new Refused(refused)
       const context = requestContext(request)
       const asked = people.map(({ id, login }) => ({ id, login }))
       const ofTeams = teams.map(({ id, name }) => ({ id, name }))

@@ -195,8 +195,8 @@ export const reviewRoutes: Routes = (services) => {
         const { repository, pull, access } = await onPull(services, request, 'read')
         const requester = signedIn(request)
         requireUnlocked(pull, access)
-        const { event, body }: Static<ReturnType<typeof SubmitReviewOptions>> = request.body
         const draft = await reviewFor(services, pull, request.params.id, requester)
+        const { event, body }: Static<ReturnType<typeof SubmitReviewOptions>> = request.body
         const verdict = verdictOf(event ?? '', body ?? '')
         if (verdict === 'pending') {
           throw new Refused(refuse.unprocessable('event: the review would stay pending'))
