@@ -1,4 +1,5 @@
 /** The HTTP application: its plugins and routes. It does not listen, so tests can inject requests. */
+
 import { randomUUID } from 'node:crypto'
 import cors from '@fastify/cors'
 import swagger from '@fastify/swagger'
@@ -26,6 +27,7 @@ import { validateAfterRights } from './http/late-validation.ts'
 import { takeTurnsWithLongBodies } from './http/long-bodies.ts'
 import { shareLoopByAccount } from './http/loop-shares.ts'
 import { sendNoContentHeaders } from './http/no-content.ts'
+import { operationIdOf } from './http/operations.ts'
 import { withOptionalBodies } from './http/optional-bodies.ts'
 import { contentPolicy, pageHeaders } from './http/page-headers.ts'
 import { limitProxiedRequests } from './http/proxied-requests.ts'
@@ -237,7 +239,10 @@ export async function buildApp(
     },
     transform: ({ schema, url, route }) => ({
       url,
-      schema: schema && withErrorAnswers(schema, route.method),
+      schema: schema && {
+        operationId: operationIdOf(`${route.method}`, url),
+        ...withErrorAnswers(schema, route.method),
+      },
     }),
     transformObject: withOptionalBodies,
   })
@@ -245,7 +250,11 @@ export async function buildApp(
     // Swagger UI has its icons as data: URLs.
     const headers = pageHeaders(contentPolicy({ 'img-src': "'self' data:" }))
     docs.addHook('onSend', async (_request, reply) => void reply.headers(headers))
-    await docs.register(swaggerUi, { routePrefix: '/api/docs', indexPrefix: base })
+    await docs.register(swaggerUi, {
+      routePrefix: '/api/docs',
+      indexPrefix: base,
+      uiConfig: { deepLinking: true },
+    })
   })
   app.get('/api/openapi.json', { schema: { hide: true } }, async () => app.swagger())
 

@@ -3,12 +3,16 @@
  * kind to an HTTP status.
  */
 
+import type { ErrorCode } from './error-codes.ts'
+
 interface RefusalOf<Kind> {
   readonly refused: Kind
   readonly message: string
   /** Details for the client, such as the files in conflict or the wrong field. */
   readonly errors?: readonly string[]
-  /** Lets other code recognise the refusal. Don't compare messages: they are for people, and may change. */
+  /** Lets clients and other code recognise the refusal. Don't compare messages: they are for people, and may change. */
+  readonly code?: ErrorCode
+  /** The limit that refuses. */
   readonly id?: string
   /** It stays refused until an operator has repaired something: to try again is of no use. */
   readonly lasts?: true
@@ -45,6 +49,9 @@ export const refuse = {
   unavailable: refusal('unavailable'),
   insufficientStorage: refusal('insufficientStorage'),
 }
+
+/** A refusal with a code of its own. */
+export const coded = (code: ErrorCode, refusal: Refusal): Refusal => ({ ...refusal, code })
 
 export type RefusalKind = keyof typeof refuse
 export type Refusal = RefusalOf<RefusalKind>

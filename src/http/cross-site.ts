@@ -1,6 +1,6 @@
 /** Refuses what a page of another site makes a browser send. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { Refused, refuse } from '../refusal.ts'
+import { coded, Refused, refuse } from '../refusal.ts'
 
 /** Methods that change nothing. Everything else does, whatever its body is. */
 const READING = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
@@ -24,7 +24,7 @@ export function refuseCrossSite(
     if (READING.has(request.method) || isOwn(request, publicUrl())) return done()
     if (origin !== undefined && origins.has(origin)) return done()
     const reason = 'a page of another site may not change anything here'
-    done(new Refused(refuse.forbidden(reason)))
+    done(new Refused(coded('cross_site', refuse.forbidden(reason))))
   })
 }
 

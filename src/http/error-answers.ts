@@ -1,7 +1,9 @@
 /** Which errors each route may answer with, for the API's documentation. */
+
 import { STATUS_CODES } from 'node:http'
 import type { FastifySchema, RouteOptions } from 'fastify'
 import { Type } from 'typebox'
+import { ERROR_CODES } from '../error-codes.ts'
 import type { RefusalKind } from '../refusal.ts'
 import { statusOf } from './errors.ts'
 
@@ -17,7 +19,10 @@ export const ERROR_COMPONENTS = {
   Error: Type.Object(
     {
       message: Type.String(),
-      url: Type.String({ description: 'where the API is documented' }),
+      code: Type.Enum(Object.keys(ERROR_CODES), {
+        description: 'stays the same, whatever the message says; docs/errors.md tells what each means',
+      }),
+      url: Type.String({ description: 'where the operation is documented' }),
       errors: Type.Optional(
         Type.Array(Type.String(), { description: 'the single reasons; every 422 has them' }),
       ),

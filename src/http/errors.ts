@@ -1,11 +1,34 @@
 /** The one place where a refusal or a failure gets its HTTP status and its body. */
+
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { diskFull, isDiskFull } from '../disk-full.ts'
+import type { ErrorCode } from '../error-codes.ts'
 import { limitOf, limitReached } from '../limits.ts'
 import { machineTrouble, machineTroubleOf } from '../machine-trouble.ts'
-import { ErrorWithRefusal, type RefusalKind, Refused, refuse } from '../refusal.ts'
+import { coded, ErrorWithRefusal, type RefusalKind, Refused, refuse } from '../refusal.ts'
 import { locationOf } from './moved.ts'
+import { operationUrl } from './operations.ts'
 import { MAX_JSON_BYTES } from './request-validators.ts'
+
+/** The codes of refusals that have none of their own. */
+const CODE: Record<RefusalKind, ErrorCode> = {
+  moved: 'moved',
+  invalid: 'invalid_request',
+  unauthenticated: 'unauthenticated',
+  forbidden: 'forbidden',
+  notFound: 'not_found',
+  notAllowed: 'not_allowed',
+  timedOut: 'timed_out',
+  conflict: 'conflict',
+  preconditionFailed: 'precondition_failed',
+  tooLarge: 'too_large',
+  unsupported: 'unsupported',
+  unprocessable: 'unprocessable',
+  locked: 'locked',
+  tooManyRequests: 'too_many_requests',
+  unavailable: 'unavailable',
+  insufficientStorage: 'insufficient_storage',
+}
 
 const STATUS: Record<RefusalKind, number> = {
   moved: 307,
@@ -35,6 +58,8 @@ export const statusOf = (kind: RefusalKind): number => STATUS[kind]
 /** The body of every error: Gitea's fields, and `errors` with the single reasons. */
 export interface ErrorBody {
   message: string
+  code: ErrorCode
+  /** Where the operation is documented. */
   url: string
   errors?: readonly string[]
 }
@@ -52,15 +77,15 @@ function problemOf(error: FastifyError | Error): Problem {
   // Whatever could not be written, and whoever noticed it: git, a store or a file.
   if (isDiskFull(error)) {
     limitReached('disk_full')
-    return { status: STATUS[diskFull.refused], message: diskFull.message }
+    return { status: STATUS[diskFull.refused], code: CODE[diskFull.refused], message: diskFull.message }
   }
   if (error instanceof ErrorWithRefusal) {
-    const { refused, message, errors } = error.refusal
+    const { refused, message, errors, code = CODE[refused] } = error.refusal
     const limit = limitOf(error.refusal)
     if (limit !== undefined) limitReached(limit)
     // Every validation error names its reasons in `errors`, also when there is only one.
     const reasons = errors ?? (refused === 'unprocessable' ? [message] : undefined)
-    return { status: STATUS[refused], message, ...(reasons && { errors: reasons }) }
+    return { status: STATUS[refused], code, message, ...(reasons && { errors: reasons }) }
   }
   if ('validation' in error && error.validation !== undefined) {
     // A text that is too long is not null either: that would only hide the reason.
@@ -70,16 +95,25 @@ function problemOf(error: FastifyError | Error): Problem {
       (v) =>
         `${fieldOf(v.instancePath, v.params)}: ${v.keyword === 'required' ? 'is missing' : (v.message ?? 'is not valid')}`,
     )
-    return { status: 422, message: errors.join('; '), errors }
+    return { status: 422, code: 'invalid_fields', message: errors.join('; '), errors }
   }
   // Errors that fastify found in a request: malformed JSON, too large, unsupported media type.
   const status = 'statusCode' in error ? (error.statusCode ?? 500) : 500
   if ('code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') limitReached('body_bytes')
-  if (status < 500) return { status, message: error.message }
+  if (status < 500) return { status, code: codeFor(status), message: error.message }
   if (machineTroubleOf(error) !== undefined) {
-    return { status: STATUS[machineTrouble.refused], message: machineTrouble.message }
+    const { refused, message } = machineTrouble
+    return { status: STATUS[refused], code: CODE[refused], message }
   }
-  return { status: 500, message: 'internal error' }
+  return { status: 500, code: 'internal_error', message: 'internal error' }
+}
+
+/** The code of an error that only has a status: one that fastify or node found. */
+export function codeFor(status: number): ErrorCode {
+  const kinds: readonly string[] = Object.entries(STATUS).flatMap(([kind, of]) =>
+    of === status ? [kind] : [],
+  )
+  return Object.entries(CODE).find(([kind]) => kinds.includes(kind))?.[1] ?? 'invalid_request'
 }
 
 function fieldOf(path: string, params: Record<string, unknown>): string {
@@ -116,8 +150,9 @@ function beginProblem(error: Error, request: FastifyRequest, reply: FastifyReply
 
 /** Answers with an error. `docsUrl` is the URL of the API documentation. */
 export function sendProblem(error: Error, request: FastifyRequest, reply: FastifyReply, docsUrl: string) {
-  const { message, errors } = beginProblem(error, request, reply)
-  const body: ErrorBody = { message, url: docsUrl, ...(errors && { errors }) }
+  const { message, code, errors } = beginProblem(error, request, reply)
+  const url = operationUrl(request, docsUrl)
+  const body: ErrorBody = { message, code, url, ...(errors && { errors }) }
   return reply.type('application/json; charset=utf-8').send(body)
 }
 
@@ -146,8 +181,11 @@ export function registerErrors(
     if (others.length > 0) reply.header('Allow', others.join(', '))
     const refusal =
       others.length > 0
-        ? refuse.notAllowed(`${path} has no ${method}, only ${others.join(', ')}`)
-        : refuse.notFound(`${method} ${path} does not exist`)
+        ? coded(
+            'method_not_allowed',
+            refuse.notAllowed(`${path} has no ${method}, only ${others.join(', ')}`),
+          )
+        : coded('route_not_found', refuse.notFound(`${method} ${path} does not exist`))
     return sendProblem(new Refused(refusal), request, reply, docsUrl())
   })
 }

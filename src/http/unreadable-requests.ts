@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { type LimitName, limitReached } from '../limits.ts'
 import { TOO_MANY_CHUNKS } from './body-chunks.ts'
-import type { ErrorBody } from './errors.ts'
+import { codeFor, type ErrorBody } from './errors.ts'
 
 interface Problem {
   status: number
@@ -49,7 +49,7 @@ export function refuseUnreadable(
     const { status, limit, message } = PROBLEMS.get(error.code ?? '') ?? MALFORMED
     if (limit !== undefined) limitReached(limit)
     refused(status, socket.remoteAddress ?? '')
-    const body: ErrorBody = { message, url: docsUrl() }
+    const body: ErrorBody = { message, code: codeFor(status), url: docsUrl() }
     const text = JSON.stringify(body)
     if (socket.writable) {
       const head = [

@@ -8,7 +8,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { pulls } from '../commands/aggregates.ts'
 import { type CommandContext, contended, newContext } from '../commands/execute.ts'
-import { BASE_HAS_MOVED, finishMerge, mergeTurn } from '../commands/pull-requests/finish-merge.ts'
+import { finishMerge, mergeTurn } from '../commands/pull-requests/finish-merge.ts'
 import { headHasMoved, scheduleIsGone } from '../commands/pull-requests/merge-checks.ts'
 import { isWaiting } from '../commands/pull-requests/merge-facts.ts'
 import { mergePull } from '../commands/pull-requests/merge-pull.ts'
@@ -208,5 +208,5 @@ export function createScheduledMerges(
 
 /** Whether another event will start the merge again: the head or the base has moved, or the schedule has changed. */
 function isTriedAgain(refusal: Refusal): boolean {
-  return refusal === headHasMoved || refusal === scheduleIsGone || refusal.id === BASE_HAS_MOVED
+  return refusal === headHasMoved || refusal === scheduleIsGone || refusal.code === 'base_moved'
 }

@@ -16,7 +16,7 @@ import { exactTimeRange } from '../http/time-range.ts'
 import { mergedCommitId } from '../projections/merged-commits.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { notFoundIn } from '../projections/view.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { coded, Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import { clientOf } from '../rights/requester.ts'
 import { gitDirOf, type Services } from '../services.ts'
@@ -141,7 +141,8 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const { query } = request
-        if (repository.empty) throw new Refused(refuse.conflict('Git Repository is empty.'))
+        if (repository.empty)
+          throw new Refused(coded('repository_empty', refuse.conflict('Git Repository is empty.')))
         const page = pageOf(query, services.config)
         const flags = commitFlags(query)
         const path = pathIn(query.path)

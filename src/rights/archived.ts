@@ -1,5 +1,5 @@
 /** What an archived repository refuses: all that would change it, apart from its settings and who has access. Pure. */
-import { type Refusal, refuse } from '../refusal.ts'
+import { coded, type Refusal, refuse } from '../refusal.ts'
 
 /** What may be changed under `/repos/{owner}/{repo}` while the repository is archived, by the next word of the path. */
 const STILL_CHANGES: ReadonlySet<string> = new Set([
@@ -26,7 +26,10 @@ const STILL_CHANGES: ReadonlySet<string> = new Set([
 const READS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
 const OF_A_REPOSITORY = /\/repos\/:owner\/:repo(?:\/([^/]*))?/
 
-export const archivedRefusal = refuse.locked('the repository is archived: it can only be read')
+export const archivedRefusal = coded(
+  'repository_archived',
+  refuse.locked('the repository is archived: it can only be read'),
+)
 
 /** The refusal of a request to a route of an archived repository; undefined when it may go on. */
 export function refusalWhenArchived(method: string, route: string): Refusal | undefined {

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import fp from 'fastify-plugin'
 import type { AccountDocument } from '../projections/accounts.ts'
-import { type RefusalKind, Refused, refuse } from '../refusal.ts'
+import { coded, type RefusalKind, Refused, refuse } from '../refusal.ts'
 import type { OpenRequests } from './open-requests.ts'
 import { SIGN_IN_LIMITS, Throttled } from './password-checks.ts'
 import { signedIn } from './requester.ts'
@@ -11,7 +11,10 @@ import { createAuthenticate, type Identity } from './sign-in.ts'
 import { actedFor, NO_SUDO, wantedSudo } from './sudo.ts'
 import { missingScopes, type ScopeCategory, type ScopeLevel } from './token-scopes.ts'
 
-const CHANGE_FIRST = refuse.forbidden('you must change your password first: POST /api/v1/user/password')
+const CHANGE_FIRST = coded(
+  'password_change_required',
+  refuse.forbidden('you must change your password first: POST /api/v1/user/password'),
+)
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -160,6 +163,9 @@ export function requireScope(
   const missing = missingScopes(request.tokenScopes, categories, level)
   if (missing.length === 0) return
   throw new Refused(
-    refuse.forbidden(`token does not have at least one of required scope(s): ${missing.join(', ')}`),
+    coded(
+      'token_scope_missing',
+      refuse.forbidden(`token does not have at least one of required scope(s): ${missing.join(', ')}`),
+    ),
   )
 }

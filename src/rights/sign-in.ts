@@ -3,7 +3,7 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { networkOf } from '../address-ranges.ts'
 import { type AccountDocument, FIRST_ADMIN, maySignIn } from '../projections/accounts.ts'
-import { modelStopped, Refused, refuse } from '../refusal.ts'
+import { coded, modelStopped, Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { newestAccount } from './newest-accounts.ts'
 import { type Attempt, createPasswordChecks, SIGN_IN_LIMITS, type SignInLimits } from './password-checks.ts'
@@ -170,11 +170,16 @@ export function createAuthenticate(
           ((await byToken(credentials.password)) ??
           (await byPassword(credentials.name, credentials.password, networkOf(ip))))
     if (identity === undefined || identity.account.deleted) {
-      throw new Refused(refuse.unauthenticated('bad credentials'))
+      throw new Refused(coded('bad_credentials', refuse.unauthenticated('bad credentials')))
     }
     // Only who knows the credentials learns this.
     if (!maySignIn(identity.account)) {
-      throw new Refused(refuse.forbidden('this account is prohibited from signing in; ask a site admin'))
+      throw new Refused(
+        coded(
+          'sign_in_prohibited',
+          refuse.forbidden('this account is prohibited from signing in; ask a site admin'),
+        ),
+      )
     }
     return identity
   }

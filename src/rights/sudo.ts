@@ -1,7 +1,7 @@
 /** `Sudo`: a site admin acts in the name of a user, as in Gitea. Only the API knows it, not git and not the pages. */
 import type { FastifyRequest } from 'fastify'
 import { type AccountDocument, maySignIn } from '../projections/accounts.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { coded, Refused, refuse } from '../refusal.ts'
 import { newestAccount } from './newest-accounts.ts'
 import type { Identity } from './sign-in.ts'
 import { missingScopes, type ScopeLevel } from './token-scopes.ts'
@@ -41,7 +41,12 @@ export async function actedFor(
   if (!account.siteAdmin) throw new Refused(NO_SUDO)
   const missing = tokenScopes === null ? [] : missingScopes(tokenScopes, ['admin'], level)
   if (missing.length > 0) {
-    throw new Refused(refuse.forbidden(`sudo: token does not have the required scope: ${missing.join(', ')}`))
+    throw new Refused(
+      coded(
+        'token_scope_missing',
+        refuse.forbidden(`sudo: token does not have the required scope: ${missing.join(', ')}`),
+      ),
+    )
   }
   const known = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
   const user = known && (await newestAccount(services, known))

@@ -7,7 +7,7 @@ import { issueId } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { notFoundIn } from '../projections/view.ts'
-import { Refused, refuse } from '../refusal.ts'
+import { coded, Refused, refuse } from '../refusal.ts'
 import { type Access, atLeast } from '../rights/access.ts'
 import { onRepository, type RepositoryAccess, type RepositoryRequest } from '../rights/repository-access.ts'
 import type { AnswerServices, Services } from '../services.ts'
@@ -154,7 +154,12 @@ export async function labelsOfIssue(
 /** What is locked takes words and reactions of writers only. @throws Refused (forbidden) for anybody else */
 export function requireUnlocked({ locked }: Pick<IssueDocument, 'locked'>, access: Access): void {
   if (locked !== true || atLeast(access, 'write')) return
-  throw new Refused(refuse.forbidden('the conversation is locked: only writers take part in it'))
+  throw new Refused(
+    coded(
+      'conversation_locked',
+      refuse.forbidden('the conversation is locked: only writers take part in it'),
+    ),
+  )
 }
 
 /**

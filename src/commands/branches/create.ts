@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { commitFacts } from '../../git/commits.ts'
 import { newBranchNameProblem } from '../../git/names.ts'
 import { tagId } from '../../projections/tags.ts'
-import { Refused, refuse } from '../../refusal.ts'
+import { coded, Refused, refuse } from '../../refusal.ts'
 import { mayPush, protectionOf } from '../../rights/protection-rules.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
@@ -21,7 +21,9 @@ import { commandContext, settled } from '../request-context.ts'
 export function requireMayPush({ repository, access, requester }: Writer, branch: string): void {
   const protection = protectionOf(repository.protections, branch)
   if (mayPush(protection, memberOf(repository, requester), access)) return
-  throw new Refused(refuse.forbidden('the branch is protected: you may not push to it'))
+  throw new Refused(
+    coded('branch_protected', refuse.forbidden('the branch is protected: you may not push to it')),
+  )
 }
 
 /**
@@ -32,7 +34,7 @@ async function requireAllowed(services: Services, writer: Writer, name: string):
   const { id: repoId } = writer.repository
   requireMayPush(writer, name)
   if ((await services.views.tags.get(tagId(repoId, name))) !== undefined) {
-    throw new Refused(refuse.conflict('new_branch_name: there is a tag with that name'))
+    throw new Refused(coded('tag_exists', refuse.conflict('new_branch_name: there is a tag with that name')))
   }
 }
 
@@ -74,7 +76,9 @@ export const createBranchRoutes: Routes = (services) => async (app) => {
         },
       )
       if (outcome === 'stale') {
-        throw new Refused(refuse.conflict('new_branch_name: there is a branch with that name'))
+        throw new Refused(
+          coded('branch_exists', refuse.conflict('new_branch_name: there is a branch with that name')),
+        )
       }
       if (outcome === 'name-conflict') {
         const why = `the name of another branch begins with ${name}/, or is the beginning of it`

@@ -3,7 +3,7 @@ import type { BranchPoint } from '../../events/domain-events.ts'
 import { branchId } from '../../projections/branches.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { notFoundIn } from '../../projections/view.ts'
-import { Refused, refuse } from '../../refusal.ts'
+import { coded, Refused, refuse } from '../../refusal.ts'
 import { protectionOf } from '../../rights/protection-rules.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
@@ -16,9 +16,12 @@ import { closeFromDeleted } from '../pull-requests/deleted-branches.ts'
 import { commandContext, settled } from '../request-context.ts'
 
 function requireDeletable({ defaultBranch, protections }: RepositoryDocument, name: string): void {
-  if (name === defaultBranch) throw new Refused(refuse.forbidden('the default branch cannot be deleted'))
+  if (name === defaultBranch)
+    throw new Refused(coded('default_branch', refuse.forbidden('the default branch cannot be deleted')))
   if (protectionOf(protections, name) !== undefined) {
-    throw new Refused(refuse.forbidden('the branch is protected and cannot be deleted'))
+    throw new Refused(
+      coded('branch_protected', refuse.forbidden('the branch is protected and cannot be deleted')),
+    )
   }
 }
 

@@ -1,7 +1,7 @@
 /** The lock of one path: a path has one lock at a time, whoever asks first. Pure. */
 import type { AccountRef } from '../../events/domain-events.ts'
 import type { LfsEvent, LfsLock } from '../../events/lfs-events.ts'
-import { type Refusal, refuse } from '../../refusal.ts'
+import { coded, type Refusal, refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import { snapshots } from '../snapshots.ts'
 
@@ -23,12 +23,10 @@ export const lockDecider: Decider<LockState, LockEvent> = deciderOf({
   },
 })
 
-/** The lock is already somebody's: the answer names it. */
-export const ALREADY_LOCKED = 'lfs-already-locked'
-
 export function decideLock(state: LockState, repoId: number, lock: LfsLock): LockEvent[] | Refusal {
   if (state.held !== null) {
-    return { ...refuse.conflict(`${lock.path} is locked by ${state.held.owner.login}`), id: ALREADY_LOCKED }
+    // The answer names the lock.
+    return coded('already_locked', refuse.conflict(`${lock.path} is locked by ${state.held.owner.login}`))
   }
   return [{ type: 'LfsLocked', data: { repoId, lock } }]
 }

@@ -28,7 +28,7 @@ import { gitRepository } from '../git/git-repository.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
 import { LFS_TAGS, lfsSchema, parseLfsBodies } from './json-routes.ts'
-import { ALREADY_LOCKED, decideLock, decideUnlock } from './lock.ts'
+import { decideLock, decideUnlock } from './lock.ts'
 
 const LocksQuery = Type.Object({
   path: OptionalText('only the lock of this path'),
@@ -134,7 +134,7 @@ export const lfsLockRoutes: Routes = (services) => {
           if (held?.id !== id) throw new Refused(refuse.conflict('the lock has been ended since'))
           return reply.code(201).send({ lock: await wireOf({ ...held, repoId, lockedAt: madeAt(context) }) })
         } catch (error) {
-          if (!(error instanceof Refused) || error.refusal.id !== ALREADY_LOCKED) throw error
+          if (!(error instanceof Refused) || error.refusal.code !== 'already_locked') throw error
           const { held } = await lfsLocks.load(services, { repoId, path })
           if (held === null) throw error
           const known = await views.lfsLocks.get(`${held.id}`)

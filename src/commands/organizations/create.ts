@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { idsStream, organizationStream } from '../../events/streams.ts'
 import { type AccountDocument, accountFold } from '../../projections/accounts.ts'
-import { Refused, refuse } from '../../refusal.ts'
+import { coded, Refused, refuse } from '../../refusal.ts'
 import { signedIn, siteAdmin } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { OrganizationWire, organizationWire } from '../../wire/organizations.ts'
@@ -61,7 +61,9 @@ export const createOrganizationRoutes: Routes = (services) => {
     if (revision === null) {
       requireRoomForOrganization(creator, id)
       if (!(await takeName(events, context, 'login', details.login, stream)))
-        throw new Refused(refuse.unprocessable(`username: "${details.login}" is taken`))
+        throw new Refused(
+          coded('username_taken', refuse.unprocessable(`username: "${details.login}" is taken`)),
+        )
     }
     await organizations.change(services, context, id, 'create', (state) =>
       decideCreateOrganization(state, id, details, { id: creator.id, login: creator.login }),

@@ -6,7 +6,7 @@ import { isAncestor } from '../../git/history.ts'
 import { type MergeResult, mergeTrees } from '../../git/merge.ts'
 import { commitTree } from '../../git/new-commit.ts'
 import { type RebaseResult, rebase } from '../../git/rebase.ts'
-import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
+import { coded, isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { coAuthorsOf, type MessageFields, mergeMessage } from './merge-message.ts'
 import type { ActivePull } from './pull-request.ts'
 
@@ -88,7 +88,7 @@ export function cleanTree(merged: MergeResult): string | Refusal {
     case 'clean':
       return merged.tree
     case 'conflicts':
-      return refuse.conflict('merge conflicts', merged.files)
+      return coded('merge_conflicts', refuse.conflict('merge conflicts', merged.files))
     case 'unrelated':
       return unrelated
   }
@@ -100,7 +100,10 @@ export function rebasedTip(rebased: RebaseResult): string | Refusal {
     case 'clean':
       return rebased.tip
     case 'conflicts':
-      return refuse.conflict(`rebase conflicts in commit ${rebased.commit}`, rebased.files)
+      return coded(
+        'merge_conflicts',
+        refuse.conflict(`rebase conflicts in commit ${rebased.commit}`, rebased.files),
+      )
     case 'unrelated':
       return unrelated
     case 'too-long':

@@ -1,7 +1,7 @@
 /** At most one open pull request for a head and a base: create rule 4, edit rule 6. A claim decides. */
 import type { IssueRef } from '../../events/domain-events.ts'
 import { claimKeys, pullStream } from '../../events/streams.ts'
-import { Refused, refuse } from '../../refusal.ts'
+import { coded, Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
 import { pulls } from '../aggregates.ts'
 import { type Claim, claimHolder, releaseClaim, takeClaim } from '../claims.ts'
@@ -54,8 +54,12 @@ export const isDuplicate = (error: unknown): error is Refused =>
 /** The refusal of a duplicate. It names the pull request that exists already. */
 function duplicateOf(holder: string): Refused {
   const number = holder.slice(holder.indexOf('.') + 1)
-  const refusal = refuse.conflict(`pull request #${number} with the same head and base is open already`)
-  return new Refused({ ...refusal, id: DUPLICATE })
+  return new Refused(
+    coded(
+      'pull_request_exists',
+      refuse.conflict(`pull request #${number} with the same head and base is open already`),
+    ),
+  )
 }
 
 /**

@@ -8,7 +8,7 @@ import { claimKeys, pullStream } from '../../events/streams.ts'
 import { RepositoryMissing } from '../../git/errors.ts'
 import { isAncestor } from '../../git/history.ts'
 import { resolveRef, updateRef } from '../../git/refs.ts'
-import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
+import { coded, isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { gitDirOf, type Services } from '../../services.ts'
 import { pulls, repositories } from '../aggregates.ts'
 import { releaseClaim, releaseOf } from '../claims.ts'
@@ -26,9 +26,6 @@ import {
 
 /** The key of the turns of merges into one repository, on all nodes: two merges into one branch both succeed. */
 export const mergeTurn = (repoId: number) => `merge ${repoId}`
-
-/** The `id` of the refusal when a push has moved the base branch before the merge could. */
-export const BASE_HAS_MOVED = 'base has moved'
 
 /** Finishes the merge under way, if there is one. Resolves to the reason when it failed. */
 export async function finishMerge(
@@ -73,7 +70,7 @@ async function moveBase(
     const outcome = await updateRef(dir, ref, { from, to: commit })
     const tip = outcome === 'moved' ? commit : await resolveRef(dir, ref)
     if (tip === null || !(await isAncestor(dir, commit, tip))) {
-      return { ...refuse.conflict(`push out of date: ${baseBranch} has moved`), id: BASE_HAS_MOVED }
+      return coded('base_moved', refuse.conflict(`push out of date: ${baseBranch} has moved`))
     }
     // When a push has moved the branch on from the commit, that push records the move.
     if (tip === commit && from !== commit) {

@@ -5,7 +5,7 @@ import type { ReleaseSettings } from '../../events/release-events.ts'
 import { claimKeys, idsStream, releaseStream } from '../../events/streams.ts'
 import { type ReleaseDocument, releaseFold } from '../../projections/releases.ts'
 import { notFoundIn } from '../../projections/view.ts'
-import { Refused, refuse } from '../../refusal.ts'
+import { coded, Refused, refuse } from '../../refusal.ts'
 import { onRepository, type RepositoryRequest } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
@@ -92,7 +92,8 @@ async function claimTag(
     return state.status === 'there' && state.tag === tag
   }
   const claim = await takeClaim(events, context, { key, holder, stillHolds })
-  if (!claim.taken) throw new Refused(refuse.conflict('tag_name: this tag has a release already'))
+  if (!claim.taken)
+    throw new Refused(coded('release_exists', refuse.conflict('tag_name: this tag has a release already')))
 }
 
 /**

@@ -8,7 +8,7 @@ import { createFirstCommit } from '../../git/new-commit.ts'
 import { createRepository } from '../../git/repository.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { type RepositoryDocument, repositoryFold } from '../../projections/repositories.ts'
-import { Refused, refuse } from '../../refusal.ts'
+import { coded, Refused, refuse } from '../../refusal.ts'
 import { accessTo, mayCreateIn } from '../../rights/access.ts'
 import { signedIn, siteAdmin } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
@@ -61,7 +61,10 @@ export async function claimRepositoryName(
     return state.status === 'active' && claimKeys.repository(state.owner.id, state.settings.name) === key
   }
   const claim = await takeClaim(services.events, context, { key, holder, stillHolds })
-  if (!claim.taken) throw new Refused(refuse.conflict('a repository with the same name exists already'))
+  if (!claim.taken)
+    throw new Refused(
+      coded('repository_exists', refuse.conflict('a repository with the same name exists already')),
+    )
 }
 
 /** The organization in which the requester may create repositories. @throws Refused (not found, forbidden) */

@@ -7,7 +7,7 @@ import { listRefs } from '../../git/refs.ts'
 import { deleteRepository, setDefaultBranch } from '../../git/repository.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
-import { Refused, refuse } from '../../refusal.ts'
+import { coded, Refused, refuse } from '../../refusal.ts'
 import { accessTo } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
@@ -95,7 +95,10 @@ export async function claimFork(
       return state.status === 'active' && state.parentId === baseId && state.owner.id === owner.id
     },
   })
-  if (!claim.taken) throw new Refused(refuse.conflict(`${owner.login} has a fork of this repository already`))
+  if (!claim.taken)
+    throw new Refused(
+      coded('fork_exists', refuse.conflict(`${owner.login} has a fork of this repository already`)),
+    )
 }
 
 /** Claims the fork and its name, and copies the objects. Releases the claims when that fails. */

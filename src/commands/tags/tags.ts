@@ -5,7 +5,7 @@ import { resolveRef } from '../../git/refs.ts'
 import { storeTag } from '../../git/tags.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
-import { Refused, refuse } from '../../refusal.ts'
+import { coded, Refused, refuse } from '../../refusal.ts'
 import { mayControlTag } from '../../rights/tag-protection-rules.ts'
 import { memberOf } from '../../rights/team-membership.ts'
 import { gitDirOf, type Services } from '../../services.ts'
@@ -90,7 +90,8 @@ export async function createTag(
       await requireTagRightNow(services, { repository, request: asking.request }, name)
       await requireServed(services, asking, repository, commit)
     })
-    if (outcome === 'stale') throw new Refused(refuse.conflict(`tag_name: the tag ${name} already exists`))
+    if (outcome === 'stale')
+      throw new Refused(coded('tag_exists', refuse.conflict(`tag_name: the tag ${name} already exists`)))
     if (outcome === 'name-conflict') {
       throw new Refused(
         refuse.conflict(`tag_name: the name of another tag begins with ${name}/, or is the beginning of it`),

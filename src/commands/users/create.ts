@@ -2,7 +2,7 @@
 import { type Static, Type } from 'typebox'
 import { claimKeys, idsStream, userStream } from '../../events/streams.ts'
 import { accountFold } from '../../projections/accounts.ts'
-import { Refused, refuse } from '../../refusal.ts'
+import { coded, Refused, refuse } from '../../refusal.ts'
 import { hashPassword, MAX_PASSWORD, MIN_PASSWORD } from '../../rights/passwords.ts'
 import { siteAdmin } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'
@@ -85,7 +85,7 @@ export async function createUser(
   if (revision === null) {
     const { login, email } = details
     if (!(await takeName(events, context, 'login', login, stream))) {
-      throw new Refused(refuse.unprocessable(`username: "${login}" is taken`))
+      throw new Refused(coded('username_taken', refuse.unprocessable(`username: "${login}" is taken`)))
     }
     if (!(await takeName(events, context, 'email', email, stream))) {
       await releaseClaim(events, context, claimKeys.login(login), stream)
