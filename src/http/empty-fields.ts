@@ -41,3 +41,24 @@ export function withoutEmpty(schema: unknown, value: unknown): unknown {
     }),
   )
 }
+
+/** Whether a value says nothing: typed clients send such a one for each field of a later version that is not set. */
+const saysNothing = (value: unknown) =>
+  value === null ||
+  value === '' ||
+  value === false ||
+  value === 0 ||
+  (typeof value === 'object' && Object.keys(value).length === 0)
+
+/** The fields of a body that its schema does not know, and those that it knows. */
+export function unknownFields(schema: unknown, value: unknown): { unknown: string[]; known: string[] } {
+  const properties = alternatives(schema)
+    .map((one) => one.properties)
+    .find(isObject)
+  if (properties === undefined || !isObject(value)) return { unknown: [], known: [] }
+  const known = Object.keys(properties)
+  const unknown = Object.entries(value).flatMap(([name, field]) =>
+    known.includes(name) || saysNothing(field) ? [] : [name],
+  )
+  return { unknown, known }
+}

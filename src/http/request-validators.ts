@@ -5,13 +5,13 @@
 import { Ajv, type AnySchema, type ErrorObject, str } from 'ajv'
 import type { FastifySchemaCompiler, FastifyServerOptions } from 'fastify'
 import { compiledLater, schemasAreOurs } from '../checked-json.ts'
-import { withoutEmpty } from './empty-fields.ts'
+import { unknownFields, withoutEmpty } from './empty-fields.ts'
 
 /** The word of a schema that says in our own words what a value must be. In the schema of an item, it speaks of the list. */
 const PROBLEM = 'x-problem'
 
 /**
- * No coercion: "1" is not 1. Unknown fields are ignored, as in Gitea. `addUsedSchema: false`: schemas have no ids.
+ * No coercion: "1" is not 1. `addUsedSchema: false`: schemas have no ids.
  * One for the process: servers of the same routes share what it has compiled.
  */
 const ajv = new Ajv({
@@ -39,11 +39,13 @@ ajv.addKeyword({
 })
 
 /** The validator of a schema. What a body has without saying anything is left out before. */
-export const validatorOf: FastifySchemaCompiler<AnySchema> = ({ schema, httpPart }) => {
+export const validatorOf: FastifySchemaCompiler<AnySchema> = ({ schema, httpPart, url = '' }) => {
   const check = compiledLater(ajv, schema)
   if (httpPart !== 'body') return check
   return (body: unknown) => {
     const value = withoutEmpty(schema, body)
+    const { unknown, known } = url.startsWith('/api/') ? unknownFields(schema, value) : NOTHING_UNKNOWN
+    if (unknown.length > 0) return { error: unknown.map((name) => unknownField(name, known)) }
     if (check(value)) return { value }
     return { error: body === null ? [NO_BODY] : (check.errors ?? []).map(inOurWords) }
   }
@@ -56,6 +58,16 @@ const NO_BODY = {
   schemaPath: '#',
   params: { missingProperty: 'body' },
 }
+
+const NOTHING_UNKNOWN = { unknown: [], known: [] }
+
+const unknownField = (name: string, known: readonly string[]) => ({
+  keyword: 'additionalProperties',
+  instancePath: '',
+  schemaPath: '#',
+  params: { additionalProperty: name },
+  message: `is not known here; the fields are ${known.join(', ')}`,
+})
 
 function inOurWords(error: ErrorObject): ErrorObject {
   const message: unknown = error.parentSchema?.[PROBLEM]

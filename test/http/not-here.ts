@@ -36,6 +36,41 @@ function patternOf(path: string): RegExp {
   return new RegExp(`^${parts.join('/')}$`)
 }
 
+/** The names of fields in a type of `gitea-js`. */
+function fieldsOf(type: string): string[] {
+  const [, text = ''] = new RegExp(`interface ${type} \\{\\n([\\s\\S]*?)\\n\\}`).exec(types()) ?? []
+  return [...text.matchAll(/^ {4}(\w+)\??:/gm)].map(([, name = '']) => name)
+}
+
+const OF_GITEA = /@request ([A-Z]+):(\S+)\n[\s\S]*?\*\/\s*\w+: \(([\s\S]*?)params\?: RequestParams\)/g
+
+/** What the operations that are here have in `gitea-js`, in bodies and queries, and not here. */
+export function giteaFields(documentation: Documentation) {
+  const here = operationsOf(documentation).flatMap(({ method, path, operation }) =>
+    path.startsWith('/api/v1/')
+      ? [{ method: method.toUpperCase(), pattern: patternOf(path.slice('/api/v1'.length)), operation }]
+      : [],
+  )
+  return [...types().matchAll(OF_GITEA)].flatMap(([, method = '', path = '', parameters = '']) => {
+    const found = here.find((one) => one.method === method && one.pattern.test(path))
+    if (found === undefined) return []
+    const { requestBody, parameters: queried = [] } = found.operation
+    const [media] = Object.values(requestBody?.content ?? {})
+    const schema: { properties?: object } = media?.schema ?? {}
+    const known = Object.keys(schema.properties ?? {})
+    const [, type = ''] = /body\??: (\w+)/.exec(parameters) ?? []
+    const [, query = ''] = /query\??: \{([\s\S]*?)\n\s*\}/.exec(parameters) ?? []
+    const names = [...query.matchAll(/^\s*"?([\w.-]+)"?\??:/gm)].map(([, name = '']) => name)
+    return [
+      {
+        name: `${method} ${path}`,
+        body: fieldsOf(type).filter((field) => !known.includes(field)),
+        query: names.filter((name) => !queried.some((one) => one.in === 'query' && one.name === name)),
+      },
+    ]
+  })
+}
+
 /** The methods of each path of Gitea that are not documented here, in the order of the paths. */
 export function missingRoutes(documentation: Documentation): Map<string, string[]> {
   const here = operationsOf(documentation)
