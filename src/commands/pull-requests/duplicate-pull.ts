@@ -45,11 +45,9 @@ export async function claimHeadBase(
   if (!claimed.taken) throw duplicateOf(claimed.holder)
 }
 
-const DUPLICATE = 'duplicate pull request'
-
 /** Whether a change was refused because another open pull request has the same head and base. */
 export const isDuplicate = (error: unknown): error is Refused =>
-  error instanceof Refused && error.refusal.id === DUPLICATE
+  error instanceof Refused && error.refusal.code === 'pull_request_exists'
 
 /** The refusal of a duplicate. It names the pull request that exists already. */
 function duplicateOf(holder: string): Refused {

@@ -147,7 +147,7 @@ t.test('an invalid or unknown uuid is not found', async (t) => {
   const odd = [
     'x',
     uuid.toUpperCase(),
-    '%2e%2e',
+
     '..%2flog',
     '%00',
     `${uuid}%00`,
