@@ -151,6 +151,8 @@ export const ROWS: Readonly<Record<string, Row>> = {
       'GET /api/v1/settings/attachment',
       'GET /healthz',
       'GET /livez',
+      'GET /',
+      'GET /robots.txt',
       'GET /ui/assets/page.js',
       'GET /ui/assets/page.css',
       'GET /ui/assets/icon.svg',
@@ -622,6 +624,9 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'GET /:owner/:repo/raw/:kind/*': row('read 200', () => ({
     path: { kind: 'branch', '*': 'main/README.md' },
   })),
+  'GET /:owner/:repo/src/:kind/*': row('read 302', () => ({
+    path: { kind: 'branch', '*': 'main/README.md' },
+  })),
   ...same(
     [`GET ${REPO}/archive/*`, 'GET /:owner/:repo/archive/*'],
     row('read 200', () => ({ path: { '*': 'main.zip' } })),
@@ -660,9 +665,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
     ],
     row('read 200', pullIndex),
   ),
-  [`GET ${REPO}/pulls/:index.:diffType`]: row('read 200', ({ pull }) => ({
-    path: { index: pull, diffType: 'diff' },
-  })),
+  ...same(
+    [`GET ${REPO}/pulls/:index.:diffType`, 'GET /:owner/:repo/pulls/:index.:diffType'],
+    row('read 200', ({ pull }) => ({ path: { index: pull, diffType: 'diff' } })),
+  ),
   [`GET ${REPO}/pulls/:index/replay`]: row('read 200', ({ pull }) => ({
     path: { index: pull },
     query: { revision: '0' },
