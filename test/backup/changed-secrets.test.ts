@@ -15,11 +15,12 @@ import { temporaryDirectory } from './restored.ts'
 import { APP, call } from './settled-data.ts'
 
 const hook = (url: string) => ({
-  type: 'gitea',
   active: true,
   events: ['push'],
   config: { url, content_type: 'json', secret: 'secret' },
 })
+
+const newHook = (url: string) => ({ type: 'gitea', ...hook(url) })
 
 /** The same copies; `meanwhile` happens once, after the log was copied. */
 function withChange(copies: StoreCopies, meanwhile: () => Promise<void>): StoreCopies {
@@ -43,8 +44,8 @@ async function aServer(t: Test) {
   const server = await startTestServer(t)
   await server.as('alice')
   await call(server, 'POST', '/user/repos', { name: 'app', auto_init: true })
-  const edited = await call(server, 'POST', `${APP}/hooks`, hook('https://old.example.org/'))
-  const deleted = await call(server, 'POST', `${APP}/hooks`, hook('https://deleted.example.org/'))
+  const edited = await call(server, 'POST', `${APP}/hooks`, newHook('https://old.example.org/'))
+  const deleted = await call(server, 'POST', `${APP}/hooks`, newHook('https://deleted.example.org/'))
   const changePassword = (password: string) =>
     call(server, 'PATCH', '/admin/users/bob', { password }, 'admin')
   await changePassword('the first new password')

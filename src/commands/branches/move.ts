@@ -55,7 +55,10 @@ export const moveBranchRoutes: Routes = (services) => async (app) => {
     route('repository', {
       params: BranchParams,
       body: Type.Object({
-        new_commit_id: Type.String({ description: 'a commit that a ref of the repository reaches' }),
+        new_commit_id: Type.String({
+          minLength: 1,
+          description: 'a commit that a ref of the repository reaches',
+        }),
         old_commit_id: Type.Optional(Type.String({ description: 'where the branch must be' })),
         force: Type.Optional(Type.Boolean({ description: 'also to what is no fast-forward' })),
       }),
