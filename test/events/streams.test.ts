@@ -14,6 +14,7 @@ t.test('each stream of ours has a name that is known as ours', async (t) => {
     streams.claimStream(streams.claimKeys.login('alice')),
     streams.followStream(1, 2),
     streams.subscriptionStream(1, 2, 3),
+    streams.referencesStream(1, '2.3'),
     ...[streams.pullStream, streams.issueStream].map((name) => name(1, 2)),
     ...[
       streams.userStream,

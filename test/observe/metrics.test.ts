@@ -62,7 +62,7 @@ t.test(
     await alice.user.createCurrentUserRepo({ name: 'counted', auto_init: true })
     await server.fetch('alice', '/api/v1/repos/alice/counted?secret=1')
     await server.fetch('alice', '/api/v1/repos/alice/none')
-    for (const path of ['/nowhere/1', '/nowhere/2', '/%']) await server.fetch(null, path)
+    for (const path of ['/api/nowhere/1', '/api/nowhere/2', '/%']) await server.fetch(null, path)
     await fetch(`${server.url}/api/v1/user`, { headers: { authorization: 'token nonsense' } })
     await gitIn('/', ['ls-remote', server.gitUrl('alice', 'alice/counted')])
     await call(clientOf(t, server.grpcAddress), QUERY.sdk, 'CurrentPlan', {})

@@ -477,6 +477,7 @@ const NEW_EACH_TIME = [
   'WebhookTested',
   'ReviewDrafted',
   'ReviewSubmitted',
+  'ReviewCommentAdded',
 ]
 
 always('a command that is given again changes nothing', (world) => {

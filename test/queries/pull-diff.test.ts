@@ -125,7 +125,6 @@ t.test('another ending, or an unknown pull request, gives 404; other routes stil
     '.diff',
     '1.diff.diff',
     '1.DIFF',
-    '1.diff/',
     '2.diff',
     '0.diff',
     '-1.diff',

@@ -385,6 +385,6 @@ t.test('replay: a revision far after the end gives 404, also after a replay of a
         t.match(errors, [/^revision: 0 to 1\d\d\d$/])
       }
     }
-    t.strictSame((await ask('?revision=1050')).body, first.body)
+    t.strictSame(withoutCounters((await ask('?revision=1050')).body), withoutCounters(first.body))
   }
 })
