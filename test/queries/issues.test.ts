@@ -260,7 +260,10 @@ t.test(
     }
     // The server finds mentions after the answer.
     const mentionsCarol = 'repos/crowd/people/issues?mentioned_by=carol'
-    await until('both mentions are found', async () => (await found(mentionsCarol)).length === 2)
+    await until(
+      'both mentions are found',
+      async () => (await call('alice', 'GET', mentionsCarol)).body.length === 2,
+    )
     for (const path of ['repos/crowd/people/issues?', 'repos/issues/search?owner=crowd&']) {
       t.same(await found(`${path}created_by=BOB`), [3, 2], path)
       t.same(await found(`${path}created_by=bob&mentioned_by=carol`), [2])

@@ -9,6 +9,7 @@ import { forkOf } from '../../../src/wire/repositories.ts'
 import { dieAt } from '../../dying-log.ts'
 import { workTree } from '../../git-client.ts'
 import { hostedWork } from '../../hosted-work.ts'
+import { withoutCounters } from '../../queries/replay/life.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
 import { aContext } from '../../stores.ts'
 
@@ -331,8 +332,8 @@ t.test('forking with the same Idempotency-Key again gives the same fork', async 
     [202, 202],
   )
   const [first, second] = await Promise.all(both.map((answer) => answer.json()))
-  t.strictSame(second, first)
-  t.strictSame(await (await once({})).json(), first)
+  t.strictSame(withoutCounters(second), withoutCounters(first))
+  t.strictSame(withoutCounters(await (await once({})).json()), withoutCounters(first))
   t.equal((await once({ name: 'other' })).status, 422, 'another body is a mistake')
   t.equal(await forksCount('alice', 'once'), 1)
   t.strictSame(await branches('bob', 'once'), await branches('alice', 'once'))
