@@ -84,6 +84,13 @@ t.test('Renovate onboards a repository, updates it, and merges when its checks s
   t.match(onboarding?.body, /local>alice\/presets|left-thing/)
   await alice.repos.repoMergePullRequest('alice', 'app', onboarding?.number ?? 0, { Do: 'merge' })
 
+  // A repository that never had a status has no checks to wait for.
+  const { data: main } = await alice.repos.repoGetBranch('alice', 'app', 'main')
+  await alice.repos.repoCreateStatus('alice', 'app', main.commit?.id ?? '', {
+    context: 'ci',
+    state: 'success',
+  })
+
   await renovate()
   const updates = await pulls()
   const byBranch = new Map(updates.map((pull) => [pull.head?.ref, pull]))

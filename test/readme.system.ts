@@ -15,7 +15,7 @@ const readme = await readFile(file('README.md'), 'utf8')
 t.test("the README's commands move an installation from embedded stores to servers", async (t) => {
   const { dataDir } = await settledData(t)
   const to = await anInstallation(t, 'both servers')
-  const block = /```sh\n(DATA_DIR=[^`]*mergelog export[\s\S]*?)```/.exec(readme)?.[1] ?? ''
+  const block = /```sh\n(DATA_DIR=[^`]*mergelog -- export[\s\S]*?)```/.exec(readme)?.[1] ?? ''
   const script = block
     .replaceAll('/srv/old', dataDir)
     .replaceAll('/srv/new', to.DATA_DIR)

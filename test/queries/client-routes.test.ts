@@ -155,6 +155,11 @@ t.test('PUT branches/{branch} moves a branch to a commit', async (t) => {
   t.equal(await move('alice', { new_commit_id: second }, 'main'), 204)
   t.equal(await move('alice', { new_commit_id: first, force: true }, 'main'), 403)
   t.equal(await tipOf(repo, 'main'), second, 'a protected branch takes fast-forwards only')
+
+  await call('alice', 'PATCH', `/repos/${repo}/branch_protections/main`, { require_signed_commits: true })
+  await write(repo, 'second', 'b.txt', 'b')
+  t.equal(await move('alice', { new_commit_id: await tipOf(repo, 'second') }, 'main'), 403)
+  t.equal(await tipOf(repo, 'main'), second, 'a branch of signed commits is moved by pushes alone')
 })
 
 t.test('merge-upstream brings a branch of a fork up to date with its parent', async (t) => {

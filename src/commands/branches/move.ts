@@ -30,8 +30,8 @@ interface Move {
 }
 
 /**
- * A protected branch takes fast-forwards only, as for a push; any other one takes the rest when that is asked for. A rule
- * that requires signed commits asks for those that are new to the repository: here none is.
+ * A protected branch takes fast-forwards only, as for a push; any other one takes the rest when that is asked for. Where a
+ * rule requires signed commits, a push checks all that are new to the branch, so the branch is moved by pushes alone.
  *
  * @throws Refused (forbidden, conflict)
  */
@@ -40,8 +40,12 @@ async function requireMayMove(
   { repository }: Writer,
   { branch, from, to, force }: Move,
 ): Promise<void> {
+  const protection = protectionOf(repository.protections, branch)
+  if (protection?.requireSigned) {
+    throw new Refused(refuse.forbidden('the branch accepts signed commits only: push them'))
+  }
   if (await isAncestor(gitDirOf(services, repository.id), from, to)) return
-  if (protectionOf(repository.protections, branch) !== undefined) {
+  if (protection !== undefined) {
     throw new Refused(refuse.forbidden('the branch is protected, and takes only fast-forwards'))
   }
   if (!force) throw conflict('new_commit_id: is no fast-forward; send force to move the branch anyway')

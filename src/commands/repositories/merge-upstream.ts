@@ -114,12 +114,13 @@ async function mergeUpstream(
     if (from === null) throw new Refused(refuse.notFound('branch not found'))
     if (await isAncestor(dir, tip, from)) return 'up-to-date'
     const to = await nextTip(services, context, writer, upstream, { branch, from, ffOnly: ffOnly ?? false })
+    // Before the move: a retry after a crash finds the branch moved, and does nothing more.
+    await mergeLfsObjects(services, context, { repoId, head: { repoId: parent.id } }, { from, to })
     const moves = [{ ref, from, to }]
     const outcome = await moveNoted(services, context, repoId, 'update', moves, () =>
       recordAndMoveHeads(services, context, repoId, 'update', moves, since),
     )
     if (outcome !== 'moved') throw new Refused(refuse.conflict('a push has moved the branch in the meantime'))
-    await mergeLfsObjects(services, context, { repoId, head: { repoId: parent.id } }, { from, to })
     return isForward(to)
   })
 }
