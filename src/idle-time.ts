@@ -1,4 +1,4 @@
-/** Waits for idle time of the event loop: for work that nobody waits for. */
+/** Waits until the event loop is idle, to begin background work. */
 import { setTimeout as delay } from 'node:timers/promises'
 
 /** So long it is watched at a time, in milliseconds. */
@@ -6,7 +6,7 @@ const WINDOW_MS = 100
 /** It is idle when less than this part of the time was used. */
 const IDLE_BELOW = 0.5
 
-/** What part of the next tenth of a second the event loop works: from 0 to 1. */
+/** Utilization of the event loop during the next 100 ms, from 0 to 1. */
 async function utilization(signal: AbortSignal): Promise<number> {
   const before = performance.eventLoopUtilization()
   await delay(WINDOW_MS, undefined, { signal }).catch(() => {})

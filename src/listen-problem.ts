@@ -1,4 +1,4 @@
-/** Says which setting keeps a start from listening, and what to do. */
+/** Explains a failure to listen: the setting, and the remedy. */
 import { isIPv6 } from 'node:net'
 import { ConfigError } from './config.ts'
 import type { SettingName } from './setting-table.ts'

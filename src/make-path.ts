@@ -39,7 +39,7 @@ export async function makeDataDir(dataDir: string, withinMs?: number): Promise<v
   })
 }
 
-/** What `mkdir` complains about; undefined when it has not ended in time. */
+/** The error output of `mkdir`; undefined when it has not ended in time. */
 async function wordsOfMkdir(path: string, withinMs: number): Promise<string | undefined> {
   const child = spawn('mkdir', ['-p', '--', path], {
     env: { ...process.env, LC_ALL: 'C' },
@@ -52,7 +52,7 @@ async function wordsOfMkdir(path: string, withinMs: number): Promise<string | un
     return await Promise.race([said, late])
   } finally {
     ended.abort()
-    // It may be held by the file system, and then it holds nobody else.
+    // The child may hang in the file system. It must not keep this process alive.
     child.kill('SIGKILL')
     child.unref()
     child.stderr.destroy()

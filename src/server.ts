@@ -282,7 +282,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   })
   const metricsServer = await startMetricsServer(config, () => scrape)
 
-  // Nothing of the start may fail after this: nobody would ever see the password.
+  // The last step that can fail: otherwise the printed password would be lost.
   const adminPassword = await ensureSiteAdmin(services, inStart)
   isOpen = true
   recovery.start(services, background)
@@ -308,7 +308,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     /** The URL of `METRICS_PORT`, if it is set. */
     metricsUrl: metricsServer?.url,
     services,
-    /** What the operator must be told about the site admin's password. */
+    /** The site admin's password, if the operator must be told about it. */
     adminPassword,
     /** Resolves when the recovery from a crash is complete. */
     recovered: recovery.completed,

@@ -100,7 +100,7 @@ function end(writer: number, { db }: Connection): void {
 
 function take(given: WriterStep): number | undefined {
   const { writer, step } = given
-  // What has no connection has nothing to end.
+  // Without a connection there is nothing to undo or close.
   if ((step.kind === 'undo' || step.kind === 'close') && !connections.has(writer)) return undefined
   const connection = opened(given)
   switch (step.kind) {

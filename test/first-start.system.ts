@@ -71,7 +71,7 @@ t.test("a failed first start must not lose the admin's password", async (t) => {
     async (t) => {
       for (const LOG_LEVEL of ['trace', 'info', 'fatal']) {
         const { said } = await startedOnce(t, { DATA_DIR, LOG_LEVEL })
-        t.match(said, /nobody has signed in yet [\s\S]*set-password admin\n/)
+        t.match(said, /has not been used yet[\s\S]*set-password admin\n/)
         t.notMatch(said, password)
       }
     },

@@ -21,6 +21,9 @@ t.test('GET /healthz names the store of the read models while it does not answer
   const away = await healthOf(server)
   t.match(away, { code: 503, status: 'unhealthy', readStore: 'unreachable' })
   t.same(away.problems, ['the store of the read models does not answer: the output of the server tells why'])
+  const inBrowser = await server.fetch(null, '/healthz', { headers: { accept: 'text/html' } })
+  t.equal(inBrowser.status, 503)
+  t.match(await inBrowser.json(), { status: 'unhealthy' }, 'a browser gets the report, too')
   readStore.ping = ping
   t.match(await healthOf(server), { code: 200, readStore: 'ok' })
 })

@@ -1,4 +1,4 @@
-/** What a server says when it is ready: where it is, and what to do next. */
+/** The lines that a server prints when it is ready: its addresses, and what to do next. */
 import { existsSync } from 'node:fs'
 import type { AdminPassword } from '../commands/users/site-admin.ts'
 import { type Config, isShared, loadConfig } from '../config.ts'
@@ -62,7 +62,7 @@ export function bannerLines(
         ]),
     ...(maybeLost
       ? [
-          `  admin    nobody has signed in yet with the password of "admin" that an earlier start has shown;`,
+          `  admin    the password of "admin", printed by an earlier start, has not been used yet;`,
           `           if it is lost, ${stop}run, with the same settings: ${run} set-password admin`,
         ]
       : []),

@@ -1,4 +1,4 @@
-/** What a start warns of: it goes on, but maybe not as the operator meant it. */
+/** Warnings at a start about settings that the operator may not have meant. */
 import { settings } from '../setting-table.ts'
 
 /** Whether one text becomes the other by one letter more, less, another one, or two that change places. */
@@ -17,7 +17,9 @@ function misspelt(env: NodeJS.ProcessEnv): string[] {
   const known = new Set<string>(settings.map(({ name }) => name))
   return Object.keys(env).flatMap((given) => {
     const meant = known.has(given) ? undefined : settings.find(({ name }) => isOneEditAway(given, name))
-    return meant === undefined ? [] : [`${given} is no setting and is ignored: ${meant.name} is one`]
+    return meant === undefined
+      ? []
+      : [`${given} is not a setting and is ignored. Did you mean ${meant.name}?`]
   })
 }
 

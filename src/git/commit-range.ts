@@ -44,7 +44,7 @@ export async function commitRange(dir: string, from: string, to: string, options
 }
 
 /**
- * The newest commits that `to` has and `from` lacks, at most so many, newest first. Null: all that `to` has.
+ * The newest commits that `to` has and `from` lacks, newest first, up to a limit. With `from` null: all of `to`.
  *
  * @throws GitFailed when a commit does not exist
  */

@@ -1,5 +1,5 @@
 /**
- * Leaves out of bodies what means "not set". Typed clients send null for each field that is not set, and a list of one empty
+ * Removes values that mean "not set" from bodies. Typed clients send null for each unset field, and a list with one empty
  * name for an empty list.
  */
 
@@ -42,7 +42,7 @@ export function withoutEmpty(schema: unknown, value: unknown): unknown {
   )
 }
 
-/** Whether a value says nothing: typed clients send such a one for each field of a later version that is not set. */
+/** Whether a value is a default. Typed clients of later versions send one for each unset field. */
 const saysNothing = (value: unknown) =>
   value === null ||
   value === '' ||
@@ -50,7 +50,7 @@ const saysNothing = (value: unknown) =>
   value === 0 ||
   (typeof value === 'object' && Object.keys(value).length === 0)
 
-/** The fields of a body that its schema does not know, and those that it knows. */
+/** The unknown fields of a body that are set, and the fields that its schema knows. */
 export function unknownFields(schema: unknown, value: unknown): { unknown: string[]; known: string[] } {
   const properties = alternatives(schema)
     .map((one) => one.properties)

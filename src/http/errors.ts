@@ -10,7 +10,7 @@ import { locationOf } from './moved.ts'
 import { operationUrl } from './operations.ts'
 import { MAX_JSON_BYTES } from './request-validators.ts'
 
-/** The codes of refusals that have none of their own. */
+/** Default error codes, by the kind of refusal. */
 const CODE: Record<RefusalKind, ErrorCode> = {
   moved: 'moved',
   invalid: 'invalid_request',

@@ -1,9 +1,9 @@
-/** Authorization before validation: what is wrong with a body is said only to those who may send one. */
+/** Authorization before validation: only clients with the permission learn about errors in the body. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** Why there is no body to validate: it is no JSON, for example. */
+    /** Why the body could not be parsed: it is not JSON, for example. */
     bodyProblem: Error | null
   }
 }
@@ -19,7 +19,7 @@ export const hasValidBody = ({
 
 type Done = (error: Error | null, body?: unknown) => void
 
-/** For parsers: leaves what is wrong with a body to the handler of the route, when it waits for that. */
+/** For parsers: stores the error of a body for the handler, on routes that validate late. */
 export const leftToHandler =
   (request: FastifyRequest, done: Done): Done =>
   (error, body) => {

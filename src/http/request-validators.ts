@@ -38,14 +38,16 @@ ajv.addKeyword({
   error: { message: ({ schema }) => str`must NOT have more than ${schema} bytes` },
 })
 
-/** The validator of a schema. What a body has without saying anything is left out before. */
+/** The validator of a schema. Removes unset values from a body first, and refuses unknown fields. */
 export const validatorOf: FastifySchemaCompiler<AnySchema> = ({ schema, httpPart, url = '' }) => {
   const check = compiledLater(ajv, schema)
   if (httpPart !== 'body') return check
   return (body: unknown) => {
     const value = withoutEmpty(schema, body)
     const { unknown, known } = url.startsWith('/api/') ? unknownFields(schema, value) : NOTHING_UNKNOWN
-    if (unknown.length > 0) return { error: unknown.map((name) => unknownField(name, known)) }
+    if (unknown.length > 0) {
+      return { error: unknown.slice(0, MAX_UNKNOWN_NAMED).map((name) => unknownField(name, known)) }
+    }
     if (check(value)) return { value }
     return { error: body === null ? [NO_BODY] : (check.errors ?? []).map(inOurWords) }
   }
@@ -58,6 +60,9 @@ const NO_BODY = {
   schemaPath: '#',
   params: { missingProperty: 'body' },
 }
+
+/** Maximum number of unknown fields in an error. Each comes with the list of the known ones. */
+const MAX_UNKNOWN_NAMED = 5
 
 const NOTHING_UNKNOWN = { unknown: [], known: [] }
 

@@ -30,6 +30,7 @@ const PROBLEMS: ReadonlyMap<string, Problem> = new Map([
   ],
   ['ERR_HOSTS', { status: 400, message: 'Host: there must be only one' }],
   ['ERR_NO_HOST', { status: 400, message: 'Host: HTTP/1.1 needs one' }],
+  ['ERR_FRAGMENT', { status: 400, message: 'the path must not contain #' }],
   ['ERR_OLD_CODING', { status: 400, message: 'Transfer-Encoding: HTTP/1.0 does not know it' }],
   ['ERR_CODING', { status: 501, message: 'Transfer-Encoding: only "chunked" is understood' }],
 ])
@@ -73,8 +74,8 @@ export function ignoreExpectations(app: FastifyInstance): void {
 export const TAKE_NO_HOST = { requireHostHeader: false } as const
 
 /**
- * Refuses what node takes, but a proxy in front may read in another way: no host or two, and codings of the body
- * besides `chunked`. One of the two would take what a client sends for the request of somebody else. So the connection ends,
+ * Refuses what node takes, but a proxy in front may read in another way: no host or two, codings of the body besides
+ * `chunked`, and a fragment in the target, which the router takes for the end of the path. One of the two would take what a client sends for the request of somebody else. So the connection ends,
  * too.
  * Call it after `limitConnections`.
  */
@@ -89,7 +90,8 @@ export function refuseAmbiguous(app: FastifyInstance): void {
 }
 
 /** The code of what is wrong with a request's head. */
-function ambiguityOf({ rawHeaders, headers, httpVersion }: IncomingMessage): string | undefined {
+function ambiguityOf({ url, rawHeaders, headers, httpVersion }: IncomingMessage): string | undefined {
+  if (url?.includes('#')) return 'ERR_FRAGMENT'
   let hosts = 0
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? ''

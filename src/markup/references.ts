@@ -17,7 +17,7 @@ const KEYWORD_WINDOW = 'reopened'.length + 3
 /** The most issues that one text can name. */
 const MAX_REFERENCES = 50
 
-/** What a keyword asks for, in Gitea's words. */
+/** The effect of a keyword, in Gitea's words. */
 export const REFERENCE_ACTIONS = ['none', 'closes', 'reopens'] as const
 export type ReferenceAction = (typeof REFERENCE_ACTIONS)[number]
 
@@ -28,7 +28,7 @@ export interface Reference {
   action: ReferenceAction
 }
 
-/** Whether it is worth looking for references in a text: most texts have none. */
+/** Whether a text may contain references. Most texts have none, and this test is cheap. */
 export const mayHaveReferences = (text: string) => HAS_REFERENCE.test(text)
 
 /**
@@ -62,9 +62,9 @@ export function withShortNames(text: string, site: string): string {
   return text.replaceAll(new RegExp(`(?<![\\w/])${RegExp.escape(site)}${address}`, 'g'), '$1#$2')
 }
 
-/** Stands for what is no prose, so that the words on its two sides are not neighbours. */
+/** Replaces code and links, so that the words around them are not read as one phrase. */
 export const NO_PROSE = '`'
 
-/** A title or a commit message without code spans: they are no Markdown, but people write code like that in them, too. */
+/** A title or a commit message without code spans. They are plain text, but authors write code spans in them, too. */
 export const plainProse = (text: string, site: string) =>
   withShortNames(text.replaceAll(/`[^`\n]{1,1000}`/g, NO_PROSE), site)

@@ -1,4 +1,4 @@
-/** Reads templates of issues in a thread of its own: whoever wrote them may have made them to take long. */
+/** Reads issue templates in a thread of its own: a hostile template may take long to parse. */
 import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { taskThread } from '../task-thread.ts'

@@ -44,17 +44,17 @@ import type { RepositoryDocument } from '../projections/repositories.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { isOfThePast, type ProcessManager, processManager } from './process-manager.ts'
 
-/** Of a push or a pull request, so many of the newest commits count; of the first push of a branch, as in Gitea, fewer. */
+/** Maximum number of commits that are read of a push or a pull request, and of the first push of a branch, as in Gitea. */
 const MAX_COMMITS = 200
 const MAX_FIRST_COMMITS = 10
-/** Of a message, so many of the first characters count. */
+/** Length of the part of a commit message that is read, in characters. */
 const MAX_MESSAGE = 8 * 1024
 const MAX_SUBJECT = 255
-/** The commits of a push or a pull request have so many references at most: each is looked up. */
+/** Maximum number of references in the commits of a push or a pull request: each is looked up. */
 const MAX_REFERENCES = 200
-/** One push or merge changes so many issues at most. */
+/** Maximum number of issues that one push or merge changes. */
 const MAX_CHANGED = 50
-/** Of one event of a push, the commits of so many branches count. */
+/** Maximum number of branches of a push whose commits are read. */
 const MAX_BRANCHES = 20
 
 /**
@@ -78,7 +78,7 @@ interface Said {
 export function references(services: Services): ProcessManager {
   const { views } = services
 
-  /** What commits say, the oldest first. */
+  /** The references in commit messages, oldest commit first. */
   async function saidIn(repoId: number, commits: readonly string[]): Promise<SaidInCommit[]> {
     const site = services.publicUrl()
     const found = await fromCommits(gitDirOf(services, repoId), commits, ({ sha, message }) => ({
@@ -98,15 +98,22 @@ export function references(services: Services): ProcessManager {
     })
   }
 
-  /** Does what the keywords ask for, as the user. Of several ones for an issue the last counts. */
+  /**
+   * Does what the keywords ask for, as the user. Of several ones for an issue the last counts. In other repositories, the
+   * author of a pull request must have the right, too: its texts and commits are not the merger's.
+   */
   async function follow(
     context: CommandContext,
     repoId: number,
     by: AccountRef,
     said: readonly Said[],
+    posterId: number = by.id,
   ): Promise<void> {
-    const author = await views.accounts.get(`${by.id}`)
+    const [author, poster] = await Promise.all([by.id, posterId].map((id) => views.accounts.get(`${id}`)))
     if (author === undefined) return
+    const mayChange = (named: NamedIssue) =>
+      mayChangeStatus(named, author) &&
+      (named.issue.repoId === repoId || (poster !== undefined && mayChangeStatus(named, poster)))
     const wanted = new Map<string, { named: NamedIssue; cause: StatusCause }>()
     for (const { references, cause } of said) {
       const keywords = references.filter(({ action }) => action !== 'none')
@@ -114,7 +121,7 @@ export function references(services: Services): ProcessManager {
       for (const named of await namedIssues(services, repoId, author, keywords)) {
         const id = issueId(named.issue.repoId, named.issue.index)
         const isOneMore = wanted.size < MAX_CHANGED || wanted.has(id)
-        if (isOneMore && mayChangeStatus(named, author)) wanted.set(id, { named, cause })
+        if (isOneMore && mayChange(named)) wanted.set(id, { named, cause })
       }
     }
     const own = { ...context, actor: by }
@@ -138,10 +145,10 @@ export function references(services: Services): ProcessManager {
     const body = await proseIn(mergedBy.id, pull.body)
     const texts = [...commits, { references: [...referencesIn(body), ...titleReferences(pull.title)] }]
     const said = texts.map(({ references }) => ({ references, cause: { repoId, pull: index, commit } }))
-    await follow(context, repoId, mergedBy, said)
+    await follow(context, repoId, mergedBy, said, pull.poster.id)
   }
 
-  /** Records what commits on branches say, and does it when they are on the default branch. */
+  /** Records the references in pushed commits, and follows their keywords when they reach the default branch. */
   async function onRefs(context: CommandContext, { data }: RecordedOf<'RefsUpdated'>): Promise<void> {
     const { repoId, cause: why } = data
     const { actor } = context
@@ -149,7 +156,7 @@ export function references(services: Services): ProcessManager {
     const author = actor === null ? undefined : await views.accounts.get(`${actor.id}`)
     if (repository === undefined || actor === null || author === undefined) return
     const main = `refs/heads/${repository.defaultBranch}`
-    // What fails for one branch must not stop what follows from the others.
+    // A failure for one branch must not stop the others.
     await eachOne(branchesFirst(data.refs, main).slice(0, MAX_BRANCHES), async ({ ref, from, to }) => {
       if (to === null) return
       const commits = await saidIn(repoId, await pushedCommits(repository, ref === main, from, to))
@@ -207,7 +214,7 @@ export function references(services: Services): ProcessManager {
     await recordReferences(services, context, place, referencesOf(place, named, author))
   }
 
-  /** Records what a text says now; `body` is Markdown. */
+  /** Records the references of a text as it is now; `body` is Markdown. */
   async function recordText(
     context: CommandContext,
     place: TextPlace,

@@ -42,7 +42,7 @@ export function sharedFilter({ state, type, ...times }: Static<typeof IssueListQ
   return filter
 }
 
-/** The part of the filter that names people. Nothing is found for a login that nobody has. */
+/** The part of the filter that names people. An unknown login matches nothing. */
 export async function peopleFilter(
   services: Services,
   { created_by, assigned_by, mentioned_by }: Static<typeof IssueListQuery>,

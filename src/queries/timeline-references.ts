@@ -8,7 +8,7 @@ import type { Services } from '../services.ts'
 import { currentDocuments, readableRepositories } from '../wire/related-documents.ts'
 import { rowId, type TimelineRow } from './timeline-rows.ts'
 
-/** A timeline shows so many texts at most. */
+/** Maximum number of texts in a timeline. */
 const MAX_SHOWN = 1000
 
 /** The rows for texts that the requester may read, the oldest first. */

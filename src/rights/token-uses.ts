@@ -22,7 +22,7 @@ const HOUR_MS = 3_600_000
 /** The tokens whose use was recorded within the last hour. */
 const recorded = perStore(() => new LRUCache<number, true>({ max: 10_000, ttl: HOUR_MS }))
 
-/** Records that a token is used, at most once an hour. Nobody waits for it: when it fails, a later use is recorded. */
+/** Records the use of a token, at most once an hour, in the background. After a failure, the next use is recorded. */
 export function recordTokenUse(secrets: ReadStore, tokenId: number): void {
   const known = recorded(secrets)
   if (known.has(tokenId)) return

@@ -27,11 +27,11 @@ export function belongsTo(organizationId: number, { memberships, teams }: Accoun
   return Object.values(teams).some((team) => team.organizationId === organizationId)
 }
 
-/** Whether the viewer knows everybody who is in an organization. Others know those who made their membership public. */
+/** Whether the viewer may see all members of an organization. Other viewers see only public members. */
 export const knowsMembers = (organizationId: number, viewer: AccountDocument | null): boolean =>
   viewer !== null && (viewer.siteAdmin || belongsTo(organizationId, viewer))
 
-/** Whether the viewer may know that this user, who is in the organization, is in it. */
+/** Whether the viewer may know that this user is a member of the organization. */
 export const knowsMembership = (
   organizationId: number,
   { publicOrganizationIds }: AccountDocument,

@@ -93,7 +93,7 @@ const waiting = (waitsFor: readonly MergeWait[] = ['checks']) =>
     ? ', which waits for nothing'
     : `, which waits for ${list(waitsFor.map((wait) => WAITS[wait]))}`
 
-/** What somebody did who scheduled a merge. */
+/** The action of scheduling a merge, as part of a sentence. */
 export const scheduledMerge = ({ style, expectedHead, waitsFor }: ScheduledMerge, page: PageLinks): string =>
   `scheduled the merge${expectedHead === null ? '' : ` of ${commit(page, expectedHead)}`} as ${STYLES[style]}${waiting(waitsFor)}`
 

@@ -1,4 +1,4 @@
-/** `GET /`: a small page with the repositories that one may read, sign-in and documentation. Also what robots may read. */
+/** `GET /`: a small page with the readable repositories, sign-in and documentation. Also `robots.txt`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { html } from 'ghtml'
 import { Type } from 'typebox'
@@ -11,7 +11,7 @@ import type { Services } from '../services.ts'
 import { CONTENT_SECURITY_POLICY, plainPage } from './layout.ts'
 import { answerWithPages, HTML } from './pages.ts'
 
-/** What costs git work, and pages that lead to themselves at each moment of a history. */
+/** Keeps robots from routes that start git, and from the pages of each moment of a history. */
 const ROBOTS = `User-agent: *
 Disallow: /api/
 Disallow: /*/archive/

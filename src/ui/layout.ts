@@ -87,7 +87,7 @@ export function plainPage(title: string, assets: string, body: string): string {
 /** The error page for people. `signIn`: where one can sign in, if that may help. */
 export function errorPage(
   status: number,
-  { message, errors = [] }: ErrorBody,
+  { message, errors = [] }: Pick<ErrorBody, 'message' | 'errors'>,
   assets: string,
   signIn?: string,
 ): string {

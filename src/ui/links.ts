@@ -27,12 +27,19 @@ const OWN_PLACES: Readonly<Record<string, string>> = {
   '/favicon.ico': '/ui/assets/icon.svg',
 }
 
+/** Scans from the end: a regular expression takes quadratic time for a path of slashes. */
+function lengthWithoutSlashes(path: string): number {
+  let { length } = path
+  while (path[length - 1] === '/') length -= 1
+  return length
+}
+
 /**
  * The path that a page's path leads to; undefined when no page of Gitea has it. It is the same for every name, so it does
  * not tell which repositories exist.
  */
 export function placeOf(path: string): string | undefined {
-  const page = path.replace(/\/+$/, '')
+  const page = path.slice(0, lengthWithoutSlashes(path))
   const own = OWN_PLACES[page]
   if (own !== undefined) return own
   const [, owner = ''] = page.split('/', 2)

@@ -22,7 +22,7 @@ export interface Moment {
   before: Pull | undefined
   /** The newest revision. */
   last: number
-  /** Markup of what is true only now; empty for a past moment. */
+  /** Markup of the present state (checks, reviews, schedule); empty for a past moment. */
   present: string
 }
 
@@ -108,7 +108,7 @@ export async function momentSection(
   links: PageLinks,
   show: ShowText,
 ): Promise<string> {
-  // What is true now says it with its reasons.
+  // The present state shows this fact with its reasons.
   const facts = factsOf(now, links).filter(({ name }) => present === '' || name !== CAN_BE_MERGED)
   const old = new Map(
     before === undefined ? [] : factsOf(before, links).map(({ name, value }) => [name, value]),

@@ -1,5 +1,7 @@
 /** What all pages have in common: their headers, their paths, and errors that people can read. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { checkOf } from '../checked-json.ts'
 import { basePath } from '../http/base-path.ts'
 import { pageHeaders } from '../http/page-headers.ts'
 import type { Services } from '../services.ts'
@@ -17,6 +19,10 @@ export function answerWithPages(app: Pick<FastifyInstance, 'addHook'>, policy: s
   app.addHook('onSend', async (_request, reply) => void reply.headers(headers))
 }
 
+const isErrorBody = checkOf(
+  Type.Object({ message: Type.String(), errors: Type.Optional(Type.Array(Type.String())) }),
+)
+
 const isJson = (type: unknown) => typeof type === 'string' && type.startsWith('application/json')
 
 /** Browsers say so; clients of the API ask for JSON, or for anything. */
@@ -29,14 +35,18 @@ export function showErrorsAsPages(
   { publicUrl, config }: Pick<Services, 'publicUrl' | 'config'>,
 ): void {
   const headers = pageHeaders(CONTENT_SECURITY_POLICY)
-  const show = (request: FastifyRequest, reply: FastifyReply, problem: string) => {
-    reply.headers({ ...headers, 'Content-Type': HTML, 'Cache-Control': 'no-store', Vary: 'Accept' })
+  const show = (request: FastifyRequest, reply: FastifyReply, payload: string): string => {
+    const problem: unknown = JSON.parse(payload)
+    // An unhealthy server reports with a status of errors, too.
+    if (!isErrorBody(problem)) return payload
+    const vary = [reply.getHeader('Vary') ?? [], 'Accept'].flat().join(', ')
+    reply.headers({ ...headers, 'Content-Type': HTML, 'Cache-Control': 'no-store', Vary: vary })
     // A browser would ask for a password that nobody has.
     if (!config.localPasswords) reply.removeHeader('WWW-Authenticate')
     const base = basePath(publicUrl())
     const mayHelp = reply.statusCode === 401 && config.oidcIssuer !== undefined && request.method === 'GET'
     const signIn = mayHelp ? signInPath(publicUrl(), base + request.url) : undefined
-    return errorPage(reply.statusCode, JSON.parse(problem), `${base}/ui/assets`, signIn)
+    return errorPage(reply.statusCode, problem, `${base}/ui/assets`, signIn)
   }
   app.addHook('onSend', (request, reply, payload, done) => {
     const isProblem =

@@ -1,4 +1,4 @@
-/** What is true of an open pull request only now: whether it can be merged, its checks, its reviews and its schedule. */
+/** The present state of an open pull request: whether it can be merged, its checks, its reviews and its schedule. */
 import { html } from 'ghtml'
 import { pulls } from '../commands/aggregates.ts'
 import { reasonsAgainst, WORK_IN_PROGRESS } from '../commands/pull-requests/merge-checks.ts'
@@ -31,8 +31,8 @@ function list(items: readonly string[]): string {
 }
 
 /**
- * The reasons that the user may know, without conflicts: merge rule 2. Users who may not merge are told what is wrong
- * with the pull request itself: protection rules name people and teams.
+ * The reasons against a merge that the user may see, without conflicts (merge rule 2). Users without the permission to
+ * merge see only reasons in the pull request itself: protection rules name people and teams.
  */
 async function reasonsFor(
   services: Services,

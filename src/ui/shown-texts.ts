@@ -3,28 +3,34 @@ import { renderInThread } from '../markup/renderer.ts'
 import { ErrorWithRefusal } from '../refusal.ts'
 import { cutOff, prose } from './words.ts'
 
+/** How long the texts of one page may take to render, in milliseconds. */
+const BUDGET_MS = 300
+
 /** Shows at most `limit` characters of a text. */
 export type ShowText = (text: string, limit: number) => Promise<string>
 
 /**
- * Shows texts of one page as markdown. After one that takes too long, or when too many pages wait, the page shows its
- * other texts as they are: a page may have a hundred of them.
+ * Shows texts of one page as markdown. When they have taken too long together, or too many pages wait, the page shows its
+ * other texts without markup: a page has up to a hundred of them.
  *
  * @param client whose work it is
  * @param at the page of the server, without a trailing slash, and `owner/name` of the repository
  */
 export function showTexts(client: string, at: { site: string; repository: string }): ShowText {
-  let isSlow = false
+  let leftMs = BUDGET_MS
   return async (text, limit) => {
     if (text === '') return ''
-    if (isSlow) return prose(text, limit)
+    if (leftMs <= 0) return prose(text, limit)
+    const began = performance.now()
     try {
       const markup = await renderInThread(client, { text: text.slice(0, limit), hardBreaks: true, ...at })
       return `<div class="prose rendered" dir="auto">${markup}${cutOff(text, limit)}</div>`
     } catch (error) {
       if (!(error instanceof ErrorWithRefusal)) throw error
-      isSlow = true
+      leftMs = 0
       return prose(text, limit)
+    } finally {
+      leftMs -= performance.now() - began
     }
   }
 }

@@ -35,7 +35,7 @@ function descriptionOf(recorded: RecordedEvent, links: PageLinks): EventDescript
   return { kind: 'field', action: html`recorded <code>${recorded.type}</code>` }
 }
 
-/** What the server finds out, whoever did something before. */
+/** Events of the server itself. Their actor is the user whose action led to them. */
 const OF_THE_SERVER: ReadonlySet<string> = new Set<TimelineEvent['type']>([
   'MergeabilityChecked',
   'MergeBaseMoved',

@@ -49,7 +49,7 @@ export const OrganizationPermissionsWire = Type.Object({
   can_create_repository: Type.Boolean(),
 })
 
-/** What a user may do in an organization, as its member and in its teams; null: somebody who is in neither. */
+/** Permissions of a user in an organization, as its member and in its teams; null: neither. */
 export function organizationPermissionsWire(
   { id }: AccountDocument,
   user: AccountDocument | null,

@@ -28,7 +28,7 @@ export interface DocumentSource {
   milestones: Lookup<MilestoneDocument>
   /** As they are now: they are about rights. */
   teams: Lookup<TeamDocument>
-  /** What repositories take on disk now. */
+  /** Disk usage of repositories, as measured last. */
   usages: DiskUsage['getMany']
   /** The access that the requester has now, also when the repository is shown as it was. */
   access(repository: RepositoryDocument, requester: AccountDocument | null): Access

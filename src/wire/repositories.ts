@@ -79,7 +79,7 @@ export const RepositoryWire = Type.Object({
   parent: Nullable(PlainRepositoryWire),
 })
 
-/** What answers show of a repository's files. They are measured a moment after each change. */
+/** Size and languages of a repository in answers. They are measured a moment after each change. */
 export type Measured = Pick<Static<typeof PlainRepositoryWire>, 'size' | 'language'>
 
 /** `usage`: undefined until it is measured. */

@@ -61,7 +61,7 @@ t.test('until somebody has signed in, each start prints how to set a new passwor
   const lost = { ...running, adminPassword: { maybeLost: true } }
   t.match(
     said(lost, config, true),
-    /nobody has signed in yet .*\n +if it is lost, stop the server and run, with the same settings: npm run mergelog -- set-password admin$/,
+    /has not been used yet;.*\n +if it is lost, stop the server and run, with the same settings: npm run mergelog -- set-password admin$/,
   )
   const shared = loadConfig({ EVENTSTORE_URL: 'esdb://a', MONGODB_URL: 'mongodb://a/b' })
   t.match(

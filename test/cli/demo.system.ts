@@ -59,7 +59,7 @@ t.test('the demo shows what is special, and ends with three URLs to open', async
       [
         [...args, '--user', 'alice', '--password', 'password of alice'],
         {},
-        /^mergelog: alice is no site admin: [^\n]*\n$/,
+        /^mergelog: alice is not a site admin. [^\n]*\n$/,
       ],
     ]
     for (const [args, environment, stderr] of cases) {

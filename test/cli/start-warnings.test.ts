@@ -15,10 +15,10 @@ t.test('an unknown setting one edit away from a known one: a warning with the ri
     OTHER_DATA_DIR: 'x',
   }
   t.same(startWarnings(env, USER), [
-    'ADMIN_PASWORD is no setting and is ignored: ADMIN_PASSWORD is one',
-    'PROT is no setting and is ignored: PORT is one',
-    'GRPC_PORTS is no setting and is ignored: GRPC_PORT is one',
-    'DATA-DIR is no setting and is ignored: DATA_DIR is one',
+    'ADMIN_PASWORD is not a setting and is ignored. Did you mean ADMIN_PASSWORD?',
+    'PROT is not a setting and is ignored. Did you mean PORT?',
+    'GRPC_PORTS is not a setting and is ignored. Did you mean GRPC_PORT?',
+    'DATA-DIR is not a setting and is ignored. Did you mean DATA_DIR?',
   ])
   t.same(startWarnings({ PORT: '1', HOST: 'x' }, USER), [])
 })

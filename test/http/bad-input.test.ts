@@ -82,6 +82,9 @@ t.test('no body field is silently ignored: unknown fields get 422, unless they s
     code: 'invalid_fields',
     errors: [/^titel: is not known here; the fields are .*title/],
   })
+  const many = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`field${i}`, 1]))
+  const refused = await post('/repos/alice/app/issues', JSON.stringify(many))
+  t.match(await refused.json(), { errors: { length: 5 } }, 'the first ones are named')
   const nothing = { name: 'lenient', colour: '', nested: {}, list: [], flag: false, count: 0, nil: null }
   t.equal(
     (await post('/user/repos', JSON.stringify(nothing))).status,

@@ -87,6 +87,17 @@ t.test('a request with two hosts is not carried out', async (t) => {
   t.equal((await server.fetch('alice', '/api/v1/repos/alice/by-two-hosts')).status, 404)
 })
 
+t.test(
+  'a path with a fragment is refused: a router would delete what contains the part after it',
+  async (t) => {
+    const request = `DELETE /api/v1/repos/alice/kept/#x HTTP/1.1\r\nHost: a\r\nAuthorization: ${basic('alice')}\r\n\r\n`
+    const client = rawClient(t, server.url, request)
+    await client.closed()
+    t.match(client.text(), /^HTTP\/1\.1 400 [\s\S]*the path must not contain #/)
+    t.equal((await server.fetch('alice', '/api/v1/repos/alice/kept')).status, 200)
+  },
+)
+
 t.test('one coding, chunked, is read however it is written', async (t) => {
   const body = '1\r\na\r\n0\r\n\r\n'
   const headers = {

@@ -191,6 +191,15 @@ t.test(
     await until('alice may write there', async () => (await stateOf('lib', ofLib)) === 'closed')
     await app.settled()
     t.same([await stateOf('secret', ofSecret), await stateOf('old', ofOld)], ['open', 'open'])
+
+    const another = await issueOf('lib')
+    await app.commit(`closes carol/lib#${another}`, 'of-bob', 'main', bob)
+    const { data: ofBobs } = await bob.repos.repoCreatePullRequest('alice', 'app', {
+      ...{ title: 'P', head: 'of-bob', base: 'main', body: text(another) },
+    })
+    await app.merge(ofBobs.number ?? 0)
+    await app.settled()
+    t.equal(await stateOf('lib', another), 'open', 'who opened the pull request may not close it there')
   },
 )
 

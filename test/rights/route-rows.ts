@@ -343,7 +343,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   }),
   ...same(
     ['PUT /api/v1/orgs/:org/public_members/:username', 'DELETE /api/v1/orgs/:org/public_members/:username'],
-    row('401 404 403 204 204 204', () => ({ path: { org: 'closed', username: 'bob' } })),
+    row('401 404 403 204 403 403', () => ({ path: { org: 'closed', username: 'bob' } })),
   ),
   'PUT /api/v1/orgs/:org/members/:username': row('401 404 403 403 204 204', async (_place, { newUser }) => ({
     path: { org: 'closed', username: await newUser() },

@@ -1,5 +1,6 @@
 /** The addresses of Gitea's pages: none is a dead link. */
 import t from 'tap'
+import { placeOf } from '../../src/ui/links.ts'
 import { startPulls } from '../commands/pull-requests/pull-repository.ts'
 
 const { server, repository } = await startPulls(t)
@@ -72,6 +73,13 @@ t.test('what has no page yet leads to the nearest thing that exists', async (t) 
   t.match(await get('/robots.txt'), { status: 200, type: 'text/plain', text: /^User-agent: \*\n/ })
   const post = await server.fetch('alice', '/alice/app', { method: 'POST', redirect: 'manual' })
   t.equal(post.status, 404, 'only what is read leads elsewhere')
+})
+
+t.test('a long path of slashes is no page', async (t) => {
+  const slashes = '/'.repeat(10_000)
+  t.equal(placeOf(`/alice/app${slashes}`), '/api/v1/repos/alice/app')
+  t.equal(placeOf(`/alice${slashes}x`), undefined)
+  t.equal(placeOf(slashes), undefined)
 })
 
 t.test('an address tells nobody which repositories exist', async (t) => {

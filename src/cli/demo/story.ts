@@ -56,7 +56,7 @@ export async function play(server: DemoServer, workDir: string, print: (line: st
 
   if (!checked(isUser, (await ask('GET', '/api/v1/user', [200])).json).is_admin) {
     throw new CommandFailed(
-      `${user} is no site admin: the demo makes a user and an upgrade plan, so it needs one`,
+      `${user} is not a site admin. The demo needs one: it creates a user and an upgrade plan`,
     )
   }
 

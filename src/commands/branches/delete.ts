@@ -25,7 +25,7 @@ function requireDeletable({ defaultBranch, protections }: RepositoryDocument, na
   }
 }
 
-/** Closes the pull requests from the branch before the answer. The process `pull_heads` does what is left. */
+/** Closes the pull requests from the branch before the answer. The process `pull_heads` does the rest. */
 async function closePulls(services: Services, context: CommandContext, { repoId, branch, sha }: BranchPoint) {
   if (!(await services.projector.waitFor(context.written, services.config.projectionWaitMs))) return
   const deleted = { ref: `refs/heads/${branch}`, from: sha, to: null }

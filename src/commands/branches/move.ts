@@ -48,7 +48,7 @@ async function requireMayMove(
   if (protection !== undefined) {
     throw new Refused(refuse.forbidden('the branch is protected, and takes only fast-forwards'))
   }
-  if (!force) throw conflict('new_commit_id: is no fast-forward; send force to move the branch anyway')
+  if (!force) throw conflict('new_commit_id: must be a fast-forward; send force to move the branch anyway')
 }
 
 export const moveBranchRoutes: Routes = (services) => async (app) => {
@@ -64,7 +64,9 @@ export const moveBranchRoutes: Routes = (services) => async (app) => {
           description: 'a commit that a ref of the repository reaches',
         }),
         old_commit_id: Type.Optional(Type.String({ description: 'where the branch must be' })),
-        force: Type.Optional(Type.Boolean({ description: 'also to what is no fast-forward' })),
+        force: Type.Optional(
+          Type.Boolean({ description: 'move the branch even if that is not a fast-forward' }),
+        ),
       }),
       response: NO_CONTENT,
     }),

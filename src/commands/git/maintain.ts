@@ -115,7 +115,7 @@ async function maintainNow(
   return { kind: done, usage }
 }
 
-/** What the default branch has in each language. It is counted again only when the branch has moved. */
+/** Bytes of the default branch by language. Counted again only after the branch has moved. */
 async function languagesNow(
   services: MaintenanceServices,
   { id, defaultBranch }: RepositoryDocument,

@@ -69,7 +69,7 @@ export interface StatusChange {
   commentId: number
   /** Those dependencies that are still open. */
   openDependencies: readonly IssueRef[]
-  /** What names the issue with a keyword; absent for a request. */
+  /** The text that names the issue with a keyword; absent for a request. */
   cause?: StatusCause
 }
 

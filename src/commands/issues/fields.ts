@@ -17,7 +17,7 @@ import { TextOf } from '../text-schema.ts'
 /** The labels of a new issue or pull request. */
 export const LabelIds = Type.Array(Type.Integer({ 'x-problem': 'must be label ids, not names' }))
 
-/** What requests can set in issues and in pull requests. */
+/** Fields that requests can set in issues and in pull requests. */
 export const discussionOptions = (services: Services) => ({
   title: Type.Optional(Type.String({ maxLength: 255 })),
   body: Type.Optional(TextOf(services)),

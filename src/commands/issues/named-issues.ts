@@ -1,4 +1,4 @@
-/** The issues and pull requests that a text names, and what the keywords in it do to issues. */
+/** Finds the issues and pull requests that a text names, and closes or reopens issues by its keywords. */
 import type { StatusCause } from '../../events/domain-events.ts'
 import type { Reference, ReferenceAction } from '../../markup/references.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
@@ -21,8 +21,8 @@ export interface NamedIssue {
 }
 
 /**
- * What references in a repository lead to, each once. Only what the author may read is found, so a text tells nobody what
- * exists.
+ * Resolves references in a repository, each once. Finds only issues that the author may read, so that a text does not
+ * reveal what exists.
  */
 export async function namedIssues(
   services: Services,

@@ -18,7 +18,7 @@ const streamOf = ({ repoId, source }: TextPlace) =>
       : textId(repoId, source.index, source.commentId ?? 0).slice(`${repoId}.`.length),
   )
 
-/** The references that are recorded of a text; undefined: none ever were. */
+/** The recorded references of a text; undefined when none were recorded yet. */
 export async function recordedReferences(
   { events }: Services,
   place: TextPlace,
@@ -30,7 +30,7 @@ export async function recordedReferences(
   return undefined
 }
 
-/** Records them when they differ from those before. */
+/** Records the references when they differ from the recorded ones. */
 export async function recordReferences(
   services: Services,
   context: CommandContext,

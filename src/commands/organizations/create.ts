@@ -14,6 +14,7 @@ import { documentNow } from '../document-now.ts'
 import { load } from '../load.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { takeNumber } from '../sequences.ts'
+import { organizationOptions } from './options.ts'
 import {
   decideCreateOrganization,
   type OrganizationDetails,
@@ -24,12 +25,7 @@ import { requireRoomForOrganization } from './places.ts'
 
 const CreateOrgOption = Type.Object({
   username: Type.String(),
-  full_name: Type.Optional(Type.String({ maxLength: 100 })),
-  description: Type.Optional(Type.String({ maxLength: 255 })),
-  email: Type.Optional(Type.String()),
-  location: Type.Optional(Type.String({ maxLength: 50 })),
-  website: Type.Optional(Type.String({ maxLength: 255 })),
-  visibility: Type.Optional(Type.Enum(['public', 'limited', 'private'])),
+  ...organizationOptions,
 })
 
 /** The order is number, claim, events: after a crash no half of an organization is visible. */

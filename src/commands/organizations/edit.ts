@@ -16,17 +16,13 @@ import { isOwner } from '../../wire/teams.ts'
 import { organizations } from '../aggregates.ts'
 import { finishHiding, hideRepositories, showOwnerIn } from '../repositories/hidden-owners.ts'
 import { requestContext, settled } from '../request-context.ts'
+import { organizationOptions } from './options.ts'
 import { decideEditOrganization, NOT_ITS_ADMIN } from './organization.ts'
 import { inTurnOfOrganization } from './turn.ts'
 import { decideStartHiding } from './visibility.ts'
 
 const EditOrgOption = Type.Object({
-  full_name: Type.Optional(Type.String({ maxLength: 100 })),
-  description: Type.Optional(Type.String({ maxLength: 255 })),
-  email: Type.Optional(Type.String()),
-  location: Type.Optional(Type.String({ maxLength: 50 })),
-  website: Type.Optional(Type.String({ maxLength: 255 })),
-  visibility: Type.Optional(Type.Enum(['public', 'limited', 'private'])),
+  ...organizationOptions,
   repo_admin_change_team_access: Type.Optional(
     Type.Boolean({ description: 'true is not supported: only admins of the organization change its teams' }),
   ),

@@ -180,16 +180,14 @@ export function decideRemoveMember(
 /** Shows to people outside that a user is in it, or hides it from them. Admins of the organization may do that for others. */
 export function decideShowMembership(
   state: OrganizationState,
-  actor: MemberActor,
+  actor: Pick<MemberActor, 'id'>,
   user: AccountRef,
   isPublic: boolean,
 ): Decision<OrganizationEvent> {
   if (state.status !== 'active') return refuse.notFound('organization not found')
-  const isOwn = actor.id === user.id && isIn(state, user.id)
-  if (!isOwn && !isAdmin(state.members, actor)) {
-    return refuse.forbidden('only the member and admins of the organization show or hide a membership')
+  if (actor.id !== user.id || !isIn(state, user.id)) {
+    return refuse.forbidden('only members show or hide their own membership')
   }
-  if (!isIn(state, user.id)) return refuse.notFound(`${user.login} is not a member`)
   if (hasId(state.publicMembers, user.id) === isPublic) return []
   return [{ type: 'MembershipShown', data: { organization: state.organization, user, isPublic } }]
 }

@@ -20,7 +20,7 @@ import { targetOf } from './target-branch.ts'
 
 type Side = 'head' | 'base'
 
-/** The pull requests of so many branches are looked for at a time. A push may delete thousands. */
+/** Number of branches in one query for pull requests. A push may delete thousands. */
 const BRANCHES_AT_ONCE = 200
 
 /**

@@ -1,4 +1,4 @@
-/** What a new repository begins with: a README, a license, labels. */
+/** First content of a new repository: a README, a license, labels. */
 import { type Static, Type } from 'typebox'
 import type { LabelSettings } from '../../events/domain-events.ts'
 import { idsStream } from '../../events/streams.ts'
@@ -37,7 +37,7 @@ const KNOWN: Record<Exclude<keyof typeof FIRST_CONTENT, 'license'>, string | und
   object_format_name: 'sha1',
 }
 
-/** Refuses by name what is not here, instead of ignoring it. @throws Refused (unprocessable) */
+/** Refuses unsupported fields by name instead of ignoring them. @throws Refused (unprocessable) */
 function requireKnown(body: Static<typeof Option>): void {
   const given = new Map<string, unknown>(Object.entries(body))
   const errors = Object.entries(KNOWN).flatMap(([field, known]) => {
@@ -48,7 +48,7 @@ function requireKnown(body: Static<typeof Option>): void {
   if (errors.length > 0) throw new Refused(refuse.unprocessable(errors.join('; '), errors))
 }
 
-/** The files of the first commit, by their names; none when nothing of it is asked for. @throws Refused (unprocessable) */
+/** Files of the first commit, by name; empty when the request asks for none. @throws Refused (unprocessable) */
 export async function firstFiles(
   body: Static<typeof Option>,
   { name, owner, year }: { name: string; owner: string; year: number },

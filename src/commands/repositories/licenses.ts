@@ -10,7 +10,7 @@ const { resolve } = createRequire(import.meta.url)
 /** Names of files, and nothing else. */
 const NAME = /^[a-z0-9][-+.a-z0-9]{0,99}$/i
 
-/** What stands in a text for the year and for those who have the rights. */
+/** Placeholders in licenses for the year and the copyright holders. */
 const HOLDER = /<year> <(?:copyright holders?|owner)>/g
 
 /** The text of a license, for work of this year and holder; undefined when SPDX knows no license of that name. */

@@ -30,7 +30,7 @@ import { commandContext, settled } from '../request-context.ts'
 
 const MergeUpstreamOption = Type.Object({
   branch: Type.String({ description: 'of the fork; it gets what the parent has in the branch of that name' }),
-  ff_only: Type.Optional(Type.Boolean({ description: 'refuse what is no fast-forward' })),
+  ff_only: Type.Optional(Type.Boolean({ description: 'refuse a merge that is not a fast-forward' })),
 })
 
 const MergeType = Type.Enum(['up-to-date', 'fast-forward', 'merge'])
@@ -63,7 +63,7 @@ async function upstreamOf(
   return { parent, branch: found.name, tip: found.commit.sha }
 }
 
-/** Nobody has checked the signatures of the commits of the parent: a branch that requires them takes them by a push. */
+/** Refuses a branch that requires signed commits: the commits of the parent are not verified here, a push verifies them. */
 function requireMayUpdate(writer: Writer, branch: string): void {
   requireMayPush(writer, branch)
   if (protectionOf(writer.repository.protections, branch)?.requireSigned) {
@@ -102,7 +102,7 @@ async function mergeUpstream(
   const repoId = repository.id
   const dir = gitDirOf(services, repoId)
   const ref = `refs/heads/${branch}`
-  // It may take long, and nobody waits for it.
+  // Before the lock: it may take long.
   await fetchObjects(dir, gitDirOf(services, parent.id), tip)
   const isForward = async (to: string) => ((await isAncestor(dir, to, tip)) ? 'fast-forward' : 'merge')
   return inGitTurn(services, repoId, async (since) => {

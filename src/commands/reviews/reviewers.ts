@@ -38,7 +38,7 @@ export interface Reviewers {
   teams: AskedTeam[]
 }
 
-/** Who is named, each once. @throws Refused (not found) */
+/** The named users and teams, each once. @throws Refused (not found) */
 export async function reviewersNamed(
   services: Services,
   repository: RepositoryDocument,
@@ -59,7 +59,7 @@ export async function reviewersNamed(
 
 const given = (names: readonly string[] | null | undefined) => (names ?? []).filter((name) => name !== '')
 
-/** Those who are asked for reviews: they may read the repository. @throws Refused (not found, unprocessable) */
+/** The requested reviewers, who must be able to read the repository. @throws Refused (not found, unprocessable) */
 export async function reviewersAsked(
   services: Services,
   repository: RepositoryDocument,

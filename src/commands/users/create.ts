@@ -33,7 +33,7 @@ const CreateUserOption = Type.Object({
   created_at: Type.Optional(Type.String({ description: 'is not supported' })),
 })
 
-/** Refuses by name what is not here, instead of ignoring it. @throws Refused (unprocessable) */
+/** Refuses unsupported fields by name instead of ignoring them. @throws Refused (unprocessable) */
 function requireSupported({
   username,
   restricted,
