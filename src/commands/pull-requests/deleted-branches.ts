@@ -15,7 +15,7 @@ import { takeNumber } from '../sequences.ts'
 import { branchNames, recordedTip } from './branch-tips.ts'
 import { changeClaiming, isDuplicate } from './duplicate-pull.ts'
 import { type ActivePull, decideBranchGone, decideTargetBranch, type PullState } from './pull-request.ts'
-import { hasNamedSince, renameOf } from './renamed-branches.ts'
+import { fateOf, hasNamedSince } from './renamed-branches.ts'
 import { targetOf } from './target-branch.ts'
 
 type Side = 'head' | 'base'
@@ -81,8 +81,7 @@ async function hasLost(
 ): Promise<boolean> {
   if (state.status !== 'open' || state.merging !== null) return false
   const point: BranchPoint = state[side]
-  if ((await recordedTip(services, point)) !== undefined) return false
-  if ((await renameOf(services, point)) !== undefined) return false
+  if ((await fateOf(services, point)) !== 'deleted') return false
   return !(await hasNamedSince(services, state, point, position, { orOpened: true }))
 }
 

@@ -163,11 +163,24 @@ export async function followRenames(
 
 /** The rename by which a branch has gone; undefined while it is there, and when something else has removed it. */
 export async function renameOf(services: Services, point: BranchPoint): Promise<RenamedBranch | undefined> {
-  if ((await recordedTip(services, point)) !== undefined) return undefined
-  if ((await services.views.repositories.get(`${point.repoId}`)) === undefined) return undefined
+  const fate = await fateOf(services, point)
+  return typeof fate === 'object' ? fate : undefined
+}
+
+/**
+ * What the log says of a branch: it has a tip; it was renamed, or deleted (also with its repository); or the move that made it
+ * is not recorded yet, as when a node ends within a push and another one has not finished it.
+ */
+export async function fateOf(
+  services: Services,
+  point: BranchPoint,
+): Promise<'has a tip' | 'deleted' | 'not recorded' | RenamedBranch> {
+  if ((await recordedTip(services, point)) !== undefined) return 'has a tip'
+  if ((await services.views.repositories.get(`${point.repoId}`)) === undefined) return 'deleted'
   const last = await lastMoveOf(services, point)
-  const renamed = last && renamedIn(last.data)
-  return renamed?.from === point.branch ? renamed : undefined
+  if (last === undefined) return 'not recorded'
+  const renamed = renamedIn(last.data)
+  return renamed?.from === point.branch ? renamed : 'deleted'
 }
 
 /** The branch that an event has renamed. */

@@ -7,6 +7,8 @@ import {
 } from '../../../src/commands/pull-requests/deleted-branches.ts'
 import { StoreUnavailable } from '../../../src/events/event-store.ts'
 import { gitStream } from '../../../src/events/streams.ts'
+import { gitDirOf } from '../../../src/services.ts'
+import { userGit } from '../../git/client.ts'
 import { until } from '../../until.ts'
 import { eventsIn, type PullRepository, startPulls } from '../pull-requests/pull-repository.ts'
 
@@ -193,4 +195,20 @@ t.test('a deletion that is recorded, and died then, closes what is from the bran
   services.events = events
   await until('the process has closed it', async () => (await made.get(1)).state === 'closed')
   t.equal((await made.changes(1)).length, 1, 'once')
+})
+
+t.test('a pull request from a branch whose push is not recorded yet stays open, and is merged', async (t) => {
+  const made = await repository(t, 'unrecorded', { writers: ['bob'] })
+  await made.branches('one')
+  // As when a node ends between the moves of a push and their event, and another node answers meanwhile.
+  const dir = gitDirOf(services, made.repoId)
+  await userGit(dir, ['branch', 'late', 'one'])
+  const number = await made.open('late')
+  const opened = (await made.eventsOf(number)).find(({ type }) => type === 'PullRequestOpened')
+  await until('the process has seen it', async () => {
+    const seen = await services.readStore.checkpoint('process_pull_heads')
+    return (seen?.position ?? 0) >= (opened?.position ?? Number.POSITIVE_INFINITY)
+  })
+  t.equal(await stateOf(made, number), 'open: late > main')
+  t.equal((await made.call('bob', 'POST', `pulls/${number}/merge`, { Do: 'merge' })).status, 200)
 })
