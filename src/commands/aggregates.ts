@@ -11,7 +11,7 @@ import { gpgKeyDecider } from './keys/gpg-key.ts'
 import { deployKeyDecider, sshKeyDecider } from './keys/keys.ts'
 import { labelDecider } from './labels/label.ts'
 import { lockDecider } from './lfs/lock.ts'
-import { load } from './load.ts'
+import { load, loadAt } from './load.ts'
 import { milestoneDecider } from './milestones/milestone.ts'
 import { subscriptionDecider } from './notifications/subscription.ts'
 import { organizationDecider } from './organizations/organization.ts'
@@ -31,6 +31,10 @@ function aggregates<Id, State, Event extends DomainEvent>(
     /** One aggregate, as the log has it. */
     async load({ events }: Pick<Services, 'events'>, id: Id): Promise<State> {
       return (await load(events, streamOf(id), decider)).state
+    },
+    /** One aggregate, as an event in its stream has made it. */
+    loadAt({ events }: Pick<Services, 'events'>, id: Id, revision: number): Promise<State> {
+      return loadAt(events, streamOf(id), decider, revision)
     },
     /** Carries out a command on one aggregate: see `execute`. */
     change(

@@ -42,6 +42,21 @@ export async function load<State, Event extends DomainEvent>(
   return { state, revision, found: found ?? undefined, abandoned }
 }
 
+/** Reads and folds a stream up to the event of a revision: the state that the event led to. */
+export async function loadAt<State, Event extends DomainEvent>(
+  store: EventStore,
+  stream: string,
+  decider: Decider<State, Event>,
+  revision: number,
+): Promise<State> {
+  let state = decider.initialState
+  for await (const recorded of store.readStream(stream, { maxCount: revision + 1 })) {
+    const event = decode(recorded)
+    if (decider.handles(event)) state = decider.evolve(state, event)
+  }
+  return state
+}
+
 async function eventAt(
   store: EventStore,
   stream: string,

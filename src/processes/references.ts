@@ -3,6 +3,7 @@
  * keyword before a reference (`fixes #3`) closes the issue when a pull request is merged into the default branch that has it
  * in its title, its body or a commit, and when such a commit is pushed there. It acts for the user who merged or pushed.
  */
+import { pulls } from '../commands/aggregates.ts'
 import { eachOne } from '../commands/each-one.ts'
 import type { CommandContext } from '../commands/execute.ts'
 import {
@@ -39,7 +40,7 @@ import type { AccountDocument } from '../projections/accounts.ts'
 import { branchId } from '../projections/branches.ts'
 import { issueId } from '../projections/issue-selection.ts'
 import { mergedCommitId } from '../projections/merged-commits.ts'
-import { branchKey, pullId } from '../projections/pulls.ts'
+import { branchKey } from '../projections/pulls.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { gitDirOf, type Services } from '../services.ts'
 import { isOfThePast, type ProcessManager, processManager } from './process-manager.ts'
@@ -128,13 +129,17 @@ export function references(services: Services): ProcessManager {
     await eachOne(wanted.values(), ({ named, cause }) => changeNamedIssue(services, own, named, cause))
   }
 
-  async function onMerge(context: CommandContext, { data }: RecordedOf<'PullRequestMerged'>): Promise<void> {
+  /** The texts count as they were at the merge. */
+  async function onMerge(
+    context: CommandContext,
+    { data, revision }: RecordedOf<'PullRequestMerged'>,
+  ): Promise<void> {
     const { repoId, index, mergedBy, commit, head } = data
     const [repository, pull] = await Promise.all([
       views.repositories.get(`${repoId}`),
-      views.pulls.get(pullId(repoId, index)),
+      pulls.loadAt(services, data, revision),
     ])
-    if (repository === undefined || pull?.base.branch !== repository.defaultBranch) return
+    if (pull.status === 'none' || pull.base.branch !== repository?.defaultBranch) return
     const range = await newestCommits(
       gitDirOf(services, repoId),
       data.mergeBase ?? pull.mergeBase,

@@ -1,4 +1,5 @@
 /** Keywords before a reference (`fixes #3`) close issues when what says so is merged or pushed. */
+import { randomUUID } from 'node:crypto'
 import type { EditIssueOption } from 'gitea-js'
 import t from 'tap'
 import { decode } from '../../src/events/codec.ts'
@@ -222,6 +223,27 @@ t.test(
     await commit(`fixes #${blocked}, fixes #${index}, fixes #99`, 'main')
     await settled()
     t.same([await state(blocked), await state(index)], ['open', 'open'])
+  },
+)
+
+t.test(
+  'closing keywords: the texts of a merged pull request count as they were at the merge, not when the process runs',
+  async (t) => {
+    const { repoId, open, commit, pull, merge, closed, edit, state, settled } = await repository('texts')
+    const [named, later] = [await open(), await open()]
+    await commit('Begin', 'topic')
+    const index = await pull({ title: `fixes #${named}` }, 'topic')
+    await merge(index)
+    await closed(named)
+    await edit(named, { state: 'open' })
+    await edit(index, { title: `fixes #${later}`, body: `closes #${later}` })
+    const merged = await mergeEvent(repoId, index)
+    if (merged === undefined) throw new Error('it is not merged')
+    // As if the process was late: no reaction to this event was carried out yet.
+    const event = decode({ ...merged, id: randomUUID() })
+    await references(services).react(event, contextOf(event))
+    await settled()
+    t.same([await state(named), await state(later)], ['closed', 'open'])
   },
 )
 
