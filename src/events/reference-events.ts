@@ -20,6 +20,8 @@ export interface ReferencesData {
   /** Of the text. */
   repoId: number
   source: TextSource | CommitSource
+  /** Of the event that brought the text, in the stream of its issue or pull request; null: a commit never changes. */
+  revision: number | null
   /** All of the text now: they replace those before. */
   references: { issue: IssueRef; action: ReferenceAction }[]
 }

@@ -26,6 +26,7 @@ export const referenceShapes: { readonly ReferencesRecorded: Checks<ReferencesDa
   ReferencesRecorded: {
     repoId: whole,
     source,
+    revision: orNull(whole),
     references: list(
       object<ReferencesData['references'][number]>({
         issue: object<IssueRef>(issue),

@@ -216,20 +216,25 @@ export function references(services: Services): ProcessManager {
     // Commits come again on other branches.
     if ((await recordedReferences(services, place)) !== undefined) return
     const named = await namedIssues(services, repoId, author, references)
-    await recordReferences(services, context, place, referencesOf(place, named, author))
+    await recordReferences(services, context, place, {
+      revision: null,
+      references: referencesOf(place, named, author),
+    })
   }
 
-  /** Records the references of a text as it is now; `body` is Markdown. */
+  /** Records the references of a text; `revision`: of the event that brought it. `body` is Markdown. */
   async function recordText(
     context: CommandContext,
     place: TextPlace,
+    revision: number,
     { title, body }: { title: string; body: string },
   ): Promise<void> {
     const author = context.actor === null ? undefined : await views.accounts.get(`${context.actor.id}`)
     if (author === undefined) return
     const found = [...referencesIn(await proseIn(author.id, body)), ...titleReferences(title)]
     const named = await namedIssues(services, place.repoId, author, found)
-    await recordReferences(services, context, place, referencesOf(place, named, author))
+    const references = referencesOf(place, named, author)
+    await recordReferences(services, context, place, { revision, references })
   }
 
   const titleReferences = (title: string) => referencesIn(plainProse(title, services.publicUrl()))
@@ -240,27 +245,30 @@ export function references(services: Services): ProcessManager {
       : ''
 
   /** The title and the body are two texts that change alone: both count as they are now. */
-  async function onDiscussion(context: CommandContext, { data, stream }: Envelope & { data: IssueRef }) {
+  async function onDiscussion(
+    context: CommandContext,
+    { data, stream, revision }: Envelope & { data: IssueRef },
+  ) {
     const { repoId, index } = data
     const issue = await views.issues.get(issueId(repoId, index))
     if (issue === undefined) return
-    await recordText(context, placeOf(stream, data, null), issue)
+    await recordText(context, placeOf(stream, data, null), revision, issue)
   }
 
   const onText = (
     context: CommandContext,
-    { data, stream }: Envelope & { data: IssueRef & { body: string } },
+    { data, stream, revision }: Envelope & { data: IssueRef & { body: string } },
     commentId: number,
-  ) => recordText(context, placeOf(stream, data, commentId), { title: '', body: data.body })
+  ) => recordText(context, placeOf(stream, data, commentId), revision, { title: '', body: data.body })
 
   /** The texts are gone. */
   const onGone = (
     context: CommandContext,
-    { data, stream }: Envelope & { data: IssueRef },
+    { data, stream, revision }: Envelope & { data: IssueRef },
     commentIds: readonly (number | null)[],
   ) =>
     eachOne(commentIds, (commentId) =>
-      recordReferences(services, context, placeOf(stream, data, commentId), []),
+      recordReferences(services, context, placeOf(stream, data, commentId), { revision, references: [] }),
     )
 
   const manager = processManager('references', {

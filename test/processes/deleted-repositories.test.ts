@@ -203,6 +203,7 @@ t.test('no read model keeps documents of a deleted repository', async (t) => {
     data: {
       repoId,
       source: { sha: head, subject: '#1' },
+      revision: null,
       references: [{ issue: { repoId, index: 1 }, action: 'none' }],
     },
   })

@@ -7,7 +7,7 @@ import { documentOf } from './document-of.ts'
 const source = { index: 3, isPull: true, commentId: null }
 const recorded = (...references: ReferencesData['references']): DomainEvent => ({
   type: 'ReferencesRecorded',
-  data: { repoId: 5, source, references },
+  data: { repoId: 5, source, revision: 0, references },
 })
 const naming = (index: number, action: 'none' | 'closes' = 'none') => ({
   issue: { repoId: 5, index },

@@ -3,6 +3,7 @@ import type { TimelineComment } from 'gitea-js'
 import t from 'tap'
 import { decode } from '../../src/events/codec.ts'
 import type { DomainEvent, Recorded } from '../../src/events/domain-events.ts'
+import { issueStream } from '../../src/events/streams.ts'
 import { contextOf } from '../../src/processes/process-manager.ts'
 import { references } from '../../src/processes/references.ts'
 import { workTree } from '../git-client.ts'
@@ -202,6 +203,31 @@ t.test(
     await own.shows(sentinel, 'commit_ref')
     t.match((await own.timeline(target)).rows, [{ ref_commit_sha: commit }])
     t.same(await own.types(target), ['commit_ref'])
+  },
+)
+
+t.test(
+  'cross references: events that come again after later edits change nothing: the newest text counts',
+  async (t) => {
+    const own = await repository('repeated')
+    const [first, target] = [await own.open(), await own.open()]
+    const issue = await own.open({ body: `#${first}` })
+    await own.shows(first, 'issue_ref')
+    const comment = await own.say(issue, '#99')
+    await alice.repos.issueEditComment('alice', 'repeated', comment, { body: `#${target}` })
+    await own.shows(target, 'comment_ref')
+    await alice.repos.issueEditIssue('alice', 'repeated', issue, { body: `#${target}` })
+    await own.shows(target, 'comment_ref', 'issue_ref')
+    const rows = await own.timeline(target)
+    const texts: Recorded<DomainEvent>[] = []
+    for await (const event of services.events.readStream(issueStream(own.repoId, issue)))
+      texts.push(decode(event))
+    // The batch is cut off at first: then the text of its last event must not be lost.
+    for (const batch of [texts.slice(0, -1), texts]) {
+      for (const event of batch) await references(services).react(event, contextOf(event))
+      await services.projector.waitFor(await services.events.lastPosition(), 30_000)
+      t.same(await own.timeline(target), rows)
+    }
   },
 )
 

@@ -18,30 +18,34 @@ const streamOf = ({ repoId, source }: TextPlace) =>
       : textId(repoId, source.index, source.commentId ?? 0).slice(`${repoId}.`.length),
   )
 
-/** The recorded references of a text; undefined when none were recorded yet. */
+/** What is recorded of a text; undefined when nothing is yet. */
 export async function recordedReferences(
   { events }: Services,
   place: TextPlace,
-): Promise<ReferencesData['references'] | undefined> {
+): Promise<ReferencesData | undefined> {
   for await (const last of events.readStream(streamOf(place), { direction: 'backwards', maxCount: 1 })) {
     const event = decode(last)
-    if (event.type === 'ReferencesRecorded') return event.data.references
+    if (event.type === 'ReferencesRecorded') return event.data
   }
   return undefined
 }
 
-/** Records the references when they differ from the recorded ones. */
+/**
+ * Records the references when they differ from the recorded ones. Those of an older text than the recorded one are
+ * ignored: a process repeats events.
+ */
 export async function recordReferences(
   services: Services,
   context: CommandContext,
-  place: TextPlace,
-  references: ReferencesData['references'],
+  { repoId, source }: TextPlace,
+  { revision, references }: Pick<ReferencesData, 'revision' | 'references'>,
 ): Promise<void> {
-  const before = (await recordedReferences(services, place)) ?? []
-  if (JSON.stringify(before) === JSON.stringify(references)) return
-  const { repoId, source } = place
-  const recorded = { type: 'ReferencesRecorded', data: { repoId, source, references } } as const
-  await append(services.events, context, streamOf(place), 'references', [recorded], 'any')
+  const before = await recordedReferences(services, { repoId, source })
+  if (revision !== null && revision < (before?.revision ?? 0)) return
+  if (JSON.stringify(before?.references ?? []) === JSON.stringify(references)) return
+  const data = { repoId, source, revision, references }
+  const recorded = { type: 'ReferencesRecorded', data } as const
+  await append(services.events, context, streamOf(data), 'references', [recorded], 'any')
 }
 
 /**
