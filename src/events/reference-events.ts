@@ -22,8 +22,8 @@ export interface ReferencesData {
   source: TextSource | CommitSource
   /** Of the event that brought the text, in the stream of its issue or pull request; null: a commit never changes. */
   revision: number | null
-  /** All of the text now: they replace those before. */
-  references: { issue: IssueRef; action: ReferenceAction }[]
+  /** All of the text now: they replace those before. The title of an issue may name what its body names, too. */
+  references: { issue: IssueRef; action: ReferenceAction; inTitle: boolean }[]
 }
 
 /** `references-<repoId>.<index>.<comment>` and `references-<repoId>.<sha>` */

@@ -31,6 +31,7 @@ export const referenceShapes: { readonly ReferencesRecorded: Checks<ReferencesDa
       object<ReferencesData['references'][number]>({
         issue: object<IssueRef>(issue),
         action: word(...REFERENCE_ACTIONS),
+        inTitle: flag,
       }),
     ),
   },

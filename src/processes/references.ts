@@ -218,23 +218,27 @@ export function references(services: Services): ProcessManager {
     const named = await namedIssues(services, repoId, author, references)
     await recordReferences(services, context, place, {
       revision: null,
-      references: referencesOf(place, named, author),
+      body: referencesOf(place, named, author, false),
     })
   }
 
-  /** Records the references of a text; `revision`: of the event that brought it. `body` is Markdown. */
-  async function recordText(
+  /** Records the references of texts that an event has brought. `body` is Markdown; one that is absent stays as it was. */
+  async function recordTexts(
     context: CommandContext,
-    place: TextPlace,
-    revision: number,
-    { title, body }: { title: string; body: string },
+    { data, stream, revision }: Envelope & { data: IssueRef },
+    commentId: number | null,
+    { title, body }: { title?: string; body?: string },
   ): Promise<void> {
     const author = context.actor === null ? undefined : await views.accounts.get(`${context.actor.id}`)
     if (author === undefined) return
-    const found = [...referencesIn(await proseIn(author.id, body)), ...titleReferences(title)]
-    const named = await namedIssues(services, place.repoId, author, found)
-    const references = referencesOf(place, named, author)
-    await recordReferences(services, context, place, { revision, references })
+    const place = placeOf(stream, data, commentId)
+    const resolved = async (found: Reference[], inTitle: boolean) =>
+      referencesOf(place, await namedIssues(services, place.repoId, author, found), author, inTitle)
+    await recordReferences(services, context, place, {
+      revision,
+      ...(title !== undefined && { title: await resolved(titleReferences(title), true) }),
+      ...(body !== undefined && { body: await resolved(referencesIn(await proseIn(author.id, body)), false) }),
+    })
   }
 
   const titleReferences = (title: string) => referencesIn(plainProse(title, services.publicUrl()))
@@ -244,22 +248,17 @@ export function references(services: Services): ProcessManager {
       ? await proseInThread(`${clientId}`, { prose: body, site: services.publicUrl() })
       : ''
 
-  /** The title and the body are two texts that change alone: both count as they are now. */
-  async function onDiscussion(
+  /** The title and the body change alone: an edit of one says nothing about the other, which others may have written. */
+  const onDiscussion = (
     context: CommandContext,
-    { data, stream, revision }: Envelope & { data: IssueRef },
-  ) {
-    const { repoId, index } = data
-    const issue = await views.issues.get(issueId(repoId, index))
-    if (issue === undefined) return
-    await recordText(context, placeOf(stream, data, null), revision, issue)
-  }
+    event: Envelope & { data: IssueRef & { title?: string; body?: string } },
+  ) => recordTexts(context, event, null, event.data)
 
   const onText = (
     context: CommandContext,
-    { data, stream, revision }: Envelope & { data: IssueRef & { body: string } },
+    event: Envelope & { data: IssueRef & { body: string } },
     commentId: number,
-  ) => recordText(context, placeOf(stream, data, commentId), revision, { title: '', body: data.body })
+  ) => recordTexts(context, event, commentId, { body: event.data.body })
 
   /** The texts are gone. */
   const onGone = (
@@ -268,7 +267,7 @@ export function references(services: Services): ProcessManager {
     commentIds: readonly (number | null)[],
   ) =>
     eachOne(commentIds, (commentId) =>
-      recordReferences(services, context, placeOf(stream, data, commentId), { revision, references: [] }),
+      recordReferences(services, context, placeOf(stream, data, commentId), { revision, title: [], body: [] }),
     )
 
   const manager = processManager('references', {

@@ -14,7 +14,7 @@ interface NamedTarget {
   by: AccountRef | null
   at: string
   position: Position
-  /** Its place among the references of the event. */
+  /** Its place among the issues that the event names. */
   row: number
 }
 
@@ -33,7 +33,7 @@ export const referenceFold: Fold<ReferenceDocument> = foldOf({
   name: 'references',
   indexes: [{ repoId: 1 }],
   arrays: ['targetKeys'],
-  version: 1,
+  version: 2,
   staysUntilRemoved: true,
   ids: ({ data }) => [referenceId(data)],
   becomes: {
@@ -41,8 +41,11 @@ export const referenceFold: Fold<ReferenceDocument> = foldOf({
       const { repoId, source, references } = data
       if (references.length === 0) return undefined
       const known = new Map(before?.targets.map((target) => [target.key, target]))
-      const targets = references.map(({ issue, action }, row): NamedTarget => {
-        const key = keyOf(issue)
+      const named = new Map<string, ReferenceAction>()
+      for (const { issue, action } of references) {
+        if (action !== 'none' || !named.has(keyOf(issue))) named.set(keyOf(issue), action)
+      }
+      const targets = [...named].map(([key, action], row): NamedTarget => {
         const { actor: by, at } = metadata
         return { key, by, at, position, row, ...known.get(key), action }
       })

@@ -204,7 +204,7 @@ t.test('no read model keeps documents of a deleted repository', async (t) => {
       repoId,
       source: { sha: head, subject: '#1' },
       revision: null,
-      references: [{ issue: { repoId, index: 1 }, action: 'none' }],
+      references: [{ issue: { repoId, index: 1 }, action: 'none', inTitle: false }],
     },
   })
   await services.projector.waitFor(context.written, 30_000)

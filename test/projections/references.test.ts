@@ -9,9 +9,10 @@ const recorded = (...references: ReferencesData['references']): DomainEvent => (
   type: 'ReferencesRecorded',
   data: { repoId: 5, source, revision: 0, references },
 })
-const naming = (index: number, action: 'none' | 'closes' = 'none') => ({
+const naming = (index: number, action: 'none' | 'closes' = 'none', inTitle = false) => ({
   issue: { repoId: 5, index },
   action,
+  inTitle,
 })
 
 t.test('a text names what its last event says, since the first event that said so', async (t) => {
@@ -28,4 +29,20 @@ t.test('a text names what its last event says, since the first event that said s
 
 t.test('a text that names nothing has no document', async (t) => {
   t.equal(documentOf(referenceFold, '5.3.0', [recorded(naming(1)), recorded()]), undefined)
+})
+
+t.test('what a title and a body name is one target, with the keyword of either', async (t) => {
+  for (const [body, title] of [
+    ['closes', 'none'],
+    ['none', 'closes'],
+  ] as const) {
+    const named = documentOf(referenceFold, '5.3.0', [
+      recorded(naming(1, body), naming(2), naming(1, title, true)),
+    ])
+    t.match(named?.targets, [
+      { key: '5.1', action: 'closes', row: 0 },
+      { key: '5.2', action: 'none', row: 1 },
+    ])
+    t.same(named?.targetKeys, ['5.1', '5.2'])
+  }
 })

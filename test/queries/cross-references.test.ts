@@ -207,6 +207,35 @@ t.test(
 )
 
 t.test(
+  'cross references: an edit of a title alone resolves its references with the rights of its editor, not those of the body anew',
+  async (t) => {
+    const own = await repository('titles')
+    const hidden = await repository('hidden-from-editors', { private: true })
+    await alice.repos.repoAddCollaborator('alice', 'titles', 'bob', { permission: 'write' })
+    const [target, secret] = [await own.open(), await hidden.open()]
+    const names = `alice/hidden-from-editors#${secret}`
+    const issue = await own.open({ body: names })
+    await hidden.shows(secret, 'issue_ref')
+    const ofBob = await own.open({ body: names }, bob)
+    const edit = (index: number, option: { title?: string; body?: string }, who = alice) =>
+      who.repos.issueEditIssue('alice', 'titles', index, option)
+    await edit(issue, { title: `#${target}` }, bob)
+    await own.shows(target, 'issue_ref')
+    t.same(await hidden.types(secret), ['issue_ref'], 'what alice wrote stays, though bob may not read it')
+    await edit(ofBob, { title: `#${target}` })
+    await own.shows(target, 'issue_ref', 'issue_ref')
+    t.same(await hidden.types(secret), ['issue_ref'], "what bob wrote does not get alice's rights")
+    await edit(issue, { body: 'nothing' }, bob)
+    await hidden.shows(secret)
+    t.same(await own.types(target), ['issue_ref', 'issue_ref'], 'the title stays')
+    await edit(issue, { body: `#${target}` }, bob)
+    await edit(issue, { title: 'nothing' })
+    await edit(ofBob, { title: 'nothing' })
+    await own.shows(target, 'issue_ref')
+  },
+)
+
+t.test(
   'cross references: events that come again after later edits change nothing: the newest text counts',
   async (t) => {
     const own = await repository('repeated')

@@ -30,6 +30,12 @@ export async function recordedReferences(
   return undefined
 }
 
+/** The references of the title and of the text below it, resolved. One that is absent has not changed. */
+interface ChangedTexts extends Pick<ReferencesData, 'revision'> {
+  title?: ReferencesData['references']
+  body?: ReferencesData['references']
+}
+
 /**
  * Records the references when they differ from the recorded ones. Those of an older text than the recorded one are
  * ignored: a process repeats events.
@@ -38,10 +44,14 @@ export async function recordReferences(
   services: Services,
   context: CommandContext,
   { repoId, source }: TextPlace,
-  { revision, references }: Pick<ReferencesData, 'revision' | 'references'>,
+  { revision, title, body }: ChangedTexts,
 ): Promise<void> {
   const before = await recordedReferences(services, { repoId, source })
   if (revision !== null && revision < (before?.revision ?? 0)) return
+  const [ofTitle = [], ofBody = []] = [true, false].map((isTitle) =>
+    before?.references.filter(({ inTitle }) => inTitle === isTitle),
+  )
+  const references = [...(body ?? ofBody), ...(title ?? ofTitle)]
   if (JSON.stringify(before?.references ?? []) === JSON.stringify(references)) return
   const data = { repoId, source, revision, references }
   const recorded = { type: 'ReferencesRecorded', data } as const
@@ -56,6 +66,7 @@ export function referencesOf(
   { repoId, source }: TextPlace,
   named: readonly NamedIssue[],
   author: AccountDocument,
+  inTitle: boolean,
 ): ReferencesData['references'] {
   const own = 'sha' in source ? '' : issueId(repoId, source.index)
   const mayClose = 'isPull' in source && source.isPull && source.commentId === null
@@ -63,6 +74,8 @@ export function referencesOf(
     const { issue, action } = one
     if (issueId(issue.repoId, issue.index) === own) return []
     const closes = mayClose && !issue.isPull && (issue.repoId === repoId || mayChangeStatus(one, author))
-    return [{ issue: { repoId: issue.repoId, index: issue.index }, action: closes ? action : 'none' }]
+    return [
+      { issue: { repoId: issue.repoId, index: issue.index }, action: closes ? action : 'none', inTitle },
+    ]
   })
 }
