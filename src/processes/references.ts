@@ -7,10 +7,11 @@ import { pulls } from '../commands/aggregates.ts'
 import { eachOne } from '../commands/each-one.ts'
 import type { CommandContext } from '../commands/execute.ts'
 import {
-  changeNamedIssue,
+  changeNamedIssues,
   mayChangeStatus,
   type NamedIssue,
   namedIssues,
+  type WantedChange,
 } from '../commands/issues/named-issues.ts'
 import {
   recordedReferences,
@@ -115,7 +116,7 @@ export function references(services: Services): ProcessManager {
     const mayChange = (named: NamedIssue) =>
       mayChangeStatus(named, author) &&
       (named.issue.repoId === repoId || (poster !== undefined && mayChangeStatus(named, poster)))
-    const wanted = new Map<string, { named: NamedIssue; cause: StatusCause }>()
+    const wanted = new Map<string, WantedChange>()
     for (const { references, cause } of said) {
       const keywords = references.filter(({ action }) => action !== 'none')
       if (keywords.length === 0) continue
@@ -125,8 +126,7 @@ export function references(services: Services): ProcessManager {
         if (isOneMore && mayChange(named)) wanted.set(id, { named, cause })
       }
     }
-    const own = { ...context, actor: by }
-    await eachOne(wanted.values(), ({ named, cause }) => changeNamedIssue(services, own, named, cause))
+    await changeNamedIssues(services, { ...context, actor: by }, [...wanted.values()])
   }
 
   /** The texts count as they were at the merge. */
@@ -237,7 +237,9 @@ export function references(services: Services): ProcessManager {
     await recordReferences(services, context, place, {
       revision,
       ...(title !== undefined && { title: await resolved(titleReferences(title), true) }),
-      ...(body !== undefined && { body: await resolved(referencesIn(await proseIn(author.id, body)), false) }),
+      ...(body !== undefined && {
+        body: await resolved(referencesIn(await proseIn(author.id, body)), false),
+      }),
     })
   }
 
@@ -267,7 +269,11 @@ export function references(services: Services): ProcessManager {
     commentIds: readonly (number | null)[],
   ) =>
     eachOne(commentIds, (commentId) =>
-      recordReferences(services, context, placeOf(stream, data, commentId), { revision, title: [], body: [] }),
+      recordReferences(services, context, placeOf(stream, data, commentId), {
+        revision,
+        title: [],
+        body: [],
+      }),
     )
 
   const manager = processManager('references', {

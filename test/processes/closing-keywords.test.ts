@@ -227,6 +227,30 @@ t.test(
 )
 
 t.test(
+  'closing keywords: an issue whose dependency the same merge closes is closed, too: "fixes #3, fixes #4" where #3 depends on #4',
+  async (t) => {
+    const { open, commit, pull, merge, closed, state, settled } = await repository('together')
+    const [first, second, third] = [await open(), await open(), await open()]
+    const [outside, waiting] = [await open(), await open()]
+    for (const [index, on] of [
+      [first, second],
+      [second, third],
+      [waiting, outside],
+    ] as const) {
+      const path = `/api/v1/repos/alice/together/issues/${index}/dependencies`
+      const body = JSON.stringify({ index: on })
+      t.equal((await server.fetch('alice', path, { method: 'POST', body })).status, 201)
+    }
+    await commit('Begin', 'topic')
+    const named = [waiting, first, second, third].map((index) => `fixes #${index}`)
+    await merge(await pull({ body: named.join(', ') }, 'topic'))
+    for (const index of [first, second, third]) await closed(index)
+    await settled()
+    t.same([await state(waiting), await state(outside)], ['open', 'open'], 'what others block stays open')
+  },
+)
+
+t.test(
   'closing keywords: the texts of a merged pull request count as they were at the merge, not when the process runs',
   async (t) => {
     const { repoId, open, commit, pull, merge, closed, edit, state, settled } = await repository('texts')

@@ -10,6 +10,7 @@ import { accessTo, atLeast } from '../../rights/access.ts'
 import { movedRepository, repositoryNamed } from '../../rights/repository-access.ts'
 import type { Services } from '../../services.ts'
 import { issues } from '../aggregates.ts'
+import { eachOne } from '../each-one.ts'
 import { type CommandContext, partOf } from '../execute.ts'
 import { decideStatus } from './discussion.ts'
 import { statusChange } from './status-change.ts'
@@ -66,22 +67,43 @@ export function mayChangeStatus({ repository, issue }: NamedIssue, by: AccountDo
   return atLeast(access, 'write') || (issue.posterId === by.id && atLeast(access, 'read'))
 }
 
+/** An issue, and why it changes. */
+export interface WantedChange {
+  named: NamedIssue
+  cause: StatusCause
+}
+
 /**
- * Closes or reopens an issue. One that depends on open issues stays open, as a request to close it would be refused. May be
- * repeated when the context has ids that are the same each time.
+ * Closes and reopens issues. One that depends on open issues stays open, as a request to close it would be refused, unless
+ * these issues are closed here, too. May be repeated when the context has ids that are the same each time.
  */
-export async function changeNamedIssue(
+export async function changeNamedIssues(
   services: Services,
   context: CommandContext,
-  { issue, action }: NamedIssue,
-  cause: StatusCause,
+  wanted: readonly WantedChange[],
 ): Promise<void> {
-  if (action === 'none') return
+  const blocked: WantedChange[] = []
+  await eachOne(wanted, async (one) => {
+    if (!(await changeNamedIssue(services, context, one))) blocked.push(one)
+  })
+  if (blocked.length > 0 && blocked.length < wanted.length)
+    await changeNamedIssues(services, context, blocked)
+}
+
+/** Resolves to whether the issue is as wanted: others may block it. */
+async function changeNamedIssue(
+  services: Services,
+  context: CommandContext,
+  { named: { issue, action }, cause }: WantedChange,
+): Promise<boolean> {
+  let isBlocked = false
   const own = partOf(context, `status of ${issueId(issue.repoId, issue.index)}`)
   await issues.change(services, own, issue, 'status by keyword', async (state) => {
     if (state.status === 'none') return []
     const change = await statusChange(services, own, state, action === 'closes')
     const decision = decideStatus(state, { ...change, cause })
+    isBlocked = isRefusal(decision)
     return isRefusal(decision) ? [] : decision
   })
+  return !isBlocked
 }
