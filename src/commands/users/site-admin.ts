@@ -27,13 +27,14 @@ const NOTHING_TO_SAY: AdminPassword = { maybeLost: false }
 
 /**
  * Creates the site admin `admin` unless it exists, with ADMIN_PASSWORD or a random password. The caller can show it: so it
- * comes after everything that can fail in a start. `inStart` may run it several times.
+ * comes after everything that can fail in a start. `inStart` may run it several times. Nodes that start together take turns:
+ * only the password of one of them is kept, and only that one is shown.
  *
  * If the admin exists but has no password, the log is older than the store of the secrets, which is new: a new DATA_DIR
  * or a new database. Then the log says so, and the admin gets a password again.
  */
 export async function ensureSiteAdmin(
-  services: Pick<Services, 'config' | 'events' | 'secrets' | 'log'>,
+  services: Pick<Services, 'config' | 'events' | 'secrets' | 'log' | 'turns'>,
   inStart: InStart = (step) => step(),
 ): Promise<AdminPassword> {
   const { config, events, secrets, log } = services
@@ -41,27 +42,30 @@ export async function ensureSiteAdmin(
   const password = config.adminPassword ?? chosen
   const passwordIsPrinted = config.adminPassword === undefined
   const shown: AdminPassword = passwordIsPrinted ? { chosen, maybeLost: false } : NOTHING_TO_SAY
-  /** Whether this call has begun to make the account: then the password is its own. */
-  let begun = false
-  return inStart(async () => {
+  /** The hash of this call's password, once it is needed: then an earlier try may have kept it. */
+  let own: string | undefined
+  const ownHash = async () => {
+    own ??= await hashPassword(password)
+    return own
+  }
+  const ensure = async () => {
     const admin = await userNow(events, FIRST_ADMIN)
     if (admin?.status === 'deleted') return NOTHING_TO_SAY
     if (admin?.status !== 'existing') {
-      begun = true
       const context = { ...newContext(null, 'first-start'), retry: FIRST_START }
       const names = { login: FIRST_ADMIN, email: `${FIRST_ADMIN}@localhost`, fullName: '' }
-      await createUser(services, context, { ...names, siteAdmin: true, passwordIsPrinted }, password)
+      await createUser(services, context, { ...names, siteAdmin: true, passwordIsPrinted }, password, ownHash)
       return shown
     }
     const { user, passwordIds } = admin
     const passwordId = passwordIds.at(-1) ?? null
     const stored = await storedPassword(secrets, user.id, passwordId)
-    if (stored !== undefined) return begun ? shown : { maybeLost: stored.unused === true }
-    if (!begun) log.error(SECRETS_GONE)
-    begun = true
-    await keepPassword(secrets, user.id, await hashPassword(password), passwordId, passwordIsPrinted)
+    if (stored !== undefined) return stored.hash === own ? shown : { maybeLost: stored.unused === true }
+    if (own === undefined) log.error(SECRETS_GONE)
+    await keepPassword(secrets, user.id, await ownHash(), passwordId, passwordIsPrinted)
     return shown
-  })
+  }
+  return inStart(() => services.turns('site admin', ensure))
 }
 
 const SECRETS_GONE =

@@ -4,7 +4,7 @@ import t from 'tap'
 import { takeName } from '../../../src/commands/accounts/claims.ts'
 import { beginsAfter } from '../../../src/commands/claims.ts'
 import type { CommandContext } from '../../../src/commands/execute.ts'
-import { ensureSiteAdmin } from '../../../src/commands/users/site-admin.ts'
+import { type AdminPassword, ensureSiteAdmin } from '../../../src/commands/users/site-admin.ts'
 import { loadConfig } from '../../../src/config.ts'
 import { LOG_START } from '../../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../../src/events/sqlite.ts'
@@ -12,9 +12,11 @@ import { userStream } from '../../../src/events/streams.ts'
 import { openSqliteReadStore } from '../../../src/projections/sqlite.ts'
 import { isPassword } from '../../../src/rights/passwords.ts'
 import { passwordHashOf, secretCollections } from '../../../src/rights/secrets.ts'
+import { createTurns } from '../../../src/turns.ts'
 import { basic, identityApp, passwordOf } from '../../rights/identity-app.ts'
 
 const log = pino({ level: 'silent' })
+const turns = createTurns()
 const bob = { username: 'bob', email: 'bob@example.org', password: passwordOf('bob') }
 
 t.test('a site admin creates a user, who signs in', async (t) => {
@@ -208,18 +210,19 @@ t.test('after a first start dies at any write, the next start creates one admin'
       const first = {
         config,
         log,
+        turns,
         events: { ...events, append: dying(events.append) },
         secrets: { ...secrets, apply: dying(secrets.apply) },
       }
       await t.rejects(ensureSiteAdmin(first), { message: 'killed' })
 
-      const { chosen } = await ensureSiteAdmin({ config, events, secrets, log })
+      const { chosen } = await ensureSiteAdmin({ config, events, secrets, turns, log })
       // Slow, and only in doubt when the first start had kept its own password already.
       if (writes === 4) {
         t.equal(await isPassword(chosen ?? '', (await passwordHashOf(secrets, 1)) ?? ''), true)
       }
       t.same(
-        await ensureSiteAdmin({ config, events, secrets, log }),
+        await ensureSiteAdmin({ config, events, secrets, turns, log }),
         { maybeLost: true },
         'a third start changes nothing, and says that the password may be lost',
       )
@@ -228,6 +231,46 @@ t.test('after a first start dies at any write, the next start creates one admin'
       t.same(made, [{ id: 1, login: 'admin', email: 'admin@localhost', fullName: '', siteAdmin: true }])
     })
   }
+})
+
+t.test('of nodes that start together, only the one whose password is kept prints it', async (t) => {
+  const dir = t.testdir()
+  const config = loadConfig({ DATA_DIR: dir })
+  const events = openSqliteEventStore(join(dir, 'events.db'))
+  const secrets = openSqliteReadStore(join(dir, 'secrets.db'), 'FULL')
+  t.teardown(() => Promise.all([events.close(), secrets.close()]))
+  await secrets.prepare(secretCollections)
+  const nodes = [1, 2, 3].map(() => ensureSiteAdmin({ config, events, secrets, turns, log }))
+  const printed = (await Promise.all(nodes)).flatMap(({ chosen = [] }) => chosen)
+  t.equal(printed.length, 1)
+  t.equal(await isPassword(printed[0] ?? '', (await passwordHashOf(secrets, 1)) ?? ''), true)
+})
+
+t.test('a node that another one has overtaken in its start does not print its password', async (t) => {
+  const dir = t.testdir()
+  const config = loadConfig({ DATA_DIR: dir })
+  const events = openSqliteEventStore(join(dir, 'events.db'))
+  const secrets = openSqliteReadStore(join(dir, 'secrets.db'), 'FULL')
+  t.teardown(() => Promise.all([events.close(), secrets.close()]))
+  await secrets.prepare(secretCollections)
+  const stores = { config, events, secrets, turns, log }
+  let isAway = true
+  const own = {
+    ...secrets,
+    apply: async (...args: Parameters<typeof secrets.apply>) => {
+      await secrets.apply(...args)
+      if (isAway) throw new Error('the store has gone away')
+    },
+  }
+  let overtaking: AdminPassword | undefined
+  const overtaken = await ensureSiteAdmin({ ...stores, secrets: own }, async (step) => {
+    await t.rejects(step(), { message: 'the store has gone away' })
+    isAway = false
+    overtaking = await ensureSiteAdmin(stores)
+    return step()
+  })
+  t.same(overtaken, { maybeLost: true })
+  t.equal(await isPassword(overtaking?.chosen ?? '', (await passwordHashOf(secrets, 1)) ?? ''), true)
 })
 
 t.test(
@@ -245,20 +288,20 @@ t.test(
     const lines: string[] = []
     const said = pino({}, { write: (line: string) => void lines.push(line) })
     const config = loadConfig({ DATA_DIR: dir })
-    await ensureSiteAdmin({ config, events, secrets: await secretsIn('secrets.db'), log: said })
+    await ensureSiteAdmin({ config, events, secrets: await secretsIn('secrets.db'), turns, log: said })
     t.same(lines, [], 'a first start says nothing')
 
     const secrets = await secretsIn('new.db')
     const before = await events.lastPosition()
-    const { chosen } = await ensureSiteAdmin({ config, events, secrets, log: said })
+    const { chosen } = await ensureSiteAdmin({ config, events, secrets, turns, log: said })
     t.match(lines.join(''), /passwords and tokens are gone.*secrets\.db.*of a backup.*ADMIN_PASSWORD/)
     t.equal(await isPassword(chosen ?? '', (await passwordHashOf(secrets, 1)) ?? ''), true, 'it is printed')
-    t.same(await ensureSiteAdmin({ config, events, secrets, log: said }), { maybeLost: true })
+    t.same(await ensureSiteAdmin({ config, events, secrets, turns, log: said }), { maybeLost: true })
     t.equal(lines.length, 1, 'it says so once')
 
     const withPassword = loadConfig({ DATA_DIR: dir, ADMIN_PASSWORD: 'set by the operator' })
     const other = await secretsIn('newer.db')
-    const given = await ensureSiteAdmin({ config: withPassword, events, secrets: other, log: said })
+    const given = await ensureSiteAdmin({ config: withPassword, events, secrets: other, turns, log: said })
     t.same(given, { maybeLost: false }, 'whoever sets the password knows it')
     t.equal(await isPassword('set by the operator', (await passwordHashOf(other, 1)) ?? ''), true)
     t.equal(await events.lastPosition(), before, 'the log is not changed')
