@@ -25,9 +25,12 @@ export class Throttled extends Refused {
 }
 
 export interface SignInLimits {
-  /** Failures of one login from one network address. */
-  perLogin: ThrottleLimits
-  /** Failures from one network address, for all logins together. */
+  /**
+   * Failures of one name from one network address. A name is a login or an e-mail address, as it was typed: if both counted
+   * for their account, the answers would tell whose address it is. So an account has twice as many.
+   */
+  perName: ThrottleLimits
+  /** Failures from one network address, for all names together. */
   perAddress: ThrottleLimits
   /** Failures from one network address, after which its passwords are checked with rests after the bad ones. */
   withoutRests: ThrottleLimits
@@ -40,7 +43,7 @@ export interface SignInLimits {
 const FIVE_MINUTES_MS = 5 * 60_000
 
 export const SIGN_IN_LIMITS: SignInLimits = {
-  perLogin: { failures: 10, windowMs: FIVE_MINUTES_MS },
+  perName: { failures: 5, windowMs: FIVE_MINUTES_MS },
   perAddress: { failures: 100, windowMs: FIVE_MINUTES_MS },
   withoutRests: { failures: 3, windowMs: FIVE_MINUTES_MS },
   waitingForRests: 2000,
@@ -52,9 +55,10 @@ const WAITING_SLOWLY = { waiting: 600, waitingShare: 2 }
 
 export interface Attempt {
   password: string
-  /** The stored hash of the login's password. */
+  /** The stored hash of the password of whom the name stands for. */
   hash: string
-  loginKey: string
+  /** What was typed: the login or the e-mail address, in lower case. */
+  nameKey: string
   /** Where it comes from, as `networkOf` names it. */
   network: string
 }
@@ -62,7 +66,7 @@ export interface Attempt {
 interface PasswordChecks {
   /**
    * Whether the password is right. Equal attempts of one network at the same time share one check. `key`: the same for
-   * the same login, password and hash.
+   * the same name, password and hash.
    * @throws Throttled for a bad one after too many others, and SlotsFull when too many wait
    */
   check(key: string, attempt: Attempt): Promise<boolean>
@@ -72,7 +76,7 @@ interface PasswordChecks {
 
 /** One for each server: it keeps the failures. */
 export function createPasswordChecks(limits: SignInLimits): PasswordChecks {
-  const loginFailures = createThrottle(limits.perLogin)
+  const nameFailures = createThrottle(limits.perName)
   const addressFailures = createThrottle(limits.perAddress)
   const pace = createPace(limits.afterwards)
   const guessers = createGuessers(limits.withoutRests)
@@ -87,20 +91,20 @@ export function createPasswordChecks(limits: SignInLimits): PasswordChecks {
    * After too many failures passwords are still checked, but slowly: someone behind the same address may have the right
    * one. A bad one then gets the same answer as one that was not checked.
    */
-  async function checkNow({ password, hash, loginKey, network }: Attempt): Promise<boolean> {
-    const loginAtNetwork = JSON.stringify([network, loginKey])
-    const wait = addressFailures.blockedFor(network) ?? loginFailures.blockedFor(loginAtNetwork)
+  async function checkNow({ password, hash, nameKey, network }: Attempt): Promise<boolean> {
+    const nameAtNetwork = JSON.stringify([network, nameKey])
+    const wait = addressFailures.blockedFor(network) ?? nameFailures.blockedFor(nameAtNetwork)
     const isRight = () => isPassword(password, hash)
-    if (wait === undefined) return checkCounted(loginAtNetwork, network, isRight)
+    if (wait === undefined) return checkCounted(nameAtNetwork, network, isRight)
     if (await checkSlowly(network, isRight)) return true
     throw new Throttled(wait)
   }
 
   /** One that is not right, or is being checked, counts as a failure. */
-  async function checkCounted(loginAtNetwork: string, network: string, isRight: () => Promise<boolean>) {
+  async function checkCounted(nameAtNetwork: string, network: string, isRight: () => Promise<boolean>) {
     const guesser = guessers.with(network)
     const forgive = [
-      loginFailures.attempt(loginAtNetwork),
+      nameFailures.attempt(nameAtNetwork),
       addressFailures.attempt(network),
       guessers.attempt(network),
     ]

@@ -116,13 +116,11 @@ export function createAuthenticate(
       : { loginKey: nameKey }
     const known = await find(() => views.accounts.findOne(named))
     const account = known && (await newestAccount(services, known))
-    // Who guesses by the login and by the address guesses at one account.
-    const loginKey = account?.loginKey ?? nameKey
     const stored =
       account?.kind === 'user' ? await storedPassword(secrets, account.id, account.passwordId) : undefined
     const hash = stored?.hash ?? dummyHash()
-    const cacheKey = cacheKeyOf(loginKey, password, hash)
-    const attempt = { password, hash, loginKey, network }
+    const cacheKey = cacheKeyOf(nameKey, password, hash)
+    const attempt = { password, hash, nameKey, network }
     const isKnown = verified.get(cacheKey) === hash
     const right = isKnown || (await check(cacheKey, attempt))
     if (!isKnown && right) verified.set(cacheKey, hash)
@@ -139,20 +137,20 @@ export function createAuthenticate(
     return { account, tokenScopes: null, tokenId: null }
   }
 
-  const cacheKeyOf = (loginKey: string, password: string, hash: string) =>
+  const cacheKeyOf = (nameKey: string, password: string, hash: string) =>
     createHmac('sha256', cacheSecret)
-      .update(JSON.stringify([loginKey, password, hash]))
+      .update(JSON.stringify([nameKey, password, hash]))
       .digest('base64')
 
   /** Only now is the password known: its hash is made again at what hashes cost today. One at a time for each user. */
   async function strengthen(account: AccountDocument, attempt: Attempt): Promise<void> {
-    const { password, hash: weaker, loginKey, network } = attempt
+    const { password, hash: weaker, nameKey, network } = attempt
     if (strengthening.has(account.id)) return
     strengthening.add(account.id)
     try {
       const stronger = await inTurnOfNetwork(network, () => hashPassword(password))
       const isKept = await strengthenPassword(secrets, account.id, account.passwordId, { weaker, stronger })
-      if (isKept) verified.set(cacheKeyOf(loginKey, password, stronger), stronger)
+      if (isKept) verified.set(cacheKeyOf(nameKey, password, stronger), stronger)
     } finally {
       strengthening.delete(account.id)
     }

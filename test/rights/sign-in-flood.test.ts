@@ -5,7 +5,7 @@ import { basic, identityApp, passwordOf } from './identity-app.ts'
 const OFTEN = { failures: 1_000_000, windowMs: 60_000 }
 /** After its first failure, what a network sends is checked with rests; and few may wait for that. */
 const limits = {
-  perLogin: OFTEN,
+  perName: OFTEN,
   perAddress: OFTEN,
   withoutRests: { failures: 1, windowMs: 60_000 },
   waitingForRests: 6,
