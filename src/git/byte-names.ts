@@ -45,13 +45,23 @@ export function bytesOfText(text: string): Buffer {
 /** Whether a name has bytes that no argument of a process can have. */
 export const hasRawBytes = (text: string): boolean => STAND_IN.test(text)
 
-/** A path as a URL has it: with its bytes. */
+const ESCAPES = /(?:%[0-9a-f]{2})+/gi
+
+const bytesOfEscapes = (run: string) => Buffer.from(run.replaceAll('%', ''), 'hex')
+
+/**
+ * A path as a URL has it: with its bytes. Only where these are characters that stand for bytes, they would be read as such:
+ * there the URL has what the text has.
+ */
 export function pathInUrl(path: string): string {
   const names = path.split('/').map((name) => encodeURIComponent(name))
-  // What stands for the bytes 0x80 to 0xbf is %F4%8F%BA%80 to %BF, and %F4%8F%BB%80 to %BF for the others.
-  return names.join('/').replace(/%F4%8F%B([AB])%(..)/g, (_, half: string, low: string) => {
-    const byte = (half === 'A' ? 0x80 : 0xc0) + (Number.parseInt(low, 16) & 0x3f)
-    return `%${byte.toString(16).toUpperCase()}`
+  return names.join('/').replace(ESCAPES, (run) => {
+    // What stands for the bytes 0x80 to 0xbf is %F4%8F%BA%80 to %BF, and %F4%8F%BB%80 to %BF for the others.
+    const bytes = run.replace(/%F4%8F%B([AB])%(..)/g, (_, half: string, low: string) => {
+      const byte = (half === 'A' ? 0x80 : 0xc0) + (Number.parseInt(low, 16) & 0x3f)
+      return `%${byte.toString(16).toUpperCase()}`
+    })
+    return isUtf8(bytesOfEscapes(bytes)) ? run : bytes
   })
 }
 
@@ -62,8 +72,8 @@ const OF_FILES =
 /** The URL of a request in which every name is text: routers refuse bytes that are not UTF-8. */
 export function urlWithTexts(url: string): string {
   if (!/%[89a-f]/i.test(url) || !OF_FILES.test(url)) return url
-  return url.replace(/(?:%[0-9a-f]{2})+/gi, (run) => {
-    const bytes = Buffer.from(run.replaceAll('%', ''), 'hex')
+  return url.replace(ESCAPES, (run) => {
+    const bytes = bytesOfEscapes(run)
     return isUtf8(bytes) ? run : encodeURIComponent(textOfBytes(bytes))
   })
 }
