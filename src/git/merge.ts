@@ -1,6 +1,8 @@
 /** Merges commits without a work tree. */
+
 import { LRUCache } from 'lru-cache'
 import { limitReached } from '../limits.ts'
+import { textOfBytes } from './byte-names.ts'
 import { commitFacts } from './commits.ts'
 import { GitFailed, GitOutputTooLarge } from './errors.ts'
 import { checkedId } from './names.ts'
@@ -133,7 +135,7 @@ function readMerges(found: (result: MergeResult) => void): (chunk: Buffer) => vo
   let fields: string[] = []
 
   const take = splitAt(0, (part) => {
-    const field = part.toString('utf8')
+    const field = textOfBytes(part)
     if (field !== '') {
       const known = names.get(field) ?? field
       if (fields.length > 1) names.set(known, known)

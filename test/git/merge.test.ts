@@ -63,6 +63,25 @@ t.test('conflicts in files with unusual names and in renamed files are listed', 
   if (merged?.kind === 'clean') t.match(await userGit(dir, ['show', `${merged.tree}:e`]), /^0\n1\n/)
 })
 
+t.test('names of files in conflict that are not UTF-8 keep their bytes', async (t) => {
+  const dir = `${t.testdir()}/1.git`
+  await createRepository(dir, { defaultBranch: 'main' })
+  const on = (branch: string, from: string, content: string) =>
+    [
+      `commit refs/heads/${branch}\ncommitter T <t@x> 1700000000 +0000\ndata 2\nx\n${from}`,
+      `M 100644 inline caf\xe9\ndata 1\n${content}\nM 100644 inline caf\xe8\ndata 1\n${content}\n\n`,
+    ].join('')
+  const base = 'from refs/heads/base\n'
+  const history = on('base', '', '0') + on('ours', base, '1') + on('theirs', base, '2')
+  await userGit(dir, ['fast-import', '--quiet'], Buffer.from(history, 'latin1'))
+  const [ours, theirs] = [
+    await userGit(dir, ['rev-parse', 'ours']),
+    await userGit(dir, ['rev-parse', 'theirs']),
+  ]
+  const [result] = await mergeTreesAll(dir, [{ ours, theirs }])
+  t.same(result, { kind: 'conflicts', files: ['caf\u{10fee8}', 'caf\u{10fee9}'] })
+})
+
 t.test('a commit that does not exist affects only its own pair', async (t) => {
   const { dir, root, ours, theirs } = await setUp(t)
   const missing = 'e'.repeat(40)
