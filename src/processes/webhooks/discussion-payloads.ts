@@ -52,6 +52,8 @@ export interface Told {
   review?: { type: string; content: string }
   /** The id of the user whose review is asked for, or not any more. */
   reviewer?: number
+  /** The commit that has closed or reopened it by a keyword: that of a merge, or one that was pushed. */
+  commit?: string
 }
 
 /** Labels as they are now; a deleted one is left out. */
@@ -88,7 +90,7 @@ async function changesOf(
  * and what belongs to it).
  */
 export async function discussionPayload(services: Services, event: Envelope, issue: IssueRef, told: Told) {
-  const { action, head, review, reviewer } = told
+  const { action, head, review, reviewer, commit = '' } = told
   const scene = await sceneOf(services, event, issue.repoId)
   if (scene === undefined) return undefined
   const changed = await changesOf(services, scene, event, issue, told)
@@ -98,7 +100,7 @@ export async function discussionPayload(services: Services, event: Envelope, iss
     ...(changed !== undefined && { changes: changed }),
     repository: scene.wire,
     sender: scene.sender,
-    commit_id: '',
+    commit_id: commit,
   }
   if (!isPullStream(event.stream))
     return { ...common, issue: await issueAt(services, scene, issue.index, event.revision) }

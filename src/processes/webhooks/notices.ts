@@ -186,9 +186,12 @@ export const notices = told({
   TargetBranchChanged: (_, event) => [
     ofDiscussion(event, '', { action: 'edited', changes: { ref: { from: event.data.from.branch } } }),
   ],
-  StatusChanged: (_, event) => [
-    ofDiscussion(event, '', { action: event.data.closed ? 'closed' : 'reopened' }),
-  ],
+  StatusChanged(_, event) {
+    const { repoId, closed, cause } = event.data
+    // A commit of another repository may be hidden from those who get this.
+    const commit = cause?.repoId === repoId ? { commit: cause.commit } : {}
+    return [ofDiscussion(event, '', { action: closed ? 'closed' : 'reopened', ...commit })]
+  },
   PullRequestMerged: (_, event) => [ofDiscussion(event, '', { action: 'closed' })],
   LabelsChanged: (_, event) => [ofLabels(event, event.data)],
   MilestoneChanged: (_, event) => [
