@@ -62,8 +62,13 @@ type DataByType = {
     /** Present when a comment answers a request: the reviews that the request superseded. They count again. */
     restored?: number[]
   }
-  /** Also recorded alone: a reply, on the line of the comment that it answers and in the same review. */
-  ReviewCommentAdded: { reviewId: number; commentId: number; author: AccountRef } & LineComment
+  /** `replyTo`: present when it is recorded alone, on the line of the comment that it answers and in the same review. */
+  ReviewCommentAdded: {
+    reviewId: number
+    commentId: number
+    author: AccountRef
+    replyTo?: number
+  } & LineComment
   /** What the comment is about is settled, in the eyes of the resolver; null: it is not any more. */
   ReviewCommentResolved: { reviewId: number; commentId: number; resolver: AccountRef | null }
   ReviewDeleted: { reviewId: number; reviewer: AccountRef; comments: number[] }

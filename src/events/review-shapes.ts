@@ -6,7 +6,7 @@ import { type Checks, flag, list, object, optional, orNull, text, whole, word } 
 type DataOf<T extends ReviewEvent['type']> = Extract<ReviewEvent, { type: T }>['data']
 
 const review = { ...issue, reviewId: whole }
-const comment: Checks<DataOf<'ReviewCommentAdded'>> = {
+const comment: Checks<DataOf<'ReviewCommentDrafted'>> = {
   ...review,
   commentId: whole,
   author: account,
@@ -51,7 +51,7 @@ export const reviewShapes: { readonly [T in ReviewEvent['type']]: Checks<DataOf<
     answeredTeams: optional(ids),
     restored: optional(ids),
   },
-  ReviewCommentAdded: comment,
+  ReviewCommentAdded: { ...comment, replyTo: optional(whole) },
   ReviewCommentResolved: { ...review, commentId: whole, resolver: orNull(account) },
   ReviewDeleted: { ...review, reviewer: account, comments: ids },
   ReviewDismissed: { ...review, reviewer: account, dismissed: ids, message: text },

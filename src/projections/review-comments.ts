@@ -12,6 +12,8 @@ export interface ReviewCommentDocument extends LineComment {
   repoId: number
   index: number
   author: AccountRef
+  /** The id of the comment that it answers. */
+  replyTo?: number
   /** Who settled what it is about. */
   resolver: AccountRef | null
   createdAt: string

@@ -204,7 +204,7 @@ export function decideReply(
     return refuse.unprocessable(`a review can have at most ${MAX_LINE_COMMENTS} comments, with the replies`)
   }
   const { repoId, index } = state
-  return [{ type: 'ReviewCommentAdded', data: { repoId, index, reviewId, author, ...reply } }]
+  return [{ type: 'ReviewCommentAdded', data: { repoId, index, reviewId, author, ...reply, replyTo: to } }]
 }
 
 /** Says that what a comment is about is settled, in the eyes of the resolver; null: that it is not any more. */

@@ -4,7 +4,9 @@
  */
 import type { Static } from 'typebox'
 import type { Envelope, IssueRef, LabelRef } from '../../events/domain-events.ts'
+import type { RecordedOf } from '../../events/handlers.ts'
 import { isPullStream } from '../../events/streams.ts'
+import type { CommentDocument } from '../../projections/comments.ts'
 import { issueReplayer, pullReplayer } from '../../queries/replay/replayers.ts'
 import type { Services } from '../../services.ts'
 import { commentWire } from '../../wire/comments.ts'
@@ -114,7 +116,7 @@ export async function discussionPayload(services: Services, event: Envelope, iss
 export async function commentPayload(
   services: Services,
   event: Envelope,
-  { repoId, index, commentId }: IssueRef & { commentId: number },
+  { repoId, commentId }: IssueRef & { commentId: number },
   action: 'created' | 'edited' | 'deleted',
 ) {
   const scene = await sceneOf(services, event, repoId)
@@ -123,13 +125,43 @@ export async function commentPayload(
   const { before, after } = await commentChange(services.events, stream, revision, commentId)
   const comment = action === 'deleted' ? before : after
   if (comment === undefined) return undefined
+  const changes = action === 'edited' ? { changes: { body: { from: before?.body ?? '' } } } : {}
+  return commentOf(services, scene, event, { action, comment, ...changes })
+}
+
+/** A comment of a review was answered: as Gitea, told as a comment of the pull request. */
+export async function replyPayload(services: Services, event: RecordedOf<'ReviewCommentAdded'>) {
+  const { repoId, index, commentId: id, author, body } = event.data
+  const scene = await sceneOf(services, event, repoId)
+  if (scene === undefined) return undefined
+  const { at } = event.metadata
+  const times = { createdAt: at, updatedAt: at }
+  const comment = {
+    id,
+    repoId,
+    index,
+    isPull: true,
+    author,
+    body,
+    attachments: [],
+    attachmentUuids: [],
+    ...times,
+  }
+  return commentOf(services, scene, event, { action: 'created', comment })
+}
+
+async function commentOf(
+  services: Services,
+  scene: Scene,
+  { stream, revision }: Envelope,
+  { comment, ...told }: { action: string; comment: CommentDocument; changes?: Changes },
+) {
   const isPull = isPullStream(stream)
   return {
-    action,
-    issue: await issueAt(services, scene, index, revision),
-    ...(isPull && { pull_request: await pullAt(services, scene, index, revision) }),
+    ...told,
+    issue: await issueAt(services, scene, comment.index, revision),
+    ...(isPull && { pull_request: await pullAt(services, scene, comment.index, revision) }),
     comment: await commentWire(services, scene.repository, comment),
-    ...(action === 'edited' && { changes: { body: { from: before?.body ?? '' } } }),
     repository: scene.wire,
     sender: scene.sender,
     is_pull: isPull,

@@ -7,7 +7,12 @@ import { type EventType, type Handlers, handle, handledBy } from '../../events/h
 import { isPullStream } from '../../events/streams.ts'
 import type { HookEvent } from '../../events/webhook-events.ts'
 import type { Services } from '../../services.ts'
-import { commentPayload, discussionPayload, type Told as ToldOfDiscussion } from './discussion-payloads.ts'
+import {
+  commentPayload,
+  discussionPayload,
+  replyPayload,
+  type Told as ToldOfDiscussion,
+} from './discussion-payloads.ts'
 import {
   branchOf,
   createPayload,
@@ -213,6 +218,12 @@ export const notices = told({
     const kind: HookEvent = `pull_request_review_${verdict}`
     const review = { type: kind, content: body }
     return [{ ...ofDiscussion(event, '', { action: 'reviewed', review }), event: kind }]
+  },
+  // Those of a review that is submitted are told with it.
+  ReviewCommentAdded(_, event) {
+    const { repoId, replyTo } = event.data
+    if (replyTo === undefined) return []
+    return [{ event: 'pull_request_comment', repoId, payload: (services) => replyPayload(services, event) }]
   },
   ReviewRequested: (_, event) => [ofRequest(event, 'review_requested')],
   ReviewRequestRemoved: (_, event) => [ofRequest(event, 'review_request_removed')],

@@ -45,3 +45,36 @@ t.test(
     )
   },
 )
+
+t.test('replies to review comments send a webhook: `pull_request_comment`, as in Gitea', async (t) => {
+  const { must, told, branch, open, get } = await hooked('replied', [
+    'pull_request_comment',
+    'pull_request_review',
+  ])
+  await branch('topic', { a: 'a\n' })
+  const index = await open('topic')
+  const comments = [{ path: 'a', body: 'Why?', new_position: 1 }]
+  const { id } = await must('bob', 'POST', `pulls/${index}/reviews`, { event: 'COMMENT', comments })
+  const [root] = await must('alice', 'GET', `pulls/${index}/reviews/${id}/comments`)
+  const reply = await must('alice', 'POST', `pulls/${index}/comments/${root.id}/replies`, { body: 'So' })
+  await must('alice', 'POST', `issues/${index}/comments`, { body: 'Then' })
+  const got = await told(3)
+  t.same(
+    got.map(({ headers, json }) => [headers['x-gitea-event'], headers['x-gitea-event-type'], json.action]),
+    [
+      ['pull_request_comment', 'pull_request_review_comment', 'reviewed'],
+      ['issue_comment', 'pull_request_comment', 'created'],
+      ['issue_comment', 'pull_request_comment', 'created'],
+    ],
+    'and the comments of a review are told with it',
+  )
+  const [, ofReply, ofComment] = got.map(({ json }) => json)
+  t.match(ofReply, {
+    comment: { id: reply.id, body: 'So', user: { login: 'alice' } },
+    pull_request: { number: index, title: (await get(index)).title },
+    issue: { number: index },
+    sender: { login: 'alice' },
+    is_pull: true,
+  })
+  t.same(Object.keys(ofReply ?? {}).sort(), Object.keys(ofComment ?? {}).sort())
+})
