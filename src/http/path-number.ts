@@ -1,8 +1,13 @@
-/** Reads ids and indexes in paths. */
+/** Reads ids and indexes in paths and queries. */
 
 /** The number in a path; undefined when it is not a positive integer up to `Number.MAX_SAFE_INTEGER`. */
 export function pathNumber(text: string): number | undefined {
   if (!/^[1-9]\d{0,15}$/.test(text)) return undefined
   const number = Number(text)
   return Number.isSafeInteger(number) ? number : undefined
+}
+
+/** The filter of a query for one id. 0 and an empty text mean any, and what cannot be an id finds nothing. */
+export function onlyId(text: string | undefined): { id?: number } {
+  return text === undefined || text === '' || text === '0' ? {} : { id: pathNumber(text) ?? 0 }
 }

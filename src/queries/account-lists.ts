@@ -3,7 +3,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { flagOf, OptionalText } from '../http/optional-text.ts'
 import { PageQuery } from '../http/paging.ts'
-import { pathNumber } from '../http/path-number.ts'
+import { onlyId } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { partNamed } from '../projections/name-parts.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
@@ -25,6 +25,7 @@ function named(q: string | undefined): Filter<AccountDocument> {
 
 const AdminUserFilters = {
   q: OptionalText('a part of the login or of the full name'),
+  login_name: OptionalText('not supported: accounts have no other name at their source'),
   source_id: OptionalText('0: the only source of accounts is this server'),
   is_active: OptionalText('only active ones, or the others'),
   is_admin: OptionalText('only site admins, or the others'),
@@ -63,11 +64,9 @@ export function accountListRoutes(services: Services): FastifyPluginAsyncTypebox
       },
       async (request, reply) => {
         const { query, requester } = request
-        // 0 is "any", and what is no id is nobody's.
-        const isAny = query.uid === undefined || query.uid === '' || query.uid === '0'
         const found = await pagedList(services, request, reply, {
           view,
-          filter: { ...USERS, ...named(query.q), ...(!isAny && { id: pathNumber(query.uid ?? '') ?? 0 }) },
+          filter: { ...USERS, ...named(query.q), ...onlyId(query.uid) },
           sort: BY_LOGIN,
         })
         return { ok: true, data: found.map((user) => userWire(user, services.publicUrl(), requester)) }

@@ -8,12 +8,14 @@ import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { IssueSelection } from '../projections/issue-selection.ts'
 import type { Filter } from '../projections/read-store.ts'
+import { Refused, refuse } from '../refusal.ts'
 import { readableBy } from '../rights/access.ts'
 import { signedIn } from '../rights/requester.ts'
 import { teamIdsOf } from '../rights/team-membership.ts'
 import type { Services } from '../services.ts'
 import { IssueWire, issueWires } from '../wire/issues.ts'
 import { labelNameFilter } from '../wire/labels.ts'
+import { teamName, teamsOf } from '../wire/teams.ts'
 import {
   IssueListQuery,
   issuePage,
@@ -22,7 +24,8 @@ import {
   searchedWords,
   sharedFilter,
 } from './issue-pages.ts'
-import { refuseFilters, sendRows } from './paged-list.ts'
+import { sendRows } from './paged-list.ts'
+import { teamRepositories } from './team-repositories.ts'
 
 const SearchQuery = Type.Object({
   ...IssueListQuery.properties,
@@ -33,6 +36,7 @@ const SearchQuery = Type.Object({
   review_requested: OptionalText('pull requests that wait for a review of the requester'),
   reviewed: OptionalText('pull requests that the requester has reviewed'),
   owner: OptionalText('login of the owner of the repositories'),
+  team: OptionalText('name of a team of the owner, an organization: in its repositories'),
   priority_repo_id: OptionalText('id of the repository whose issues come first'),
 })
 
@@ -77,17 +81,30 @@ async function filterOf(
   return filter
 }
 
-/** Ids of the repositories to search: those that the requester can read, of one owner or of all. */
+/**
+ * Ids of the repositories to search: those that the requester can read, of one owner, of a team of the owner, or all. An
+ * unknown owner or team has none. @throws Refused (unprocessable) for a team without an owner
+ */
 async function searchedRepositories(
-  { views }: Services,
+  services: Services,
   requester: AccountDocument,
-  owner: string | undefined,
+  { owner, team }: Static<typeof SearchQuery>,
 ): Promise<number[]> {
+  const { views } = services
   const readable = readableBy(requester)
-  if (!owner) return (await views.repositories.ids(readable)).map(Number)
+  if (!owner) {
+    if (team)
+      throw new Refused(refuse.unprocessable('team: requires owner, the organization that has the team'))
+    return (await views.repositories.ids(readable)).map(Number)
+  }
   const account = await views.accounts.findOne({ loginKey: owner.toLowerCase() })
   if (account === undefined) return []
-  return (await views.repositories.ids({ ...readable, ownerId: account.id })).map(Number)
+  const ofOwner = { ...readable, ownerId: account.id }
+  if (!team) return (await views.repositories.ids(ofOwner)).map(Number)
+  const name = team.toLowerCase()
+  const found = (await teamsOf(services, account)).find((one) => teamName(one).toLowerCase() === name)
+  const has = found === undefined ? 'nothing' : teamRepositories(found, account, requester)
+  return has === 'nothing' ? [] : (await views.repositories.ids({ ...ofOwner, ...has })).map(Number)
 }
 
 export function issueSearchRoutes(services: Services): FastifyPluginAsyncTypebox {
@@ -100,10 +117,9 @@ export function issueSearchRoutes(services: Services): FastifyPluginAsyncTypebox
       },
       async (request, reply) => {
         const requester = signedIn(request)
-        refuseFilters(request.query, ['team'])
         const { query } = request
         const page = pageOf(query, services.config)
-        const repoIds = await searchedRepositories(services, requester, query.owner)
+        const repoIds = await searchedRepositories(services, requester, query)
         const { rows, total } = await issuePage(
           services,
           repoIds,

@@ -2,6 +2,7 @@
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { OptionalText } from '../http/optional-text.ts'
+import { onlyId } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
@@ -18,10 +19,11 @@ import {
 } from '../wire/keys.ts'
 import { RepositoryParams, repositoryPage } from '../wire/repositories.ts'
 import { UsernameParams, userNamed } from '../wire/users.ts'
-import { filteredListSchema, type PageRequest, pagedList, refuseFilters } from './paged-list.ts'
+import { filteredListSchema, type PageRequest, pagedList } from './paged-list.ts'
 
 const BY_ID = [['id', 1]] as const
 const FILTERS = { fingerprint: OptionalText('only the key with this fingerprint') }
+const DEPLOY_KEY_FILTERS = { ...FILTERS, key_id: OptionalText('only the key with this id') }
 const KeyParams = Type.Object({ id: Type.String() })
 const DeployKeyParams = Type.Object({ ...RepositoryParams.properties, ...KeyParams.properties })
 
@@ -64,11 +66,13 @@ export const keyQueryRoutes: Routes = (services) => {
 
     app.get(
       '/repos/:owner/:repo/keys',
-      route('repository', { params: RepositoryParams, ...filteredListSchema(DeployKeyWire, FILTERS) }),
+      route('repository', {
+        params: RepositoryParams,
+        ...filteredListSchema(DeployKeyWire, DEPLOY_KEY_FILTERS),
+      }),
       async (request, reply) => {
         const { repository, access } = await onRepository(services, request, 'admin')
-        refuseFilters(request.query, ['key_id'])
-        const filter = { repoId: repository.id, ...only(request.query) }
+        const filter = { repoId: repository.id, ...only(request.query), ...onlyId(request.query.key_id) }
         const found = await pagedList(services, request, reply, { view: deployKeys, filter, sort: BY_ID })
         const page = await repositoryPage(services, repository, access, request.requester)
         return found.map((key) => deployKeyWire(key, { ...page, parent: null }))

@@ -10,10 +10,11 @@ import { partNamed } from '../projections/name-parts.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import { signedIn } from '../rights/requester.ts'
-import { belongsTo, canSee } from '../rights/visibility.ts'
+import { canSee } from '../rights/visibility.ts'
 import type { Services } from '../services.ts'
 import { wholeSeconds } from '../times.ts'
 import { RepositoryParams, RepositoryWire, repositoryWires } from '../wire/repositories.ts'
+import type { Team } from '../wire/teams.ts'
 import { pagedList, pagedRows } from './paged-list.ts'
 import {
   ownerIn,
@@ -21,6 +22,7 @@ import {
   repositorySelections,
   type SearchedAccounts,
 } from './repository-selection.ts'
+import { teamRepositories } from './team-repositories.ts'
 
 const TopicWire = Type.Object({
   id: Type.Integer(),
@@ -42,7 +44,7 @@ export function repositorySearchRoutes(services: Services): FastifyPluginAsyncTy
     return { starred: (await follows.ids({ userId: id, starred: true })).map(repoIdIn) }
   }
 
-  /** What a team has. Only who is in its organization may know, as at `/teams/{id}/repos`. */
+  /** What the team with that id has. */
   async function teamIn(
     text: string | undefined,
     requester: AccountDocument | null,
@@ -50,16 +52,10 @@ export function repositorySearchRoutes(services: Services): FastifyPluginAsyncTy
     const id = pathNumber(text ?? '') ?? 0
     if (id === 0) return {}
     const team = await teams.get(`${id}`)
+    // The Owners have the id of the organization.
     const organization = await accounts.get(`${team?.organizationId ?? id}`)
-    const mayKnow =
-      organization?.kind === 'organization' &&
-      !organization.deleted &&
-      requester !== null &&
-      (requester.siteAdmin || belongsTo(organization.id, requester))
-    if (!mayKnow) return { ofTeam: 'nothing' }
-    // The Owners have the id of the organization, and all that it has.
-    const hasAll = team === undefined || team.allRepositories
-    return { ofTeam: hasAll ? { ownerId: organization.id } : { teams: id } }
+    const named: Team = team === undefined ? { kind: 'owners' } : { kind: 'made', team }
+    return { ofTeam: teamRepositories(named, organization, requester) }
   }
 
   return async (app) => {

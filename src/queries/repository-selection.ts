@@ -10,6 +10,7 @@ import { wordsOf } from '../projections/words.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { readableBy } from '../rights/access.ts'
 import { readerIdsOf } from '../rights/visibility.ts'
+import type { TeamRepositories } from './team-repositories.ts'
 
 export const RepositorySearchQuery = Type.Object({
   q: OptionalText('a part of the name or of a topic; or `owner/` and a part of the name'),
@@ -39,7 +40,7 @@ export interface SearchedAccounts {
   /** The ids of what the user of `starredBy` has starred; undefined when it is not asked for. */
   starred?: readonly number[]
   /** What the team of `team_id` has; undefined when it is not asked for. */
-  ofTeam?: { teams: number } | { ownerId: number } | 'nothing'
+  ofTeam?: TeamRepositories
 }
 
 const MODES: readonly string[] = ['', 'fork', 'source', 'mirror', 'collaborative']

@@ -44,6 +44,8 @@ export const TeamParams = Type.Object({ id: Type.String() })
 /** A team, or the Owners: those who administer the organization. They are there without being made. */
 export type Team = { kind: 'made'; team: TeamDocument } | { kind: 'owners' }
 
+export const teamName = (team: Team): string => (team.kind === 'owners' ? 'Owners' : team.team.name)
+
 export const teamWire = (team: Team, organization: AccountDocument): Static<typeof TeamWire> => ({
   ...plainTeamWire(team, organization.id),
   organization: organizationWire(organization),
@@ -55,7 +57,7 @@ function plainTeamWire(team: Team, organizationId: number): Static<typeof PlainT
   const units = isOwners ? [...TEAM_UNITS] : team.team.units
   return {
     id: isOwners ? organizationId : team.team.id,
-    name: isOwners ? 'Owners' : team.team.name,
+    name: teamName(team),
     description: isOwners ? '' : team.team.description,
     permission,
     includes_all_repositories: isOwners || team.team.allRepositories,

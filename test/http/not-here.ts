@@ -30,7 +30,7 @@ function patternOf(path: string): RegExp {
     if (part === '{*}') return '\\{[^/]*\\}.*'
     return part
       .split(/(\{[^}]*\})/)
-      .map((piece) => (piece.startsWith('{') ? '\\{[^/]*\\}' : RegExp.escape(piece)))
+      .map((piece) => (piece.startsWith('{') ? '\\{[^/}]*\\}' : RegExp.escape(piece)))
       .join('')
   })
   return new RegExp(`^${parts.join('/')}$`)

@@ -494,3 +494,29 @@ t.test('the pages show each issue once, near the newest and far from it', async 
   }
   t.same(seen, expected(model, 'dave', { state: 'all' }))
 })
+
+t.test('a query parameter that Gitea documents is implemented: `team` of the issue search', async (t) => {
+  await alice.orgs.orgCreate({ username: 'searchers' })
+  for (const name of ['in', 'out']) {
+    const { open } = await repository(name, {}, 'searchers')
+    await open({ title: `of ${name}` })
+  }
+  const units = ['repo.code', 'repo.issues', 'repo.pulls']
+  const { data: team } = await alice.orgs.orgCreateTeam('searchers', {
+    ...{ name: 'Finders', permission: 'read', units },
+  })
+  await alice.teams.orgAddTeamRepository(team.id ?? 0, 'searchers', 'in')
+  await alice.teams.orgAddTeamMember(team.id ?? 0, 'dave')
+  const titles = async (login: string, query: string) => {
+    const { status, body } = await call(login, 'GET', `repos/issues/search?owner=searchers&${query}`)
+    return status === 200 ? body.map(({ title }: { title: string }) => title) : status
+  }
+  t.same(await titles('dave', 'team=finders'), ['of in'])
+  t.same(await titles('alice', 'team=Owners'), ['of out', 'of in'])
+  t.same(await titles('alice', 'team='), ['of out', 'of in'])
+  t.same(await titles('alice', 'team=others'), [], 'an unknown team has nothing')
+  t.same(await titles('bob', 'team=Finders'), [], 'others do not learn of the team')
+  const { status, body } = await call('alice', 'GET', 'repos/issues/search?team=Finders')
+  t.equal(status, 422)
+  t.match(body.message, /^team: requires owner/)
+})

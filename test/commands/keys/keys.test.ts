@@ -133,6 +133,13 @@ t.test('deploy keys are for admins of their repository; keys end with their owne
   t.equal(await statusOf(bob.repos.repoListKeys('alice', 'keys')), 403)
   t.equal((await alice.repos.repoListKeys('alice', 'keys')).data.length, 1)
   t.equal((await alice.repos.repoGetKey('alice', 'keys', made.data.id ?? 0)).data.id, made.data.id)
+  // A query parameter that Gitea documents is implemented, never ignored.
+  const listed = async (key_id: number) =>
+    (await alice.repos.repoListKeys('alice', 'keys', { key_id })).data.map(({ id }) => id)
+  t.same(
+    [await listed(0), await listed(made.data.id ?? 0), await listed(8_000_000)],
+    [[made.data.id], [made.data.id], []],
+  )
   const history = await server.fetch('bob', '/api/v1/repos/alice/keys/history')
   t.notMatch(await history.text(), /DeployKey/, 'nor do others see them in the history')
   t.equal(await statusOf(alice.repos.repoDeleteKey('alice', 'keys', made.data.id ?? 0)), 204)

@@ -531,7 +531,8 @@ t.test('a list of users for admins (GET /admin/users), in pages', async (t) => {
   t.equal(all.body.length, total)
   t.notMatch(all.text, /Ghost|judy"/)
   for (const filter of ['login_name=alice', 'source_id=3', 'sort=newest']) {
-    t.match(await call('admin', 'GET', `admin/users?${filter}`), { status: 422, message: /is not supported/ })
+    const message = new RegExp(`^${filter.split('=')[0]}: is not supported`)
+    t.match(await call('admin', 'GET', `admin/users?${filter}`), { status: 422, message })
   }
   t.equal((await call('alice', 'GET', 'admin/users')).status, 403)
   t.equal((await call(null, 'GET', 'admin/users')).status, 401)
