@@ -144,6 +144,7 @@ export interface LeftDiscussions {
 
 /** A branch protection, as in Gitea: a rule for the branches that match its name. */
 export interface BranchProtection {
+  id: number
   /** The name of a branch, or a pattern: `release/*`. */
   rule: string
   /** When several rules match a branch, the one with the lowest priority number applies. */

@@ -102,6 +102,7 @@ const mergeSettings: Checks<Required<MergeSettings>> = {
   defaultMaintainerEdit: flag,
 }
 const protection = object<BranchProtection>({
+  id: whole,
   rule: text,
   priority: whole,
   push: flag,

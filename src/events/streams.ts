@@ -56,6 +56,7 @@ export const idsStream = (
     | 'release'
     | 'status'
     | 'key'
+    | 'branch-protection'
     | 'tag-protection'
     | 'lfs-lock'
     | 'webhook',

@@ -108,7 +108,7 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
     { recipientId: 1 },
   ],
   arrays: ['readers', 'granted', 'guests', 'teams', 'topics', 'nameParts', 'allParts'],
-  version: 8,
+  version: 9,
   ids({ data }) {
     const parentId = 'parent' in data ? data.parent?.repoId : 'parentId' in data ? data.parentId : undefined
     return parentId === undefined ? [`${data.repoId}`] : [`${data.repoId}`, `${parentId}`]

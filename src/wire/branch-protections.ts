@@ -55,6 +55,7 @@ const NOT_ENFORCED = {
 export const ProtectionFields = { ...ENFORCED, ...NOT_ENFORCED }
 
 export const BranchProtectionWire = Type.Object({
+  id: Type.Integer({ description: 'for branch_protections/priority; not in Gitea' }),
   rule_name: Type.String(),
   branch_name: Type.String(),
   ...ProtectionFields,
@@ -99,6 +100,7 @@ export async function protectionWires(
   const namesOf = (users: readonly number[] | null) =>
     (users ?? []).map((id) => logins.get(id)).filter((login) => login !== undefined)
   return protections.map((protection) => ({
+    id: protection.id,
     rule_name: protection.rule,
     branch_name: protection.rule,
     priority: protection.priority,

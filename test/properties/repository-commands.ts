@@ -3,6 +3,7 @@ import fc from 'fast-check'
 import {
   decideAddProtection,
   decideEditProtection,
+  decideOrderProtections,
   decideRemoveProtection,
 } from '../../src/commands/branch-protections/protections.ts'
 import { decideCreateLabel, decideDeleteLabel, decideEditLabel } from '../../src/commands/labels/label.ts'
@@ -165,10 +166,14 @@ export const repositoryCommands = [
   ),
   onRepository(
     'protection',
-    record({ rule, priority: oneOf([0, 1, 2]), at: deadline, what: oneOf(['add', 'edit', 'remove']) }),
-    (state, { rule, priority, at, what }) => {
+    record({
+      ...{ id: oneOf([1, 2]), rule, priority: oneOf([0, 1, 2]) },
+      ...{ at: deadline, what: oneOf(['add', 'edit', 'order', 'remove']) },
+    }),
+    (state, { id, rule, priority, at, what }) => {
       const settings = { ...protection, rule, priority }
-      if (what === 'add') return decideAddProtection(state, settings, at ?? '')
+      if (what === 'add') return decideAddProtection(state, id, settings, at ?? '')
+      if (what === 'order') return decideOrderProtections(state, [id], at ?? '')
       if (what === 'edit') return decideEditProtection(state, rule, () => settings, at ?? '')
       return decideRemoveProtection(state, rule)
     },

@@ -7,6 +7,7 @@ const AT = '2026-01-02T03:04:05.000Z'
 
 function rule(name: string, more: Partial<BranchProtection> = {}): BranchProtection {
   return {
+    id: 1,
     rule: name,
     priority: 1,
     push: false,

@@ -515,6 +515,7 @@ export const ROWS: Readonly<Record<string, Row>> = {
   [`POST ${REPO}/branch_protections`]: row('admin 201', ({ next }) => ({
     body: { rule_name: `p${next()}` },
   })),
+  [`POST ${REPO}/branch_protections/priority`]: row('admin 204', () => ({ body: { ids: [] } })),
   [`GET ${REPO}/branch_protections/*`]: row('admin 200', ({ protection }) => ({ path: { '*': protection } })),
   [`PATCH ${REPO}/branch_protections/*`]: row('admin 200', ({ protection, next }) => ({
     path: { '*': protection },

@@ -6,7 +6,7 @@ import { isPattern } from '../../rights/glob.ts'
 import type { Decision } from '../execute.ts'
 import type { RepositoryState } from '../repositories/repository.ts'
 
-export type ProtectionSettings = Omit<BranchProtection, 'createdAt' | 'updatedAt'>
+export type ProtectionSettings = Omit<BranchProtection, 'id' | 'createdAt' | 'updatedAt'>
 
 export const MAX_RULES = 200
 /** Characters of all rules as JSON: each read of the repository reads them. */
@@ -20,6 +20,7 @@ const unknown = refuse.notFound('there is no branch protection with that name')
 /** Adds a rule. One with priority 0 comes after all others, as in Gitea. */
 export function decideAddProtection(
   state: RepositoryState,
+  id: number,
   settings: ProtectionSettings,
   at: string,
 ): Decision<RepositoryEvent> {
@@ -33,7 +34,7 @@ export function decideAddProtection(
   }
   const last = Math.max(0, ...protections.map(({ priority }) => priority))
   const priority = settings.priority === 0 ? last + 1 : settings.priority
-  return setProtection(state.id, protections, { ...settings, priority, createdAt: at, updatedAt: at })
+  return setProtection(state.id, protections, { id, ...settings, priority, createdAt: at, updatedAt: at })
 }
 
 /** Changes a rule; no event when nothing changes. `edit` makes the new settings from the present ones. */
@@ -46,10 +47,31 @@ export function decideEditProtection(
   if (state.status !== 'active') return gone
   const before = state.protections.find((protection) => protection.rule === rule)
   if (before === undefined) return unknown
-  const { createdAt, updatedAt } = before
-  const after = { ...edit(before), rule }
+  const { id, createdAt, updatedAt } = before
+  const after = { id, ...edit(before), rule }
   if (isDeepStrictEqual({ ...after, createdAt, updatedAt }, before)) return []
   return setProtection(state.id, state.protections, { ...after, createdAt, updatedAt: at })
+}
+
+/** Gives these rules the priorities 1, 2, … in this order; the other ones keep theirs, as in Gitea. */
+export function decideOrderProtections(
+  state: RepositoryState,
+  ids: readonly number[],
+  at: string,
+): Decision<RepositoryEvent> {
+  if (state.status !== 'active') return gone
+  const rules = new Map(state.protections.map((protection) => [protection.id, protection]))
+  const strange = ids.filter((id) => !rules.has(id)).map((id) => `ids: no branch protection has the id ${id}`)
+  const twice = new Set(ids).size < ids.length ? ['ids: a branch protection is named twice'] : []
+  const errors = [...strange, ...twice]
+  if (errors.length > 0) return refuse.unprocessable(errors.join('; '), errors)
+  return ids.flatMap((id, index): RepositoryEvent[] => {
+    const before = rules.get(id)
+    const priority = index + 1
+    if (before === undefined || before.priority === priority) return []
+    const protection = { ...before, priority, updatedAt: at }
+    return [{ type: 'BranchProtectionSet', data: { repoId: state.id, protection } }]
+  })
 }
 
 export function decideRemoveProtection(state: RepositoryState, rule: string): Decision<RepositoryEvent> {

@@ -1,5 +1,7 @@
 /** Creates, changes and removes branch protections: `/repos/{owner}/{repo}/branch_protections`. */
+import { Type } from 'typebox'
 import type { BranchProtection } from '../../events/domain-events.ts'
+import { idsStream } from '../../events/streams.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import {
@@ -13,7 +15,14 @@ import { repositories } from '../aggregates.ts'
 import type { RepositoryState } from '../repositories/repository.ts'
 import { whileOwnedBy } from '../repositories/same-owner.ts'
 import { commandContext, settled } from '../request-context.ts'
-import { decideAddProtection, decideEditProtection, decideRemoveProtection } from './protections.ts'
+import { takeNumber } from '../sequences.ts'
+import {
+  decideAddProtection,
+  decideEditProtection,
+  decideOrderProtections,
+  decideRemoveProtection,
+  MAX_RULES,
+} from './protections.ts'
 import {
   CreateProtectionOptions,
   checkOptions,
@@ -22,6 +31,13 @@ import {
   ruleOf,
   withOptions,
 } from './settings.ts'
+
+const UpdateBranchProtectionPriories = Type.Object({
+  ids: Type.Array(Type.Integer(), {
+    maxItems: MAX_RULES,
+    description: 'of the rules that get the priorities 1, 2, …',
+  }),
+})
 
 /** The rule of that name; undefined when it is gone. From the log, since the read models may lag. */
 function ruleIn(state: RepositoryState, name: string): BranchProtection | undefined {
@@ -42,10 +58,29 @@ export const branchProtectionRoutes: Routes = (services) => async (app) => {
       const named = await checkOptions(services, repository, request.body)
       const settings = withOptions({ ...NEW_PROTECTION, rule }, request.body, named)
       const context = commandContext(request)
-      const decide = whileOwnedBy(repository, (now) => decideAddProtection(now, settings, context.at))
+      const id = await takeNumber(services.events, context, idsStream('branch-protection'))
+      const decide = whileOwnedBy(repository, (now) => decideAddProtection(now, id, settings, context.at))
       const state = await repositories.change(services, context, repository.id, 'protect', decide)
       await settled(services, context, reply)
       return reply.code(201).send(await protectionWire(services, repository, ruleIn(state, rule)))
+    },
+  )
+
+  app.post(
+    '/repos/:owner/:repo/branch_protections/priority',
+    route('repository', {
+      params: RepositoryParams,
+      body: UpdateBranchProtectionPriories,
+      response: NO_CONTENT,
+    }),
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'admin')
+      const { ids } = request.body
+      const context = commandContext(request)
+      const decide = whileOwnedBy(repository, (now) => decideOrderProtections(now, ids, context.at))
+      await repositories.change(services, context, repository.id, 'order protections', decide)
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
     },
   )
 

@@ -386,3 +386,54 @@ t.test('a branch that requires signed commits takes no others', async (t) => {
     t.equal(await statusOf(alice.repos.repoCreateBranch('alice', 'signed', branch)), 201)
   })
 })
+
+t.test('`branch_protections/priority`: the first matching rule of the new order decides', async (t) => {
+  const alice = await server.as('alice')
+  const bob = await server.as('bob')
+  await alice.user.createCurrentUserRepo({ name: 'ordered', auto_init: true })
+  await alice.repos.repoAddCollaborator('alice', 'ordered', 'bob', { permission: 'write' })
+  const path = '/api/v1/repos/alice/ordered/branch_protections'
+  const call = async (login: string, method: string, below: string, body?: object) => {
+    const init = { method, ...(body && { body: JSON.stringify(body) }) }
+    const answer = await server.fetch(login, `${path}${below}`, init)
+    const text = await answer.text()
+    return { status: answer.status, json: text === '' ? undefined : JSON.parse(text) }
+  }
+  const add = async (option: object): Promise<number> => (await call('alice', 'POST', '', option)).json.id
+  const exact = await add({ rule_name: 'main' })
+  const pattern = await add({ rule_name: 'm*', enable_push: true })
+  const order = (ids: unknown, login = 'alice') => call(login, 'POST', '/priority', { ids })
+  const listed = async () => {
+    const { json } = await call('alice', 'GET', '')
+    return json.map((one: { rule_name: string; priority: number }) => [one.rule_name, one.priority])
+  }
+  const main = async () => (await bob.repos.repoGetBranch('alice', 'ordered', 'main')).data
+  t.match(await main(), { effective_branch_protection_name: 'main', user_can_push: false })
+
+  t.equal((await order([pattern, exact])).status, 204)
+  t.same(await listed(), [
+    ['m*', 1],
+    ['main', 2],
+  ])
+  t.match(await main(), { effective_branch_protection_name: 'm*', user_can_push: true })
+
+  for (const [ids, message] of [
+    [[exact, exact], /^ids: a branch protection is named twice/],
+    [[exact, 8_000_000], /^ids: no branch protection has the id 8000000/],
+    [['main'], /^ids/],
+    [undefined, /^ids/],
+  ] as const) {
+    t.match(await order(ids), { status: 422, json: { message } }, JSON.stringify(ids))
+  }
+  t.equal((await order([exact, pattern], 'bob')).status, 403)
+  t.same(await listed(), [
+    ['m*', 1],
+    ['main', 2],
+  ])
+  t.equal((await order([pattern])).status, 204, 'what is not named keeps its number')
+  t.equal((await call('alice', 'DELETE', '/m*')).status, 204)
+  t.equal((await order([exact])).status, 204)
+  t.same(await listed(), [['main', 1]])
+  const again = await add({ rule_name: 'm*' })
+  t.not(again, pattern, 'an id is not reused')
+})

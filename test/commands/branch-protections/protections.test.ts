@@ -2,6 +2,7 @@ import t from 'tap'
 import {
   decideAddProtection,
   decideEditProtection,
+  decideOrderProtections,
   decideRemoveProtection,
   MAX_RULES,
   type ProtectionSettings,
@@ -46,12 +47,12 @@ function settings(rule: string, more: Partial<ProtectionSettings> = {}): Protect
   }
 }
 
-function set(rule: string, more: Partial<ProtectionSettings> = {}, updatedAt = AT): RepositoryEvent {
+function set(rule: string, more: Partial<ProtectionSettings> = {}, updatedAt = AT, id = 1): RepositoryEvent {
   return {
     type: 'BranchProtectionSet',
     data: {
       repoId: 5,
-      protection: { ...settings(rule, { priority: 1, ...more }), createdAt: AT, updatedAt },
+      protection: { id, ...settings(rule, { priority: 1, ...more }), createdAt: AT, updatedAt },
     },
   }
 }
@@ -59,16 +60,16 @@ function set(rule: string, more: Partial<ProtectionSettings> = {}, updatedAt = A
 t.test('a rule is created once, and one without a priority comes after all others', async (t) => {
   const { given } = specify(t, repositoryDecider)
   given(created)
-    .when((state) => decideAddProtection(state, settings('main'), AT))
+    .when((state) => decideAddProtection(state, 1, settings('main'), AT))
     .thenEvents(set('main', { priority: 1 }))
   given(created, set('main', { priority: 7 }))
-    .when((state) => decideAddProtection(state, settings('v*'), AT))
+    .when((state) => decideAddProtection(state, 1, settings('v*'), AT))
     .thenEvents(set('v*', { priority: 8 }))
   given(created, set('main', { priority: 7 }))
-    .when((state) => decideAddProtection(state, settings('v*', { priority: 3 }), AT))
+    .when((state) => decideAddProtection(state, 1, settings('v*', { priority: 3 }), AT))
     .thenEvents(set('v*', { priority: 3 }))
   given(created, set('main'))
-    .when((state) => decideAddProtection(state, settings('main'), AT))
+    .when((state) => decideAddProtection(state, 1, settings('main'), AT))
     .thenRefused('forbidden', 'branch protection "main" already exists')
 })
 
@@ -85,6 +86,32 @@ t.test('an edit keeps the time of creation; one that changes nothing is no event
     .thenRefused('notFound')
 })
 
+t.test(
+  'the order of rules: those that are named get 1, 2, …, and only what changes is an event',
+  async (t) => {
+    const { given } = specify(t, repositoryDecider)
+    const rules = [set('main'), set('v*', { priority: 2 }, AT, 2), set('dev', { priority: 7 }, AT, 3)]
+    given(created, ...rules)
+      .when((state) => decideOrderProtections(state, [2, 1], LATER))
+      .thenEvents(set('v*', { priority: 1 }, LATER, 2), set('main', { priority: 2 }, LATER))
+    given(created, ...rules)
+      .when((state) => decideOrderProtections(state, [1, 3], LATER))
+      .thenEvents(set('dev', { priority: 2 }, LATER, 3))
+    given(created, ...rules)
+      .when((state) => decideOrderProtections(state, [], LATER))
+      .thenEvents()
+    given(created, ...rules)
+      .when((state) => decideOrderProtections(state, [1, 4], LATER))
+      .thenRefused('unprocessable', 'ids: no branch protection has the id 4')
+    given(created, ...rules)
+      .when((state) => decideOrderProtections(state, [1, 1], LATER))
+      .thenRefused('unprocessable', 'ids: a branch protection is named twice')
+    given(created, deleted)
+      .when((state) => decideOrderProtections(state, [], LATER))
+      .thenRefused('notFound')
+  },
+)
+
 t.test('a removed rule can be created again', async (t) => {
   const { given } = specify(t, repositoryDecider)
   const removed: RepositoryEvent = { type: 'BranchProtectionRemoved', data: { repoId: 5, rule: 'main' } }
@@ -95,7 +122,7 @@ t.test('a removed rule can be created again', async (t) => {
     .when((state) => decideRemoveProtection(state, 'main'))
     .thenRefused('notFound')
   given(created, set('main'), removed)
-    .when((state) => decideAddProtection(state, settings('main'), AT))
+    .when((state) => decideAddProtection(state, 1, settings('main'), AT))
     .thenEvents(set('main'))
 })
 
@@ -103,7 +130,7 @@ t.test('a repository that is gone or never was has no rules', async (t) => {
   const { given } = specify(t, repositoryDecider)
   for (const events of [[], [created, deleted]]) {
     given(...events)
-      .when((state) => decideAddProtection(state, settings('main'), AT))
+      .when((state) => decideAddProtection(state, 1, settings('main'), AT))
       .thenRefused('notFound')
     given(...events)
       .when((state) => decideEditProtection(state, 'main', (rule) => rule, AT))
@@ -118,7 +145,7 @@ t.test('rules have limits: their number, their total size, and the size of their
   const { given } = specify(t, repositoryDecider)
   const full = Array.from({ length: MAX_RULES }, (_, i) => set(`branch-${i}`))
   given(created, ...full)
-    .when((state) => decideAddProtection(state, settings('one more'), AT))
+    .when((state) => decideAddProtection(state, 1, settings('one more'), AT))
     .thenRefused('unprocessable', `a repository can have at most ${MAX_RULES} branch protections`)
   given(created, ...full)
     .when((state) => decideEditProtection(state, 'branch-7', (rule) => ({ ...rule, push: true }), LATER))
@@ -127,14 +154,14 @@ t.test('rules have limits: their number, their total size, and the size of their
   const contexts = Array.from({ length: 100 }, (_, i) => `${i} ${'c'.repeat(250)}`)
   const large = Array.from({ length: 7 }, (_, i) => set(`large-${i}`, { contexts }))
   given(created, ...large)
-    .when((state) => decideAddProtection(state, settings('large', { contexts }), AT))
+    .when((state) => decideAddProtection(state, 1, settings('large', { contexts }), AT))
     .thenRefused('unprocessable', 'the branch protections of the repository together are too large')
 
   const patterns = Array.from({ length: 4 }, (_, i) => set(`${i}${'a'.repeat(240)}*`))
   given(created, ...patterns)
-    .when((state) => decideAddProtection(state, settings(`${'a'.repeat(50)}*`), AT))
+    .when((state) => decideAddProtection(state, 1, settings(`${'a'.repeat(50)}*`), AT))
     .thenRefused('unprocessable')
   given(created, ...patterns)
-    .when((state) => decideAddProtection(state, settings('a'.repeat(50)), AT))
+    .when((state) => decideAddProtection(state, 1, settings('a'.repeat(50)), AT))
     .thenEvents(set('a'.repeat(50), { priority: 2 }))
 })

@@ -67,6 +67,7 @@ const fine: MergeFacts = {
   openDependencies: [],
 }
 const protection: BranchProtection = {
+  id: 1,
   rule: 'main',
   priority: 1,
   push: false,
