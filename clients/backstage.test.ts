@@ -1,4 +1,5 @@
-/** Backstage's integration of Gitea, and the reader of its backend: files, whole trees, and what has changed. */
+/** Backstage: its reader of files, trees and what has changed, and the action that publishes a repository. */
+import { mkdir, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import t from 'tap'
@@ -74,4 +75,63 @@ t.test('Backstage reads files and trees of a private repository', async (t) => {
   }
   const stranger = readerWith({ password: await tokenOf(server, 'bob') })
   await t.rejects(stranger.readUrl(url('catalog-info.yaml')), { name: 'NotFoundError' })
+})
+
+/** What is used of an action of Backstage's scaffolder. */
+interface Action {
+  id: string
+  handler(context: object): Promise<void>
+}
+
+t.test('Backstage publishes a repository of a template: publish:gitea', async (t) => {
+  const server = await startTestServer(t)
+  const alice = await server.as('alice')
+  await alice.orgs.orgCreate({ username: 'team' })
+  const require = createRequire(join(clientsFolder(), 'package.json'))
+  const { ConfigReader } = require('@backstage/config')
+  const { ScmIntegrations } = require('@backstage/integration')
+  const { createPublishGiteaAction } = require('@backstage/plugin-scaffolder-backend-module-gitea')
+  const { host } = new URL(server.url)
+  const credentials = { username: 'alice', password: 'password of alice' }
+  const config = new ConfigReader({
+    integrations: { gitea: [{ host, baseUrl: server.url, ...credentials }] },
+    scaffolder: { defaultAuthor: { name: 'Scaffolder', email: 'scaffolder@example.org' } },
+  })
+  const integrations = ScmIntegrations.fromConfig(config)
+  const action: Action = createPublishGiteaAction({ integrations, config })
+  t.equal(action.id, 'publish:gitea')
+
+  const workspacePath = await ownFolder(t)
+  await writeFile(join(workspacePath, 'catalog-info.yaml'), 'kind: Component\n')
+  await mkdir(join(workspacePath, 'docs'))
+  await writeFile(join(workspacePath, 'docs/index.md'), '# Service\n')
+  async function publish(owner: string, repo: string): Promise<Map<string, unknown>> {
+    const outputs = new Map<string, unknown>()
+    const quiet = () => undefined
+    await action.handler({
+      input: { repoUrl: `${host}?owner=${owner}&repo=${repo}`, description: 'A service' },
+      workspacePath,
+      logger: { debug: quiet, info: quiet, warn: quiet, error: quiet },
+      output: (name: string, value: unknown) => outputs.set(name, value),
+    })
+    return outputs
+  }
+
+  const outputs = await publish('team', 'service')
+  const { data: repository } = await alice.repos.repoGet('team', 'service')
+  t.match(repository, { description: 'A service', private: false, empty: false, default_branch: 'main' })
+  const { data: branch } = await alice.repos.repoGetBranch('team', 'service', 'main')
+  t.match(branch.commit, { id: outputs.get('commitHash'), author: { name: 'Scaffolder' } })
+  t.match(branch.commit?.message, /^initial commit\n\nChange-Id: I/)
+  const { data: files } = await alice.repos.getTree('team', 'service', 'main', { recursive: true })
+  t.same(
+    files.tree?.filter(({ type }) => type === 'blob').map(({ path }) => path),
+    ['catalog-info.yaml', 'docs/index.md'],
+  )
+  t.equal(outputs.get('remoteUrl'), `${server.url}/team/service.git`)
+  const contents = await fetch(String(outputs.get('repoContentsUrl')))
+  t.equal(contents.status, 200, 'the link that people get leads somewhere')
+
+  await t.rejects(publish('team', 'service'), /409/, 'a name that is taken')
+  await t.rejects(publish('nobody', 'service'), /nobody do not exist/, 'an organization that does not exist')
 })
