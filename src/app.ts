@@ -31,6 +31,7 @@ import { operationIdOf } from './http/operations.ts'
 import { withOptionalBodies } from './http/optional-bodies.ts'
 import { contentPolicy, pageHeaders } from './http/page-headers.ts'
 import { limitProxiedRequests } from './http/proxied-requests.ts'
+import { urlWithPlainNames } from './http/repeated-text.ts'
 import { limitBodies } from './http/request-bodies.ts'
 import { unusedCompilers, validatorOf } from './http/request-validators.ts'
 import type { Certificate } from './http/tls-files.ts'
@@ -141,7 +142,7 @@ export async function buildApp(
       if (isUpgradePath(request.url)) sendUpgradeProblem(error, request, reply)
       else sendProblem(error, request, reply, docsUrl())
     },
-    rewriteUrl: ({ url = '/' }) => urlWithTexts(url),
+    rewriteUrl: ({ url = '/' }) => urlWithTexts(urlWithPlainNames(url)),
     routerOptions: {
       // Chains don't limit the names of upgrade plans. The size of a request's head is the limit here.
       maxParamLength: 16 * 1024,

@@ -1,4 +1,4 @@
-/** Parameters of a query that may come several times: `?status-types=read&status-types=pinned`. */
+/** Parameters of a query that may come several times: `?status-types=read&status-types=pinned`, or `status-types[]=read`. */
 import { Type } from 'typebox'
 
 export const RepeatedText = (description: string) =>
@@ -7,4 +7,17 @@ export const RepeatedText = (description: string) =>
 /** All values of such a parameter, without empty ones. */
 export function textsOf(value: string | readonly string[] | undefined): string[] {
   return (typeof value === 'string' ? [value] : [...(value ?? [])]).filter((text) => text !== '')
+}
+
+/** The names in such a parameter, each of whose values is a list with commas. */
+export function namesIn(value: string | readonly string[] | undefined): string[] {
+  const names = textsOf(value).flatMap((list) => list.split(','))
+  return names.map((name) => name.trim()).filter((name) => name !== '')
+}
+
+const BRACKETS = /([?&][^?&=[%]+)(?:\[|%5B)\d*(?:\]|%5D)(?==)/gi
+
+/** The URL of a request with `labels=a&labels=b` for `labels[]=a&labels[]=b` or `labels[0]=…`, as axios sends lists. */
+export function urlWithPlainNames(url: string): string {
+  return url.includes('?') ? url.replace(BRACKETS, '$1') : url
 }

@@ -4,6 +4,7 @@ import { schemaOf } from '../events/codec.ts'
 import type { DomainEvent } from '../events/domain-events.ts'
 import type { RecordedEvent } from '../events/event-store.ts'
 import { OptionalText } from '../http/optional-text.ts'
+import { namesIn, RepeatedText } from '../http/repeated-text.ts'
 import { exactTimeRange, TimeRangeQuery } from '../http/time-range.ts'
 import {
   actorKey,
@@ -14,10 +15,9 @@ import {
   isInHistory,
 } from '../projections/history.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { namesIn } from './issue-pages.ts'
 
 export const HistoryFilterQuery = Type.Object({
-  type: OptionalText('types of events, separated by commas'),
+  type: RepeatedText('types of events, separated by commas'),
   actor: OptionalText('login of the account that did it'),
   ...TimeRangeQuery,
 })

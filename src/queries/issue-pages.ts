@@ -2,6 +2,7 @@
 import { type Static, Type } from 'typebox'
 import { OptionalText } from '../http/optional-text.ts'
 import { type Page, PageQuery } from '../http/paging.ts'
+import { RepeatedText } from '../http/repeated-text.ts'
 import { TimeRangeQuery } from '../http/time-range.ts'
 import { type IssueSelection, repoIdIn } from '../projections/issue-selection.ts'
 import type { IssueDocument } from '../projections/issues.ts'
@@ -22,7 +23,7 @@ type Slice = Pick<Page, 'skip' | 'limit'>
 /** The part of the query that lists of issues and searches share. */
 export const IssueListQuery = Type.Object({
   state: OptionalText('open (default), closed or all'),
-  labels: OptionalText('names, separated by commas; the issue must have at least one'),
+  labels: RepeatedText('names, separated by commas; the issue must have at least one'),
   q: OptionalText('words in the title, the body or the comments'),
   type: OptionalText('issues or pulls; both when left out'),
   created_by: OptionalText('login'),
@@ -63,12 +64,6 @@ const MAX_WORDS = 50
  */
 export function searchedWords(q = ''): string[] | undefined {
   return q.trim() === '' || q.includes('\0') ? undefined : wordsOf(q).slice(0, MAX_WORDS)
-}
-
-/** Names in a comma separated list, trimmed. */
-export function namesIn(list: string | undefined): string[] {
-  const names = (list ?? '').split(',').map((name) => name.trim())
-  return names.filter((name) => name !== '')
 }
 
 const NEWEST = [['id', -1]] as const

@@ -5,6 +5,7 @@ import type { LabelScope } from '../events/domain-events.ts'
 import { flagOf, OptionalText } from '../http/optional-text.ts'
 import { pageOf, sendPaging } from '../http/paging.ts'
 import { pathNumber } from '../http/path-number.ts'
+import { namesIn, RepeatedText } from '../http/repeated-text.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { IssueSelection } from '../projections/issue-selection.ts'
 import type { Filter } from '../projections/read-store.ts'
@@ -16,20 +17,13 @@ import type { Services } from '../services.ts'
 import { IssueWire, issueWires } from '../wire/issues.ts'
 import { labelNameFilter } from '../wire/labels.ts'
 import { teamName, teamsOf } from '../wire/teams.ts'
-import {
-  IssueListQuery,
-  issuePage,
-  namesIn,
-  peopleFilter,
-  searchedWords,
-  sharedFilter,
-} from './issue-pages.ts'
+import { IssueListQuery, issuePage, peopleFilter, searchedWords, sharedFilter } from './issue-pages.ts'
 import { sendRows } from './paged-list.ts'
 import { teamRepositories } from './team-repositories.ts'
 
 const SearchQuery = Type.Object({
   ...IssueListQuery.properties,
-  milestones: OptionalText('titles, separated by commas; the issue must have one of them'),
+  milestones: RepeatedText('titles, separated by commas; the issue must have one of them'),
   created: OptionalText('opened by the requester'),
   assigned: OptionalText('assigned to the requester'),
   mentioned: OptionalText('mentioning the requester'),

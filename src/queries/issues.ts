@@ -1,8 +1,8 @@
 /** Reading one issue or its labels, and listing the issues of a repository. Pull requests are included, as in Gitea. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Static } from 'typebox'
-import { OptionalText } from '../http/optional-text.ts'
 import { pageOf, sendPaging } from '../http/paging.ts'
+import { namesIn, RepeatedText } from '../http/repeated-text.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { onRepository } from '../rights/repository-access.ts'
@@ -10,26 +10,19 @@ import type { Services } from '../services.ts'
 import { IssueParams, IssueWire, issueWires, labelsOfIssue, onIssue } from '../wire/issues.ts'
 import { LabelWire, labelIdsNamed } from '../wire/labels.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
-import {
-  IssueListQuery,
-  issuePage,
-  namesIn,
-  peopleFilter,
-  searchedWords,
-  sharedFilter,
-} from './issue-pages.ts'
+import { IssueListQuery, issuePage, peopleFilter, searchedWords, sharedFilter } from './issue-pages.ts'
 import { filteredListSchema, listSchema, rowsOrPage, sendRows } from './paged-list.ts'
 
 const LIST_SCHEMA = filteredListSchema(IssueWire, {
   ...IssueListQuery.properties,
-  milestones: OptionalText('ids or titles, separated by commas'),
+  milestones: RepeatedText('ids or titles, separated by commas'),
 })
 
 /**
  * Ids of the milestones in a list. Each is named by its title or, if no title matches, by its id. Unknown ones are
  * discarded.
  */
-async function milestoneIdsNamed({ views }: Services, repoId: number, list: string | undefined) {
+async function milestoneIdsNamed({ views }: Services, repoId: number, list: string | string[] | undefined) {
   const names = namesIn(list)
   if (names.length === 0) return []
   const byTitle = await views.milestones.find({ repoId, title: { $in: names } })
