@@ -1,11 +1,10 @@
 /** Backstage: its reader of files, trees and what has changed, and the action that publishes a repository. */
 import { mkdir, writeFile } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import t from 'tap'
 import { workTree } from '../test/git-client.ts'
 import { startTestServer } from '../test/start-server.ts'
-import { clientsFolder, ownFolder, tokenOf } from './client.ts'
+import { load, ownFolder, tokenOf } from './client.ts'
 
 /** What is used of `@backstage/backend-defaults/urlReader`. */
 interface Reader {
@@ -28,9 +27,8 @@ t.test('Backstage reads files and trees of a private repository', async (t) => {
   const tip = await work.commit('Documents', { 'mkdocs.yml': 'site_name: Catalog\n' })
   await work.git('push', '-q', 'origin', 'main')
 
-  const require = createRequire(join(clientsFolder(), 'package.json'))
-  const { ConfigReader } = require('@backstage/config')
-  const { UrlReaders } = require('@backstage/backend-defaults/urlReader')
+  const { ConfigReader } = load('@backstage/config')
+  const { UrlReaders } = load('@backstage/backend-defaults/urlReader')
   const { host } = new URL(server.url)
   const readerWith = (credentials: object): Reader => {
     const gitea = [{ host, baseUrl: server.url, ...credentials }]
@@ -87,10 +85,9 @@ t.test('Backstage publishes a repository of a template: publish:gitea', async (t
   const server = await startTestServer(t)
   const alice = await server.as('alice')
   await alice.orgs.orgCreate({ username: 'team' })
-  const require = createRequire(join(clientsFolder(), 'package.json'))
-  const { ConfigReader } = require('@backstage/config')
-  const { ScmIntegrations } = require('@backstage/integration')
-  const { createPublishGiteaAction } = require('@backstage/plugin-scaffolder-backend-module-gitea')
+  const { ConfigReader } = load('@backstage/config')
+  const { ScmIntegrations } = load('@backstage/integration')
+  const { createPublishGiteaAction } = load('@backstage/plugin-scaffolder-backend-module-gitea')
   const { host } = new URL(server.url)
   const credentials = { username: 'alice', password: 'password of alice' }
   const config = new ConfigReader({

@@ -1,6 +1,7 @@
 /** What the tests of clients share: where the clients are, and how one is run. */
 import { spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
+import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type t from 'tap'
@@ -15,7 +16,10 @@ export function clientsFolder(): string {
   return folder
 }
 
-export const program = (name: string) => join(clientsFolder(), 'node_modules', '.bin', name)
+const program = (name: string) => join(clientsFolder(), 'node_modules', '.bin', name)
+
+/** Loads a package of the clients. */
+export const load = (name: string) => createRequire(join(clientsFolder(), 'package.json'))(name)
 
 /** A directory of its own, gone when the test ends. */
 export async function ownFolder(test: Test): Promise<string> {

@@ -1,9 +1,7 @@
 /** forgejo-ts: every function of Forgejo's API by axios, with its types of bodies, lists and errors. */
-import { createRequire } from 'node:module'
-import { join } from 'node:path'
 import t from 'tap'
 import { startTestServer } from '../test/start-server.ts'
-import { clientsFolder, tokenOf } from './client.ts'
+import { load, tokenOf } from './client.ts'
 
 interface Answer {
   status?: number
@@ -19,9 +17,8 @@ type Functions = Record<string, (options: object) => Promise<Answer>>
 t.test('forgejo-ts manages repositories, issues, pull requests and releases', async (t) => {
   const server = await startTestServer(t)
   await server.as('bob')
-  const require = createRequire(join(clientsFolder(), 'package.json'))
-  const forgejo: Functions = require('@llamaduck/forgejo-ts')
-  const { createClient, createConfig } = require('@llamaduck/forgejo-ts/client')
+  const forgejo: Functions = load('@llamaduck/forgejo-ts')
+  const { createClient, createConfig } = load('@llamaduck/forgejo-ts/client')
 
   const baseURL = `${server.url}/api/v1`
   const client = createClient(
