@@ -49,7 +49,7 @@ export interface Look {
 }
 
 /** What git said of a push. */
-export interface Pushed {
+interface Pushed {
   isDone: boolean
   /** Whether there was something to push: an earlier attempt without an answer may have moved the branch. */
   isWrite: boolean
@@ -99,7 +99,7 @@ export const jsonOf = (text: string): Json => {
 export const basicOf = (password: string) => `Basic ${Buffer.from(`${ADMIN}:${password}`).toString('base64')}`
 
 /** A client with a token, and with a clone of the repository in `clone`. */
-export function clientOf(url: string, token: string, repository: string, clone: string): Client {
+function clientOf(url: string, token: string, repository: string, clone: string): Client {
   const own = `token ${token}`
   /** Why the last request without an answer had none. */
   let failure = ''

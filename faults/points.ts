@@ -84,8 +84,6 @@ const SAGAS = {
   },
 } as const
 
-export type Saga = keyof typeof SAGAS
-
 export const SAGA_NAMES = Object.keys(SAGAS)
 
 export interface Point {

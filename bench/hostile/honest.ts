@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { api, cloneOf, git, gitUrl, honestName, type Stage } from './stage.ts'
 
 export const KINDS = ['read', 'write', 'git', 'merge'] as const
-export type Kind = (typeof KINDS)[number]
+type Kind = (typeof KINDS)[number]
 
 export interface Waiting {
   kind: Kind

@@ -48,7 +48,7 @@ export interface EventStoreDouble extends Double {
   port: number
 }
 
-export interface ClusterNode {
+interface ClusterNode {
   port: number
   /** Breaks its connections, and refuses new ones. */
   stop(): void

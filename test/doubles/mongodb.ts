@@ -29,7 +29,7 @@ const VERSION = [7, 0, 0, 0]
 const WIRE_VERSION = 21
 
 /** How the next commands with a name fail. */
-export interface Fault {
+interface Fault {
   command: string
   /** How many of them; one by default. */
   times?: number

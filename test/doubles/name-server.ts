@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import type t from 'tap'
 
-export type Kind = 'A' | 'AAAA'
+type Kind = 'A' | 'AAAA'
 
 /** The addresses of a name, each as its bytes; undefined: it says nothing. */
 type Answer = (name: string, kind: Kind) => readonly Uint8Array[] | undefined

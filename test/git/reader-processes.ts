@@ -5,7 +5,7 @@ import { readdir, readFile } from 'node:fs/promises'
 export const readersBelow = (path: string) => processesBelow(path, '--batch-command')
 
 /** The ids of the git processes with this argument that serve repositories whose paths begin with this text. */
-export async function processesBelow(path: string, argument: string): Promise<number[]> {
+async function processesBelow(path: string, argument: string): Promise<number[]> {
   const pids: number[] = []
   for (const name of await readdir('/proc')) {
     if (!/^\d+$/.test(name)) continue

@@ -27,7 +27,7 @@ interface Base {
 }
 
 /** Numbers from 0 to 1, always the same after the same seed (mulberry32). */
-export function randomFrom(seed: number): () => number {
+function randomFrom(seed: number): () => number {
   let state = seed >>> 0
   return () => {
     state = (state + 0x6d2b79f5) >>> 0

@@ -31,7 +31,7 @@ interface NodeOptions {
 
 const log = pino({ level: 'silent' })
 
-export const taken = (sequence: string): DomainEvent => ({ type: 'NumberTaken', data: { sequence } })
+const taken = (sequence: string): DomainEvent => ({ type: 'NumberTaken', data: { sequence } })
 export const take = (events: EventStore, sequence: string, times = 1) =>
   append(events, aContext(), `numbers-${sequence}`, 'take', Array(times).fill(taken(sequence)), 'any')
 

@@ -17,7 +17,7 @@ export interface HistoryRow {
   previous_hash: string | null
 }
 
-export interface StreamedRow {
+interface StreamedRow {
   id: number
   event: HistoryRow
 }

@@ -9,7 +9,8 @@ import { startTestServer, type TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
 
 export type { Test }
-export type Pulls = Awaited<ReturnType<typeof startPulls>>
+
+type Pulls = Awaited<ReturnType<typeof startPulls>>
 export type PullRepository = Awaited<ReturnType<Pulls['repository']>>
 export type Answer = Awaited<ReturnType<ReturnType<typeof caller>>>
 

@@ -6,7 +6,7 @@ import type { TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
 
 /** The answer after one step. */
-export interface Moment {
+interface Moment {
   step: string
   revision: number
   /** When the answer came. Nothing happened later in that millisecond. */
