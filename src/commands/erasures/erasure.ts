@@ -30,7 +30,7 @@ interface CommentTexts extends Texts {
 }
 
 /** An erasure that was recorded but is not finished. */
-export interface PendingErasure extends Erased {
+interface PendingErasure extends Erased {
   revision: number
   keys: readonly string[]
   files: readonly string[]

@@ -15,7 +15,7 @@ export interface FollowState {
 export type FollowKind = keyof FollowState
 
 /** A user may star and watch at most this many repositories: a list of them asks the store for all at once. */
-export const MAX_FOLLOWED = 5000
+const MAX_FOLLOWED = 5000
 
 export const followDecider: Decider<FollowState, FollowEvent> = deciderOf({
   initialState: { starred: false, watched: false },

@@ -9,7 +9,7 @@ import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 
 /** A label, folded from its own events. */
-export type Label = EventOf<'LabelCreated'>['data']
+type Label = EventOf<'LabelCreated'>['data']
 
 export type LabelState =
   | { status: 'missing' }

@@ -10,7 +10,7 @@ import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'
 
 /** A milestone, folded from its own events. */
-export type Milestone = EventOf<'MilestoneCreated'>['data']
+type Milestone = EventOf<'MilestoneCreated'>['data']
 
 type MilestoneState =
   | { status: 'missing' }

@@ -11,7 +11,7 @@ import { leftTeams, type TeamState } from './team-state.ts'
 const MAX_TEAM_MEMBERS = 1000
 export const MAX_TEAMS = 500
 /** The team that is there without being made: the admins of the organization. */
-export const OWNERS = 'Owners'
+const OWNERS = 'Owners'
 const MAX_NAME = 255
 
 type Active = Extract<OrganizationState, { status: 'active' }>

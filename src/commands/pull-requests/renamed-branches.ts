@@ -162,7 +162,7 @@ export async function followRenames(
 }
 
 /** The rename by which a branch has gone; undefined while it is there, and when something else has removed it. */
-export async function renameOf(services: Services, point: BranchPoint): Promise<RenamedBranch | undefined> {
+async function renameOf(services: Services, point: BranchPoint): Promise<RenamedBranch | undefined> {
   const fate = await fateOf(services, point)
   return typeof fate === 'object' ? fate : undefined
 }

@@ -19,7 +19,7 @@ import { requireRepositoryName } from './repository-name.ts'
 import { whileOwnedBy } from './same-owner.ts'
 import { UNSUPPORTED_SWITCHES, unsupportedSwitches } from './unsupported-switches.ts'
 
-export const EditRepoOption = Type.Object({
+const EditRepoOption = Type.Object({
   name: Type.Optional(Type.String()),
   description: Type.Optional(Type.String({ maxLength: 2048 })),
   website: Type.Optional(Type.String({ maxLength: 1024 })),
