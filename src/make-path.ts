@@ -18,7 +18,7 @@ import { OperatorError } from './operator-error.ts'
 const PATIENCE_MS = 60_000
 
 /** The directory is not there, or no files can be made in it. The message begins with a path and says why. */
-export class PathProblem extends OperatorError {}
+class PathProblem extends OperatorError {}
 
 /** @throws PathProblem */
 export async function makePath(path: string, withinMs = PATIENCE_MS): Promise<void> {

@@ -39,7 +39,6 @@ const SeriesPart = Type.Object({
   /** Which sixteenth of them was read again, by the first digit of their SHA-256. */
   reread: Type.Integer({ minimum: 0, maximum: 15 }),
 })
-export type SeriesPart = Static<typeof SeriesPart>
 
 const Manifest = Type.Object({
   /** `COPY_FORMAT` or `EXPORT_FORMAT`. A Mergelog that does not know it can't restore the backup. */

@@ -65,7 +65,7 @@ export async function newestCommits(
     .filter((id) => id !== '')
 }
 
-export type AffectedStatus = 'added' | 'removed' | 'modified'
+type AffectedStatus = 'added' | 'removed' | 'modified'
 
 /** How a commit differs from its first parent, or from an empty tree when it has no parent. */
 export interface CommitChanges {

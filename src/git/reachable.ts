@@ -29,7 +29,7 @@ export interface Tips {
 }
 
 /** Ids of objects. In parts, because a large Set holds the event loop when it grows. */
-export interface ObjectIds {
+interface ObjectIds {
   size: number
   has(id: string): boolean
   add(id: string): void

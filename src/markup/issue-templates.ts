@@ -4,7 +4,7 @@
  */
 import { parse } from 'yaml'
 
-export interface TemplateField {
+interface TemplateField {
   type: string
   id: string
   attributes: Record<string, unknown>

@@ -12,7 +12,7 @@ import {
 } from 'openpgp'
 
 /** A primary key, or a subkey of it. */
-export interface GpgKeyPart {
+interface GpgKeyPart {
   /** 16 hexadecimal digits, capitals: what gpg calls the long id of a key. */
   longId: string
   /** The packet of the key, base64. */

@@ -21,7 +21,7 @@ export interface DataFilesOptions {
   deep: boolean
 }
 
-export interface FileProblem {
+interface FileProblem {
   /** Below DATA_DIR. */
   path: string
   problem: string

@@ -20,7 +20,7 @@ export interface ReplayedDocuments extends Pick<ReadStore, 'getMany'> {
 }
 
 /** Ids of documents. */
-export interface Places {
+interface Places {
   /** Documents that equal the stored ones. */
   settled: ReadonlySet<string>
   /** The other documents: they are in the scratch store. */
