@@ -20,8 +20,6 @@ import { createScheduledMerges } from './scheduled-merges.ts'
 import { transfers } from './transfers.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
 
-export type Background = ReturnType<typeof createBackground>
-
 /** Makes it; nothing runs before `start`. `observed` wraps each process. `signal` ends the workers. */
 export function createBackground(
   services: Services,

@@ -11,8 +11,6 @@ const MAX_USE_MS = 20_000
 /** After this time, in milliseconds, what somebody has used counts half. */
 const HALF_LIFE_MS = 10 * 60_000
 
-export type Patience = ReturnType<typeof createPatience>
-
 export function createPatience(atOnceMs = AT_ONCE_MS) {
   const used = createRecentUse(HALF_LIFE_MS, () => performance.now())
   return {

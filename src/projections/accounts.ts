@@ -60,7 +60,7 @@ export interface AccountDocument {
 }
 
 /** What a team gives one of its members. */
-export interface TeamMembership extends TeamGrant {
+interface TeamMembership extends TeamGrant {
   organizationId: number
 }
 

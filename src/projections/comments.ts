@@ -5,7 +5,7 @@ import { isPullStream } from '../events/streams.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 /** A file of a comment. */
-export interface CommentFile extends Attachment {
+interface CommentFile extends Attachment {
   createdAt: string
   /** Its name and its content were erased: who did it, and when, in words. */
   erased?: string

@@ -30,8 +30,6 @@ const collection: Collection<LateMerges> = { name: 'late_merges', indexes: [], a
 /** What these documents replace is read first, and nobody else writes them. */
 const NO_POSITION = 0
 
-export type LateMergeNotes = ReturnType<typeof openLateMerges>
-
 /** Opens the notes of a store. `prepare` must be called before anything else. */
 export function openLateMerges(store: ReadStore) {
   const inTurn = createTurns()

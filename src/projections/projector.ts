@@ -30,7 +30,7 @@ import { stopModels } from './stopped-models.ts'
 import { createWaiters } from './waiters.ts'
 import { createWrittenDocuments } from './written-documents.ts'
 
-export interface ReadModelStatus {
+interface ReadModelStatus {
   name: string
   position: Position
   /** Why the read model stopped; absent while it runs. */

@@ -11,8 +11,8 @@ type Scalar = string | number | boolean | null
 type Value<D, K extends keyof D> = Exclude<D[K], undefined>
 
 /** The fields by which documents can be filtered and sorted. */
-export type ScalarField<D> = { [K in keyof D]-?: Value<D, K> extends Scalar ? K : never }[keyof D] & string
-export type ArrayField<D> = {
+type ScalarField<D> = { [K in keyof D]-?: Value<D, K> extends Scalar ? K : never }[keyof D] & string
+type ArrayField<D> = {
   [K in keyof D]-?: Value<D, K> extends readonly (string | number)[] ? K : never
 }[keyof D] &
   string

@@ -9,7 +9,7 @@ import type { Payloads } from './payloads.ts'
 import { GIVEN_UP_AFTER_MS, isDelivered, mayChange } from './retries.ts'
 
 /** How long all of one attempt may take on the network, in milliseconds. */
-export const TIMEOUT_MS = 10_000
+const TIMEOUT_MS = 10_000
 
 /** What came of an attempt. `again`: it failed, and may succeed later. */
 export interface Outcome {

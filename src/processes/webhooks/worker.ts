@@ -27,7 +27,7 @@ const AT_ONCE = 16
 const AT_ONCE_OF_SLOW = 12
 const AT_ONCE_OF_OWNER = 4
 /** The most events that wait for one webhook. */
-export const MAX_WAITING = 10_000
+const MAX_WAITING = 10_000
 /** How often a node that does not run the process looks whether it does. */
 const LOOK_MS = 500
 /** After a failure of our own (a store, git) it is tried again after this time. */
