@@ -39,7 +39,7 @@ const Health = Type.Object({
   readModels: Type.Array(Follower),
   processes: Type.Array(Follower),
 })
-export type Health = Static<typeof Health>
+type Health = Static<typeof Health>
 
 /** What only the server itself knows. */
 export interface ServerState {

@@ -7,7 +7,7 @@ import { bySystem, hostOf, type Resolve } from '../http/outside-names.ts'
 import { Refused, refuse } from '../refusal.ts'
 
 /** What the provider must answer with, so that the answer is for this browser and this sign-in. */
-export interface Checks {
+interface Checks {
   state: string
   nonce: string
   verifier: string

@@ -27,7 +27,7 @@ export type TimelineEvent =
 type TimelineData = { [E in TimelineEvent as E['type']]: E['data'] }
 
 /** The kind of an event decides how the timeline marks it. */
-export type Kind = 'opened' | 'talk' | 'code' | 'field' | 'check' | 'merge' | 'merged' | 'closed' | 'failed'
+type Kind = 'opened' | 'talk' | 'code' | 'field' | 'check' | 'merge' | 'merged' | 'closed' | 'failed'
 
 export interface EventDescription {
   kind: Kind

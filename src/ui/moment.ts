@@ -27,7 +27,7 @@ export interface Moment {
 }
 
 /** The name of the state. It is also a CSS class. */
-export function stateOf({ merged, state, draft }: Pull): 'merged' | 'closed' | 'draft' | 'open' {
+function stateOf({ merged, state, draft }: Pull): 'merged' | 'closed' | 'draft' | 'open' {
   if (merged) return 'merged'
   if (state === 'closed') return 'closed'
   return draft ? 'draft' : 'open'

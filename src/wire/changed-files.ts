@@ -17,7 +17,7 @@ export const ChangedFileWire = Type.Object({
 })
 
 /** Gitea's word for the change. A modified file without changed lines, for example a binary file, is `unchanged`. */
-export function statusOf({ change, additions, deletions }: ChangedFile): string {
+function statusOf({ change, additions, deletions }: ChangedFile): string {
   if (change !== 'modified') return change
   return additions + deletions === 0 ? 'unchanged' : 'changed'
 }
