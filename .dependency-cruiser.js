@@ -2,6 +2,7 @@
  * Which folder of `src/` may import which; `npm run lint` checks it. When you break a rule, its comment is printed: it
  * says what to do instead. `docs/architecture.md` describes the folders.
  */
+import { PROGRAMS } from './scripts/programs.js'
 
 /**
  * The layers of `src/`, the highest first. A file may import from its own layer and from the layers below. Some rules
@@ -50,10 +51,7 @@ const noImports = (name, other, comment) => ({
   to: { path: path(other) },
 })
 
-/** Files that Node starts. */
-const PROGRAMS =
-  '^src/(main|cli/mergelog|git/launcher-process|rights/hashing-thread|verify/file-checks-process|sqlite-(reader|thread)-program|markup/(render|templates)-thread|' +
-  'ui/diff-thread|openpgp/gpg-thread)[.]ts$'
+const programs = `^src/(${PROGRAMS.join('|')})[.]ts$`
 
 /** What names and paths mean in git: texts in, texts out. */
 const PURE_IN_GIT = '^src/git/(byte-names|tree-path|tree-entries)[.]ts$'
@@ -142,8 +140,8 @@ export default {
       comment:
         'No program imports this file, not even through others. Delete it; or, when it has routes, add them to api-routes.ts.',
       severity: 'error',
-      from: { path: PROGRAMS },
-      to: { path: '^src/', pathNot: PROGRAMS, reachable: false },
+      from: { path: programs },
+      to: { path: '^src/', pathNot: programs, reachable: false },
     },
     {
       name: 'src/ does not import tests, benchmarks or faults',

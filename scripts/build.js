@@ -6,22 +6,10 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { decode, encode } from '@jridgewell/sourcemap-codec'
 import { build } from 'esbuild'
+import { PROGRAMS } from './programs.js'
 
-/** What Node starts, and project-files.ts, which must stay directly in the directory. */
-const PROGRAMS = [
-  'main',
-  'cli/mergelog',
-  'git/launcher-process',
-  'rights/hashing-thread',
-  'sqlite-reader-program',
-  'sqlite-thread-program',
-  'verify/file-checks-process',
-  'markup/render-thread',
-  'markup/templates-thread',
-  'ui/diff-thread',
-  'openpgp/gpg-thread',
-  'project-files',
-]
+/** Must stay directly in the directory. */
+const FILES_OF_THE_PROJECT = 'project-files'
 /** What `bench/` loads to measure what users run. */
 const MEASURED = ['config', 'garbage-collection', 'server']
 
@@ -64,7 +52,7 @@ function linesOf(map) {
 }
 
 const { outputFiles } = await build({
-  entryPoints: [...PROGRAMS, ...MEASURED].map((name) => `src/${name}.ts`),
+  entryPoints: [...PROGRAMS, FILES_OF_THE_PROJECT, ...MEASURED].map((name) => `src/${name}.ts`),
   outdir: process.argv[2],
   outbase: 'src',
   bundle: true,
