@@ -29,7 +29,7 @@ const FIRST_FORMAT = 1
 export const OWN_FORMAT: DataFormat = { format: 1, version: VERSION }
 
 /** The data is of a version of Mergelog that this program does not know. */
-export class NewerData extends OperatorError {}
+class NewerData extends OperatorError {}
 
 /** The format of a data directory; undefined when it has none yet. @throws NewerData when nobody can tell */
 export async function dataFormatOf(dataDir: string): Promise<DataFormat | undefined> {

@@ -286,7 +286,7 @@ export interface CommitStatus {
 export type CheckEvent = Events<{ CommitStatusPosted: CommitStatus }>
 
 /** `reads-<userId>`: the user has seen the issue or pull request as it was at the event's time. */
-export type ReadEvent = Events<{ IssueRead: IssueRef & { user: AccountRef } }>
+type ReadEvent = Events<{ IssueRead: IssueRef & { user: AccountRef } }>
 
 export interface Signature {
   name: string
@@ -555,13 +555,10 @@ export type PullRequestEvent =
 export type SequenceEvent = Events<{ NumberTaken: { sequence: string } }>
 
 /** `claim-<kind>-<key>`: the holder of a name that must be unique. */
-export type ClaimEvent = Events<
-  { ClaimTaken: unknown; ClaimReleased: unknown },
-  { key: string; holder: string }
->
+type ClaimEvent = Events<{ ClaimTaken: unknown; ClaimReleased: unknown }, { key: string; holder: string }>
 
 /** The first event in the stream of something that got its name and number but was never created. */
-export type AbandonedEvent = Events<{ CreationAbandoned: { key: string } }>
+type AbandonedEvent = Events<{ CreationAbandoned: { key: string } }>
 
 export type DomainEvent =
   | UserEvent

@@ -134,7 +134,7 @@ export interface SubscribeOptions {
 }
 
 /** What is wrong with a log that answers. */
-export interface LogProblems {
+interface LogProblems {
   /** Why a write was denied a moment ago. */
   denied: string | undefined
   /** Events in our streams that others wrote, named by stream and revision. */
