@@ -125,9 +125,11 @@ t.test('an interrupted merge in a deleted repository does not block a start', as
     baseBranch: 'main',
     from: sha,
     head: sha,
+    mergeBase: null,
     commit: sha,
     message: 'M',
     by,
+    deleteBranch: false,
   }
   const metadata = {
     actor: by,

@@ -64,7 +64,7 @@ export async function seedEvents(
       clock += 1000
       const id = randomUUID()
       const at = new Date(clock).toISOString()
-      const metadata = { actor: author, at, correlationId: id, causationId: id, schema: schemaOf[type] }
+      const metadata = { actor: author, at, correlationId: id, causationId: id, schema: schemaOf(type) }
       return { id, type, data, metadata }
     })
     appended += events.length

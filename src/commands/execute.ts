@@ -102,7 +102,7 @@ export function eventsOf(
   const { actor, sudo, at, correlationId, causationId, retry } = context
   return events.map((event, i) => {
     requireReadable(event)
-    const metadata: EventMetadata = { actor, at, correlationId, causationId, schema: schemaOf[event.type] }
+    const metadata: EventMetadata = { actor, at, correlationId, causationId, schema: schemaOf(event.type) }
     if (sudo !== undefined) metadata.sudo = sudo
     if (retry !== undefined) metadata.request = retry.digest
     return { id: eventId(retry, stream, step, i), type: event.type, data: event.data, metadata }

@@ -2,7 +2,7 @@
  * The catalogue of events: every event type that Mergelog writes, sorted by the kind of its stream.
  *
  * An event's data is complete: a reader needs no other table to understand it. A type never changes its
- * meaning. A new shape of the data gets a new schema number and an upcaster, both in `codec.ts`.
+ * meaning. A new shape of the data gets a schema number and an upcaster in `codec.ts`.
  */
 import type { RecordedEvent } from './event-store.ts'
 import type { GpgKeyEvent } from './gpg-key-events.ts'
@@ -136,12 +136,6 @@ export interface LeftDocuments {
   ids: string[]
 }
 
-/** What a deleted repository left: the numbers of issues and pull requests, and comments. */
-export interface LeftDiscussions {
-  issues: number[]
-  comments: { id: number; index: number }[]
-}
-
 /** A branch protection, as in Gitea: a rule for the branches that match its name. */
 export interface BranchProtection {
   id: number
@@ -180,7 +174,7 @@ export type RepositoryEvent =
           owner: AccountRef & { kind: AccountKind }
           /** Present for a fork: the repository that it was forked from. */
           parent?: { repoId: number; owner: AccountRef; name: string }
-          /** Present when not everyone may see the owner. Events of schema 1 never have it. */
+          /** Present when not everyone may see the owner. */
           ownerVisibility?: Exclude<Visibility, 'public'>
         }
         /** The server has found out who may see the owner. */
@@ -192,11 +186,6 @@ export type RepositoryEvent =
           /** Present when the repository was a fork: the repository that it was forked from. */
           parentId?: number
         }
-        /**
-         * The repository is deleted; the read models do not keep these issues, pull requests and comments any more. It is not
-         * recorded any more.
-         */
-        LeftDiscussionsRemoved: { left: LeftDiscussions }
         /**
          * The repository is deleted; the read models do not keep these documents any more. An event names only some of them: a
          * read model must not be changed in thousands of places by one event.
@@ -327,7 +316,7 @@ export type GitEvent = Events<{
     options?: string[]
     /** The new commits of the branches, each once. What is not a commit is missing. */
     commits: CommitSummary[]
-    /** The times of the new tags, each object once. Older events have none. */
+    /** The times of the new tags, each object once. */
     tags?: TagTime[]
   }
 }>
@@ -500,7 +489,7 @@ export type PullRequestEvent =
           to: string
           mergeBase: string
           diff: DiffStat
-          /** Present when the new head does not contain the old one. Older events do not tell. */
+          /** Present when the new head does not contain the old one. */
           forced?: boolean
         }
         MergeabilityChecked: {

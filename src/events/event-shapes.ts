@@ -10,7 +10,6 @@ import {
   type LabelRef,
   type LabelScope,
   type LabelSettings,
-  type LeftDiscussions,
   type LeftDocuments,
   MERGE_STYLES,
   type MergeSettings,
@@ -217,13 +216,6 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
     changes: partial<RepositorySettings & MergeSettings>({ ...settings, ...mergeSettings }),
   },
   RepositoryDeleted: { repoId: whole, owner: account, name: text, parentId: optional(whole) },
-  LeftDiscussionsRemoved: {
-    repoId: whole,
-    left: object<LeftDiscussions>({
-      issues: list(whole),
-      comments: list(object<LeftDiscussions['comments'][number]>({ id: whole, index: whole })),
-    }),
-  },
   LeftDocumentsRemoved: {
     repoId: whole,
     left: list(object<LeftDocuments>({ model: text, ids: list(text) })),

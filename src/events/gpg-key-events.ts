@@ -37,10 +37,3 @@ export type GpgKeyEvent =
   | { type: 'GpgKeyAdded'; data: KeyRef & GpgKeyData & { verified: boolean } }
   | { type: 'GpgKeyVerified'; data: KeyRef }
   | { type: 'GpgKeyRemoved'; data: KeyRef & { longId: string } }
-
-/** The current schema number of each type's data. */
-export const GPG_KEY_SCHEMAS = {
-  GpgKeyAdded: 1,
-  GpgKeyVerified: 1,
-  GpgKeyRemoved: 1,
-} as const satisfies Record<GpgKeyEvent['type'], number>

@@ -45,7 +45,7 @@ type DataByType = {
     body: string
     /** The reviewed commit. */
     commit: string
-    /** What the commit was compared with. Absent: not recorded (older events), or it shares no history with the base. */
+    /** What the commit was compared with. Absent: it shares no history with the base. */
     mergeBase?: string
     /** Whether it counts for branch protections. */
     official: boolean

@@ -70,21 +70,3 @@ export type SocialEvent =
   | DeployKeyEvent
   | SubscriptionEvent
   | NotificationEvent
-
-/** The current schema number of each type's data. */
-export const SOCIAL_SCHEMAS = {
-  ReactionAdded: 1,
-  ReactionRemoved: 1,
-  RepositoryStarred: 1,
-  RepositoryUnstarred: 1,
-  RepositoryWatched: 1,
-  RepositoryUnwatched: 1,
-  SshKeyAdded: 1,
-  SshKeyRemoved: 1,
-  DeployKeyAdded: 1,
-  DeployKeyRemoved: 1,
-  IssueSubscribed: 1,
-  IssueUnsubscribed: 1,
-  UsersMentioned: 1,
-  NotificationMarked: 1,
-} as const satisfies Record<SocialEvent['type'], number>

@@ -32,7 +32,7 @@ type Of<Type extends string, Data> = { type: Type; data: OfTeam & Data }
 
 export type TeamEvent =
   | Of<'TeamCreated', { settings: TeamSettings }>
-  /** The complete new settings, and the ids of the members, if their rights change. Older events always name them. */
+  /** The complete new settings, and the ids of the members, if their rights change. */
   | Of<'TeamEdited', { settings: TeamSettings; members: number[] }>
   | Of<'TeamDeleted', { members: number[] }>
   | Of<'TeamMemberAdded', { user: AccountRef; grant: TeamGrant }>

@@ -1,7 +1,7 @@
 /**
  * The process that ends what a deleted repository leaves behind: the files of its attachments, what people have made of it
  * (stars, watching, subscriptions, deploy keys), and its documents in the read models. These come last: they say what the
- * others are. It began later than the log of older servers, and so comes to what was deleted before.
+ * others are.
  */
 import { eachOne } from '../commands/each-one.ts'
 import { removeDeployKey } from '../commands/keys/change.ts'

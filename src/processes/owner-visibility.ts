@@ -1,6 +1,6 @@
 /**
  * The process that keeps in each repository who may see its owner, and hides the forks of what is hidden. A new repository
- * knows its owner from the start; one that was made by an older version, or while its organization changed, gets it here.
+ * knows its owner from the start; one that was made while its organization changed gets it here.
  */
 import { organizations, repositories } from '../commands/aggregates.ts'
 import type { CommandContext } from '../commands/execute.ts'

@@ -82,10 +82,7 @@ export function contextOf(event: Recorded<DomainEvent>): CommandContext {
 /** What was older than this at the start is of the past. */
 const MAX_AGE_MS = 24 * 60 * 60 * 1000
 
-/**
- * Whether nobody waits for what follows from an event: it came with an import, or a newer version reads an old log for the
- * first time.
- */
+/** Whether nobody waits for what follows from an event: it came with an import. */
 export function isOfThePast(
   { startedAfter }: Pick<Services, 'startedAfter'>,
   { at }: CommandContext,

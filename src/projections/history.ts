@@ -34,7 +34,6 @@ const NOT_IN_HISTORY: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'IssueRead',
   'NotificationMarked',
   'ReferencesRecorded',
-  'LeftDiscussionsRemoved',
   'LeftDocumentsRemoved',
 ])
 

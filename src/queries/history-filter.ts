@@ -1,7 +1,6 @@
 /** The filter of a history: `type`, `actor`, `since`, `before`. */
 import { type Static, Type } from 'typebox'
-import { schemaOf } from '../events/codec.ts'
-import type { DomainEvent } from '../events/domain-events.ts'
+import { isKnownType } from '../events/codec.ts'
 import type { RecordedEvent } from '../events/event-store.ts'
 import { OptionalText } from '../http/optional-text.ts'
 import { namesIn, RepeatedText } from '../http/repeated-text.ts'
@@ -39,7 +38,7 @@ export interface HistoryFilter {
 /** The filter in a query. @throws Refused (unprocessable) for an invalid date-time, and for types that no history has */
 export function historyFilter(query: Static<typeof HistoryFilterQuery>): HistoryFilter {
   const types = namesIn(query.type)
-  const unknown = types.filter((type) => !isEventType(type) || !isInHistory({ type }))
+  const unknown = types.filter((type) => !isKnownType(type) || !isInHistory({ type }))
   if (unknown.length > 0) {
     const reasons = unknown.map((type) => `type: ${type} is not a type of event in a history`)
     throw new Refused(refuse.unprocessable(reasons.join('; '), reasons))
@@ -49,10 +48,6 @@ export function historyFilter(query: Static<typeof HistoryFilterQuery>): History
     ...(query.actor && { actor: actorKey(query.actor) }),
     ...exactTimeRange(query),
   }
-}
-
-function isEventType(type: string): type is DomainEvent['type'] {
-  return Object.hasOwn(schemaOf, type)
 }
 
 /** Whether the event of the document matches the filter. */

@@ -19,17 +19,10 @@ import {
   repositoryStream,
 } from '../../src/events/streams.ts'
 import { processPosition } from '../../src/processes/process-manager.ts'
-import { activityFold } from '../../src/projections/activities.ts'
-import { commentFold } from '../../src/projections/comments.ts'
-import { issueTextFold } from '../../src/projections/issue-texts.ts'
-import { issueFold } from '../../src/projections/issues.ts'
-import { labelFold } from '../../src/projections/labels.ts'
-import { pullFold } from '../../src/projections/pulls.ts'
 import { READ_MODELS } from '../../src/projections/views.ts'
 import { openSqlite } from '../../src/sqlite.ts'
 import { verifyServer } from '../../src/verify/verify.ts'
 import { eventsIn } from '../commands/pull-requests/pull-repository.ts'
-import { documentOf } from '../projections/document-of.ts'
 import { furnished } from '../rights/furnished-repository.ts'
 import { startWorld } from '../rights/route-world.ts'
 import { newKey } from '../rights/social-rows.ts'
@@ -275,29 +268,3 @@ t.test('what was deleted before servers removed what is left is removed once', a
   t.equal((await removalsIn(third, repoId)).length, removals)
   await third.stop()
 })
-
-t.test(
-  'what earlier servers have recorded about issues and comments that go is read as before',
-  async (t) => {
-    const data = { repoId: 7, left: { issues: [1, 2], comments: [{ id: 5, index: 3 }] } }
-    const event = { type: 'LeftDiscussionsRemoved', data } as const
-    const namedBy = (fold: { touches: (typeof issueFold)['touches'] }) => {
-      const metadata = { actor: null, at: '', correlationId: 'c', causationId: 'c', schema: 1 }
-      return fold.touches({ ...event, id: 'e', stream: 'repo-7', revision: 1, position: 1, metadata })
-    }
-    t.strictSame(namedBy(issueFold), ['7.1', '7.2'])
-    t.strictSame(namedBy(pullFold), ['7.1', '7.2'])
-    t.strictSame(namedBy(activityFold), ['7.1', '7.2'])
-    t.strictSame(namedBy(commentFold), ['5'])
-    t.strictSame(namedBy(issueTextFold), ['7.1', '7.2', '7.3.5'])
-    t.strictSame(namedBy(labelFold), [])
-    const removed = documentOf(commentFold, '5', [
-      {
-        type: 'CommentAdded',
-        data: { repoId: 7, index: 3, commentId: 5, author: { id: 1, login: 'a' }, body: '' },
-      },
-      event,
-    ])
-    t.equal(removed, undefined)
-  },
-)

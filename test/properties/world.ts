@@ -72,7 +72,7 @@ export function emptyWorld() {
     lengths.set(stream, revision + 1)
     const position = log.length + 1
     const at = new Date(Date.UTC(2026, 0, 1, 0, 0, position)).toISOString()
-    const metadata = { actor: by, at, correlationId: 'c', causationId: 'c', schema: schemaOf[type] }
+    const metadata = { actor: by, at, correlationId: 'c', causationId: 'c', schema: schemaOf(type) }
     const written = JSON.stringify({ id: `${position}`, stream, revision, position, type, data, metadata })
     const event = frozen(decode(JSON.parse(written)))
     log.push(event)

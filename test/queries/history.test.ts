@@ -45,7 +45,7 @@ async function append(stream: string, events: readonly DomainEvent[], login = 'a
         at: new Date().toISOString(),
         correlationId: 'c',
         causationId: 'c',
-        schema: schemaOf[type],
+        schema: schemaOf(type),
       },
     })),
     'any',
@@ -340,41 +340,6 @@ t.test('Accept chooses the form, and Vary tells caches so', async (t) => {
     t.equal(await form('text/*', method), 'application/json', 'the endless stream must be named')
     t.equal(await form('text/event-stream;q=0.5, */*', method), 'application/json')
   }
-})
-
-t.test('an event of an older shape is shown in the current one', async (t) => {
-  const { repoId, page, open } = await repository('aged')
-  const { number: index = 0 } = await open()
-  await services.events.append(
-    discussionStream({ repoId, index, isPull: false }),
-    [
-      {
-        id: randomUUID(),
-        type: 'MergeStarted',
-        data: {
-          repoId,
-          index,
-          style: 'merge',
-          baseBranch: 'main',
-          from: 'a',
-          head: 'b',
-          commit: 'c',
-          message: '',
-          by: { id: 1, login: 'admin' },
-        },
-        metadata: {
-          actor: null,
-          at: '2020-01-01T00:00:00.000Z',
-          correlationId: 'c',
-          causationId: 'c',
-          schema: 1,
-        },
-      },
-    ],
-    'any',
-  )
-  const { rows } = await page(`issues/${index}/history`)
-  t.match(rows[1], { actor: null, data: { mergeBase: null, deleteBranch: false } })
 })
 
 t.test('a history of thousands of events is paged from anywhere, filtered, and streamed whole', async (t) => {

@@ -88,7 +88,6 @@ export const repositoryDecider: Decider<RepositoryState, RepositoryEvent> = deci
         transfer: null,
       }
     },
-    LeftDiscussionsRemoved: (state) => state,
     LeftDocumentsRemoved: (state) => state,
     RepositoryDeleted(state) {
       if (state.status !== 'active') return state
