@@ -14,7 +14,6 @@ const COMMANDS = new Map<string, () => Promise<(program: Command) => void>>([
   ['upgrade', async () => (await import('./commands/upgrade.ts')).addUpgrade],
   ['set-password', async () => (await import('./commands/set-password.ts')).addSetPassword],
   ['erase', async () => (await import('./commands/erase.ts')).addErase],
-  ['seal', async () => (await import('./commands/seal.ts')).addSeal],
   ['verify', async () => (await import('./commands/verify.ts')).addVerify],
   ['rebuild', async () => (await import('./commands/rebuild.ts')).addRebuild],
   ['maintain', async () => (await import('./commands/maintain.ts')).addMaintain],

@@ -12,7 +12,7 @@ export interface SealedStore extends EventStore {
   /** The log as it is stored: for whoever needs hashes, or copies events. */
   readonly stored: EventStore
   readonly keys: TextKeys
-  /** Opens the texts of stored events. Clear events stay as they are. @throws StoreUnavailable */
+  /** Opens the texts of stored events. Events without texts stay as they are. @throws StoreUnavailable */
   opened(events: readonly RecordedEvent[]): Promise<RecordedEvent[]>
   erasures(): number
   /** Whether an opened event has texts whose key is missing, or another one. */

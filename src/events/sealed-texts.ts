@@ -48,9 +48,6 @@ const TEXTS = {
 
 const textsOf: ReadonlyMap<string, readonly string[]> = new Map(Object.entries(TEXTS))
 
-/** Whether events of a type have texts. */
-export const hasTexts = ({ type }: { type: string }): boolean => textsOf.has(type)
-
 type Fields = Record<string, unknown>
 
 const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null
@@ -83,7 +80,7 @@ export function textsIn({
   return { texts, rest }
 }
 
-/** The sealed texts of an event's data; undefined when they are clear, or it has none. */
+/** The sealed texts of an event's data; undefined when it has none. */
 export function sealedIn(data: object): Sealed | undefined {
   return 'sealed' in data && isSealed(data.sealed) ? data.sealed : undefined
 }

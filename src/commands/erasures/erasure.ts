@@ -2,7 +2,7 @@
 import { decode } from '../../events/codec.ts'
 import type { AccountRef, DiscussionEvent } from '../../events/domain-events.ts'
 import type { RecordedEvent } from '../../events/event-store.ts'
-import { type Erased, hasTexts, sealedIn, textIdOf, withoutTexts } from '../../events/sealed-texts.ts'
+import { type Erased, sealedIn, textIdOf, withoutTexts } from '../../events/sealed-texts.ts'
 import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'
 
@@ -18,8 +18,6 @@ interface By {
 interface Texts {
   /** The ids of their keys. */
   keys: string[]
-  /** How many events have texts that were never sealed. */
-  clear: number
 }
 
 interface CommentTexts extends Texts {
@@ -51,7 +49,7 @@ export interface Erasable {
 export const nothingErasable = (): Erasable => ({
   of: undefined,
   revision: -1,
-  own: { keys: [], clear: 0 },
+  own: { keys: [] },
   ownFiles: new Set(),
   comments: new Map(),
   pending: [],
@@ -67,7 +65,7 @@ export function addErasable(facts: Erasable, recorded: RecordedEvent): void {
       facts.of = { repoId: event.data.repoId, index: event.data.index }
       break
     case 'CommentAdded':
-      facts.comments.set(event.data.commentId, { keys: [], clear: 0, isThere: true, files: new Set() })
+      facts.comments.set(event.data.commentId, { keys: [], isThere: true, files: new Set() })
       break
     case 'ReviewDrafted':
     case 'ReviewSubmitted':
@@ -119,17 +117,16 @@ export function addErasable(facts: Erasable, recorded: RecordedEvent): void {
       break
     }
   }
-  if (!hasTexts(event)) return
+  const sealed = sealedIn(recorded.data)
+  if (sealed === undefined) return
   const commentId = textIdOf(event.data)
   const texts = (commentId === null ? undefined : facts.comments.get(commentId)) ?? facts.own
-  const sealed = sealedIn(recorded.data)
-  if (sealed === undefined) texts.clear += 1
-  else texts.keys.push(sealed.key)
+  texts.keys.push(sealed.key)
 }
 
 /** A review, or a comment of one, has texts from here on. Its draft may have had some before. */
 function beginTexts({ comments }: Erasable, id: number): void {
-  if (!comments.has(id)) comments.set(id, { keys: [], clear: 0, isThere: true, files: new Set() })
+  if (!comments.has(id)) comments.set(id, { keys: [], isThere: true, files: new Set() })
 }
 
 /** The texts that an erasure covers: those of a comment, or all. */
@@ -161,22 +158,13 @@ export function whatGoes(facts: Erasable, commentId: number | null, by: By): Wha
 /** The comments of one event: it stays small, and so does the work for it. */
 const COMMENTS_PER_EVENT = 500
 
-/**
- * Erases the texts of one comment, or all (null). No event when there is nothing left to erase. Texts that were never
- * sealed cannot be erased: then nothing is.
- */
+/** Erases the texts of one comment, or all (null). No event when there is nothing left to erase. */
 export function decideErase(facts: Erasable, commentId: number | null, { by, at }: By): Decision<Erasure> {
   const { of, comments } = facts
   const ownFiles = commentId === null ? [...facts.ownFiles] : []
   if (of === undefined) return refuse.notFound('issue not found')
   if (commentId !== null && !comments.has(commentId)) return refuse.notFound('comment not found')
   const covered = textsOf(facts, commentId)
-  const clear = covered.reduce((sum, texts) => sum + texts.clear, 0)
-  if (clear > 0) {
-    return refuse.conflict(
-      `${clear} of the events have texts that an older version recorded unsealed; an operator can seal them with "mergelog seal"`,
-    )
-  }
   const there = [...comments].filter(
     ([id, { isThere }]) => isThere && (commentId === null || id === commentId),
   )

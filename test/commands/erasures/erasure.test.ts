@@ -41,11 +41,11 @@ const finished = (upTo: number): DomainEvent => ({
   data: { ...issue, upTo, texts: 1, files: 0 },
 })
 
-/** The facts of a stream whose texts are sealed, except those of the events in `clear`. */
-function given(events: readonly DomainEvent[], clear: readonly DomainEvent[] = []) {
+/** The facts of a stream whose texts are sealed. */
+function given(events: readonly DomainEvent[]) {
   const facts = nothingErasable()
   for (const [revision, event] of events.entries()) {
-    const found = clear.includes(event) ? undefined : textsIn(event)
+    const found = textsIn(event)
     const data =
       found === undefined ? event.data : { ...found.rest, sealed: { key: `k${revision}`, text: '' } }
     const metadata = { actor: alice, at: by.at, correlationId: 'c', causationId: 'c', schema: 1 }
@@ -88,16 +88,6 @@ t.test('what came after an erasure can be erased', async (t) => {
   const facts = given([...history, erased(null, [7, 8], ['u-5']), edited])
   t.strictSame(decideErase(facts, 8, by), [])
   t.strictSame(decideErase(facts, 7, by), [erased(7, [7])])
-})
-t.test('texts that were never sealed are refused, and named', async (t) => {
-  const old = comment(7)
-  const facts = given([opened, old, comment(8)], [old])
-  t.match(decideErase(facts, null, by), {
-    refused: 'conflict',
-    message: /1 of the events .* "mergelog seal"/,
-  })
-  t.match(decideErase(facts, 7, by), { refused: 'conflict' })
-  t.strictSame(decideErase(facts, 8, by), [erased(8, [8])], 'another comment can be erased')
 })
 t.test('an erasure is pending, with its keys and files, until it is finished', async (t) => {
   const before = [...history, erased(7, [7], ['u-5']), erased(null, [7, 8])]

@@ -1,8 +1,7 @@
-/** Erasing by an operator: on the command line, in old logs, and in copies. */
-import { cp, rm } from 'node:fs/promises'
+/** Erasing by an operator: on the command line, and in copies. */
+import { cp } from 'node:fs/promises'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { openSqliteEventStore } from '../../../src/events/sqlite.ts'
 import { mergelog } from '../../cli/command-line.ts'
 import { ADMIN_PASSWORD, startTestServer } from '../../start-server.ts'
 import { directory, filesWith, lastType, posted, stoppedData, verified } from './setup.ts'
@@ -60,43 +59,4 @@ t.test('mergelog erase, without a server and beside one; export and import', asy
   t.match(await verified(t, there), { sound: true })
   await there.stop()
   t.match(await mergelog(['verify'], { DATA_DIR: moved }), { code: 0, stdout: /\d+ texts erased/ })
-})
-
-t.test('texts of an old log stay readable, and can be erased after mergelog seal', async (t) => {
-  const { DATA_DIR, path, number } = await copyOfStopped(t)
-  // An old log has clear texts.
-  const sealed = await startTestServer(t, { DATA_DIR })
-  const events = await Array.fromAsync(sealed.services.events.readAll())
-  await sealed.stop()
-  for (const end of ['', '-wal', '-shm']) await rm(join(DATA_DIR, `events.db${end}`), { force: true })
-  const clear = openSqliteEventStore(join(DATA_DIR, 'events.db'))
-  for (const { stream, ...event } of events) await clear.append(stream, [event], 'any')
-  await clear.close()
-
-  const before = await startTestServer(t, { DATA_DIR })
-  const erase = () =>
-    before.fetch('alice', `/api/v1/repos/alice/${path}/erase`, { method: 'POST', body: '{"all":true}' })
-  const refused = await erase()
-  t.equal(refused.status, 409)
-  t.match(await refused.text(), /mergelog seal/)
-  const shown = await (await before.fetch('alice', `/api/v1/repos/alice/${path}`)).text()
-  t.match(shown, 'Xq7SECOND', 'nothing was erased')
-  t.match(await mergelog(['seal'], { DATA_DIR }), { code: 1, stderr: /in use|locked|uses/ })
-  await before.stop()
-
-  t.match(await mergelog(['seal'], { DATA_DIR }), {
-    code: 0,
-    stdout: /^Sealed the texts of \d+ of \d+ events\n/,
-  })
-  t.match(
-    await mergelog(['seal', '--json'], { DATA_DIR }),
-    { code: 0, stdout: /"sealed":0/ },
-    'again: nothing',
-  )
-  for (const name of ['events.db', 'events.db-wal', 'secrets.db']) {
-    t.notOk((await filesWith(DATA_DIR, 'Xq7BODY')).includes(join(DATA_DIR, name)), name)
-  }
-  t.match(await mergelog(['verify'], { DATA_DIR }), { code: 0 }, 'the chains are sound')
-  t.match(await mergelog(['erase', `alice/app#${number}`, '--all'], { DATA_DIR }), { code: 0 })
-  t.equal(await lastType(t, DATA_DIR, path), 'ErasureFinished')
 })
