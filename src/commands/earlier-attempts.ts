@@ -25,13 +25,13 @@ const { collection } = keyedEventFold
 const WAIT_MS = 500
 
 /**
- * The place of an event of a request with this digest, which has one of these ids. Null when the stream did not have it
+ * The place of an event of a request with this digest, which has this id. Null when the stream did not have it
  * when this was called; undefined when the read model cannot tell.
  */
 export async function earlierAttempt(
   store: EventStore,
   stream: string,
-  { ids, digest }: { ids: readonly string[]; digest: string },
+  { id, digest }: { id: string; digest: string },
 ): Promise<Appended | null | undefined> {
   const { by } = knownOf(store)
   if (by === undefined || !isKeyed(digest)) return undefined
@@ -39,7 +39,7 @@ export async function earlierAttempt(
   for await (const end of store.readStream(stream, { direction: 'backwards', maxCount: 1 })) {
     const hasPassed = await projector.waitFor(end.position, WAIT_MS)
     if (!hasPassed || projector.stopped().some(({ name }) => name === collection.name)) return undefined
-    const [found] = await readStore.getMany(collection, ids)
+    const [found] = await readStore.getMany(collection, [id])
     return found === undefined ? null : { revision: found.body.revision, position: found.body.position }
   }
   return null

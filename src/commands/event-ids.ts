@@ -8,8 +8,6 @@ export interface Retry {
   readonly namespace: string
   /** Of its body. */
   readonly digest: string
-  /** The values under which older versions of the server recorded such a request. */
-  readonly older?: { readonly namespaces: readonly string[]; readonly digests: readonly string[] }
 }
 
 /**
@@ -27,10 +25,4 @@ function newId(): string {
  */
 export function eventId(retry: Retry | undefined, stream: string, step: string, i: number): string {
   return retry === undefined ? newId() : uuidV5(`${stream}#${step}#${i}`, retry.namespace)
-}
-
-/** All ids that an event of a retried request may have: the first is its own, the others are of older versions. */
-export function retriedIds(retry: Retry, stream: string, step: string, i: number): string[] {
-  const namespaces = [retry.namespace, ...(retry.older?.namespaces ?? [])]
-  return namespaces.map((namespace) => uuidV5(`${stream}#${step}#${i}`, namespace))
 }

@@ -22,7 +22,7 @@ import { isRefusal, type Refusal, Refused, refuse } from '../refusal.ts'
 import { createTurns, type Turns } from '../turns.ts'
 import type { Decider } from './decider.ts'
 import { earlierAttempt } from './earlier-attempts.ts'
-import { eventId, type Retry, retriedIds } from './event-ids.ts'
+import { eventId, type Retry } from './event-ids.ts'
 import { load } from './load.ts'
 
 /** What a command needs from its request. One per request. */
@@ -79,17 +79,7 @@ const tookTooLong = refuse.conflict('this took too long and was given up; try ag
 export function partOf(context: CommandContext, part: string): CommandContext {
   const { retry } = context
   if (retry === undefined) return context
-  const { older } = retry
-  return {
-    ...context,
-    retry: {
-      ...retry,
-      namespace: uuidV5(part, retry.namespace),
-      ...(older && {
-        older: { ...older, namespaces: older.namespaces.map((namespace) => uuidV5(part, namespace)) },
-      }),
-    },
-  }
+  return { ...context, retry: { ...retry, namespace: uuidV5(part, retry.namespace) } }
 }
 
 /** The events of one step of a request, ready to append to a stream. @throws TypeError when one could not be read again */
@@ -173,7 +163,7 @@ export async function placeBefore(
   i: number,
 ): Promise<Appended | null | undefined> {
   if (retry === undefined) return null
-  return earlierAttempt(store, stream, { ids: retriedIds(retry, stream, step, i), digest: retry.digest })
+  return earlierAttempt(store, stream, { id: eventId(retry, stream, step, i), digest: retry.digest })
 }
 
 /**
@@ -262,7 +252,7 @@ function attemptsOf<State, Event extends DomainEvent>(
 ): () => Promise<{ state: State } | undefined> {
   const { stream, step, decider } = command
   const { retry } = context
-  const first = retry && { ids: retriedIds(retry, stream, step, 0), digest: retry.digest }
+  const first = retry && { id: eventId(retry, stream, step, 0), digest: retry.digest }
   let decided: { state: State; events: readonly Event[] } | undefined
   let decisions = 0
   let appends = 0
@@ -329,11 +319,11 @@ export async function doneBefore(
   step: string,
 ): Promise<DomainEvent | undefined> {
   if (context.retry === undefined) return undefined
-  const ids = retriedIds(context.retry, stream, step, 0)
+  const id = eventId(context.retry, stream, step, 0)
   const place = await placeBefore(store, context, stream, step, 0)
   if (place === null) return undefined
   for await (const recorded of store.readStream(stream, { from: place?.revision ?? 0 })) {
-    if (!ids.includes(recorded.id)) continue
+    if (recorded.id !== id) continue
     requireSameBody(recorded, context)
     context.written = Math.max(context.written, recorded.position)
     return decode(recorded)
@@ -345,6 +335,5 @@ export async function doneBefore(
 function requireSameBody(recorded: RecordedEvent, context: CommandContext): void {
   const { request } = recorded.metadata
   if (request === context.retry?.digest) return
-  if (request !== undefined && context.retry?.older?.digests.includes(request)) return
   throw new Refused(refuse.unprocessable('this Idempotency-Key was used with another request body'))
 }

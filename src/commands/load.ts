@@ -14,12 +14,12 @@ export interface Loaded<State> extends Omit<Snapshot<State>, 'revision'> {
   found: RecordedEvent | undefined
 }
 
-/** Reads and folds a stream. `find`: the ids that an event to find in it may have, and the digest of its request. */
+/** Reads and folds a stream. `find`: the id of an event to find in it, and the digest of its request. */
 export async function load<State, Event extends DomainEvent>(
   store: EventStore,
   stream: string,
   decider: Decider<State, Event>,
-  find?: { ids: readonly string[]; digest: string },
+  find?: { id: string; digest: string },
 ): Promise<Loaded<State>> {
   const snapshots = decider.snapshots?.(store)
   // It is older than the end of the stream that is asked about: what comes after it is read.
@@ -35,7 +35,7 @@ export async function load<State, Event extends DomainEvent>(
     const event = decode(recorded)
     if (decider.handles(event)) state = decider.evolve(state, event)
     else if (event.type === 'CreationAbandoned') abandoned = true
-    if (find?.ids.includes(recorded.id)) found = recorded
+    if (recorded.id === find?.id) found = recorded
     revision = recorded.revision
   }
   if (revision !== null) snapshots?.set(stream, { state, revision, abandoned })

@@ -1,5 +1,5 @@
 /** Between a request and its command: who acts, when and under which ids; and the wait until queries see the result. */
-import { createHmac, hash } from 'node:crypto'
+import { createHmac } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { v5 as uuidV5 } from 'uuid'
 import type { AccountRef } from '../events/domain-events.ts'
@@ -57,20 +57,11 @@ export function commandContext(request: FastifyRequest, body: unknown = request.
     throw new Refused(refuse.invalid(`Idempotency-Key: 1 to ${MAX_IDEMPOTENCY_KEY} characters`))
   }
   const text = JSON.stringify(body ?? null)
-  const scopeOf = (url: string) => `${context.actor?.id ?? 'anonymous'} ${request.method} ${url} ${key}`
-  const known = (url: string) => ({
-    namespace: uuidV5(scopeOf(url), IDEMPOTENCY_NAMESPACE),
-    // Keyed, so that nobody can try texts with what the log has.
-    digest: createHmac('sha256', scopeOf(url)).update(text).digest('base64url'),
-  })
-  const url = lastingUrlOf(request)
-  // Older events have the name of the repository in their scope, and the oldest ones a digest that is not keyed.
-  const named = url === request.url ? [] : [known(request.url)]
-  const older = {
-    namespaces: named.map(({ namespace }) => namespace),
-    digests: [...named.map(({ digest }) => digest), hash('sha256', text, 'base64url')],
-  }
-  return { ...context, retry: { ...known(url), older } }
+  const scope = `${context.actor?.id ?? 'anonymous'} ${request.method} ${lastingUrlOf(request)} ${key}`
+  const namespace = uuidV5(scope, IDEMPOTENCY_NAMESPACE)
+  // Keyed, so that nobody can try texts with what the log has.
+  const digest = createHmac('sha256', scope).update(text).digest('base64url')
+  return { ...context, retry: { namespace, digest } }
 }
 
 /**

@@ -1,14 +1,4 @@
-/** A request with an Idempotency-Key is sent again after its repository got another name or another owner. */
-import { createHmac, hash } from 'node:crypto'
 import t from 'tap'
-import { v5 as uuidV5 } from 'uuid'
-import { labels } from '../../src/commands/aggregates.ts'
-import { addComment } from '../../src/commands/comments/change.ts'
-import type { Retry } from '../../src/commands/event-ids.ts'
-import { newContext } from '../../src/commands/execute.ts'
-import { decideCreateLabel } from '../../src/commands/labels/label.ts'
-import { takeNumber } from '../../src/commands/sequences.ts'
-import { idsStream } from '../../src/events/streams.ts'
 import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
 
@@ -179,55 +169,4 @@ t.test('who may not read a repository any more gets no earlier answer about its 
   await bob.repos.repoDeleteCollaborator('bob', name, 'alice')
   t.equal((await post('alice', path, { new_owner: 'bob' })).status, 404)
   t.equal((await post('alice', path, { new_owner: 'bob' }, BAD_KEY)).status, 404)
-})
-
-t.test('what an older version recorded with a key, by the URL as it was sent, is found', async (t) => {
-  const { name, repoId } = await repository()
-  const { services } = server
-  const account = await services.views.accounts.findOne({ loginKey: 'alice' })
-  const author = { id: account?.id ?? 0, login: 'alice' }
-  /** As versions up to this one did. */
-  const older = (path: string, body: object, isKeyed: boolean) => {
-    const scope = `${author.id} POST /api/v1/repos/alice/${name}${path} the key`
-    const text = JSON.stringify(body)
-    const digest = isKeyed
-      ? createHmac('sha256', scope).update(text).digest('base64url')
-      : hash('sha256', text, 'base64url')
-    const retry: Retry = { namespace: uuidV5(scope, '5f6f3f5e-7f0e-4c39-9e55-2f0b5c7f8a11'), digest }
-    return { ...newContext(author, 'older version'), retry }
-  }
-  for (const isKeyed of [true, false]) {
-    const issue = { repoId, index: 1, isPull: false }
-    const text = { body: isKeyed ? 'A comment' : 'An old comment' }
-    const path = isKeyed ? '/issues/1/comments' : '/issues/1/comments?old'
-    const context = older(path, text, isKeyed)
-    const commentId = await takeNumber(services.events, context, idsStream('comment'))
-    await addComment(services, context, issue, { commentId, author, ...text })
-    await services.projector.waitFor(context.written, 30_000)
-    const again = await post('alice', `/api/v1/repos/alice/${name}${path}`, text)
-    t.match(again, { status: 201, first: `"id":${commentId}` })
-    const other = await post('alice', `/api/v1/repos/alice/${name}${path}`, { body: 'Another' })
-    t.equal(other.status, 422)
-  }
-  t.equal((await alice.repos.issueGetComments('alice', name, 1)).data.length, 2)
-
-  const wanted = { name: 'bug', color: '#ff0000' }
-  const context = older('/labels', wanted, true)
-  const id = await takeNumber(services.events, context, idsStream('label'))
-  // It died between the number and the label: what is left is done, with the number that was taken.
-  t.match(await post('alice', `/api/v1/repos/alice/${name}/labels`, wanted), {
-    status: 201,
-    first: `"id":${id}`,
-  })
-  const scope = { kind: 'repository', repoId } as const
-  const label = { ...wanted, description: '', exclusive: false, archived: false }
-  const late = await labels.change(services, context, id, 'create', (state) =>
-    state.status === 'missing' ? decideCreateLabel(state, id, scope, label) : [],
-  )
-  t.equal(late.status, 'active')
-  t.match(await post('alice', `/api/v1/repos/alice/${name}/labels`, wanted), {
-    status: 201,
-    first: `"id":${id}`,
-  })
-  t.equal((await alice.repos.issueListLabels('alice', name)).data.length, 1)
 })
