@@ -15,13 +15,13 @@ async function eventsOf(dataDir: string): Promise<RecordedEvent[]> {
 }
 
 t.test(
-  "NODE_NAME is in each log line and in events' metadata; older events lack it, and the log is sound",
+  "NODE_NAME is in each log line and in events' metadata; events that a command wrote without a name lack it, and the log is sound",
   async (t) => {
     const DATA_DIR = t.testdir()
-    const older = openSqliteEventStore(join(DATA_DIR, 'events.db'))
+    const nameless = openSqliteEventStore(join(DATA_DIR, 'events.db'))
     const taken = { type: 'NumberTaken', data: { sequence: 'ids-account' } } as const
-    await appendMany(older, 'ids-account', [taken, taken], aContext())
-    await older.close()
+    await appendMany(nameless, 'ids-account', [taken, taken], aContext())
+    await nameless.close()
 
     const lines: string[] = []
     const log = new Writable({

@@ -1,9 +1,6 @@
 /**
  * The hash chain of a stream. Each event carries its own hash and the hash of the event before it. To change,
  * remove or insert an event afterwards, one would have to change all later events of the stream.
- *
- * Older logs have events without hashes, and a stream may begin with them. The first event that is appended
- * after them names the hash that the last of them would have had.
  */
 import { hash as digest } from 'node:crypto'
 import type { EventMetadata, EventText, NewEvent, RecordedEvent, StoredText } from './event-store.ts'
@@ -51,9 +48,9 @@ function withoutHashes(metadata: EventMetadata): EventMetadata {
   return own
 }
 
-/** The hash that the next event of the stream must name. It is computed when an older log has none. */
-export function lastHashOf(event: RecordedEvent): string {
-  return event.metadata.hash ?? hashOf(event)
+/** The end of a stream whose last event this is. */
+export function endAfter({ revision, metadata }: Pick<RecordedEvent, 'revision' | 'metadata'>): StreamEnd {
+  return { revision, hash: metadata.hash ?? null }
 }
 
 /**
@@ -71,23 +68,15 @@ export function hashOf({ stream, revision, id, type, data, metadata, text }: Rec
   return hashOfText(stream, revision, id, type, JSON.stringify(data), JSON.stringify(hashed))
 }
 
-/**
- * Checks an event that follows `end` in its stream. Returns the problem in words, or undefined when there is none.
- * An event may lack hashes only while no earlier event of the stream has them (`isLinked` is false).
- */
-export function chainProblem(event: RecordedEvent, end: StreamEnd, isLinked: boolean): string | undefined {
+/** Checks an event that follows `end` in its stream. Returns the problem in words, or undefined when there is none. */
+export function chainProblem(event: RecordedEvent, end: StreamEnd): string | undefined {
   if (event.revision !== end.revision + 1) {
     const [first, last] = [end.revision + 1, event.revision - 1]
     if (last < first) return `its revision ${event.revision} comes after revision ${end.revision}`
     return first === last ? `revision ${first} is missing` : `revisions ${first} to ${last} are missing`
   }
   const { previous, hash } = event.metadata
-  if (hash === undefined) {
-    if (isLinked) return 'it carries no hash, though the event before it does'
-    return previous === undefined
-      ? undefined
-      : 'it names the hash of the event before it, but carries no hash of its own'
-  }
+  if (hash === undefined) return 'it carries no hash'
   if (hash !== hashOf(event)) return 'its hash does not match its contents'
   if (previous !== end.hash) return 'it does not follow the event before it: it names another hash'
   return undefined

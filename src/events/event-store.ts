@@ -23,7 +23,7 @@ export interface EventMetadata {
   causationId: string
   /** The schema number of `data` for this event type. Upcasters lift older schemas. */
   schema: number
-  /** The node that appended the event. Older events lack it. Only operators learn it: it may name a machine. */
+  /** The node that appended the event. Only operators learn it: it may name a machine. */
   node?: string
   /** The site admin who acted in the actor's name (`Sudo`). */
   sudo?: { id: number; login: string }
@@ -31,7 +31,7 @@ export interface EventMetadata {
   request?: string
   /** The `hash` of the event before it in its stream; null for the first event. The store sets it: `chain.ts`. */
   previous?: string | null
-  /** The SHA-256 (base64url) of the whole event, with `previous`. The store sets it. Older logs lack both fields. */
+  /** The SHA-256 (base64url) of the whole event, with `previous`. The store sets it. */
   hash?: string
 }
 

@@ -10,7 +10,7 @@
 import { setTimeout } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import { createTurns } from '../turns.ts'
-import { lastHashOf, linkAll, STREAM_START, type StreamEnd } from './chain.ts'
+import { endAfter, linkAll, STREAM_START, type StreamEnd } from './chain.ts'
 import {
   type Appended,
   type EventStore,
@@ -86,7 +86,7 @@ export function createChainedAppend({
     const known = ends.get(stream)
     if (known?.revision === revision) return known
     for await (const event of readStream(stream, { from: revision, maxCount: 1 })) {
-      if (event.revision === revision) return { revision, hash: lastHashOf(event) }
+      if (event.revision === revision) return endAfter(event)
     }
     for await (const last of readStream(stream, { direction: 'backwards', maxCount: 1 })) {
       throw new WrongExpectedRevision(stream, revision, last.revision)
@@ -99,7 +99,7 @@ export function createChainedAppend({
     const known = ends.get(stream)
     if (known !== undefined) return known
     for await (const last of readStream(stream, { direction: 'backwards', maxCount: 1 })) {
-      return { revision: last.revision, hash: lastHashOf(last) }
+      return endAfter(last)
     }
     return STREAM_START
   }
@@ -184,7 +184,7 @@ export function createChainedAppend({
     const revisions = new Map(isNear ? known.revisions : [])
     const events = isNear ? readStream(stream, { from: end.revision + 1 }) : await lastEvents(stream)
     for await (const event of events) {
-      end = { revision: event.revision, hash: lastHashOf(event) }
+      end = endAfter(event)
       revisions.set(event.id, event.revision)
     }
     for (const id of revisions.keys()) {
@@ -273,7 +273,7 @@ export function createChainedAppend({
   function seen(event: RecordedEvent): void {
     const known = ends.peek(event.stream)
     if (known !== undefined && known.revision >= event.revision) return
-    ends.set(event.stream, { revision: event.revision, hash: lastHashOf(event) })
+    ends.set(event.stream, endAfter(event))
   }
 }
 

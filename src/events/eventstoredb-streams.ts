@@ -1,7 +1,6 @@
 /** Reads single streams of EventStoreDB: our events, past those that others wrote among them. */
 import { type RecordedEvent as ServerEvent, StreamNotFoundError } from '@eventstore/db-client'
 import { LRUCache } from 'lru-cache'
-import { lastHashOf } from './chain.ts'
 import { repairOfCut } from './damage.ts'
 import { type ReadStreamOptions, type RecordedEvent, StoreDenied, StreamUnusable } from './event-store.ts'
 import { type ReadLimits, readBatches, SERVER_PAGE } from './eventstoredb-batches.ts'
@@ -159,7 +158,7 @@ const damaged = (stream: string, revision: number, because = 'it has our metadat
 function requireLinked(one: RecordedEvent, other: RecordedEvent, passedOver: number): void {
   const [before, after] = one.revision < other.revision ? [one, other] : [other, one]
   const { previous } = after.metadata
-  if (previous === undefined || previous === lastHashOf(before)) return
+  if (previous === undefined || previous === before.metadata.hash) return
   throw damaged(after.stream, passedOver, 'the event after it does not follow the one before it')
 }
 

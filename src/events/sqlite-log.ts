@@ -7,11 +7,10 @@ import {
   openSqlite,
   readable,
   type Sqlite,
-  selectColumn,
 } from '../sqlite.ts'
 import { isEventMetadata, type Position, type RecordedEvent, type StoredText } from './event-store.ts'
 
-/** `streams.hash` repeats the hash of the stream's last event for the next append. Null in older logs. */
+/** `streams.hash` repeats the hash of the stream's last event for the next append. Null when events are stored unlinked. */
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS streams (
     id INTEGER PRIMARY KEY,
@@ -74,27 +73,13 @@ export class BrokenEvent extends BrokenFile {
   }
 }
 
-/**
- * Opens or creates the file. A file of an older version gets the missing column.
- * @throws BrokenFile when it is damaged
- */
+/** Opens or creates the file. @throws BrokenFile when it is damaged */
 export function openLogFile(file: string): Sqlite {
   const db = openSqlite(file, 'FULL')
   return closeOnError(file, [db], () => {
     db.exec(SCHEMA)
-    if (!hasHashes(db)) {
-      db.exec('BEGIN IMMEDIATE')
-      // Check again: another process may have added it meanwhile.
-      if (!hasHashes(db)) db.exec('ALTER TABLE streams ADD COLUMN hash TEXT')
-      db.exec('COMMIT')
-    }
     return db
   })
-}
-
-function hasHashes(db: Sqlite): boolean {
-  const columns = `SELECT count(*) FROM pragma_table_info('streams') WHERE name = 'hash'`
-  return selectColumn<[], number>(db, columns).get() === 1
 }
 
 /** Reads a row of the file as an event. @throws BrokenEvent when the row is damaged */

@@ -10,7 +10,7 @@ import {
   textOf,
 } from '../sqlite.ts'
 import { threadWriter } from '../sqlite-thread.ts'
-import { lastHashOf, type StreamEnd } from './chain.ts'
+import { endAfter, type StreamEnd } from './chain.ts'
 import {
   type Append,
   type Appended,
@@ -98,9 +98,9 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
   function endOf({ id, revision, hash }: StreamRow): StreamEnd {
     const known = hash === null ? undefined : textOf(hash)
     if (known !== undefined || !linked) return { revision, hash: known ?? null }
-    // The row lacks the hash (in an older log) or it is damaged: read the last event.
+    // The hash of the row is damaged: read the last event.
     const row = statement.event.get(id, revision)
-    return { revision, hash: row === undefined ? null : lastHashOf(toEvent(file, row)) }
+    return row === undefined ? { revision, hash: null } : endAfter(toEvent(file, row))
   }
 
   function logEnd(): LogEnd {

@@ -20,7 +20,7 @@ export interface PushMarker {
 interface Content {
   /** The git process that leads its group; undefined when there was none. */
   pid: number | undefined
-  /** The server that wrote the marker; undefined in markers of earlier versions. */
+  /** The server that wrote the marker; undefined when it was alone. */
   owner: string | undefined
   /** Where the process id means something: the machine since its start, and the container. */
   place: string | undefined
@@ -47,7 +47,7 @@ export type PushJournal = Awaited<ReturnType<typeof openPushJournal>>
 
 const KEY = /^[A-Za-z0-9_.]{1,100}$/
 const MARKER = /^([A-Za-z0-9_.]{1,100})-[0-9a-f-]{36}\.json$/
-/** Earlier versions wrote no owner, no place and no note, which is base64url. */
+/** A server alone writes no owner. The note is base64url. */
 const CONTENT =
   /^\{"key":"[^"]*","pid":(?<pid>\d{1,15})(,"owner":"(?<owner>[^"]*)")?(,"place":"(?<place>[^"]*)")?(,"note":"(?<note>[\w-]*)")?\}$/
 /** How long git may take to end without a signal. */

@@ -1,5 +1,5 @@
 /** Checks the hash chains of all streams, event by event in the order of the log. */
-import { chainProblem, hashOf, lastHashOf, STREAM_START, type StreamEnd } from '../events/chain.ts'
+import { chainProblem, endAfter, hashOf, STREAM_START, type StreamEnd } from '../events/chain.ts'
 import { isKnownType } from '../events/codec.ts'
 import type { PassedOver } from '../events/damage.ts'
 import { LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
@@ -13,8 +13,8 @@ export interface Chains {
   passedOver(event: PassedOver): LogProblem | undefined
   /** The position of the last checked event. All events up to it are sound. */
   position(): Position
-  /** The number of sound events, of those without a hash (from older logs), and of streams. */
-  counts(): { events: number; unlinked: number; streams: number }
+  /** The number of sound events, and of streams. */
+  counts(): { events: number; streams: number }
   /**
    * The revisions that other applications wrote into our streams, or that look like ours in streams of theirs, at most
    * 100: they are not read, and the hash chain goes on over them.
@@ -37,7 +37,6 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
   const ends = new Map<string, End>()
   let position: Position = LOG_START
   let events = 0
-  let unlinked = 0
   const others = new Map<string, { stream: string; revision: number }>()
   /** The first event of each stream that has a type of ours and nothing else: the next one tells whether it was ours. */
   const doubtful = new Map<string, LogProblem>()
@@ -49,14 +48,13 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
   /** The end of the event's stream before it. Passes over revisions that another application wrote. */
   function endBefore(event: RecordedEvent): End {
     const { stream, revision, metadata } = event
-    const end = ends.get(stream) ?? { ...STREAM_START, first: revision, isLinked: false }
+    const end = ends.get(stream) ?? { ...STREAM_START, first: revision }
     if (!hasGaps) return end
     if (revision > 0 && isFirstAgain(event)) {
       return {
         ...STREAM_START,
         revision: revision - 1,
         first: end.first,
-        isLinked: true,
         recreated: revision,
       }
     }
@@ -70,10 +68,10 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
   /** The problem of an event; a first append after a deletion is sound, too. */
   function problemOf(event: RecordedEvent, end: End): string | undefined {
     if (event.position <= position) return `it comes after position ${position}`
-    const problem = chainProblem(event, end, end.isLinked)
+    const problem = chainProblem(event, end)
     if (problem === undefined || end.recreated === undefined) return problem
     const asWritten = { ...event, revision: event.revision - end.recreated }
-    return chainProblem(asWritten, { ...end, revision: end.revision - end.recreated }, end.isLinked)
+    return chainProblem(asWritten, { ...end, revision: end.revision - end.recreated })
   }
 
   return {
@@ -88,17 +86,13 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
         return doubtful.get(stream) ?? { problem, position: event.position, stream, revision }
       }
       doubtful.delete(event.stream)
-      const isLinked = event.metadata.hash !== undefined
       ends.set(event.stream, {
-        revision: event.revision,
-        hash: lastHashOf(event),
+        ...endAfter(event),
         first: end.first,
-        isLinked,
         ...(end.recreated !== undefined && { recreated: end.recreated }),
       })
       position = event.position
       events += 1
-      if (!isLinked) unlinked += 1
       return undefined
     },
     passedOver({ stream, revision, position, type, isDamaged }) {
@@ -119,7 +113,7 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
       return undefined
     },
     position: () => position,
-    counts: () => ({ events, unlinked, streams: ends.size }),
+    counts: () => ({ events, streams: ends.size }),
     others: () => [...others.values()],
     doubtful: () => [...doubtful.values()],
     *streams() {
@@ -132,7 +126,6 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
 
 interface End extends StreamEnd {
   first: number
-  isLinked: boolean
   /**
    * The revision at which the stream began again after it was deleted in EventStoreDB. To a writer, such a stream looks
    * like one that never was: the events of its first append were linked as if they began at revision 0.

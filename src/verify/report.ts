@@ -12,8 +12,6 @@ export interface VerifyReport {
     events: number
     soundUpTo: Position
     streams: number
-    /** Events without hashes, from older logs: their order was checked, their contents could not be. */
-    unlinked: number
     difference?: LogProblem
     /** Events of other applications in our streams, or like ours in theirs, at most 100. They are not read. */
     others?: readonly { stream: string; revision: number }[]

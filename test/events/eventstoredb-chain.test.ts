@@ -65,7 +65,7 @@ function aServer() {
     problems() {
       let end = STREAM_START
       return stored.flatMap((event) => {
-        const problem = chainProblem(event, end, true)
+        const problem = chainProblem(event, end)
         end = { revision: event.revision, hash: event.metadata.hash ?? null }
         return problem ?? []
       })

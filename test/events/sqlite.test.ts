@@ -2,10 +2,8 @@ import { getEventListeners } from 'node:events'
 import { closeSync, openSync, readSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import { chainProblem, hashOf, lastHashOf, STREAM_START } from '../../src/events/chain.ts'
 import { WrongExpectedRevision } from '../../src/events/event-store.ts'
 import { openSqliteEventStore } from '../../src/events/sqlite.ts'
-import { checkSqliteLog } from '../../src/events/sqlite-check.ts'
 import { openSqlite } from '../../src/sqlite.ts'
 import { all, eventStoreContract, newEvent, newStream } from './event-store-contract.ts'
 
@@ -59,55 +57,6 @@ t.test(
     t.match([first, last], [{ status: 'fulfilled' }, { status: 'fulfilled' }])
     t.equal((await all(store.readStream(stream))).length, 2)
     t.equal((await all(store.readStream(other))).length, 2)
-  },
-)
-
-t.test(
-  'a log of an older version can be used; new events link to its last event without a hash',
-  async (t) => {
-    const file = join(t.testdir(), 'events.db')
-    const [stream, other] = [newStream(), newStream()]
-    const old = [newEvent({ n: 0 }), newEvent({ n: 1 })]
-    const db = openSqlite(file, 'FULL')
-    db.exec(`
-    CREATE TABLE streams (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, revision INTEGER NOT NULL);
-    CREATE TABLE events (
-      position INTEGER PRIMARY KEY AUTOINCREMENT, stream INTEGER NOT NULL REFERENCES streams (id),
-      revision INTEGER NOT NULL, id TEXT NOT NULL, type TEXT NOT NULL, data TEXT NOT NULL, metadata TEXT NOT NULL
-    );
-    CREATE UNIQUE INDEX events_by_revision ON events (stream, revision);
-    CREATE UNIQUE INDEX events_by_id ON events (stream, id);
-    INSERT INTO streams VALUES (1, '${stream}', 1)`)
-    const add = db.prepare(
-      'INSERT INTO events (stream, revision, id, type, data, metadata) VALUES (1, ?, ?, ?, ?, ?)',
-    )
-    for (const [n, { id, type, data, metadata }] of old.entries()) {
-      add.run(n, id, type, JSON.stringify(data), JSON.stringify(metadata))
-    }
-    db.close()
-    for (const round of [0, 1]) {
-      const store = openSqliteEventStore(file)
-      t.strictSame(await store.append(stream, old, 'no-stream'), { revision: 1, position: 2 })
-      await store.append(stream, [newEvent({ round }), newEvent()], 1 + 2 * round)
-      await store.append(other, [newEvent()], 'any')
-      await store.close()
-    }
-    const store = openSqliteEventStore(file)
-    t.teardown(() => store.close())
-    const events = await all(store.readStream(stream))
-    t.strictSame(
-      events.slice(0, 2).map(({ data, metadata }) => ({ data, metadata })),
-      old.map(({ data, metadata }) => ({ data, metadata })),
-    )
-    const [, last, first] = events
-    t.equal(last && hashOf(last), first?.metadata.previous)
-    let end = STREAM_START
-    for (const event of events) {
-      t.equal(chainProblem(event, end, event.revision > 2), undefined)
-      end = { revision: event.revision, hash: lastHashOf(event) }
-    }
-    t.equal(events.length, 6)
-    t.equal(checkSqliteLog(file), undefined)
   },
 )
 

@@ -37,16 +37,16 @@ t.test('a marker belongs to the server that wrote it, until that is gone', async
 })
 
 t.test(
-  'a marker that another server is writing is left to it; one of an earlier version is not',
+  'a marker that another server is writing is left to it; one of a server that was alone is not',
   async (t) => {
     const directory = join(t.testdir(), 'pushes')
     const { open } = world(directory)
     const journal = await open('a')
     const half = join(directory, `1-${UUID}.json`)
-    const earlier = join(directory, `2-${UUID}.json`)
+    const alone = join(directory, `2-${UUID}.json`)
     await writeFile(half, '')
-    await writeFile(earlier, '{"key":"2","pid":0}')
-    t.strictSame(await journal.unfinished(), [{ key: '2', file: earlier }])
+    await writeFile(alone, '{"key":"2","pid":0}')
+    t.strictSame(await journal.unfinished(), [{ key: '2', file: alone }])
     const longAgo = new Date(Date.now() - 26 * 3_600_000)
     await utimes(half, longAgo, longAgo)
     t.strictSame((await journal.unfinished('1')).length, 1, 'nobody writes for a day')

@@ -39,7 +39,7 @@ t.test('an untouched directory is sound, and no temporary files are left', async
   const report = await verified(directory, { onProgress: (step) => progress.push(step) })
   t.match(report, {
     sound: true,
-    log: { events: events.length, soundUpTo: events.at(-1)?.position, unlinked: 0 },
+    log: { events: events.length, soundUpTo: events.at(-1)?.position },
   })
   t.equal(report.log.difference, undefined)
   t.strictSame(
@@ -402,8 +402,7 @@ t.test('an event that was changed together with its hash does not fit the next e
     `UPDATE events SET metadata = '${JSON.stringify({ ...metadata, at: '2020-01-01T00:00:00.000Z' })}'
      WHERE position = ${middle.position}`,
   )
-  // Without its hash, the first event looks like an event of an older log. The next event has its hash.
-  names(t, await verified(directory), events, next)
+  names(t, await verified(directory), events, middle)
 })
 
 t.test('a changed, an added and a missing document are named', async (t) => {

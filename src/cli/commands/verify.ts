@@ -90,7 +90,6 @@ async function verifyReport(signal: AbortSignal, deep: boolean): Promise<VerifyR
         events: 0,
         soundUpTo: LOG_START,
         streams: 0,
-        unlinked: 0,
         erased: 0,
         difference: problem.problem,
       },
@@ -157,8 +156,7 @@ async function verifyCommand({ json, deep = false }: { json?: true; deep?: boole
   const { log, views, files } = report
   if (json) console.log(JSON.stringify(report))
   else if (report.sound) {
-    const unlinked = log.unlinked === 0 ? '' : `, ${log.unlinked} of them without a hash`
-    console.log(`${styled('green', 'sound')}  ${log.events} events in ${log.streams} streams${unlinked}`)
+    console.log(`${styled('green', 'sound')}  ${log.events} events in ${log.streams} streams`)
     if (log.erased > 0) console.log(`       ${log.erased} ${log.erased === 1 ? 'text' : 'texts'} erased`)
     console.log(`       ${views.documents} documents of ${views.models.length} read models`)
     if (files !== undefined && files.files > 0) {
