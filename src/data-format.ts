@@ -1,13 +1,13 @@
 /**
  * Which programs may work on a data directory: `docs/decisions/data-format.md`. The file `format.json` has the number of
- * its format, which is raised only when an older program would do harm. Without the file it is the first format.
+ * its format, which is raised only when an older program would do harm.
  */
 import { open, readFile, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Static, Type } from 'typebox'
 import { checkOf } from './checked-json.ts'
 import { lockDataDir } from './data-lock.ts'
-import { exists, flush, unlessMissing } from './disk.ts'
+import { flush, unlessMissing } from './disk.ts'
 import { OperatorError } from './operator-error.ts'
 import { VERSION } from './version.ts'
 
@@ -22,8 +22,6 @@ const DataFormat = Type.Object({
 const isDataFormat = checkOf(DataFormat)
 
 export type DataFormat = Static<typeof DataFormat>
-
-const FIRST_FORMAT = 1
 
 /** What this program writes, and the highest that it knows. */
 export const OWN_FORMAT: DataFormat = { format: 1, version: VERSION }
@@ -47,24 +45,17 @@ export async function dataFormatOf(dataDir: string): Promise<DataFormat | undefi
   )
 }
 
-/** @throws NewerData when `program` is too old for this data */
-export function requireKnownFormat(
-  where: string,
-  { format, version }: DataFormat,
-  program: DataFormat = OWN_FORMAT,
-): void {
-  if (format <= program.format) return
+/** @throws NewerData when this program is too old for the data */
+export function requireKnownFormat(where: string, { format, version }: DataFormat): void {
+  if (format <= OWN_FORMAT.format) return
   throw new NewerData(
-    `${where} has data format ${format} of Mergelog ${version}; this is Mergelog ${program.version}, which knows formats up to ${program.format}: start ${version} or a later version`,
+    `${where} has data format ${format} of Mergelog ${version}; this is Mergelog ${VERSION}, which knows formats up to ${OWN_FORMAT.format}: start ${version} or a later version`,
   )
 }
 
-/** For commands, which leave the format as it is. @throws NewerData */
+/** Leaves the format as it is. @throws NewerData */
 export async function refuseNewerData(dataDir: string): Promise<void> {
-  requireKnownFormat(
-    `DATA_DIR: ${dataDir}`,
-    (await dataFormatOf(dataDir)) ?? { ...OWN_FORMAT, format: FIRST_FORMAT },
-  )
+  requireKnownFormat(`DATA_DIR: ${dataDir}`, (await dataFormatOf(dataDir)) ?? OWN_FORMAT)
 }
 
 /** Writes the format of a data directory. A crash leaves the file before it, or this one. */
@@ -83,8 +74,7 @@ export async function writeDataFormat(dataDir: string, { format, version }: Data
 }
 
 /**
- * Locks a data directory for a server and takes it up: from then on it has the format of `program`. A server that raises
- * the format of a directory that it shares needs it for itself meanwhile, so that no older one works on it then.
+ * Locks a data directory for a server and takes it up.
  *
  * @param check runs under the lock, before anything is written; what it throws ends this
  * @returns `unlock`, and what to say when another version was here before
@@ -94,54 +84,25 @@ export async function takeUpDataDir(
   dataDir: string,
   hold: 'alone' | 'shared',
   check: () => Promise<void>,
-  program: DataFormat = OWN_FORMAT,
 ): Promise<{ unlock: () => void; news: string | undefined }> {
-  let before = await dataFormatOf(dataDir)
-  if (hold === 'shared' && before !== undefined && before.format < program.format) {
-    requireKnownFormat(`DATA_DIR: ${dataDir}`, before, program)
-    const release = lockDataDir(dataDir, 'alone', STOP_IT)
-    try {
-      await check()
-      await writeDataFormat(dataDir, program)
-    } finally {
-      release()
-    }
-  }
-  const unlock = lockDataDir(dataDir, hold, STOP_IT)
+  const unlock = lockDataDir(dataDir, hold, 'stop it, or set DATA_DIR to another directory')
   try {
     await check()
-    // Read it again under the lock: another server may have raised it meanwhile.
-    const now = await dataFormatOf(dataDir)
-    if (now !== undefined) requireKnownFormat(`DATA_DIR: ${dataDir}`, now, program)
-    else if (!(await isUsed(dataDir))) before = program
-    if (now === undefined || now.format < program.format || isOlder(now.version, program.version)) {
-      await writeDataFormat(dataDir, program)
-    }
-    return { unlock, news: newsOf(before, program) }
+    await refuseNewerData(dataDir)
+    const before = await dataFormatOf(dataDir)
+    if (before === undefined || isOlder(before.version, VERSION)) await writeDataFormat(dataDir, OWN_FORMAT)
+    return { unlock, news: newsOf(before?.version ?? VERSION) }
   } catch (error) {
     unlock()
     throw error
   }
 }
 
-const STOP_IT = 'stop it, or set DATA_DIR to another directory'
-
-/** Whether there is data of a version that wrote no format. */
-const isUsed = (dataDir: string) => exists(join(dataDir, 'pushes'))
-
-function newsOf(before: DataFormat | undefined, program: DataFormat): string | undefined {
-  if (before === undefined) {
-    return `the data directory is of a version that wrote no data format; Mergelog ${program.version} takes it up with format ${program.format}`
-  }
-  if (before.format < program.format) {
-    return `Mergelog ${program.version} raises the data directory from format ${before.format} to ${program.format}; version ${before.version} can no longer start on it`
-  }
-  if (isOlder(before.version, program.version)) {
-    return `the data directory was last used by Mergelog ${before.version}; Mergelog ${program.version} takes it up, with the same data format`
-  }
-  if (isOlder(program.version, before.version)) {
-    return `the data directory was used by the newer Mergelog ${before.version}; its data format is known, and Mergelog ${program.version} goes on with it`
-  }
+function newsOf(before: string): string | undefined {
+  if (isOlder(before, VERSION))
+    return `the data directory was last used by Mergelog ${before}; Mergelog ${VERSION} takes it up`
+  if (isOlder(VERSION, before))
+    return `the data directory was used by the newer Mergelog ${before}; its data format is known, and Mergelog ${VERSION} goes on with it`
   return undefined
 }
 

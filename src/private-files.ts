@@ -19,7 +19,7 @@ export function makePrivateFiles(): void {
 }
 
 /**
- * Takes the rights of group and others from what is directly in a data directory: older versions made it with the
+ * Takes the rights of group and others from what is directly in a data directory: it may have been copied with the
  * machine's umask. What is deeper is out of their reach then. Resolves to the paths that it could not change, because
  * they are another user's.
  */

@@ -1,9 +1,8 @@
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { backup } from '../src/backup/backup.ts'
-import { type DataFormat, OWN_FORMAT, takeUpDataDir } from '../src/data-format.ts'
-import { lockDataDir } from '../src/data-lock.ts'
+import { type DataFormat, OWN_FORMAT } from '../src/data-format.ts'
 import { VERSION } from '../src/version.ts'
 import { mergelog } from './cli/command-line.ts'
 import { startTestServer } from './start-server.ts'
@@ -11,44 +10,43 @@ import { startTestServer } from './start-server.ts'
 const file = (dataDir: string) => join(dataDir, 'format.json')
 const formatIn = async (dataDir: string): Promise<DataFormat> =>
   JSON.parse(await readFile(file(dataDir), 'utf8'))
-const nothing = async () => {}
 
-t.test('a start logs version, node, git and stores in one line, and takes up older data', async (t) => {
-  const dataDir = t.testdir()
-  const lines: Record<string, unknown>[] = []
-  const log = { write: (line: string) => void lines.push(JSON.parse(line)) }
-  const start = async () => {
-    lines.length = 0
-    const server = await startTestServer(t, { DATA_DIR: dataDir, LOG_LEVEL: 'info' }, log)
-    await server.stop()
-    return lines.map(({ msg }) => `${msg}`)
-  }
-  const said = await start()
-  t.equal(said[0], `Mergelog ${VERSION} starts`)
-  t.match(lines[0], {
-    version: VERSION,
-    nodejs: process.version,
-    git: /^\d+\.\d+/,
-    log: 'embedded',
-    readModels: 'embedded',
-  })
-  t.notMatch(said.join('\n'), /data directory/, 'new data is no news')
-  t.strictSame(await formatIn(dataDir), OWN_FORMAT)
+t.test(
+  'a start logs version, node, git and stores in one line, and takes up the data of another version',
+  async (t) => {
+    const dataDir = t.testdir()
+    const lines: Record<string, unknown>[] = []
+    const log = { write: (line: string) => void lines.push(JSON.parse(line)) }
+    const start = async () => {
+      lines.length = 0
+      const server = await startTestServer(t, { DATA_DIR: dataDir, LOG_LEVEL: 'info' }, log)
+      await server.stop()
+      return lines.map(({ msg }) => `${msg}`)
+    }
+    const said = await start()
+    t.equal(said[0], `Mergelog ${VERSION} starts`)
+    t.match(lines[0], {
+      version: VERSION,
+      nodejs: process.version,
+      git: /^\d+\.\d+/,
+      log: 'embedded',
+      readModels: 'embedded',
+    })
+    t.notMatch(said.join('\n'), /data directory/, 'new data is no news')
+    t.strictSame(await formatIn(dataDir), OWN_FORMAT)
 
-  await rm(file(dataDir))
-  t.match((await start())[1], /of a version that wrote no data format; Mergelog .* takes it up with format 1/)
-  t.strictSame(await formatIn(dataDir), OWN_FORMAT)
-  await writeFile(file(dataDir), '{"format": 1, "version": "0.0.9"}')
-  t.match((await start())[1], /was last used by Mergelog 0\.0\.9; Mergelog .* takes it up/)
-  t.strictSame(await formatIn(dataDir), OWN_FORMAT)
-  await writeFile(file(dataDir), '{"format": 1, "version": "7.10.0"}')
-  t.match((await start())[1], /was used by the newer Mergelog 7\.10\.0; its data format is known/)
-  t.strictSame(
-    await formatIn(dataDir),
-    { format: 1, version: '7.10.0' },
-    'nodes of two versions do not take turns',
-  )
-})
+    await writeFile(file(dataDir), '{"format": 1, "version": "0.0.9"}')
+    t.match((await start())[1], /was last used by Mergelog 0\.0\.9; Mergelog .* takes it up$/)
+    t.strictSame(await formatIn(dataDir), OWN_FORMAT)
+    await writeFile(file(dataDir), '{"format": 1, "version": "7.10.0"}')
+    t.match((await start())[1], /was used by the newer Mergelog 7\.10\.0; its data format is known/)
+    t.strictSame(
+      await formatIn(dataDir),
+      { format: 1, version: '7.10.0' },
+      'nodes of two versions do not take turns',
+    )
+  },
+)
 
 t.test(
   'a newer data directory refuses the server and every command with one line, and stays as it is',
@@ -86,26 +84,3 @@ t.test(
     t.equal(stdout, `${VERSION}\n`)
   },
 )
-
-t.test('the format of shared data is raised only while no other server works on it', async (t) => {
-  const dataDir = t.testdir()
-  const older = await takeUpDataDir(dataDir, 'shared', nothing)
-  const next = { format: 2, version: '9.0.0' }
-  await t.rejects(takeUpDataDir(dataDir, 'shared', nothing, next), { name: 'DataDirInUse' })
-  t.strictSame(await formatIn(dataDir), OWN_FORMAT)
-  older.unlock()
-  const half = takeUpDataDir(dataDir, 'shared', () => Promise.reject(new Error('half restored')), next)
-  await t.rejects(half, { message: 'half restored' })
-  t.strictSame(await formatIn(dataDir), OWN_FORMAT, 'nothing is written before the check')
-  const { unlock, news } = await takeUpDataDir(dataDir, 'shared', nothing, next)
-  t.match(
-    news,
-    /^Mergelog 9\.0\.0 raises the data directory from format 1 to 2; version .* can no longer start/,
-  )
-  t.strictSame(await formatIn(dataDir), next)
-  const other = await takeUpDataDir(dataDir, 'shared', nothing, next)
-  t.equal(other.news, undefined, 'a second node of the same version has nothing to say')
-  other.unlock()
-  unlock()
-  lockDataDir(dataDir)()
-})

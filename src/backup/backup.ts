@@ -162,7 +162,7 @@ async function fill(
       bytes,
       missing,
       program: OWN_FORMAT.version,
-      dataFormat: (await dataFormatOf(dataDir))?.format ?? 1,
+      dataFormat: (await dataFormatOf(dataDir))?.format ?? OWN_FORMAT.format,
       ...(series && { series: { ...linked, reread: series.reread } }),
     }
     const { sha256: sums } = await sumOf(join(partial, SUMS))

@@ -58,9 +58,9 @@ const Manifest = Type.Object({
   /** SHA-256 of SHA256SUMS. */
   sums: Type.String(),
   /** The version of Mergelog that made it. */
-  program: Type.Optional(Type.String()),
-  /** The format of the data directory: see `data-format.ts`. Without it, it is the first. */
-  dataFormat: Type.Optional(Type.Integer({ minimum: 1 })),
+  program: Type.String(),
+  /** The format of the data directory: see `data-format.ts`. */
+  dataFormat: Type.Integer({ minimum: 1 }),
   /** Only a backup of a series has it. */
   series: Type.Optional(SeriesPart),
 })
@@ -116,8 +116,7 @@ export async function readManifest(directory: string): Promise<Manifest> {
   }
   if (!isSealed(value) || value.seal !== sealOf(value)) throw damaged
   const { seal: _seal, ...manifest } = value
-  const { dataFormat = 1, program = 'an unknown version' } = manifest
-  requireKnownFormat(path, { format: dataFormat, version: program })
+  requireKnownFormat(path, { format: manifest.dataFormat, version: manifest.program })
   const sums = join(directory, SUMS)
   const actual = await sumOf(sums).catch((error: unknown) => {
     if (isMissing(error)) throw new BackupProblem(`${sums} is missing`)

@@ -73,7 +73,7 @@ export async function restore({
     await flush(dataDir)
     try {
       await copyFiles(from, draft, manifest.files, onProgress)
-      await writeDataFormat(draft, { ...OWN_FORMAT, format: manifest.dataFormat ?? 1 })
+      await writeDataFormat(draft, { ...OWN_FORMAT, format: manifest.dataFormat })
       if (replace) await beginReplacement(dataDir, sums)
     } catch (error) {
       await rm(draft, { recursive: true, force: true }).catch(() => undefined)

@@ -174,7 +174,7 @@ async function fill({ from, config, manifest, log, earlier, onProgress }: Fillin
     })
     await log.settle()
     await fillReadStores(config, draft, join(data, SECRETS), places)
-    await writeDataFormat(draft, { ...OWN_FORMAT, format: manifest.dataFormat ?? 1 })
+    await writeDataFormat(draft, { ...OWN_FORMAT, format: manifest.dataFormat })
     for (const name of await readdir(draft)) await flush(join(draft, name))
     await flush(draft)
     await writeImportState(dataDir, { export: manifest.sums, complete: true })

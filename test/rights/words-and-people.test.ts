@@ -114,6 +114,6 @@ t.test("files of the data directory are the owner's alone", async (t) => {
 
   for (const name of ['events.db', 'secrets.db', 'git']) await chmod(join(dataDir, name), 0o755)
   const second = await startTestServer(t, { DATA_DIR: dataDir })
-  t.same(await open(), [], 'older files are narrowed at start')
+  t.same(await open(), [], 'copied files are narrowed at start')
   await second.stop()
 })
