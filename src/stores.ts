@@ -68,9 +68,10 @@ export async function openReadStores(
     return { generations, readStore: generations.current, secrets }
   }
   const { openMongoReadStore } = await import('./projections/mongodb.ts')
-  const { secretsDatabase } = await import('./projections/mongodb-database.ts')
+  const { requireMongo, secretsDatabase } = await import('./projections/mongodb-database.ts')
   const { requireQueries } = await import('./projections/mongodb-needs.ts')
-  const secrets = openMongoReadStore(mongodbUrl, { database: await secretsDatabase(mongodbUrl) })
+  await requireMongo(mongodbUrl)
+  const secrets = openMongoReadStore(mongodbUrl, { database: secretsDatabase(mongodbUrl) })
   shareSecrets(secrets)
   const documents = openMongoReadStore(mongodbUrl)
   try {

@@ -1,18 +1,12 @@
 /** Where read models go on: at their checkpoints, or at the first event when their fold is new. */
 import type { FastifyBaseLogger } from 'fastify'
-import {
-  type EventStore,
-  LOG_START,
-  type Position,
-  type RecordedEvent,
-  StoreUnavailable,
-} from '../events/event-store.ts'
+import { type EventStore, LOG_START, type Position, type RecordedEvent } from '../events/event-store.ts'
 import { BrokenFile } from '../sqlite.ts'
 import { createGaps, type Gaps } from './log-gaps.ts'
-import { isOfAnotherLog, isPositionOfEvent, lastEventUpTo, namesEvent } from './log-positions.ts'
+import { isOfAnotherLog } from './log-positions.ts'
 import type { createPositions } from './positions.ts'
 import type { Checkpoint, ReadStore } from './read-store.ts'
-import { isFollowed, type Progress } from './shared-models.ts'
+import type { Progress } from './shared-models.ts'
 import type { createWrittenDocuments } from './written-documents.ts'
 
 interface Starting {
@@ -109,33 +103,6 @@ export function createModelStarts({ log, events, views, progress, positions, doc
       if (lacks.length > 0)
         log.warn({ lacks }, `the log lacks, and so do the read models: ${lacks.join('; ')}`)
       gaps = undefined
-    },
-
-    /**
-     * Mends checkpoints that are not the position of an event, as earlier versions computed them: these name no event. A
-     * server with gaps between its positions refuses to continue from there. Returns whether it mended one.
-     */
-    async healed(refused: Position, error: unknown, signal: AbortSignal): Promise<boolean> {
-      if (refused === LOG_START || error instanceof StoreUnavailable) return false
-      const wrong = progress.filter(
-        (p) => p.stopped === undefined && p.position === refused && !isFollowed(p) && !namesEvent(p),
-      )
-      try {
-        if (wrong.length === 0 || (await isPositionOfEvent(events, refused))) return false
-        const names = wrong.map(({ model }) => model.name)
-        log.warn(
-          { models: names, position: refused },
-          'a checkpoint is not the position of an event: the log is read once, up to the event before it',
-        )
-        const position = await lastEventUpTo(events, refused, signal)
-        const mended = wrong.map(({ model: { name, version } }) => [name, { position, version }] as const)
-        await positions.write([], new Map(mended))
-        for (const p of wrong) p.position = position
-        return true
-      } catch (reason) {
-        log.warn({ err: reason }, 'a checkpoint could not be mended')
-        return false
-      }
     },
   }
 }

@@ -6,7 +6,7 @@ import { LostHold, type SharedCheckpoints } from './read-store.ts'
 /** The collection. Names of read models cannot contain a dot, so no read model can have this name. */
 export const CHECKPOINTS = 'mergelog.checkpoints'
 
-/** A checkpoint as it is stored. Versions for one server alone wrote no holder. */
+/** A checkpoint as it is stored. */
 export interface StoredCheckpoint {
   _id: string
   position: number

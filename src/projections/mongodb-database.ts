@@ -1,9 +1,8 @@
 /** Connections to MongoDB, their settings, and the databases that we have there. */
 import { type Db, MongoClient, type MongoClientOptions } from 'mongodb'
 import { StoreDenied, StoreUnavailable } from '../events/event-store.ts'
-import { CHECKPOINTS } from './mongodb-checkpoints.ts'
 import { mongoStartProblem } from './mongodb-diagnosis.ts'
-import { denial, isDenied, isUnavailable } from './mongodb-errors.ts'
+import { denial, isUnavailable } from './mongodb-errors.ts'
 import { monitoring, tellCommands } from './mongodb-watch.ts'
 
 const DEFAULT_DATABASE = 'mergelog'
@@ -83,30 +82,18 @@ function databaseOf(url: string): string {
   return path === undefined ? DEFAULT_DATABASE : decodeURIComponent(path)
 }
 
-/** The name of the secrets' database in versions up to 0.1, whatever the name of the main one was. */
-const EARLIER_SECRETS = 'mergelog_secrets'
+/** The name of the database with the secrets: that of the main one, with `_secrets`. */
+export const secretsDatabase = (url: string): string => `${databaseOf(url)}_secrets`
 
 /**
- * The name of the database with the secrets: that of the main one, with `_secrets`. An installation of an earlier
- * version goes on with the name that it has. A start asks this first, so it also finds out whether MongoDB can be used.
- * @throws StoreUnavailable in one line, which says what to do, when MongoDB does not answer or refuses the user
+ * Asks whether MongoDB can be used.
+ * @throws StoreUnavailable in one line, which says what to do, when it does not answer or refuses the user
  */
-export async function secretsDatabase(url: string): Promise<string> {
-  const main = databaseOf(url)
-  const own = `${main}_secrets`
+export async function requireMongo(url: string): Promise<void> {
   const client = new MongoClient(url, clientOptions(url))
-  const has = async (database: string, name?: string) => {
-    const filter = name === undefined ? {} : { name }
-    return (await client.db(database).listCollections(filter, { nameOnly: true }).toArray()).length > 0
-  }
   try {
-    const isOld = await has(main, CHECKPOINTS)
-    if ((await has(own)) || !isOld || own === EARLIER_SECRETS) return own
-    const isOlder = await has(EARLIER_SECRETS).catch((error: unknown) => {
-      if (isDenied(error)) return false
-      throw error
-    })
-    return isOlder ? EARLIER_SECRETS : own
+    for (const database of [databaseOf(url), secretsDatabase(url)])
+      await client.db(database).listCollections({}, { nameOnly: true }).hasNext()
   } catch (error) {
     throw mongoStartProblem(unavailable(error))
   } finally {

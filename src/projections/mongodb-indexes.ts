@@ -7,11 +7,6 @@ import type { AnyCollection } from './read-store.ts'
 /** The names of our indexes begin with this. Other indexes are somebody else's: we do not drop them. */
 const OWN_INDEX = 'mergelog_'
 
-/** Earlier versions gave this form of name to indexes with a sort order: all fields, and then the id. */
-const EARLIER_INDEX = /^(?:body\.[A-Za-z_]+_-?1_)+_id_1$/
-
-const isOwnIndex = (name: string) => name.startsWith(OWN_INDEX) || EARLIER_INDEX.test(name)
-
 /** Creates the declared indexes, and drops own ones that are no longer declared. Those of others stay. */
 export async function prepareIndexes(
   stored: MongoCollection<StoredDocument>,
@@ -23,7 +18,7 @@ export async function prepareIndexes(
   const missing = declared.filter(({ key }) => !existing.some((one) => sameFields(one.key, key)))
   if (missing.length > 0) await stored.createIndexes(missing)
   for (const { name = '', key } of existing) {
-    if (!isOwnIndex(name) || declared.some((index) => sameFields(key, index.key))) continue
+    if (!name.startsWith(OWN_INDEX) || declared.some((index) => sameFields(key, index.key))) continue
     await stored.dropIndex(name).catch(unless(INDEX_NOT_FOUND, {}))
   }
 }

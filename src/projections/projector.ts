@@ -289,7 +289,6 @@ export function createProjector(
           log.error({ err: error }, 'the read models stopped at a broken log')
           return
         }
-        if (await starts.healed(after, error, stopping.signal)) continue
         log.warn({ err: error }, 'the projector lost a store and tries again')
         await delay(RETRY_MS, undefined, { signal: stopping.signal }).catch(() => {})
       }

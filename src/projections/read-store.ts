@@ -169,7 +169,7 @@ export interface IsolatedSnapshot extends Snapshot {
 export interface Checkpoint {
   position: Position
   version: number
-  /** The event at the position, as `placeOf` says it: another log has another one there. Older versions kept none. */
+  /** The event at the position, as `placeOf` says it: another log has another one there. */
   event?: string
 }
 

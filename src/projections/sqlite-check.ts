@@ -11,7 +11,7 @@ import {
 } from '../sqlite.ts'
 import type { AnyCollection } from './read-store.ts'
 import { elementsSql } from './sqlite-schema.ts'
-import { arrayTable, documentTable, exists, fieldOf } from './sqlite-tables.ts'
+import { arrayTable, documentTable, fieldOf } from './sqlite-tables.ts'
 import { ownerSql, tablesOfParts, textSql } from './sqlite-words.ts'
 
 /**
@@ -25,19 +25,14 @@ export function checkSqliteViews(file: string): string | undefined {
 
 /** The first difference between the tables that filters use and the documents. */
 function wrongElements(db: Sqlite): string | undefined {
-  // In a file of an earlier version, these have parts, in other tables. The next start of the server makes them again.
-  const others = exists(db, 'part_owners')
-    ? 'WHERE collection NOT IN (SELECT collection FROM part_owners)'
-    : ''
   const fields = selectTuples<[], [collection: Bytes, field: Bytes]>(
     db,
-    `SELECT CAST(collection AS BLOB), CAST(field AS BLOB) FROM array_fields ${others}`,
+    `SELECT CAST(collection AS BLOB), CAST(field AS BLOB) FROM array_fields`,
   )
   for (const [name, field] of fields.all()) {
     const problem = wrongField(db, collectionOf(lossyText(name), lossyText(field)), lossyText(field))
     if (problem !== undefined) return problem
   }
-  if (!exists(db, 'parts')) return undefined
   const parts = selectTuples<[], [collection: Bytes, field: Bytes, owner: Bytes]>(
     db,
     'SELECT CAST(collection AS BLOB), CAST(field AS BLOB), CAST(owner AS BLOB) FROM parts',
@@ -91,8 +86,6 @@ function wrongParts(
   const documents = documentTable(collection)
   const [parts, index, long] = tablesOfParts(collection)
   const entries = `temp.${index}_entries`
-  // An earlier version has written to the file since. The next start of the server makes these tables again.
-  if (exists(db, arrayTable(collection))) return undefined
   const words = `json_each(${fieldOf(field)}) AS word`
   const wrong = selectColumn<[], Bytes>(
     db,

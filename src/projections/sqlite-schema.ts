@@ -28,13 +28,8 @@ export const SCHEMA = `
   ) WITHOUT ROWID;
 `
 
-/** Creates what every store has. An earlier version's table of checkpoints lacks their events. */
-export function prepareStore(db: Sqlite): void {
-  db.exec(SCHEMA)
-  const sql = `SELECT name FROM pragma_table_info('checkpoints') WHERE name = 'event'`
-  if (select<[], { name: string }>(db, sql).get() === undefined)
-    db.exec('ALTER TABLE checkpoints ADD COLUMN event TEXT')
-}
+/** Creates what every store has. */
+export const prepareStore = (db: Sqlite): void => db.exec(SCHEMA)
 
 /** Creates missing tables and indexes, and drops undeclared ones. Runs in the caller's transaction. */
 export function prepareCollection(db: Sqlite, collection: AnyCollection): void {
@@ -71,10 +66,7 @@ export const tablesOf = (collection: AnyCollection): string[] => [
 
 /** The statements that remove the tables of a collection. */
 export const dropStatements = (collection: AnyCollection): string[] => [
-  // An earlier version has an array table for parts, too.
-  ...new Set(
-    [...tablesOf(collection), arrayTable(collection)].map((table) => `DROP TABLE IF EXISTS ${table}`),
-  ),
+  ...tablesOf(collection).map((table) => `DROP TABLE IF EXISTS ${table}`),
   ...['array_fields', 'parts'].map(
     (table) => `DELETE FROM ${table} WHERE collection = '${checkName('collection', collection.name)}'`,
   ),

@@ -8,15 +8,7 @@ import type { Run } from '../sqlite-thread.ts'
 import type { Element } from './filter.ts'
 import type { AnyCollection } from './read-store.ts'
 import { type ArrayChange, elementsOf } from './sqlite-arrays.ts'
-import {
-  arrayTable,
-  documentTable,
-  exists,
-  fieldOf,
-  longTexts,
-  partTable,
-  wordIndex,
-} from './sqlite-tables.ts'
+import { exists, fieldOf, longTexts, partTable, wordIndex } from './sqlite-tables.ts'
 
 /**
  * Up to so many characters, the words of a part are one text, which a test searches as fast as it finds a row. Those of
@@ -45,29 +37,15 @@ export function prepareParts(db: Sqlite, collection: AnyCollection, partOf: stri
     field,
     partOf,
   )
-  const tables = tablesOfParts(collection)
-  // An earlier version keeps the words in a table of arrays, and writes documents without these tables.
-  const arrays = arrayTable(collection)
-  if (!exists(db, arrays) && tables.every((table) => exists(db, table))) return
-  for (const table of [arrays, ...tables]) db.exec(`DROP TABLE IF EXISTS ${table}`)
-  db.prepare('DELETE FROM array_fields WHERE collection = ?').run(name)
-  const [parts, index, long] = tables
-  const documents = documentTable(collection)
+  const [parts, index, long] = tablesOfParts(collection)
+  if (exists(db, parts)) return
   // The index has no texts: the parts have them. For its tokenizer, all that is not ASCII is a letter.
   db.exec(`
     CREATE TABLE ${parts} (seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, words TEXT);
     CREATE INDEX ${parts}__owner ON ${parts} (owner);
     CREATE VIRTUAL TABLE ${index} USING fts5(words, content = '', contentless_delete = 1, detail = none,
       prefix = '1 2 3', tokenize = 'ascii');
-    CREATE TABLE ${long} (part INTEGER, value TEXT, PRIMARY KEY (part, value)) WITHOUT ROWID;
-    INSERT INTO ${parts} (id, owner, words)
-      SELECT id, ${ownerSql(partOf)}, iif(length(${textSql(field)}) > ${SHORT_TEXT}, NULL, ${textSql(field)})
-      FROM ${documents};
-    INSERT INTO ${index} (rowid, words)
-      SELECT p.seq, ${textSql(field)} FROM ${parts} AS p JOIN ${documents} AS d USING (id) ORDER BY p.seq;
-    INSERT INTO ${long} (part, value)
-      SELECT p.seq, word.value FROM ${parts} AS p JOIN ${documents} AS d USING (id), json_each(${fieldOf(field)}) AS word
-      WHERE p.words IS NULL`)
+    CREATE TABLE ${long} (part INTEGER, value TEXT, PRIMARY KEY (part, value)) WITHOUT ROWID`)
 }
 
 /** The id of the document that a part belongs to. A part without one is found by no query. */

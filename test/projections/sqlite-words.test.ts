@@ -121,50 +121,6 @@ t.test('what a further comment writes does not grow with the comments of its iss
   t.ok(last < 1.5 * first, `${last} bytes after ${first}`)
 })
 
-t.test(
-  'words as an earlier version stored them are made again, also after it was used once more',
-  async (t) => {
-    const { store, file, db, found } = await emptyStore(t)
-    const long = manyWords('long')
-    await store.apply(
-      [whole('1.1'), whole('1.2'), text('1.1', '1.1', ['a', 'b']), text('1.1.7', '1.2', long)],
-      NONE,
-    )
-    for (const table of ['part', 'words', 'long']) db.exec(`DROP TABLE ${table}_issue_texts`)
-    db.exec('DROP TABLE parts')
-    /** What an earlier version does at its start. */
-    function prepareAsBefore(): void {
-      db.exec(`CREATE TABLE IF NOT EXISTS part_owners (collection TEXT PRIMARY KEY, field TEXT NOT NULL) WITHOUT ROWID;
-      CREATE TABLE arr_issue_texts (field TEXT, owner TEXT, value, n INTEGER NOT NULL, PRIMARY KEY (field, owner, value))
-        WITHOUT ROWID;
-      INSERT INTO arr_issue_texts (field, owner, value, n) SELECT 'words', body ->> 'issueKey', value, count(*)
-        FROM doc_issue_texts, json_each(body, '$.words') GROUP BY 2, 3;
-      INSERT OR REPLACE INTO part_owners VALUES ('issue_texts', 'issueKey');
-      INSERT INTO array_fields VALUES ('issue_texts', 'words')`)
-    }
-    prepareAsBefore()
-    t.equal(checkSqliteViews(file), undefined, 'its file is sound')
-    await store.close()
-    const now = openSqliteReadStore(file)
-    t.teardown(() => now.close())
-    const ids = (word: string) => now.ids(wholes, { words: { $words: [word] } })
-    await now.prepare([wholes, texts])
-    t.strictSame([await ids('a'), await ids('longa')], [['1.1'], ['1.2']])
-    t.equal(checkSqliteViews(file), undefined)
-
-    prepareAsBefore()
-    db.exec(
-      `UPDATE doc_issue_texts SET body = json_set(body, '$.words', json_array('later')) WHERE id = '1.1'`,
-    )
-    t.equal(checkSqliteViews(file), undefined, 'its file is sound')
-    await now.prepare([wholes, texts])
-    t.strictSame([await ids('later'), await ids('a')], [['1.1'], []])
-    t.equal(checkSqliteViews(file), undefined)
-    t.equal(tables(db).includes('arr_issue_texts'), false)
-    t.equal(await found('later').catch(() => 'closed'), 'closed')
-  },
-)
-
 const tables = (db: Sqlite) =>
   selectColumn<[], string>(db, `SELECT name FROM sqlite_schema WHERE name LIKE '%issue_texts%'`).all()
 
