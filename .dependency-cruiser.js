@@ -82,13 +82,13 @@ export default {
   forbidden: [
     ...noImportsFromAbove,
     {
-      name: 'files directly in src/ import only each other',
+      name: 'files directly in src/ and concurrency/ import only each other',
       comment:
-        'The files directly in src/ that are not in the list of layers are the lowest layer. ' +
+        'concurrency/, and the files directly in src/ that are not in the list of layers, are the lowest layer. ' +
         'Import only other such files there, or move your file to the folder that it needs.',
       severity: 'error',
       from: {
-        path: '^src/[^/]+[.]ts$',
+        path: '^src/(concurrency/)?[^/]+[.]ts$',
         pathNot: paths(LAYERS.flat().filter((name) => name.endsWith('.ts'))),
       },
       to: { path: paths(LAYERS.flat()) },

@@ -4,12 +4,14 @@
  * Returns a function that gives the cache of a store. `make` makes the cache at the first call for the store.
  * The cache is garbage-collected together with its store.
  */
-export function perStore<Store extends object, Cache>(make: () => Cache): (store: Store) => Cache {
+export function perStore<Store extends object, Cache>(
+  make: (store: Store) => Cache,
+): (store: Store) => Cache {
   const caches = new WeakMap<Store, Cache>()
   return (store) => {
     const known = caches.get(store)
     if (known !== undefined) return known
-    const cache = make()
+    const cache = make(store)
     caches.set(store, cache)
     return cache
   }

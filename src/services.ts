@@ -1,6 +1,7 @@
 /** The services that every route and process uses. `server.ts` makes them once. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { AttachmentFiles } from './attachments/files.ts'
+import type { InTurn } from './concurrency/turns.ts'
 import type { Config } from './config.ts'
 import type { EventStore, Position } from './events/event-store.ts'
 import type { SealedStore } from './events/sealed-store.ts'
@@ -15,7 +16,6 @@ import type { ReadStore } from './projections/read-store.ts'
 import type { Rebuilder } from './projections/rebuild.ts'
 import type { Views } from './projections/views.ts'
 import type { WebhookDeliveries } from './projections/webhook-deliveries.ts'
-import type { InTurn } from './turns.ts'
 
 export interface Services {
   config: Config

@@ -1,5 +1,6 @@
 /** Opens the stores that the configuration names: embedded ones by default, servers when a URL is set. */
 import { join } from 'node:path'
+import { createTurns, type InTurn } from './concurrency/turns.ts'
 import { type Config, isShared } from './config.ts'
 import { DataDirInUse } from './data-lock.ts'
 import { type EventStore, isOutage } from './events/event-store.ts'
@@ -17,7 +18,6 @@ import { openSqliteReadStore } from './projections/sqlite.ts'
 import { READ_MODELS } from './projections/views.ts'
 import { shareSecrets } from './rights/secrets.ts'
 import { createTextKeys } from './rights/text-keys.ts'
-import { createTurns, type InTurn } from './turns.ts'
 
 /** The file of the embedded log in a data directory. */
 export const eventsFile = (dataDir: string) => join(dataDir, 'events.db')

@@ -1,9 +1,9 @@
 /** Reads every file of backups again and compares it with its checksum. */
 import { lstat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { forEachConcurrently } from '../concurrency/turns.ts'
 import { unlessMissing } from '../disk.ts'
 import { OperatorError } from '../operator-error.ts'
-import { forEachConcurrently } from '../turns.ts'
 import type { Progress } from './context.ts'
 import { sumOf } from './file-copier.ts'
 import { DATA, readManifest } from './manifest.ts'

@@ -2,8 +2,8 @@
 import { createHash } from 'node:crypto'
 import { link, mkdir, open, readdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { forEachConcurrently } from '../concurrency/turns.ts'
 import { flush, unlessMissing } from '../disk.ts'
-import { forEachConcurrently } from '../turns.ts'
 
 export interface CopiedFile {
   /** In bytes. */

@@ -4,11 +4,11 @@
  */
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { forEachConcurrently } from '../concurrency/turns.ts'
 import { exists, isMissing, namesIn } from '../disk.ts'
 import { lfsPath, lfsShelves } from '../git/lfs-files.ts'
 import { takeObjectFiles } from '../git/object-files.ts'
 import { git, gitOutput } from '../git/run.ts'
-import { forEachConcurrently } from '../turns.ts'
 import type { CopiedFile, FileCopier } from './file-copier.ts'
 import type { NamedRepository } from './named-by-log.ts'
 

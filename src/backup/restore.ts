@@ -5,12 +5,12 @@
  */
 import { mkdir, readdir, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { forEachConcurrently } from '../concurrency/turns.ts'
 import { OWN_FORMAT, writeDataFormat } from '../data-format.ts'
 import { lockDataDir, STOP_THE_SERVER } from '../data-lock.ts'
 import { exists, flush, namesIn, unlessMissing } from '../disk.ts'
 import { NEW_CONFIG } from '../git/repository.ts'
 import { makeDataDir } from '../make-path.ts'
-import { forEachConcurrently } from '../turns.ts'
 import type { Progress } from './context.ts'
 import { createFileCopier, flushTree, sumOf } from './file-copier.ts'
 import { RESTORING } from './half-restored.ts'

@@ -1,6 +1,7 @@
 /** Load, fold, decide, append: each command reaches the log in this way. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { v5 as uuidV5 } from 'uuid'
+import { createTurns, type Turns } from '../concurrency/turns.ts'
 import { requireAppendable } from '../events/append-size.ts'
 import { decode, requireReadable, schemaOf } from '../events/codec.ts'
 import type { AccountRef, DomainEvent } from '../events/domain-events.ts'
@@ -19,7 +20,6 @@ import {
 } from '../events/event-store.ts'
 import { perStore } from '../per-store.ts'
 import { isRefusal, type Refusal, Refused, refuse } from '../refusal.ts'
-import { createTurns, type Turns } from '../turns.ts'
 import type { Decider } from './decider.ts'
 import { earlierAttempt } from './earlier-attempts.ts'
 import { eventId, type Retry } from './event-ids.ts'

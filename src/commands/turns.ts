@@ -2,7 +2,8 @@
  * Turns of commands within this node, where it is enough that others' writes are noticed by the revision of the stream.
  * The key names a stream. When a store stands still, those who wait fail with the one before them.
  */
+
+import { createTurns } from '../concurrency/turns.ts'
 import { isOutage } from '../events/event-store.ts'
-import { createTurns } from '../turns.ts'
 
 export const inTurn = createTurns(undefined, isOutage)

@@ -9,7 +9,7 @@
  */
 import { setTimeout } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
-import { createTurns } from '../turns.ts'
+import { createTurns } from '../concurrency/turns.ts'
 import { endAfter, linkAll, STREAM_START, type StreamEnd } from './chain.ts'
 import {
   type Appended,

@@ -7,6 +7,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
 import { copyFile, type FileHandle, link, open, rename, rm, stat, utimes } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import { forEachConcurrently } from '../concurrency/turns.ts'
 import {
   flush,
   flushNames,
@@ -19,7 +20,6 @@ import {
   writtenAt,
 } from '../disk.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { forEachConcurrently } from '../turns.ts'
 import { RepositoryMissing } from './errors.ts'
 
 const OID = /^[0-9a-f]{64}$/

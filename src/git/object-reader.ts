@@ -2,7 +2,7 @@
  * Reads the objects of one repository through one git process that stays (`git cat-file --batch-command`).
  * Starting a process for each question would hold the event loop.
  */
-import type { Slots } from '../turns.ts'
+import type { Slots } from '../concurrency/turns.ts'
 import { type ObjectAnswer, splitAnswers } from './batch-answers.ts'
 import { failureOf, type GitProcess, killNow, startProcess } from './child-process.ts'
 import { gitEnvironment } from './environment.ts'

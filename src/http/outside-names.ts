@@ -3,8 +3,8 @@
  * in it: both have a limit.
  */
 import { lookup, Resolver } from 'node:dns/promises'
-import { createSlots } from '../turns.ts'
-import { unlessGone } from '../unless-gone.ts'
+import { unlessGone } from '../concurrency/coalesce.ts'
+import { createSlots } from '../concurrency/turns.ts'
 
 /** The host of a URL, as look-ups and connections take it. */
 export const hostOf = (url: URL) => url.hostname.replace(/^\[(.*)\]$/, '$1')

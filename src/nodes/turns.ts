@@ -4,8 +4,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { MongoServerError } from 'mongodb'
+import { type InTurn, sharedFailures } from '../concurrency/turns.ts'
 import { isOutage } from '../events/event-store.ts'
-import { type InTurn, sharedFailures } from '../turns.ts'
 import { joinIfNeeded, type Nodes, type NodesDatabase, type NodesLog } from './nodes.ts'
 
 export const TURNS = 'mergelog.turns'

@@ -1,4 +1,5 @@
 /** Answers a scrape: looks once at everything that is counted elsewhere, then writes all metrics as text. */
+import { coalesce } from '../concurrency/coalesce.ts'
 import { queueSlots } from '../git/run.ts'
 import type { Arriving } from '../http/request-bodies.ts'
 import type { ProcessStatus } from '../processes/process-manager.ts'
@@ -122,17 +123,14 @@ export function createScrape(metrics: Metrics, sources: Sources): Scrape {
     }
   }
 
-  let looking: Promise<string> | undefined
+  const texts = coalesce<string>()
   return {
     contentType: registry.contentType,
-    text() {
-      looking ??= look()
-        .then(async () => `${await registry.metrics()}\n${await processMetrics().metrics()}`)
-        .finally(() => {
-          looking = undefined
-        })
-      return looking
-    },
+    text: () =>
+      texts('', async () => {
+        await look()
+        return `${await registry.metrics()}\n${await processMetrics().metrics()}`
+      }),
   }
 }
 

@@ -4,11 +4,11 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { maintain } from '../commands/git/maintain.ts'
+import { createTurns } from '../concurrency/turns.ts'
 import { idleTime } from '../idle-time.ts'
 import { createPauses } from '../pauses.ts'
 import type { DiskUsageDocument } from '../projections/disk-usage.ts'
 import type { Services } from '../services.ts'
-import { createTurns } from '../turns.ts'
 import { type ProcessManager, processManager } from './process-manager.ts'
 
 /** How long after a change a repository is measured: of many changes the first one is waited for. */

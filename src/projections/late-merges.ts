@@ -3,9 +3,10 @@
  * not of the log, so they are no events and no read model: they are kept beside them. When they are lost, the next move of
  * a branch tries their merge again; a merge that somebody asks for is tried in any case.
  */
+
+import { createTurns } from '../concurrency/turns.ts'
 import type { AccountRef } from '../events/domain-events.ts'
 import type { Position } from '../events/event-store.ts'
-import { createTurns } from '../turns.ts'
 import type { Collection, ReadStore } from './read-store.ts'
 
 /** The pull requests into one repository. */

@@ -5,6 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
+import { createTurns } from '../concurrency/turns.ts'
 import { isDiskFull } from '../disk-full.ts'
 import {
   type EventStore,
@@ -15,7 +16,6 @@ import {
 } from '../events/event-store.ts'
 import { readAhead } from '../events/read-ahead.ts'
 import { BrokenFile } from '../sqlite.ts'
-import { createTurns } from '../turns.ts'
 import { type BatchInWork, type FoldedAhead, foldAhead } from './fold-ahead.ts'
 import { type Advancing, foldBatch } from './fold-batch.ts'
 import { ReplacedMeanwhile } from './generations.ts'

@@ -6,6 +6,7 @@
  * than the checkpoints that it has read last.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import { nextRun } from '../concurrency/coalesce.ts'
 import { LOG_START, type Position, StoreUnavailable } from '../events/event-store.ts'
 import type { Membership } from '../nodes/nodes.ts'
 import type { ReadModel } from './read-model.ts'
@@ -71,8 +72,6 @@ export function createSharedModels(
   let delivered: Position = LOG_START
   /** The incarnation for which this server holds what it holds. */
   let incarnation = membership.self().id
-  let looking: Promise<void> | undefined
-  let next: Promise<void> | undefined
   const followed = () => progress.filter(isFollowed)
   const isSame = () => membership.self().id === incarnation
 
@@ -124,18 +123,7 @@ export function createSharedModels(
   }
 
   /** Looks at the checkpoints. The look begins after the call: all who call during one share the next. */
-  function observe(): Promise<void> {
-    const start = () => {
-      next = undefined
-      looking = look().finally(() => {
-        looking = undefined
-      })
-      return looking
-    }
-    if (looking === undefined) return start()
-    next ??= looking.then(start, start)
-    return next
-  }
+  const observe = nextRun(look)
 
   /** From now on this server follows the model. */
   function follow(p: Progress, written: Position): void {

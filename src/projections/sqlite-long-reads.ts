@@ -3,12 +3,12 @@
  * has one of them: who asks for much waits behind itself. What takes too long is ended, and what nobody waits for any more.
  */
 import { LRUCache } from 'lru-cache'
+import { coalesceInTurn } from '../concurrency/coalesce-in-turn.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
 import { createFairSlots } from '../fair-slots.ts'
 import { limitReached } from '../limits.ts'
 import { waitFor, workingFor, workingUntil } from '../long-work.ts'
 import { ErrorWithRefusal, refuse } from '../refusal.ts'
-import { sharedAnswers } from '../shared-answers.ts'
 import { openSqliteReader, type SqliteReader } from '../sqlite-reader.ts'
 import type { Bindable } from './sqlite-conditions.ts'
 
@@ -49,7 +49,7 @@ export function createLongReads(
   { deadlineMs, open = openSqliteReader }: LongReadOptions,
 ): LongReads {
   const slots = createFairSlots({ name: 'long_reads', size: AT_ONCE, waiting: MAX_WAITING })
-  const answers = sharedAnswers<unknown>(slots)
+  const ask = coalesceInTurn<unknown>(slots)
   const failures = new LRUCache<string, Error>({
     maxSize: MAX_REMEMBERED_CHARACTERS,
     sizeCalculation: (_, question) => question.length,
@@ -105,7 +105,7 @@ export function createLongReads(
       const question = JSON.stringify([sql, values])
       const known = failures.get(question)
       if (known !== undefined) throw known
-      const answer = answers.ask(
+      const answer = ask(
         question,
         workingFor() ?? OWN,
         (unwanted) => inTime(question, sql, values, unwanted),

@@ -1,9 +1,10 @@
 /** The writes of the embedded read store: one transaction at a time, which a thread runs. */
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
+import { nextRun } from '../concurrency/coalesce.ts'
+import { createTurns } from '../concurrency/turns.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
 import { type Durability, isBusy, LOCK_WAIT_MS, type Sqlite } from '../sqlite.ts'
 import { type Run, threadWriter } from '../sqlite-thread.ts'
-import { createTurns } from '../turns.ts'
 import type { Checkpoint, ReadStore } from './read-store.ts'
 import { groupsOf, type ReadStored, replacedBy, type Written, writeGroup } from './sqlite-groups.ts'
 import { dropStatements, prepareCollection, prepareStore, tablesOf } from './sqlite-schema.ts'
@@ -140,7 +141,8 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
         }),
       )
     },
-    purge: shared(purgeFile),
+    // What is freed after a purge has begun is for the next one.
+    purge: nextRun(purgeFile),
     async end() {
       closed = true
       await inTurn('write', () => thread.close())
@@ -175,24 +177,6 @@ async function begin(db: Sqlite): Promise<void> {
       if (!isBusy(error) || performance.now() > deadline) throw error
       await delay(LOCK_RETRY_MS)
     }
-  }
-}
-
-/** Runs `work` for all who ask for it before it begins: one run at a time, and one that waits. */
-function shared(work: () => Promise<void>): () => Promise<void> {
-  let running: Promise<void> | undefined
-  let next: Promise<void> | undefined
-  const start = () => {
-    next = undefined
-    running = work().finally(() => {
-      running = undefined
-    })
-    return running
-  }
-  return () => {
-    if (running === undefined) return start()
-    next ??= running.then(start, start)
-    return next
   }
 }
 

@@ -1,8 +1,9 @@
 /** How passwords are checked: at once, with rests, or slowly, by how many bad ones came from there lately. */
+import { coalesce } from '../concurrency/coalesce.ts'
+import { createTurns, type InTurn } from '../concurrency/turns.ts'
 import { SlotsFull } from '../fair-slots.ts'
 import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { createTurns, type InTurn } from '../turns.ts'
 import { createGuessers } from './guessers.ts'
 import { isPassword } from './passwords.ts'
 import {
@@ -85,7 +86,7 @@ export function createPasswordChecks(limits: SignInLimits): PasswordChecks {
   const withRests = createRestingChecks({ name: 'password_checks', waiting, waitingShare: waiting })
   const slowly = createRestingChecks({ name: 'password_checks', ...WAITING_SLOWLY })
   const inTurnOfNetwork = createTurns()
-  const pending = new Map<string, Promise<boolean>>()
+  const checks = coalesce<boolean>()
 
   /**
    * After too many failures passwords are still checked, but slowly: someone behind the same address may have the right
@@ -128,14 +129,7 @@ export function createPasswordChecks(limits: SignInLimits): PasswordChecks {
   }
 
   return {
-    check(key, attempt) {
-      const keyAtNetwork = `${attempt.network} ${key}`
-      const before = pending.get(keyAtNetwork)
-      if (before !== undefined) return before
-      const checking = checkNow(attempt).finally(() => pending.delete(keyAtNetwork))
-      pending.set(keyAtNetwork, checking)
-      return checking
-    },
+    check: (key, attempt) => checks(`${attempt.network} ${key}`, () => checkNow(attempt)),
     inTurnOfNetwork,
   }
 }

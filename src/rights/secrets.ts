@@ -4,6 +4,7 @@
  */
 import { hash as digest } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { nextRun } from '../concurrency/coalesce.ts'
 import { perStore } from '../per-store.ts'
 import type { AnyCollection, Change, Collection, ReadStore } from '../projections/read-store.ts'
 import { sessions } from './session-store.ts'
@@ -63,40 +64,22 @@ export function shareSecrets(secrets: ReadStore): void {
   shared.add(secrets)
 }
 
-interface LookUp {
-  hash: string
-  resolve(secret: TokenSecret | undefined): void
-  reject(error: unknown): void
-}
-
-/** The most tokens of one look-up. */
-const MOST_TOGETHER = 500
-
-const lookUpsOf = perStore(() => ({ waiting: [] as LookUp[], running: false }))
+const lookUpsOf = perStore((secrets: ReadStore) => {
+  const wanted = new Set<string>()
+  const read = nextRun(async () => {
+    const hashes = [...wanted]
+    wanted.clear()
+    const stored = await secrets.getMany(tokenHashes, hashes)
+    return new Map(stored.map(({ id, body }) => [id, body]))
+  })
+  return { wanted, read }
+})
 
 /** Reads a token as the store has it now. All that are asked for while one read runs share the next one. */
-function readTogether(secrets: ReadStore, hash: string): Promise<TokenSecret | undefined> {
-  const lookUps = lookUpsOf(secrets)
-  return new Promise((resolve, reject) => {
-    lookUps.waiting.push({ hash, resolve, reject })
-    if (!lookUps.running) void readAll(secrets, lookUps)
-  })
-}
-
-/** Reads until nobody waits. Never rejects. */
-async function readAll(secrets: ReadStore, lookUps: ReturnType<typeof lookUpsOf>): Promise<void> {
-  lookUps.running = true
-  while (lookUps.waiting.length > 0) {
-    const asked = lookUps.waiting.splice(0, MOST_TOGETHER)
-    try {
-      const stored = await secrets.getMany(tokenHashes, [...new Set(asked.map(({ hash }) => hash))])
-      const found = new Map(stored.map(({ id, body }) => [id, body]))
-      for (const { hash, resolve } of asked) resolve(found.get(hash))
-    } catch (error) {
-      for (const { reject } of asked) reject(error)
-    }
-  }
-  lookUps.running = false
+async function readTogether(secrets: ReadStore, hash: string): Promise<TokenSecret | undefined> {
+  const { wanted, read } = lookUpsOf(secrets)
+  wanted.add(hash)
+  return (await read()).get(hash)
 }
 
 async function write(secrets: ReadStore, changes: readonly Change[]): Promise<void> {

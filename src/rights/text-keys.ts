@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { type Static, Type } from 'typebox'
 import { checkOf } from '../checked-json.ts'
+import { coalesce } from '../concurrency/coalesce.ts'
 import { KEY_BYTES } from '../events/seal.ts'
 import type { Erased } from '../events/sealed-texts.ts'
 import type { TextKey, TextKeys } from '../events/text-keys.ts'
@@ -45,15 +46,10 @@ export function createTextKeys(secrets: ReadStore): TextKeys {
   let free: TextKey[] = []
   let size = FIRST_BLOCK
   let madeAt = 0
-  let making: Promise<void> | undefined
+  const making = coalesce<void>()
 
   /** Makes the next block. Those who wait for keys share it. */
-  function make(): Promise<void> {
-    making ??= makeBlock().finally(() => {
-      making = undefined
-    })
-    return making
-  }
+  const make = () => making('', makeBlock)
 
   async function makeBlock(): Promise<void> {
     const now = performance.now()

@@ -4,13 +4,13 @@ import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
+import { forEachConcurrently } from '../concurrency/turns.ts'
 import { unlessMissing } from '../disk.ts'
 import { decode } from '../events/codec.ts'
 import type { EventStore, Position, RecordedEvent } from '../events/event-store.ts'
 import { type EventOf, type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
 import { withoutTexts } from '../events/sealed-texts.ts'
 import { lfsPath } from '../git/lfs-files.ts'
-import { forEachConcurrently } from '../turns.ts'
 
 /** The most files that are named. */
 const MOST = 100

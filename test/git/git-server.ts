@@ -6,6 +6,7 @@ import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import { createTurns } from '../../src/concurrency/turns.ts'
 import {
   GitRequestTooLarge,
   MalformedGitRequest,
@@ -17,7 +18,6 @@ import { type ReceiveOptions, receivePack } from '../../src/git/receive-pack.ts'
 import type { RefChange } from '../../src/git/refs.ts'
 import { decodeBody } from '../../src/git/request-body.ts'
 import { advertiseRefs, isGitService, uploadPack } from '../../src/git/smart-http.ts'
-import { createTurns } from '../../src/turns.ts'
 
 export interface GitServer {
   url: string

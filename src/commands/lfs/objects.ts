@@ -8,6 +8,7 @@ import { ReadStream } from 'node:fs'
 import { send } from '@fastify/send'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { forEachConcurrently } from '../../concurrency/turns.ts'
 import { isMissing } from '../../disk.ts'
 import type { LfsObject } from '../../events/lfs-events.ts'
 import { hasLfsFile, isOid, lfsPath, receiveLfsFile } from '../../git/lfs-files.ts'
@@ -24,7 +25,6 @@ import { documentsNow } from '../../rights/documents-now.ts'
 import { clientOf } from '../../rights/requester.ts'
 import { emptyAnswer, type Routes } from '../../rights/routes.ts'
 import { gitDirOf } from '../../services.ts'
-import { forEachConcurrently } from '../../turns.ts'
 import {
   LFS_JSON,
   type LfsActions,

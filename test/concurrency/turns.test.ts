@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createSlots, createTurns } from '../src/turns.ts'
+import { createSlots, createTurns } from '../../src/concurrency/turns.ts'
 
 t.test('at most the given number run at the same time, and waiters go in order', async (t) => {
   const slots = createSlots(2)

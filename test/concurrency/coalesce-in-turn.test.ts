@@ -1,17 +1,17 @@
 import t from 'tap'
-import { createFairSlots, SlotsFull } from '../src/fair-slots.ts'
-import { sharedAnswers } from '../src/shared-answers.ts'
+import { coalesceInTurn } from '../../src/concurrency/coalesce-in-turn.ts'
+import { createFairSlots, SlotsFull } from '../../src/fair-slots.ts'
 
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 
 /** One slot, and a record of what is looked for; each answer waits until the test gives it. */
 function setup(waiting = 8, waitingShare = 8) {
   const slots = createFairSlots({ name: 'long_reads', size: 1, waiting, waitingShare })
-  const answers = sharedAnswers<string>(slots)
+  const answer = coalesceInTurn<string>(slots)
   const begun: { key: string; give: (answer: string) => void; fail: (error: Error) => void }[] = []
   const ended: string[] = []
   const ask = (client: string, key: string, gone?: AbortController) =>
-    answers.ask(
+    answer(
       key,
       client,
       (unwanted) =>
