@@ -4,7 +4,7 @@
  * turn, and comes after those who have used less.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { createRecentUse } from './recent-use.ts'
+import { createRecentUse } from './concurrency/recent-use.ts'
 
 /** When this much of a turn is gone, in milliseconds, nothing further begins in it. */
 const TURN_MS = 3

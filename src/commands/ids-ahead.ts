@@ -6,7 +6,7 @@
  * alone takes ids ahead, and it forgets them when a request takes an id of its own. An id that is not used within a second
  * is never given: a new server may start while this one stops, and takes larger ids. Such gaps are like those after a crash.
  */
-import { createRecentUse } from '../recent-use.ts'
+import { createRecentUse } from '../concurrency/recent-use.ts'
 
 /** For how long an id may be given, in milliseconds. */
 const USABLE_MS = 1000

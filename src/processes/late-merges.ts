@@ -5,12 +5,12 @@
 import { randomUUID } from 'node:crypto'
 import { type CommandContext, newContext } from '../commands/execute.ts'
 import { checkMergeability, TRY_MS } from '../commands/pull-requests/check-mergeability.ts'
+import { createWorker, type Work } from '../concurrency/worker.ts'
 import type { AccountRef, IssueRef } from '../events/domain-events.ts'
 import type { Position } from '../events/event-store.ts'
 import { GitFailed, GitTookTooLong, RepositoryMissing } from '../git/errors.ts'
 import { type LateMerges as Note, openLateMerges } from '../projections/late-merges.ts'
 import type { Services } from '../services.ts'
-import { createFairWork, type Work } from './fair-work.ts'
 import { createPatience } from './patience.ts'
 
 /** How many repositories the worker looks at together, and how many pull requests one git process tries. */
@@ -46,18 +46,18 @@ export function createLateMerges(
   const { log, readStore } = services
   const notes = openLateMerges(readStore)
   const patience = createPatience(atOnceMs)
-  const worker = createFairWork<RepositoryWork>(
+  const worker = createWorker<RepositoryWork>(
     {
       places: REPOSITORIES,
-      async *all() {
-        for (const { repoId, actor } of await notes.all()) yield workOf(repoId, actor)
+      async load() {
+        for (const { repoId, actor } of await notes.all()) void worker.add(workOf(repoId, actor))
       },
-      async work(one) {
-        const note = await notes.get(one.repoId)
-        if (note === undefined) return
+      async work({ repoId }) {
+        const note = await notes.get(repoId)
+        if (note === undefined) return undefined
         await tryNext(note)
         // Until nothing is left: in between, others have their turn.
-        void worker.add(one)
+        return 0
       },
       failed(error, one) {
         const what = one === undefined ? 'the merges to try could not be read' : 'merges could not be tried'

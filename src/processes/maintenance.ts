@@ -5,10 +5,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { maintain } from '../commands/git/maintain.ts'
 import { createTurns } from '../concurrency/turns.ts'
-import { idleTime } from '../idle-time.ts'
-import { createPauses } from '../pauses.ts'
+import { createWorker, type Work } from '../concurrency/worker.ts'
 import type { DiskUsageDocument } from '../projections/disk-usage.ts'
 import type { Services } from '../services.ts'
+import { idleTime } from './idle-time.ts'
 import { type ProcessManager, processManager } from './process-manager.ts'
 
 /** How long after a change a repository is measured: of many changes the first one is waited for. */
@@ -24,10 +24,11 @@ const BUSY_START_MS = 30_000
 /** After a failure it tries again later. */
 const AFTER_FAILURE_MS = 5 * 60_000
 const BATCH = 200
+/** Whose work it is: nobody's more than another's. */
+const OWN = 'server'
 
-interface Wanted {
-  /** In milliseconds of `performance.now()`, as all times of the worker: the clock may be set. */
-  notBefore: number
+interface Wanted extends Work {
+  repoId: number
   countAttachments: boolean
 }
 
@@ -41,24 +42,33 @@ export interface Maintenance {
 
 export function createMaintenance(services: Services, signal: AbortSignal): Maintenance {
   const { diskUsage, views, log, config } = services
-  /** What has changed since it was measured, by repository. */
-  const wanted = new Map<number, Wanted>()
-  /** When a repository may be measured again at the earliest. */
+  /** When a repository may be measured again at the earliest, in milliseconds of `performance.now()`. */
   const restUntil = new Map<number, number>()
   const inTurn = createTurns()
-  let working: Promise<void> = Promise.resolve()
-  const { pause, wake } = createPauses(signal)
+  let starting: Promise<void> = Promise.resolve()
+  const worker = createWorker<Wanted>(
+    {
+      places: 1,
+      loadEveryMs: LOOK_EVERY_MS,
+      load: look,
+      work: workOn,
+      failed: (error) =>
+        log.warn({ err: error }, 'repositories could not be looked through; it will be repeated'),
+    },
+    signal,
+  )
+  const isWanted = (repoId: number) => worker.waiting(`${repoId}`) !== undefined
 
   function want(repoId: number, countAttachments: boolean): void {
-    const before = wanted.get(repoId)
-    const notBefore = before?.notBefore ?? Math.max(performance.now() + FIRST_MS, restUntil.get(repoId) ?? 0)
-    wanted.set(repoId, { notBefore, countAttachments: countAttachments || before?.countAttachments === true })
-    wake()
+    const id = `${repoId}`
+    const isCounted = countAttachments || worker.waiting(id)?.countAttachments === true
+    const inMs = Math.max(FIRST_MS, (restUntil.get(repoId) ?? 0) - performance.now())
+    void worker.add({ id, account: OWN, repoId, countAttachments: isCounted }, inMs)
   }
 
   /** Notes in the store that a repository has changed. */
   async function note(repoId: number, { countAttachments = false } = {}): Promise<void> {
-    const isNoted = wanted.has(repoId)
+    const isNoted = isWanted(repoId)
     want(repoId, countAttachments)
     if (isNoted) return
     await inTurn(`${repoId}`, async () => {
@@ -83,12 +93,12 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
     })
   }
 
-  async function workOn(repoId: number, { countAttachments }: Wanted): Promise<void> {
+  async function workOn({ repoId, countAttachments }: Wanted): Promise<number | undefined> {
     const began = performance.now()
     try {
       await inTurn(`work ${repoId}`, async () => {
         const kind = config.maintenance ? 'due' : 'measure'
-        const hasChanged = () => wanted.has(repoId)
+        const hasChanged = () => isWanted(repoId)
         const done = await maintain(services, repoId, { kind, countAttachments, hasChanged, signal })
         if (done === undefined || done.kind === 'none') return
         const { gitBytes } = done.usage
@@ -99,10 +109,12 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
       })
       const ended = performance.now()
       restUntil.set(repoId, ended + Math.max(AGAIN_MS, AGAIN_TIMES * (ended - began)))
+      return undefined
     } catch (error) {
-      if (signal.aborted) return
+      if (signal.aborted) return undefined
       log.warn({ err: error, repoId }, 'a repository could not be maintained; it will be tried again')
-      wanted.set(repoId, { notBefore: performance.now() + AFTER_FAILURE_MS, countAttachments: true })
+      want(repoId, true)
+      return AFTER_FAILURE_MS
     }
   }
 
@@ -111,6 +123,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
    * restored.
    */
   async function look(): Promise<void> {
+    for (const [repoId, until] of restUntil) if (until <= performance.now()) restUntil.delete(repoId)
     for (const { repoId, measuredAt } of await diskUsage.waiting(Date.now(), BATCH))
       want(repoId, measuredAt === '')
     let last = ''
@@ -124,30 +137,6 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
       if (found.length < BATCH || signal.aborted) return
       last = found.at(-1)?.key ?? last
       await delay(10, undefined, { signal })
-    }
-  }
-
-  async function work(): Promise<void> {
-    // After a crash, all that was busy before waits here, and all clients come back at the same time.
-    await idleTime(signal, BUSY_START_MS)
-    let lookAt = Number.NEGATIVE_INFINITY
-    while (!signal.aborted) {
-      const now = performance.now()
-      if (now >= lookAt) {
-        lookAt = now + LOOK_EVERY_MS
-        for (const [repoId, until] of restUntil) if (until <= now) restUntil.delete(repoId)
-        await look().catch((error: unknown) => {
-          if (!signal.aborted)
-            log.warn({ err: error }, 'repositories could not be looked through; it will be repeated')
-        })
-      }
-      const { next, at } = nextOf(wanted, now)
-      if (next === undefined) {
-        await pause(Math.min(at, lookAt) - now)
-        continue
-      }
-      wanted.delete(next[0])
-      await workOn(...next)
     }
   }
 
@@ -167,20 +156,11 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
       RepositoryDeleted: (_, { data }) => diskUsage.remove(data.repoId),
     }),
     start() {
-      working = work()
+      // After a crash, all that was busy before waits here, and all clients come back at the same time.
+      starting = idleTime(signal, BUSY_START_MS).then(() => worker.start())
     },
-    stopped: () => working,
+    stopped: () => starting.then(worker.stopped),
   }
-}
-
-/** The one that waits longest of those that may be measured now; without one, when there will be one. */
-function nextOf(wanted: ReadonlyMap<number, Wanted>, now: number) {
-  let at = Number.POSITIVE_INFINITY
-  for (const next of wanted) {
-    if (next[1].notBefore <= now) return { next, at: now }
-    at = Math.min(at, next[1].notBefore)
-  }
-  return { next: undefined, at }
 }
 
 const unmeasured = (repoId: number, ownerId: number): DiskUsageDocument => ({

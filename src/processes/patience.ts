@@ -2,7 +2,7 @@
  * How long a process waits for work that a worker can do as well: some seconds, but not for those whose work has kept it
  * waiting for long lately.
  */
-import { createRecentUse } from '../recent-use.ts'
+import { createRecentUse } from '../concurrency/recent-use.ts'
 
 /** How long it waits for the work of one event, in milliseconds. */
 const AT_ONCE_MS = 10_000

@@ -13,6 +13,7 @@ import { headHasMoved, scheduleIsGone } from '../commands/pull-requests/merge-ch
 import { isWaiting } from '../commands/pull-requests/merge-facts.ts'
 import { mergePull } from '../commands/pull-requests/merge-pull.ts'
 import { type ActivePull, decideScheduleRefused } from '../commands/pull-requests/pull-request.ts'
+import { createWorker, type Work } from '../concurrency/worker.ts'
 import type { IssueRef, ScheduledMerge } from '../events/domain-events.ts'
 import { type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
 import { GitFailed, GitTookTooLong, RepositoryMissing } from '../git/errors.ts'
@@ -21,7 +22,6 @@ import type { Views } from '../projections/views.ts'
 import { type Refusal, Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { shortSignal } from '../short-signal.ts'
-import { createFairWork, type Work } from './fair-work.ts'
 import { createPatience } from './patience.ts'
 import type { ProcessManager } from './process-manager.ts'
 
@@ -90,20 +90,23 @@ export function createScheduledMerges(
 ) {
   const { views, projector, log } = services
   const patience = createPatience(atOnceMs)
-  const worker = createFairWork<Attempt>(
+  const worker = createWorker<Attempt>(
     {
       places: PLACES,
       pauseMs,
       // What was left to the worker when a server ended is not known any more. To look again at what waits is cheap.
-      async *all() {
+      async load() {
         while (!(await projector.caughtUp(LOOK_MS))) signal.throwIfAborted()
         const ids = await views.pulls.ids({ scheduled: true })
         for (let at = 0; at < ids.length; at += BATCH) {
           const found = await views.pulls.getMany(ids.slice(at, at + BATCH))
-          for (const pull of found) yield attemptOf(pull, newContext(null, randomUUID()))
+          for (const pull of found) void worker.add(attemptOf(pull, newContext(null, randomUUID())))
         }
       },
-      work: attempt,
+      async work(one, failures) {
+        await attempt(one, failures)
+        return undefined
+      },
       failed(error, one) {
         const what = one === undefined ? 'scheduled merges could not be read' : 'a scheduled merge failed'
         log.warn({ err: error, ...one?.pull }, `${what}; it will be tried again`)

@@ -22,7 +22,7 @@ import { type Hold, type ProcessManager, processManager } from '../process-manag
 import { type Notice, notices } from './notices.ts'
 import { deliveriesOf, type Told } from './parts.ts'
 import { GIVEN_UP_AFTER_MS } from './retries.ts'
-import { createWorker } from './worker.ts'
+import { createSender } from './sender.ts'
 
 /** While a store is away. */
 const RETRY_MS = 1000
@@ -38,7 +38,7 @@ export interface Webhooks {
 export function createWebhooks(services: Services, signal: AbortSignal): Webhooks {
   const { views, secrets, config } = services
   const outside = createOutside(config.webhookAllowedHosts ?? NO_HOSTS)
-  const worker = createWorker(services, outside, signal)
+  const sender = createSender(services, outside, signal)
   /** The last event of which this process has noted something. */
   let newest = services.startedAfter
 
@@ -81,7 +81,7 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
       }
     }
     if (wanted.size === 0) return
-    await worker.add(
+    await sender.add(
       [...wanted].map(([hookId, { ownerId, told }]) => deliveriesOf(event, { hookId, ownerId, at }, told)),
     )
   }
@@ -126,7 +126,7 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
       if (data.replacedConfigId !== undefined) await forgetWebhookConfig(secrets, data.replacedConfigId)
     },
     async WebhookDeleted(_, { data }) {
-      await worker.forget(data.id)
+      await sender.forget(data.id)
       await forgetWebhookConfig(secrets, data.configId)
     },
   })
@@ -144,8 +144,8 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
         await cleaning.react(event, context)
       },
     },
-    start: worker.start,
-    stopped: worker.stopped,
+    start: sender.start,
+    stopped: sender.stopped,
   }
 }
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { idleTime } from '../src/idle-time.ts'
+import { idleTime } from '../../src/processes/idle-time.ts'
 
 t.test(
   'what waits for idle time begins when the event loop is used for less than half of the time',

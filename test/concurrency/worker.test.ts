@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
-import { createFairWork, type Work } from '../../src/processes/fair-work.ts'
+import { createWorker, type Work } from '../../src/concurrency/worker.ts'
 import type { Test } from '../commands/pull-requests/pull-repository.ts'
 import { until } from '../until.ts'
 
@@ -12,13 +12,13 @@ function worker(
   const ending = new AbortController()
   const log: string[] = []
   const failures: number[] = []
-  const open = new Map<string, { end(): void; fail(error: Error): void }>()
-  const fair = createFairWork<Work>(
+  const open = new Map<string, { end(again?: number): void; fail(error: Error): void }>()
+  const fair = createWorker<Work>(
     {
       places,
       pauseMs: 1,
-      async *all() {
-        yield* stored
+      async load() {
+        for (const one of stored) void fair.add(one)
       },
       work({ id }, failed) {
         log.push(id)
@@ -35,7 +35,7 @@ function worker(
     await fair.stopped()
   })
   fair.start(hold)
-  const end = (id: string) => open.get(id)?.end()
+  const end = (id: string, again?: number) => open.get(id)?.end(again)
   const fail = (id: string) => open.get(id)?.fail(new Error(`${id} failed`))
   const begins = (...ids: string[]) => until(`${ids} have begun`, () => `${log}` === `${ids}`)
   return { fair, failures, end, fail, begins }
@@ -80,6 +80,23 @@ t.test('what fails is done again, and who waits for it is told when it is done',
   end('a')
   await done
   t.strictSame(failures, [0, 1, 2])
+})
+
+t.test('what says when it is to be done again is done again, and what is removed is not', async (t) => {
+  const { fair, begins, end } = worker(t, { places: 1 })
+  const first = fair.add(of('alice', 'a'))
+  await begins('a')
+  void fair.add(of('bob', 'b'))
+  t.notOk(fair.remove('b'), 'it was not being done')
+  end('a', 0)
+  await first
+  await begins('a', 'a')
+  t.ok(fair.remove('a'))
+  void fair.add(of('alice', 'later'), 3_600_000)
+  void fair.add(of('alice', 'c'))
+  end('a', 3_600_000)
+  await begins('a', 'a', 'c')
+  t.same(fair.waiting('a'), of('alice', 'a'))
 })
 
 t.test(
