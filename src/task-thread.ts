@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
-import { createFairSlots } from './fair-slots.ts'
+import { createSemaphore } from './concurrency/semaphore.ts'
 import type { LimitName } from './limits.ts'
 import { program } from './project-files.ts'
 
@@ -29,7 +29,7 @@ export function taskThread<Task, Answer>({
   name: LimitName
   deadlineMs: number
 }): TaskThread<Task, Answer> {
-  const slots = createFairSlots({ name, size: 1, waiting: 32 })
+  const slots = createSemaphore({ name, size: 1, waiting: 32 })
   /** The thread, when it has loaded its code. */
   let thread: Promise<Worker> | undefined
 

@@ -20,7 +20,7 @@ const NEAR = 14
 
 /** Where such code is for another reason, or counted elsewhere. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
-  'fair-slots.ts: ? refuse.tooManyRequests(': 'the class of the error: its one throw counts',
+  'concurrency/semaphore.ts: ? refuse.tooManyRequests(': 'the class of the error: its one throw counts',
   'git/errors.ts': 'the classes of errors: their throws count',
   'git/push-request.ts: new GitClientGone(': 'the client is gone by itself',
   'git/request-body.ts: new GitClientGone(`the client went': 'the client is gone by itself',

@@ -3,8 +3,9 @@
  * one has asked before. The answer is begun in the first turn that comes, for all who wait for it; then the others need no
  * slots. An answer that was begun before a question is not shared: it may be older than what its client knows.
  */
-import type { FairSlots } from '../fair-slots.ts'
+
 import { coalesce } from './coalesce.ts'
+import type { Semaphore } from './semaphore.ts'
 
 /** A question whose answer nobody has begun, or that somebody waits for. */
 interface Question<T> {
@@ -21,7 +22,7 @@ interface Question<T> {
  * aborted when this one waits no longer. When nobody waits for an answer any more, the signal that `answer` got is aborted.
  * @throws SlotsFull when too many wait, the reason of `gone`, and what `answer` throws
  */
-export function coalesceInTurn<T>(slots: FairSlots) {
+export function coalesceInTurn<T>(slots: Semaphore) {
   /** Those that nobody has begun. */
   const questions = new Map<string, Question<T>>()
   const places = coalesce<T>()

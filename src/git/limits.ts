@@ -1,6 +1,6 @@
 /** What clients may take of git: how many processes run for them, for how long, and how slow they may be. */
 import { availableParallelism } from 'node:os'
-import { createFairSlots, type FairSlots } from '../fair-slots.ts'
+import { createSemaphore, type Semaphore } from '../concurrency/semaphore.ts'
 import type { Pace } from './request-body.ts'
 
 /** The settings, by their names in `Config`. */
@@ -16,7 +16,7 @@ export interface GitLimitSettings {
 
 /** What one client may take for one transfer. */
 export interface TransferShare {
-  slots: FairSlots
+  slots: Semaphore
   /** Whose share it is: an account, or an address without one. */
   client: string
   /** How long git may work, in milliseconds. The time in which it waits for the client does not count. */
@@ -39,7 +39,7 @@ export interface Question {
 export type GitLimits = ReturnType<typeof createGitLimits>
 
 /** Work of one kind: its slots, and what a client may take for it. */
-function workOf(slots: FairSlots, bodies: FairSlots, workMs: number, pace: Pace) {
+function workOf(slots: Semaphore, bodies: Semaphore, workMs: number, pace: Pace) {
   return {
     slots,
     bodies,
@@ -70,8 +70,8 @@ export function createGitLimits(settings: GitLimitSettings) {
   const { gitReadSlots, gitPushSlots, gitDiffSlots, gitTimeoutMs, gitDiffTimeoutMs } = settings
   const pace = { graceMs: settings.gitGraceMs, bytesPerSecond: settings.gitMinRateBytes }
   const kind = (name: 'git_reads' | 'git_pushes' | 'git_diffs', size: number, workMs: number) => {
-    const bodies = createFairSlots({ name: 'git_bodies', size: Math.max(BODIES, 16 * size), waiting: 0 })
-    return workOf(createFairSlots({ name, size }), bodies, workMs, pace)
+    const bodies = createSemaphore({ name: 'git_bodies', size: Math.max(BODIES, 16 * size), waiting: 0 })
+    return workOf(createSemaphore({ name, size }), bodies, workMs, pace)
   }
   return {
     reads: kind('git_reads', gitReadSlots, gitTimeoutMs),
@@ -85,7 +85,7 @@ const STANDARD_SLOTS = Math.max(16, 8 * availableParallelism())
 
 /** For callers without clients of their own. */
 export const standardShare: TransferShare = {
-  slots: createFairSlots({ name: 'git_commands', size: STANDARD_SLOTS, share: STANDARD_SLOTS }),
+  slots: createSemaphore({ name: 'git_commands', size: STANDARD_SLOTS, share: STANDARD_SLOTS }),
   client: 'server',
   workMs: 600_000,
   pace: { graceMs: 30_000, bytesPerSecond: 4096 },

@@ -2,7 +2,7 @@
  * Reads the objects of one repository through one git process that stays (`git cat-file --batch-command`).
  * Starting a process for each question would hold the event loop.
  */
-import type { Slots } from '../concurrency/turns.ts'
+import type { Semaphore } from '../concurrency/semaphore.ts'
 import { type ObjectAnswer, splitAnswers } from './batch-answers.ts'
 import { failureOf, type GitProcess, killNow, startProcess } from './child-process.ts'
 import { gitEnvironment } from './environment.ts'
@@ -30,7 +30,7 @@ export type ObjectReader = ReturnType<typeof startObjectReader>
 
 interface ObjectReaderOptions {
   /** The process starts when one of these slots is free, and gives the slot back when it has ended. */
-  slots: Slots
+  slots: Semaphore
   /** Milliseconds without a question after which the process ends. */
   idle: number
   /** Called once or more when the reader takes no more questions. */
@@ -108,7 +108,7 @@ export function startObjectReader(dir: string, { slots, idle, onRetired }: Objec
   }
 
   async function run(): Promise<void> {
-    const release = await slots.take(unwanted.signal)
+    const release = await slots.take(dir, unwanted.signal)
     try {
       const started = await startProcess('git', ARGS, { ...environment, GIT_DIR: dir })
       child = started

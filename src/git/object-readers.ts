@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
-import { createSlots } from '../concurrency/turns.ts'
+import { createSemaphore } from '../concurrency/semaphore.ts'
 import { isMissing } from '../disk.ts'
 import { limitReached } from '../limits.ts'
 import { restsFor } from '../pieces.ts'
@@ -43,7 +43,7 @@ export function createObjectReaders({
   idle = 30_000,
   age = 5 * 60_000,
 }: ReaderLimits = {}) {
-  const slots = createSlots(processes)
+  const slots = createSemaphore({ size: processes, share: processes })
   /** The readers that take questions, by directory; the least recently asked one is first. */
   const current = new Map<string, PooledReader>()
   /** The readers whose process has not ended. */

@@ -3,7 +3,7 @@
  * limited number at the same time.
  */
 import { availableParallelism } from 'node:os'
-import { createFairSlots, type FairSlots } from '../fair-slots.ts'
+import { createSemaphore, type Semaphore } from '../concurrency/semaphore.ts'
 import { limitReached } from '../limits.ts'
 import { type Ending, endSoon, startProcess, unusable } from './child-process.ts'
 import { type GitConfig, gitEnvironment } from './environment.ts'
@@ -18,14 +18,14 @@ const DEFAULT_TIMEOUT = 120_000
  * the last slot, nor the last place of those who wait.
  */
 const slotsOf = (name: 'git_commands' | 'git_queries', size: number, waiting: number) =>
-  createFairSlots({ name, size, share: Math.max(1, size - 1), waiting, waitingShare: waiting / 2 })
+  createSemaphore({ name, size, share: Math.max(1, size - 1), waiting, waitingShare: waiting / 2 })
 const QUEUES = {
   command: slotsOf('git_commands', Math.max(4, 2 * availableParallelism()), 4096),
   query: slotsOf('git_queries', Math.max(2, availableParallelism()), 256),
 }
 
 /** The places of each queue, for those who count what runs and waits. */
-export const queueSlots: Readonly<Record<'command' | 'query', Pick<FairSlots, 'size' | 'counts'>>> = QUEUES
+export const queueSlots: Readonly<Record<'command' | 'query', Pick<Semaphore, 'size' | 'counts'>>> = QUEUES
 
 const commandEnvironment = gitEnvironment()
 

@@ -7,10 +7,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
+import { type BudgetLimits, createBudget } from '../concurrency/budget.ts'
 import { turnAwayWhenFull } from '../full-table.ts'
 import { limitReached } from '../limits.ts'
 import { workInTurn } from '../long-work.ts'
-import { createShares, type ShareLimits } from '../shares.ts'
 
 interface Connection {
   socket: Socket
@@ -46,11 +46,11 @@ const placeOf = ({ remoteAddress, remotePort, localAddress, localPort }: Socket)
  */
 export function limitConnections(
   app: FastifyInstance,
-  limits: ShareLimits,
+  limits: BudgetLimits,
   isProxy: (address: string) => boolean,
   leaving: AbortSignal,
 ): () => number {
-  const shares = createShares(limits)
+  const shares = createBudget(limits)
   const connections = new WeakMap<Socket, Connection>()
   // A connection with TLS counts before its handshake, and then has another socket.
   const beforeHandshake = new Map<string, Connection>()

@@ -4,8 +4,7 @@
  * as somebody else uses the server.
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { createFairSlots } from '../fair-slots.ts'
-import { restAfter } from '../rests.ts'
+import { createSemaphore, restAfter } from '../concurrency/semaphore.ts'
 import { clientGone } from './client-gone.ts'
 import { mediaTypeOf } from './media-type.ts'
 
@@ -28,7 +27,7 @@ export function takeTurnsWithLongBodies(
   now: () => number = () => performance.now(),
   later: (next: () => void, ms: number) => void = (next, ms) => void setTimeout(next, ms).unref(),
 ): void {
-  const slots = createFairSlots(LIMITS)
+  const slots = createSemaphore(LIMITS)
   const { seen, isAlone } = watchClients(now)
   /** What to do when the work on a request is done. */
   const working = new WeakMap<FastifyRequest, () => void>()

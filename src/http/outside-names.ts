@@ -4,7 +4,7 @@
  */
 import { lookup, Resolver } from 'node:dns/promises'
 import { unlessGone } from '../concurrency/coalesce.ts'
-import { createSlots } from '../concurrency/turns.ts'
+import { createSemaphore } from '../concurrency/semaphore.ts'
 
 /** The host of a URL, as look-ups and connections take it. */
 export const hostOf = (url: URL) => url.hostname.replace(/^\[(.*)\]$/, '$1')
@@ -28,9 +28,9 @@ const MAX_ADDRESSES = 8
  * the system.
  */
 export function bySystem(look: (host: string) => Promise<{ address: string }[]> = lookupAll): Resolve {
-  const threads = createSlots(1)
+  const threads = createSemaphore({ size: 1 })
   return async (host, signal) => {
-    const give = await threads.take(signal)
+    const give = await threads.take(host, signal)
     // The thread is taken until the look-up ends, also when nobody waits for it any more.
     const found = look(host).finally(give)
     return (await unlessGone(found, signal, () => {})).map(({ address }) => address)

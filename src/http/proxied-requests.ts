@@ -1,9 +1,9 @@
 /** Limits the requests of each client behind a trusted proxy: the proxy's own connections have no limit. */
 import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
+import { type BudgetLimits, createBudget } from '../concurrency/budget.ts'
 import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { createShares, type ShareLimits } from '../shares.ts'
 
 /**
  * A client behind a proxy may have as many requests without a complete answer as another may have connections; a further
@@ -12,10 +12,10 @@ import { createShares, type ShareLimits } from '../shares.ts'
  */
 export function limitProxiedRequests(
   app: FastifyInstance,
-  limits: ShareLimits,
+  limits: BudgetLimits,
   isProxy: (address: string) => boolean,
 ): void {
-  const shares = createShares(limits)
+  const shares = createBudget(limits)
   app.addHook('onRequest', (request, reply, done) => {
     const { ip, socket } = request
     // A proxy's own request, as one that asks for the health, is nobody else's.

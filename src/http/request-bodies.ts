@@ -2,9 +2,9 @@
 import { finished } from 'node:stream'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
+import { type BudgetLimits, createBudget } from '../concurrency/budget.ts'
 import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { createShares, type ShareLimits } from '../shares.ts'
 import { mediaTypeOf } from './media-type.ts'
 
 declare module 'fastify' {
@@ -16,7 +16,7 @@ declare module 'fastify' {
   }
 }
 
-export interface BodyLimits extends ShareLimits {
+export interface BodyLimits extends BudgetLimits {
   /** How long a body may take that is held in memory, in milliseconds. */
   timeoutMs: number
 }
@@ -39,7 +39,7 @@ const CHECKS = 4
  * pause for minutes while it packs. Returns what says what is arriving.
  */
 export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: BodyLimits): () => Arriving {
-  const shares = createShares(limits)
+  const shares = createBudget(limits)
   let bodies = 0
 
   app.addHook('preParsing', (request, reply, payload, done) => {

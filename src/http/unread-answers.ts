@@ -6,12 +6,12 @@ import type { Socket } from 'node:net'
 import { finished, Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
+import { type BudgetLimits, createBudget } from '../concurrency/budget.ts'
 import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
-import { createShares, type ShareLimits } from '../shares.ts'
 import { heldBytes } from './json-answer.ts'
 
-export interface UnreadLimits extends ShareLimits {
+export interface UnreadLimits extends BudgetLimits {
   /** A client that reads nothing for this long is disconnected, in milliseconds. */
   timeoutMs: number
 }
@@ -42,7 +42,7 @@ export function limitUnreadAnswers(
   app: FastifyInstance,
   { timeoutMs, ...limits }: UnreadLimits,
 ): () => number {
-  const shares = createShares(limits)
+  const shares = createBudget(limits)
   // Checks are counted, not milliseconds: when the event loop was held up, nobody could read.
   const checkMs = Math.min(CHECK_MS, timeoutMs / STALLED)
   const patience = Math.ceil(timeoutMs / checkMs)

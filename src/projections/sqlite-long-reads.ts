@@ -4,8 +4,8 @@
  */
 import { LRUCache } from 'lru-cache'
 import { coalesceInTurn } from '../concurrency/coalesce-in-turn.ts'
+import { createSemaphore } from '../concurrency/semaphore.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
-import { createFairSlots } from '../fair-slots.ts'
 import { limitReached } from '../limits.ts'
 import { waitFor, workingFor, workingUntil } from '../long-work.ts'
 import { ErrorWithRefusal, refuse } from '../refusal.ts'
@@ -48,7 +48,7 @@ export function createLongReads(
   file: string,
   { deadlineMs, open = openSqliteReader }: LongReadOptions,
 ): LongReads {
-  const slots = createFairSlots({ name: 'long_reads', size: AT_ONCE, waiting: MAX_WAITING })
+  const slots = createSemaphore({ name: 'long_reads', size: AT_ONCE, waiting: MAX_WAITING })
   const ask = coalesceInTurn<unknown>(slots)
   const failures = new LRUCache<string, Error>({
     maxSize: MAX_REMEMBERED_CHARACTERS,

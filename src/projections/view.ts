@@ -4,7 +4,6 @@
  */
 import { LRUCache } from 'lru-cache'
 import { modelStopped, Refused, refuse } from '../refusal.ts'
-import { createSharedLimit } from '../shared-limit.ts'
 import {
   type AnyCollection,
   type Collection,
@@ -18,6 +17,7 @@ import {
   type Touched,
 } from './read-store.ts'
 import { roughSize } from './rough-size.ts'
+import { createSharedLimit } from './shared-limit.ts'
 
 /** Returned documents are shared by all readers: nobody may change them. */
 export interface View<D extends object> {

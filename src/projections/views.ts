@@ -1,6 +1,5 @@
 /** All read models, and the views through which queries read them. */
 
-import { createSharedLimit, type SharedLimit } from '../shared-limit.ts'
 import { accountFold } from './accounts.ts'
 import { activityFold } from './activities.ts'
 import { branchFold, branchId } from './branches.ts'
@@ -34,6 +33,7 @@ import { releaseFold } from './releases.ts'
 import { repositoryFold } from './repositories.ts'
 import { reviewCommentFold } from './review-comments.ts'
 import { reviewFold } from './reviews.ts'
+import { createSharedLimit, type SharedLimit } from './shared-limit.ts'
 import { tagProtectionFold } from './tag-protections.ts'
 import { tagFold, tagId } from './tags.ts'
 import { teamFold } from './teams.ts'

@@ -4,9 +4,9 @@
  * forgets. Collections whose documents are never read before they are written are not kept.
  */
 import { LRUCache } from 'lru-cache'
-import { createSharedLimit } from '../shared-limit.ts'
 import type { AnyCollection, Change, Collection, ReadStore, Stored } from './read-store.ts'
 import { roughSize } from './rough-size.ts'
+import { createSharedLimit } from './shared-limit.ts'
 
 /** The most documents of a collection, about how many characters they have, and those of all collections together. */
 const MAX_DOCUMENTS = 10_000

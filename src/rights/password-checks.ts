@@ -1,7 +1,7 @@
 /** How passwords are checked: at once, with rests, or slowly, by how many bad ones came from there lately. */
 import { coalesce } from '../concurrency/coalesce.ts'
+import { SlotsFull } from '../concurrency/semaphore.ts'
 import { createTurns, type InTurn } from '../concurrency/turns.ts'
-import { SlotsFull } from '../fair-slots.ts'
 import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { createGuessers } from './guessers.ts'

@@ -3,8 +3,7 @@
  * counts spans only: the clock of the machine may be set.
  */
 import { LRUCache } from 'lru-cache'
-import { createFairSlots, type FairLimits } from '../fair-slots.ts'
-import { restAfter } from '../rests.ts'
+import { createSemaphore, restAfter, type SemaphoreLimits } from '../concurrency/semaphore.ts'
 import { shortKey } from '../short-key.ts'
 
 export interface ThrottleLimits {
@@ -127,11 +126,11 @@ export function createPace(
  * @throws SlotsFull when too many wait, and what the check throws
  */
 export function createRestingChecks(
-  limits: Pick<FairLimits, 'name' | 'waiting' | 'waitingShare'>,
+  limits: Pick<SemaphoreLimits, 'name' | 'waiting' | 'waitingShare'>,
   now: () => number = () => performance.now(),
   later: (next: () => void, ms: number) => void = setTimeout,
 ): (key: string, check: () => Promise<boolean>) => Promise<boolean> {
-  const slots = createFairSlots({ ...limits, size: 1 })
+  const slots = createSemaphore({ ...limits, size: 1 })
   return async (key, check) => {
     const release = await slots.take(key)
     const began = now()

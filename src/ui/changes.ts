@@ -1,7 +1,7 @@
 /** The commits of a pull request at a moment, and their diff. */
 import type { FastifyBaseLogger } from 'fastify'
 import { html } from 'ghtml'
-import { SlotsFull } from '../fair-slots.ts'
+import { SlotsFull } from '../concurrency/semaphore.ts'
 import { commitRange } from '../git/commit-range.ts'
 import { type CommitFacts, commitFacts } from '../git/commits.ts'
 import { GitFailed, GitOutputTooLarge, GitTooSlow, GitUnavailable, RepositoryMissing } from '../git/errors.ts'

@@ -11,6 +11,7 @@ import { checkOf } from '../checked-json.ts'
 import { requestContext, settled } from '../commands/request-context.ts'
 import { accountFor } from '../commands/sign-in/account.ts'
 import { followGroups } from '../commands/sign-in/memberships.ts'
+import { createBudget } from '../concurrency/budget.ts'
 import { basePath } from '../http/base-path.ts'
 import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
@@ -21,7 +22,6 @@ import { keyFor, seal, unseal } from '../rights/sealed.ts'
 import { endSessions } from '../rights/session-store.ts'
 import { beginSession, noSession } from '../rights/sessions.ts'
 import type { Services } from '../services.ts'
-import { createShares } from '../shares.ts'
 import { FORM_POLICY, plainPage } from './layout.ts'
 import { answerWithPages, HTML, signInPath } from './pages.ts'
 
@@ -60,7 +60,7 @@ export function signInRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { config, secrets, events, projector, publicUrl } = services
   const provider = createOpenIdProvider(config, services.log)
   const key = keyFor('sign-in', config.oidcClientSecret ?? '')
-  const shares = createShares(ASKING)
+  const shares = createBudget(ASKING)
   const applications = () => `${basePath(publicUrl())}/user/settings/applications`
 
   function required(): OpenIdProvider {

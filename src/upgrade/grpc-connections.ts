@@ -4,13 +4,13 @@ import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { networkOf } from '../address-ranges.ts'
+import { type BudgetLimits, createBudget } from '../concurrency/budget.ts'
 import { turnAwayWhenFull } from '../full-table.ts'
 import { limitReached } from '../limits.ts'
-import { createShares, type ShareLimits } from '../shares.ts'
 import { rememberPeer } from './grpc-peers.ts'
 import { pacedSocket } from './paced-socket.ts'
 
-export interface ConnectionLimits extends ShareLimits {
+export interface ConnectionLimits extends BudgetLimits {
   /** Whether this is the address of a trusted proxy. It speaks for many clients, so it has no limit. */
   isProxy: (address: string) => boolean
 }
@@ -36,7 +36,7 @@ export async function listenForGrpc(
   { isProxy, ...limits }: ConnectionLimits,
   accept: (connection: Duplex) => void,
 ): Promise<GrpcListener> {
-  const shares = createShares(limits)
+  const shares = createBudget(limits)
 
   const open = new Set<Socket>()
   let ended = () => {}

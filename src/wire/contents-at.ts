@@ -1,6 +1,6 @@
 /** Looks up files and directories of a repository at a commit: by path, with what an answer shows of them. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { SlotsFull } from '../fair-slots.ts'
+import { SlotsFull } from '../concurrency/semaphore.ts'
 import { isSmall, smallBlobs } from '../git/blobs.ts'
 import { beginningOf, type CommitFacts, fromCommits } from '../git/commits.ts'
 import { GitFailed, GitTooSlow } from '../git/errors.ts'

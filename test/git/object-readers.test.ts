@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import t, { type Test } from 'tap'
-import { createSlots } from '../../src/concurrency/turns.ts'
+import { createSemaphore } from '../../src/concurrency/semaphore.ts'
 import type { ObjectHeader } from '../../src/git/batch-answers.ts'
 import { startObjectReader } from '../../src/git/object-reader.ts'
 import { createObjectReaders, type ObjectReaders, type ReaderLimits } from '../../src/git/object-readers.ts'
@@ -214,7 +214,7 @@ t.test('when the process dies, waiting callers get an error', async (t) => {
   const alive = setInterval(() => undefined, 60_000)
   t.teardown(() => clearInterval(alive))
   // Without the pool, which looks at the directory first: a question is asked before the process is killed.
-  const reader = startObjectReader(dir, { slots: createSlots(1), idle: 60_000, onRetired })
+  const reader = startObjectReader(dir, { slots: createSemaphore({ size: 1 }), idle: 60_000, onRetired })
   const questions = [{ command: 'info', name: id }] as const
   t.match(await reader.ask(questions), [{ type: 'blob' }])
   const pid = await readerOf(dir)

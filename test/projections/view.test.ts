@@ -1,8 +1,8 @@
 import t from 'tap'
 import type { Collection, Touched } from '../../src/projections/read-store.ts'
 import { roughSize } from '../../src/projections/rough-size.ts'
+import { createSharedLimit } from '../../src/projections/shared-limit.ts'
 import { createView } from '../../src/projections/view.ts'
-import { createSharedLimit } from '../../src/shared-limit.ts'
 import { openStores } from '../stores.ts'
 
 interface Card {

@@ -1,12 +1,11 @@
 import t from 'tap'
-import { createFairLine } from '../src/fair-line.ts'
-import { createFairSlots } from '../src/fair-slots.ts'
+import { createSemaphore } from '../../src/concurrency/semaphore.ts'
 
 /** Lets everything that can run now run. */
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 
 t.test('no key holds more than its share, and the others go on', async (t) => {
-  const slots = createFairSlots({ name: 'git_reads', size: 4, share: 2 })
+  const slots = createSemaphore({ name: 'git_reads', size: 4, share: 2 })
   const greedy = [await slots.take('a'), await slots.take('a')]
   let third = false
   const waiting = slots.take('a').then((release) => {
@@ -26,7 +25,7 @@ t.test('no key holds more than its share, and the others go on', async (t) => {
 })
 
 t.test('a free slot goes to the key that holds the fewest, then to the first in line', async (t) => {
-  const slots = createFairSlots({ name: 'git_reads', size: 3, share: 3 })
+  const slots = createSemaphore({ name: 'git_reads', size: 3, share: 3 })
   const held = [await slots.take('a'), await slots.take('a'), await slots.take('b')]
   const order: string[] = []
   const wait = (key: string, name: string) =>
@@ -45,7 +44,7 @@ t.test('a free slot goes to the key that holds the fewest, then to the first in 
 })
 
 t.test('with one slot the keys take turns: one who waits is not behind all of another', async (t) => {
-  const slots = createFairSlots({ name: 'git_reads', size: 1, waiting: 16, waitingShare: 8 })
+  const slots = createSemaphore({ name: 'git_reads', size: 1, waiting: 16, waitingShare: 8 })
   const first = await slots.take('many')
   const order: string[] = []
   const all = ['many', 'many', 'many', 'more', 'more', 'single'].map(async (key) => {
@@ -61,7 +60,7 @@ t.test('with one slot the keys take turns: one who waits is not behind all of an
 t.test(
   'too many who wait are refused: 429 when they are of one client, 503 when they are of all',
   async (t) => {
-    const slots = createFairSlots({ name: 'git_reads', size: 1, waiting: 2, waitingShare: 1 })
+    const slots = createSemaphore({ name: 'git_reads', size: 1, waiting: 2, waitingShare: 1 })
     const release = await slots.take('a')
     const gone = new AbortController()
     const waiting = [slots.take('a', gone.signal)]
@@ -74,7 +73,7 @@ t.test(
     const next = slots.take('c')
     release()
     ;(await next)()
-    const nobody = createFairSlots({ name: 'git_reads', size: 1, waiting: 0 })
+    const nobody = createSemaphore({ name: 'git_reads', size: 1, waiting: 0 })
     await nobody.take('a')
     await t.rejects(nobody.take('b'), { name: 'SlotsFull', refusal: { refused: 'unavailable' } })
     await t.rejects(nobody.take('a'), { name: 'SlotsFull', refusal: { refused: 'tooManyRequests' } })
@@ -87,7 +86,7 @@ t.test('whatever comes and goes, shares and sizes hold, and nobody who may run w
     seed = (seed * 1103515245 + 12345) % 2147483648
     return seed % below
   }
-  const slots = createFairSlots({ name: 'git_reads', size: 5, share: 2, waiting: 1000, waitingShare: 1000 })
+  const slots = createSemaphore({ name: 'git_reads', size: 5, share: 2, waiting: 1000, waitingShare: 1000 })
   const running = new Map<string, (() => void)[]>()
   let open = 0
   for (let i = 0; i < 500; i++) {
@@ -112,7 +111,7 @@ t.test('whatever comes and goes, shares and sizes hold, and nobody who may run w
 })
 
 t.test('a full line is shared out evenly: the last one of who has most makes room', async (t) => {
-  const slots = createFairSlots({ name: 'git_reads', size: 1, waiting: 6, waitingShare: 6 })
+  const slots = createSemaphore({ name: 'git_reads', size: 1, waiting: 6, waitingShare: 6 })
   const first = await slots.take('running')
   const ended: string[] = []
   const wait = (key: string, name: string, signal?: AbortSignal) =>
@@ -147,7 +146,7 @@ t.test('a full line is shared out evenly: the last one of who has most makes roo
 })
 
 t.test('nobody loses the only place to another, however many come', async (t) => {
-  const slots = createFairSlots({ name: 'git_reads', size: 1, waiting: 4, waitingShare: 4 })
+  const slots = createSemaphore({ name: 'git_reads', size: 1, waiting: 4, waitingShare: 4 })
   const first = await slots.take('many')
   const refused: string[] = []
   const wait = (key: string) =>
@@ -168,16 +167,17 @@ t.test('nobody loses the only place to another, however many come', async (t) =>
   await Promise.all(all)
 })
 
-t.test('whoever comes and goes, a line does as one that looks at each who waits', (t) => {
+t.test('whoever comes and goes, the queues are as if each who waits were looked at', async (t) => {
   let seed = 11
   const random = (below: number) => {
     seed = (seed * 1103515245 + 12345) % 2147483648
     return Math.floor(seed / 65536) % below
   }
   const [places, perKey] = [12, 7]
-  const turnedOut: number[] = []
-  const line = createFairLine<{ id: number; turnOut(): void }>({ places, perKey })
-  const known = new Map<number, { key: string; item: { id: number; turnOut(): void } }>()
+  const slots = createSemaphore({ name: 'git_reads', size: 1, waiting: places, waitingShare: perKey })
+  let release = await slots.take('running')
+  const known = new Map<number, { key: string; gone: AbortController }>()
+  const ended: { id: number; how: string }[] = []
   const countOf = (key: string) => [...known.values()].filter((one) => one.key === key).length
   const counts = () => ['a', 'b', 'c', 'd', 'e'].map(countOf)
   let turnsOut = 0
@@ -185,42 +185,86 @@ t.test('whoever comes and goes, a line does as one that looks at each who waits'
     const key = 'abcde'.charAt(random(5) % (1 + random(5)))
     const action = random(8)
     if (action < 5) {
-      const item = { id, turnOut: () => void turnedOut.push(id) }
       const [own, all, most] = [countOf(key), known.size, Math.max(...counts())]
-      const whoseIsFull = line.join(key, item)
+      const gone = new AbortController()
+      slots.take(key, gone.signal).then(
+        (done) => {
+          release = done
+          ended.push({ id, how: 'runs' })
+        },
+        ({ refusal }) => void ended.push({ id, how: refusal?.refused ?? 'gone' }),
+      )
+      await settle()
+      const out = ended.splice(0)
       const isOwn = own >= perKey || (all >= places && own > 0)
       if (own >= perKey || (all >= places && own + 1 >= most)) {
-        if (whoseIsFull !== (isOwn ? 'own' : 'all')) t.fail(`${key} at ${counts()}: ${whoseIsFull}`)
-      } else {
-        if (whoseIsFull !== undefined) t.fail(`${key} at ${counts()} was refused`)
-        known.set(id, { key, item })
+        const how = isOwn ? 'tooManyRequests' : 'unavailable'
+        if (JSON.stringify(out) !== JSON.stringify([{ id, how }])) t.fail(`${key} at ${counts()}: ${how}`)
+        continue
       }
-      for (const out of turnedOut.splice(0)) {
-        const victim = known.get(out)?.key ?? ''
-        const last = [...known].findLast((one) => one[1].key === victim)?.[0]
-        if (all < places || countOf(victim) !== most || out !== last) t.fail(`${out} of ${counts()}`)
-        known.delete(out)
+      for (const one of out) {
+        const victim = known.get(one.id)?.key ?? ''
+        const last = [...known].findLast((other) => other[1].key === victim)?.[0]
+        if (all < places || countOf(victim) !== most || one.id !== last || one.how !== 'tooManyRequests')
+          t.fail(`${one.id} of ${counts()}`)
+        known.delete(one.id)
         turnsOut += 1
       }
+      known.set(id, { key, gone })
     } else if (action === 5) {
-      const [one] = [...known.values()].slice(random(known.size + 1))
-      if (one !== undefined) {
-        line.leave(one.key, one.item)
-        line.leave(one.key, one.item)
-        known.delete(one.item.id)
-      }
-    } else if (action === 6) {
-      const next = line.next(
-        (one) => one !== key,
-        () => 0,
-      )
+      const [one] = [...known].slice(random(known.size + 1))
+      one?.[1].gone.abort()
+      await settle()
+      if (ended.splice(0).length !== (one === undefined ? 0 : 1)) t.fail('only the one that has gone leaves')
+      if (one !== undefined) known.delete(one[0])
+    } else if (action === 6 && known.size > 0) {
+      release()
+      await settle()
+      const [next, ...others] = ended.splice(0)
       const [oldest] = [...known].find((one) => one[1].key === known.get(next?.id ?? -1)?.key) ?? []
-      if (next?.id !== oldest || (next === undefined && known.size !== countOf(key)))
-        t.fail(`next: ${next?.id}`)
-      if (next !== undefined) known.delete(next.id)
+      if (next?.id !== oldest || next?.how !== 'runs' || others.length > 0) t.fail(`next: ${next?.id}`)
+      known.delete(next?.id ?? -1)
     }
-    if (line.length() !== known.size || known.size > places) t.fail(`${line.length()} of ${known.size} wait`)
+    if (slots.counts().waiting !== known.size || known.size > places) t.fail(`of ${known.size}`)
   }
   t.ok(turnsOut > 50, `${turnsOut} made room`)
-  t.end()
+})
+
+t.test('at most the given number run at the same time, and waiters go in order', async (t) => {
+  const slots = createSemaphore({ size: 2, share: 2 })
+  let running = 0
+  let most = 0
+  const order: number[] = []
+  const work = async (i: number) => {
+    const release = await slots.take('a')
+    running += 1
+    most = Math.max(most, running)
+    order.push(i)
+    await new Promise((resolve) => setImmediate(resolve))
+    running -= 1
+    release()
+    release()
+  }
+  await Promise.all(Array.from({ length: 20 }, (_, i) => work(i)))
+  t.equal(most, 2, 'releasing twice frees one slot')
+  t.same(
+    order,
+    Array.from({ length: 20 }, (_, i) => i),
+  )
+})
+
+t.test('a waiter that gives up leaves the queue and takes no slot', async (t) => {
+  const slots = createSemaphore({ size: 1 })
+  const release = await slots.take('a')
+  const givingUp = new AbortController()
+  const gaveUp = t.rejects(slots.take('a', givingUp.signal), { message: 'enough' })
+  const second = slots.take('a')
+  givingUp.abort(new Error('enough'))
+  await gaveUp
+  release()
+  const releaseSecond = await second
+  releaseSecond()
+  await t.rejects(slots.take('a', AbortSignal.abort(new Error('before'))), { message: 'before' })
+  const releaseThird = await slots.take('a')
+  releaseThird()
 })

@@ -1,13 +1,16 @@
-/** Shares out something limited among clients, so that no client can take all of it. */
+/**
+ * The budget: shares out something limited (bytes, connections, slots) among clients, so that no client can take all of
+ * it. It only counts: whoever finds that something is lacking refuses, waits, or makes room.
+ */
 
-export interface ShareLimits {
+export interface BudgetLimits {
   /** What all clients together may hold. */
   all: number
   /** What the clients of one network may hold, as `networkOf` names it; or whatever else shares are given to. */
   perNetwork: number
 }
 
-export interface Shares {
+export interface Budget {
   /**
    * Who holds too much for this amount to be given: the network itself, or all together; undefined when there is room.
    * Something larger than a share still fits when nothing else is held.
@@ -21,7 +24,7 @@ export interface Shares {
   largest(): string | undefined
 }
 
-export function createShares({ all, perNetwork }: ShareLimits): Shares {
+export function createBudget({ all, perNetwork }: BudgetLimits): Budget {
   let held = 0
   const byNetwork = new Map<string, number>()
 

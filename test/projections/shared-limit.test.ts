@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import t from 'tap'
-import { createSharedLimit } from '../src/shared-limit.ts'
+import { createSharedLimit } from '../../src/projections/shared-limit.ts'
 
 const cacheOf = (maxSize: number) =>
   new LRUCache<string, number>({ maxSize, sizeCalculation: (size: number) => size })
