@@ -1,5 +1,5 @@
+import { piecesOf } from '../concurrency/event-loop.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
-import { piecesOf } from '../pieces.ts'
 
 /**
  * Does the work for each thing, also when it fails for some of them: they have nothing to do with each other. `atOnce`: for

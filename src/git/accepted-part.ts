@@ -1,5 +1,5 @@
 /** Of a push of which some refs are refused: what git gets to see, and the answer to the whole of it. */
-import { inPieces, piecesOf } from '../pieces.ts'
+import { inPieces, piecesOf } from '../concurrency/event-loop.ts'
 import { ZERO_ID } from './names.ts'
 import { bandPackets, FLUSH, packet, readPacket } from './pkt-line.ts'
 import { type PushRequest, refusedLines } from './push-request.ts'

@@ -2,7 +2,7 @@
  * A tree as git wrote it, and where in it every few entries begin. It takes a quarter of what its entries would take as
  * objects, so that trees of hundreds of thousands of entries can be kept.
  */
-import { piecesOf } from '../pieces.ts'
+import { piecesOf } from '../concurrency/event-loop.ts'
 import { type EntryPlace, entryIn, placesIn } from './near-trees.ts'
 import { modeAsRead, type TreeEntry } from './tree-entries.ts'
 

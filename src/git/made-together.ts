@@ -2,7 +2,7 @@
  * Makes the many new refs of a push at once. git asks for it with its hook `proc-receive`, when it has all objects in
  * their place: it moves the other refs, and those that we leave to it.
  */
-import { inPieces } from '../pieces.ts'
+import { inPieces } from '../concurrency/event-loop.ts'
 import type { GitConfig } from './environment.ts'
 import { makePackedRefs, type NewRef } from './packed-ref-writes.ts'
 import { FLUSH, packet } from './pkt-line.ts'

@@ -2,10 +2,10 @@
 import { stat } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
+import { piecesOf } from '../concurrency/event-loop.ts'
 import { createSemaphore } from '../concurrency/semaphore.ts'
 import { isMissing } from '../disk.ts'
 import { limitReached } from '../limits.ts'
-import { restsFor } from '../pieces.ts'
 import type { ObjectHeader } from './batch-answers.ts'
 import { GitOutputTooLarge, GitUnavailable, RepositoryMissing } from './errors.ts'
 import { checkedId } from './names.ts'
@@ -128,7 +128,7 @@ export function createObjectReaders({
       for (const batch of batchesOf(objects)) {
         const questions = batch.map(({ sha }): Question => ({ command: 'contents', name: checkedId(sha) }))
         const answers = await ask(dir, questions)
-        const rest = restsFor(dir)
+        const { rest } = piecesOf(dir)
         for (const answer of answers) {
           if (answer !== undefined) found(answer, answer.content)
           await rest()

@@ -1,6 +1,6 @@
 /** Reads the index of a pack, in version 2 of gitformat-pack(5), and remembers which of its objects were looked at. */
 import { type FileHandle, open } from 'node:fs/promises'
-import { restsFor } from '../pieces.ts'
+import { piecesOf } from '../concurrency/event-loop.ts'
 import { GitUnavailable } from './errors.ts'
 
 const FAN_OUT_AT = 8
@@ -55,7 +55,7 @@ export async function readPackIndex(path: string): Promise<PackIndex> {
       return isThere
     },
     async *unseen() {
-      const rest = restsFor(WORK)
+      const { rest } = piecesOf(WORK)
       for (let place = seen.indexOf(0); place !== -1; place = seen.indexOf(0, place + 1)) {
         yield idAt(place)
         await rest()
@@ -74,7 +74,7 @@ async function lastPlaces(file: FileHandle, count: number, wanted: number): Prom
   const keepLast = () => {
     last = last.sort((one, other) => other.at - one.at).slice(0, wanted)
   }
-  const rest = restsFor(WORK)
+  const { rest } = piecesOf(WORK)
   for (let place = 0; place < count; place += 1) {
     const offset = offsets.readUInt32BE(place * OFFSET_BYTES)
     const at =

@@ -4,8 +4,8 @@
  */
 import type { Readable } from 'node:stream'
 import { createInflate } from 'node:zlib'
+import { piecesOf } from '../concurrency/event-loop.ts'
 import { limitReached } from '../limits.ts'
-import { piecesOf } from '../pieces.ts'
 import {
   entryAt,
   inflatedNow,

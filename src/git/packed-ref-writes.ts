@@ -6,8 +6,8 @@
 import { open, readFile, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
+import { inPieces, piecesOf } from '../concurrency/event-loop.ts'
 import { filesBelow, hasCode, unlessMissing } from '../disk.ts'
-import { inPieces, piecesOf } from '../pieces.ts'
 import { objectReaders } from './object-readers.ts'
 
 export interface NewRef {

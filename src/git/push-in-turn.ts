@@ -1,6 +1,7 @@
 /** Lets git do a push: in the turn of its repository, decided a second time, and recorded before the client is answered. */
+
+import { inPieces } from '../concurrency/event-loop.ts'
 import { limitReached } from '../limits.ts'
-import { inPieces } from '../pieces.ts'
 import { type ArrivedPush, strayObject } from './borrowed-objects.ts'
 import type { GitConfig } from './environment.ts'
 import { GitOutputTooLarge, GitUnavailable, PushUnrecorded, RepositoryMissing } from './errors.ts'

@@ -1,7 +1,7 @@
 /** Reads the commands of a push from the beginning of its request, and makes the answer that refuses a push. */
 import type { Readable } from 'node:stream'
+import { inPieces, piecesOf } from '../concurrency/event-loop.ts'
 import { limitReached } from '../limits.ts'
-import { inPieces, piecesOf } from '../pieces.ts'
 import { GitClientGone, GitRequestTooLarge, MalformedGitRequest, TooManyRefs } from './errors.ts'
 import { isObjectId, ZERO_ID } from './names.ts'
 import { bandPackets, FLUSH, packet, readPacket } from './pkt-line.ts'

@@ -1,7 +1,7 @@
 /** Which objects the refs of a repository reach. Nobody gets, copies or revives an object that no ref reaches. */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { inPieces } from '../pieces.ts'
+import { inPieces } from '../concurrency/event-loop.ts'
 import { GitFailed } from './errors.ts'
 import type { Question } from './limits.ts'
 import { objectReaders } from './object-readers.ts'

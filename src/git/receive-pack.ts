@@ -1,8 +1,8 @@
 /** Receives a push: refuses it before git sees it, or lets git do it, records it, and only then answers. */
 import type { Readable } from 'node:stream'
+import { inPieces } from '../concurrency/event-loop.ts'
 import { diskFull, isDiskFull } from '../disk-full.ts'
 import { limitReached } from '../limits.ts'
-import { inPieces } from '../pieces.ts'
 import { acceptedPart, withRefused } from './accepted-part.ts'
 import { deletingTogether, refusesTogether } from './deleted-together.ts'
 import type { GitConfig } from './environment.ts'

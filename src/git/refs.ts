@@ -1,7 +1,7 @@
 /** Reads refs, and moves them by compare-and-swap. */
 import { dirname, join } from 'node:path'
+import { inPieces } from '../concurrency/event-loop.ts'
 import { flush } from '../disk.ts'
-import { inPieces } from '../pieces.ts'
 import { GitFailed } from './errors.ts'
 import { freeLocks, LOCKED_WITH_REFS } from './leftovers.ts'
 import { checkedId, checkedRef, isServersRef, ZERO_ID } from './names.ts'

@@ -1,7 +1,7 @@
 /** Reads which objects a fetch names by their ids, in every version of the protocol. */
 import type { Readable } from 'node:stream'
+import { piecesOf } from '../concurrency/event-loop.ts'
 import { limitReached } from '../limits.ts'
-import { piecesOf } from '../pieces.ts'
 import { MalformedGitRequest } from './errors.ts'
 import { ZERO_ID } from './names.ts'
 import { packet, readPacket } from './pkt-line.ts'

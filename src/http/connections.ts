@@ -8,9 +8,9 @@ import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
 import { type BudgetLimits, createBudget } from '../concurrency/budget.ts'
+import { workInTurn } from '../concurrency/event-loop.ts'
 import { turnAwayWhenFull } from '../full-table.ts'
 import { limitReached } from '../limits.ts'
-import { workInTurn } from '../long-work.ts'
 
 interface Connection {
   socket: Socket

@@ -1,7 +1,6 @@
 /** Writes answers as JSON: a short one as a text, a long list in pieces, as the client takes them. */
 import { Readable } from 'node:stream'
-import { workingFor } from '../long-work.ts'
-import { restsFor } from '../pieces.ts'
+import { piecesOf, workingFor } from '../concurrency/event-loop.ts'
 import { jsonOf } from './shared-parts.ts'
 
 declare module 'fastify' {
@@ -74,7 +73,7 @@ async function* pieces(
   { client, first, from, after }: Rest,
 ): AsyncGenerator<string> {
   // A client that takes everything at once would get all pieces in one turn of the event loop.
-  const rest = restsFor(client)
+  const { rest } = piecesOf(client)
   yield first
   for (let at = from; at < rows.length; ) {
     await rest()

@@ -1,8 +1,8 @@
 /** Reads bodies of JSON, and limits how deeply they are nested and of how many values they consist. */
 import { StringDecoder } from 'node:string_decoder'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { nextPiece, workInTurn } from '../concurrency/event-loop.ts'
 import { limitReached } from '../limits.ts'
-import { nextPiece, workInTurn } from '../long-work.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { leftToHandler } from './late-validation.ts'
 import { shareOf } from './loop-shares.ts'

@@ -1,7 +1,7 @@
 /** Whose share of the event loop a request takes: that of its network, and of its account as soon as it is known. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { networkOf } from '../address-ranges.ts'
-import { goOnAs } from '../long-work.ts'
+import { goOnAs } from '../concurrency/event-loop.ts'
 import { clientGone } from './client-gone.ts'
 
 const accounts = new WeakMap<FastifyRequest, string>()

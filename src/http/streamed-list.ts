@@ -1,7 +1,7 @@
 /** Answers with a JSON array of any length: reads and sends it in parts, and never holds all of it. */
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
-import { nextPiece } from '../long-work.ts'
+import { nextPiece } from '../concurrency/event-loop.ts'
 import { holds } from './json-answer.ts'
 import { shareOf } from './loop-shares.ts'
 import { jsonOf } from './shared-parts.ts'

@@ -4,10 +4,10 @@
  */
 import { LRUCache } from 'lru-cache'
 import { coalesceInTurn } from '../concurrency/coalesce-in-turn.ts'
+import { waitFor, workingFor, workingUntil } from '../concurrency/event-loop.ts'
 import { createSemaphore } from '../concurrency/semaphore.ts'
 import { StoreUnavailable } from '../events/event-store.ts'
 import { limitReached } from '../limits.ts'
-import { waitFor, workingFor, workingUntil } from '../long-work.ts'
 import { ErrorWithRefusal, refuse } from '../refusal.ts'
 import { openSqliteReader, type SqliteReader } from '../sqlite-reader.ts'
 import type { Bindable } from './sqlite-conditions.ts'

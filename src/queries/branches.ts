@@ -1,7 +1,7 @@
 /** Reading branches: from the read model. git is asked for the signature of a single one alone. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Static } from 'typebox'
-import { restsFor } from '../pieces.ts'
+import { piecesOf } from '../concurrency/event-loop.ts'
 import { branchId } from '../projections/branches.ts'
 import { notFoundIn } from '../projections/view.ts'
 import { onRepository } from '../rights/repository-access.ts'
@@ -28,7 +28,7 @@ export function branchQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         const viewer = { requester: request.requester, access }
         const wires: Static<typeof BranchWire>[] = []
         // Long patterns of protections take long names a while.
-        const rest = restsFor(clientOf(request))
+        const { rest } = piecesOf(clientOf(request))
         for (const branch of found) {
           wires.push(branchWire(branch, repository, viewer, publicUrl))
           await rest()

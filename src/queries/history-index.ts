@@ -1,5 +1,5 @@
 /** The history of a repository or of the server. The read model finds the events; the log contains them. */
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { nextPiece } from '../concurrency/event-loop.ts'
 import { LOG_START, type Position } from '../events/event-store.ts'
 import { type HistoryDocument, isForAdmins, mayBeForAdmins } from '../projections/history.ts'
 import type { Filter, Sort } from '../projections/read-store.ts'
@@ -52,7 +52,7 @@ export function indexedHistory(
       if (found.length < CHUNK) return
       last = found.at(-1)?.position ?? last
       // An embedded store answers within the same turn, so give other requests a turn.
-      await nextTurn()
+      await nextPiece()
     }
   }
 

@@ -1,6 +1,7 @@
 /** A history, as pages, JSON lines and live streams read it; and the history of one stream. */
-import { setImmediate as nextTurn } from 'node:timers/promises'
+
 import { LRUCache } from 'lru-cache'
+import { nextPiece } from '../concurrency/event-loop.ts'
 import type { EventStore, RecordedEvent } from '../events/event-store.ts'
 import type { Page } from '../http/paging.ts'
 import { perStore } from '../per-store.ts'
@@ -45,7 +46,7 @@ export function streamHistory(events: EventStore, stream: string): History {
     for await (const event of events.readStream(stream, { from: after + 1 })) {
       if (event.revision > upTo) return
       if (eventMatchesFilter(filter, event)) yield event
-      if (event.revision % EVENTS_PER_TURN === 0) await nextTurn()
+      if (event.revision % EVENTS_PER_TURN === 0) await nextPiece()
     }
   }
 
@@ -97,7 +98,7 @@ async function streamFacts(
     facts.push({ position: event.position, revision: event.revision, ...factsOf(event) })
     if (facts.length % EVENTS_PER_TURN !== 0) continue
     if (signal.aborted) return facts
-    await nextTurn()
+    await nextPiece()
   }
   // Another request may have read further in the meantime.
   if (facts.length > (ofStore.get(stream)?.length ?? 0)) ofStore.set(stream, facts, { size: facts.length })

@@ -1,7 +1,8 @@
 /** The timeline of an issue or pull request: `GET /repos/{owner}/{repo}/issues/{index}/timeline`. */
-import { setImmediate as nextTurn } from 'node:timers/promises'
+
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { LRUCache } from 'lru-cache'
+import { nextPiece } from '../concurrency/event-loop.ts'
 import { decode } from '../events/codec.ts'
 import { discussionStream } from '../events/streams.ts'
 import { clientGone } from '../http/client-gone.ts'
@@ -48,7 +49,7 @@ function timelineReader({
       evolveTimeline(rows, decode(recorded))
       revision = recorded.revision
       if (revision % EVENTS_PER_TURN !== 0) continue
-      await nextTurn()
+      await nextPiece()
       gone.throwIfAborted()
     }
     if (rows === undefined) return before?.rows ?? new Map()

@@ -4,7 +4,7 @@
  */
 import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
-import { nextPiece, workInTurn } from '../long-work.ts'
+import { nextPiece, workInTurn } from '../concurrency/event-loop.ts'
 
 /** In bytes: some hundred of the smallest frames, which take a few milliseconds. */
 const PIECE = 4 * 1024

@@ -2,8 +2,8 @@ import { once } from 'node:events'
 import Fastify from 'fastify'
 import t from 'tap'
 import { networkOf } from '../../src/address-ranges.ts'
+import { workInTurn, workingFor, workingUntil } from '../../src/concurrency/event-loop.ts'
 import { shareLoopByAccount } from '../../src/http/loop-shares.ts'
-import { workInTurn, workingFor, workingUntil } from '../../src/long-work.ts'
 import { until } from '../until.ts'
 
 t.test(

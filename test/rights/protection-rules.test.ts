@@ -1,6 +1,6 @@
 import t from 'tap'
+import { piecesOf } from '../../src/concurrency/event-loop.ts'
 import type { BranchProtection, CommitState } from '../../src/events/domain-events.ts'
-import { restsFor } from '../../src/pieces.ts'
 import { checksOutcome, mayMerge, mayPush, protectionOf } from '../../src/rights/protection-rules.ts'
 
 const AT = '2026-01-02T03:04:05.000Z'
@@ -139,7 +139,7 @@ t.test('other work gets its turns while many contexts are matched with long patt
   }
   let counter = setImmediate(next)
   const patterns = ['{*,**}'.repeat(41), `${'**a'.repeat(80)}b`]
-  t.equal(await checksOutcome({ contexts: patterns }, posted, restsFor('anyone')), 'pending')
+  t.equal(await checksOutcome({ contexts: patterns }, posted, piecesOf('anyone').rest), 'pending')
   clearImmediate(counter)
   t.ok(turns >= 20, `${turns} turns`)
 })

@@ -1,9 +1,9 @@
 /** Changes files: `POST`, `PUT` and `DELETE /repos/{owner}/{repo}/contents/{path}`; many at once without the path. */
 
 import { createHash } from 'node:crypto'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { nextPiece } from '../../concurrency/event-loop.ts'
 import { commitFacts } from '../../git/commits.ts'
 import { base64In, readBase64Bodies } from '../../http/base64-bodies.ts'
 import { hasValidBody } from '../../http/late-validation.ts'
@@ -39,7 +39,7 @@ async function digestible(body: object, changes: readonly WantedChange[]): Promi
       hashed += part.length
       if (hashed < PIECE) continue
       hashed = 0
-      await nextTurn()
+      await nextPiece()
     }
     files.push({ ...change, content: content && hash.digest('hex') })
   }

@@ -1,9 +1,10 @@
 /** What events say of refs that have moved: each ref and, for a branch, its new commit; for a tag, its time. */
+
+import { piecesOf } from '../../concurrency/event-loop.ts'
 import { cutText, jsonBytes } from '../../events/append-size.ts'
 import type { CommitSummary, GitEvent, RefUpdate } from '../../events/domain-events.ts'
 import type { TagTime } from '../../events/ref-causes.ts'
 import { type CommitFacts, fromCommits, type Signature } from '../../git/commits.ts'
-import { piecesOf } from '../../pieces.ts'
 import { tagTimes } from './tag-times.ts'
 
 /**

@@ -3,7 +3,7 @@
  * the repository allows it. The flag gives what its poster may give now: nothing when the poster does not write to the
  * fork any more.
  */
-import { nextPiece } from '../../long-work.ts'
+import { nextPiece } from '../../concurrency/event-loop.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { branchKey, type PullDocument } from '../../projections/pulls.ts'
 import type { Filter } from '../../projections/read-store.ts'

@@ -1,11 +1,12 @@
 /** Gathers the facts for the decision on a merge: from git, the log and the settings of the repository. */
+
+import { piecesOf } from '../../concurrency/event-loop.ts'
 import type { MergeWait } from '../../events/domain-events.ts'
 import { commitRange } from '../../git/commit-range.ts'
 import { commitFacts } from '../../git/commits.ts'
 import { isAncestor } from '../../git/history.ts'
 import { readRefs } from '../../git/refs.ts'
 import { unsignedCommits } from '../../git/signatures.ts'
-import { restsFor } from '../../pieces.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import type { ReviewFacts } from '../../projections/review-facts.ts'
@@ -91,7 +92,7 @@ async function checksOf(services: Services, repository: RepositoryDocument, pull
   const protection = protectionOf(repository.protections, pull.base.branch)
   const contexts = protection?.statusCheck ? protection.contexts : []
   const { posted } = await checks.load(services, { repoId: repository.id, sha: pull.head.sha })
-  const outcome = await checksOutcome({ contexts }, posted, restsFor(`checks of ${repository.id}`))
+  const outcome = await checksOutcome({ contexts }, posted, piecesOf(`checks of ${repository.id}`).rest)
   return { outcome, any: posted.size > 0, required: protection?.statusCheck === true }
 }
 

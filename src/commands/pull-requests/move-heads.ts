@@ -1,5 +1,6 @@
 /** Brings open pull requests up to date after a branch has moved: their heads, and the merge bases with their bases. */
 
+import { nextPiece } from '../../concurrency/event-loop.ts'
 import type { IssueRef, RefUpdate } from '../../events/domain-events.ts'
 import type { ExpectedRevision } from '../../events/event-store.ts'
 import type { Change } from '../../git/content-change.ts'
@@ -8,7 +9,6 @@ import { fetchObjects } from '../../git/fetch-objects.ts'
 import { diffStat, isAncestor, mergeBase } from '../../git/history.ts'
 import { resolveRef, updateRef } from '../../git/refs.ts'
 import { refsWithGainedCommits } from '../../git/shared-history.ts'
-import { nextPiece } from '../../long-work.ts'
 import { branchKey } from '../../projections/pulls.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import { gitDirOf, type Services } from '../../services.ts'

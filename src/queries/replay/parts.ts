@@ -1,6 +1,7 @@
 /** Reads a stream in small parts: each has its own turn of the event loop, so that neither one replay nor many hold it. */
+
+import { nextPiece } from '../../concurrency/event-loop.ts'
 import type { EventStore, RecordedEvent } from '../../events/event-store.ts'
-import { nextPiece } from '../../long-work.ts'
 import type { Asker } from './asker.ts'
 
 /** Events in a part. To read and to fold them is one or two milliseconds of work. */

@@ -1,16 +1,19 @@
 /**
- * Shares out the event loop. What is asked for in one turn of the loop is done in it while there is time; the rest waits
- * for later turns, and between two turns the loop serves everyone else. Who has used much of it lately gets less of each
- * turn, and comes after those who have used less.
+ * Shares out the event loop, among keys that name clients. Work begins in this turn of the loop while that has time;
+ * otherwise it waits for a later turn, and between two turns the loop serves everyone else. Who has used much of the loop
+ * lately gets less of each turn, and comes after those who have used less. Work keeps its key while it waits, by an
+ * AsyncLocalStorage. Long work is done in pieces: after a few milliseconds it waits for its next piece (`piecesOf`).
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { createRecentUse } from './concurrency/recent-use.ts'
+import { createRecentUse } from './recent-use.ts'
 
 /** When this much of a turn is gone, in milliseconds, nothing further begins in it. */
 const TURN_MS = 3
 /** The same for a key that has used much: the rest of each turn is for the others. */
 const TURN_OF_MUCH_MS = 1
 const HALF_LIFE_MS = 1000
+/** Whose work it is that no client has asked for. */
+const OWN = 'server'
 /** To have used more than this is much, in milliseconds: a tenth of all time for some seconds. */
 const MUCH_MS = 150
 
@@ -21,8 +24,8 @@ export interface LoopTurns {
    * itself. The work ends with its microtasks; it should take a few milliseconds at most.
    */
   workInTurn(key: string, work: () => void): void
-  /** Resolves when one piece of long work may be done, never in this turn of the loop. */
-  nextPiece(key: string): Promise<void>
+  /** Resolves when one piece of long work may be done, never in this turn of the loop. Without a key, for who works now. */
+  nextPiece(key?: string): Promise<void>
   /** The key of the work that runs now; it keeps its key while it waits. Undefined for work that the server does by itself. */
   workingFor(): string | undefined
   /**
@@ -143,7 +146,8 @@ export function createLoopTurns(
 
   return {
     workInTurn: (key, run) => inTurn({ work: { key }, run }),
-    nextPiece: (key) => new Promise((resolve) => wait({ work: { key }, run: resolve })),
+    nextPiece: (key = context.getStore()?.key ?? OWN) =>
+      new Promise((resolve) => wait({ work: { key }, run: resolve })),
     workingFor: () => context.getStore()?.key,
     goOnAs(key, gone, run) {
       const work = { key, gone }
@@ -172,3 +176,41 @@ export function createLoopTurns(
 
 /** Of this process: it has one event loop. */
 export const { workInTurn, nextPiece, workingFor, goOnAs, workingUntil, waitFor } = createLoopTurns()
+
+/** How long a piece may take, in milliseconds. */
+const PIECE_MS = 3
+
+export interface Pieces {
+  /** Whether this piece has taken its time. */
+  isOver(): boolean
+  /** Waits for the next one. Call it when this one is over. */
+  next(): Promise<void>
+  /** Both: resolves at once, or when the next piece may begin. */
+  rest(): Promise<void>
+}
+
+/** The pieces of long work, to ask between two small things. `key`: whose work it is, as in `nextPiece`. */
+export function piecesOf(key?: string): Pieces {
+  let began = performance.now()
+  const isOver = () => performance.now() - began > PIECE_MS
+  async function next(): Promise<void> {
+    await nextPiece(key)
+    began = performance.now()
+  }
+  return {
+    isOver,
+    next,
+    async rest() {
+      if (isOver()) await next()
+    },
+  }
+}
+
+/** Calls `work` for each item in order. What takes less than a piece is done without a wait. */
+export async function inPieces<T>(key: string, items: Iterable<T>, work: (item: T) => void): Promise<void> {
+  const pieces = piecesOf(key)
+  for (const item of items) {
+    work(item)
+    if (pieces.isOver()) await pieces.next()
+  }
+}

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
-import { createRecentUse } from '../src/concurrency/recent-use.ts'
-import { createLoopTurns } from '../src/long-work.ts'
+import { createLoopTurns } from '../../src/concurrency/event-loop.ts'
+import { createRecentUse } from '../../src/concurrency/recent-use.ts'
 
 /** Turns of a loop whose clock moves only when work is done. */
 function steppedLoop() {
