@@ -1,5 +1,7 @@
 /** Routes that clients call: Terraform, Woodpecker, Drone, the SDKs. */
 import t from 'tap'
+import { gitStream } from '../../src/events/streams.ts'
+import { workTree } from '../git-client.ts'
 import { startTestServer } from '../start-server.ts'
 
 const server = await startTestServer(t)
@@ -160,6 +162,23 @@ t.test('PUT branches/{branch} moves a branch to a commit', async (t) => {
   await write(repo, 'second', 'b.txt', 'b')
   t.equal(await move('alice', { new_commit_id: await tipOf(repo, 'second') }, 'main'), 403)
   t.equal(await tipOf(repo, 'main'), second, 'a branch of signed commits is moved by pushes alone')
+})
+
+t.test('PUT branches/{branch}: a move back loses no more than a forced push', async (t) => {
+  const { id } = await newRepository('back')
+  const [repo, path] = ['alice/back', '/repos/alice/back/branches/main']
+  const first = await tipOf(repo, 'main')
+  await write(repo, 'main', 'a.txt', 'a')
+  const second = await tipOf(repo, 'main')
+  const work = await workTree(t, server.gitUrl('alice', repo))
+  t.equal(await statusOf('alice', 'PUT', path, { new_commit_id: first, force: true }), 204)
+  const refs: unknown[] = []
+  for await (const { type, data } of server.services.events.readStream(gitStream(id)))
+    if (type === 'RefsUpdated') refs.push(data)
+  t.match(refs.at(-1), { refs: [{ ref: 'refs/heads/main', from: second, to: first }] }, 'the log names it')
+  t.equal(await statusOf('alice', 'PUT', path, { new_commit_id: second }), 404, 'no ref reaches it')
+  await work.git('push', '-q', 'origin', `${second}:refs/heads/main`)
+  t.equal(await tipOf(repo, 'main'), second)
 })
 
 t.test('merge-upstream brings a branch of a fork up to date with its parent', async (t) => {

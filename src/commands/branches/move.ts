@@ -65,7 +65,10 @@ export const moveBranchRoutes: Routes = (services) => async (app) => {
         }),
         old_commit_id: Type.Optional(Type.String({ description: 'where the branch must be' })),
         force: Type.Optional(
-          Type.Boolean({ description: 'move the branch even if that is not a fast-forward' }),
+          Type.Boolean({
+            description:
+              'move the branch even if that is not a fast-forward, as a forced push: the history names where it was, and what no ref reaches then comes back by a push alone',
+          }),
         ),
       }),
       response: NO_CONTENT,
