@@ -110,7 +110,7 @@ export function isInterruptedRead(error: unknown): boolean {
 }
 
 /** Whether MongoDB refuses the user. */
-export function isDenied(error: unknown): boolean {
+function isDenied(error: unknown): boolean {
   return error instanceof MongoError && DENIED_CODES.has(Number(error.code))
 }
 

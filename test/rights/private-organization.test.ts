@@ -190,53 +190,56 @@ t.test("forks of a private organization's repository are private, and stay so", 
   )
 })
 
-t.test('a repository that was made while its organization changed learns who may see its owner', async (t) => {
-  const { events, projector, views } = services
-  const [alice] = await views.accounts.find({ loginKey: 'alice' })
-  if (alice === undefined) throw new Error('no alice')
-  const by = { id: alice.id, login: 'alice' }
-  const org = { id: 9001, login: 'changed' }
-  const repoId = 9001
-  const metadata = {
-    actor: by,
-    at: new Date().toISOString(),
-    correlationId: 'c',
-    causationId: 'c',
-    schema: 1,
-  }
-  const event = (type: string, data: object) => ({ id: randomUUID(), type, data, metadata })
-  const details = {
-    fullName: '',
-    description: '',
-    email: '',
-    location: '',
-    website: '',
-    visibility: 'private',
-  }
-  await events.append(
-    organizationStream(org.id),
-    [
-      event('OrganizationCreated', { ...org, ...details }),
-      event('MemberSet', { organization: org, user: by, permission: 'admin' }),
-    ],
-    'no-stream',
-  )
-  const settings = { name: 'open', description: '', website: '', private: false, defaultBranch: 'main' }
-  const owner = { ...org, kind: 'organization' }
-  await events.append(
-    repositoryStream(repoId),
-    [event('RepositoryCreated', { repoId, owner, ...settings })],
-    'no-stream',
-  )
-  await until('the process has seen it', async () => {
-    await projector.waitFor(await events.lastPosition(), 1000)
-    if ((await views.repositories.get(`${repoId}`))?.ownerVisibility === 'private') return true
-    await delay(10)
-    return false
-  })
-  t.equal((await call('carol', 'GET', '/repos/changed/open')).status, 404)
-  t.equal((await call('alice', 'GET', '/repos/changed/open')).status, 200)
-})
+t.test(
+  'a repository that was made while its organization changed learns who may see its owner',
+  async (t) => {
+    const { events, projector, views } = services
+    const [alice] = await views.accounts.find({ loginKey: 'alice' })
+    if (alice === undefined) throw new Error('no alice')
+    const by = { id: alice.id, login: 'alice' }
+    const org = { id: 9001, login: 'changed' }
+    const repoId = 9001
+    const metadata = {
+      actor: by,
+      at: new Date().toISOString(),
+      correlationId: 'c',
+      causationId: 'c',
+      schema: 1,
+    }
+    const event = (type: string, data: object) => ({ id: randomUUID(), type, data, metadata })
+    const details = {
+      fullName: '',
+      description: '',
+      email: '',
+      location: '',
+      website: '',
+      visibility: 'private',
+    }
+    await events.append(
+      organizationStream(org.id),
+      [
+        event('OrganizationCreated', { ...org, ...details }),
+        event('MemberSet', { organization: org, user: by, permission: 'admin' }),
+      ],
+      'no-stream',
+    )
+    const settings = { name: 'open', description: '', website: '', private: false, defaultBranch: 'main' }
+    const owner = { ...org, kind: 'organization' }
+    await events.append(
+      repositoryStream(repoId),
+      [event('RepositoryCreated', { repoId, owner, ...settings })],
+      'no-stream',
+    )
+    await until('the process has seen it', async () => {
+      await projector.waitFor(await events.lastPosition(), 1000)
+      if ((await views.repositories.get(`${repoId}`))?.ownerVisibility === 'private') return true
+      await delay(10)
+      return false
+    })
+    t.equal((await call('carol', 'GET', '/repos/changed/open')).status, 404)
+    t.equal((await call('alice', 'GET', '/repos/changed/open')).status, 200)
+  },
+)
 
 t.test(
   'an organization that becomes private hides its repositories at once, and their forks follow',

@@ -26,7 +26,7 @@ const AT_ONCE_OF_OWNER = 4
 /** Slow is an account whose deliveries have taken more than this lately, in milliseconds: a single one that hangs does. */
 const SLOW_MS = 5000
 /** The most events that wait for one webhook. */
-export const MAX_WAITING = 10_000
+const MAX_WAITING = 10_000
 /** After a failure of our own (a store, git) it is tried again after this time. */
 const AFTER_FAILURE_MS = 2000
 /** After so many failures, one after the other, of which nothing says that they will pass, a delivery is given up. */
