@@ -29,7 +29,7 @@ async function opened(directory: string, isSealed: boolean) {
 async function catchUp(directory: string, isSealed: boolean, round: number, count: number): Promise<number> {
   const { events, close } = await opened(directory, isSealed)
   const views = openSqliteReadStore(join(directory, `views-${isSealed}-${round}.db`))
-  const projector = createProjector(pino({ level: 'error' }), events, views, READ_MODELS)
+  const projector = createProjector({ log: pino({ level: 'error' }), events, views, models: READ_MODELS })
   const before = process.cpuUsage()
   await projector.start()
   if (!(await projector.caughtUp(DEADLINE_MS))) throw new Error('the read models did not catch up')

@@ -42,9 +42,10 @@ import { createBackground } from './processes/background.ts'
 import { refuseMissingDisks } from './processes/missing-disks.ts'
 import { recoverPushes, takeOverTurn } from './processes/recovery.ts'
 import { createRecoveryRounds } from './processes/recovery-rounds.ts'
+import type { AroundBatch } from './projections/batch-writer.ts'
 import { createDiskUsage } from './projections/disk-usage.ts'
 import { createLiveEvents } from './projections/live-events.ts'
-import { type AroundBatch, createProjector } from './projections/projector.ts'
+import { createProjector } from './projections/projector.ts'
 import type { Touched } from './projections/read-store.ts'
 import { createRebuild } from './projections/rebuild.ts'
 import { createViews, READ_MODELS } from './projections/views.ts'
@@ -180,7 +181,15 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     metrics.projected(batch, performance.now() - begun)
   }
   const sharing = { membership: nodes, forget }
-  const projector = createProjector(log, events, readStore, READ_MODELS, applied, sharing, around)
+  const projector = createProjector({
+    log,
+    events,
+    views: readStore,
+    models: READ_MODELS,
+    applied,
+    sharing,
+    around,
+  })
   generations.onExchanged(forget)
   const openRequests = createOpenRequests({ events, views, projector, secrets })
   const beginning = await inStart(() => events.lastPosition())

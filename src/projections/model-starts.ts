@@ -21,6 +21,8 @@ interface Starting {
 const WHAT_TO_DO =
   'This is an older copy, or another log: bring the right one back, or, when DATA_DIR is as old, remove the read models'
 
+export type ModelStarts = ReturnType<typeof createModelStarts>
+
 export function createModelStarts({ log, events, views, progress, positions, documents }: Starting) {
   let endAtStart: Position = LOG_START
   /** What is up to here may have been folded before: at first, the last event of the log when a model began. */

@@ -13,6 +13,8 @@ const SAVE_MS = 1000
 
 const NO_CHECKPOINTS: ReadonlyMap<string, Checkpoint> = new Map()
 
+export type Positions = ReturnType<typeof createPositions>
+
 /**
  * `move`: moves the checkpoints of a store that several servers share. `save` is called some time after a model has
  * moved in memory alone: it calls `saveAll` when no batch is written.

@@ -53,6 +53,8 @@ const PAUSES_MS = [0, 1, 2, 4, 8, 16]
 
 export const isFollowed = ({ written }: Progress) => written !== undefined
 
+export type SharedModels = ReturnType<typeof createSharedModels>
+
 export function createSharedModels(
   progress: readonly Progress[],
   checkpoints: SharedCheckpoints,

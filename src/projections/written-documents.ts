@@ -21,6 +21,8 @@ type ById = ReadonlyMap<string, Change>
 const isThere = <D extends object>(_: Collection<D>, one: Stored<object> | undefined): one is Stored<D> =>
   one !== undefined
 
+export type WrittenDocuments = ReturnType<typeof createWrittenDocuments>
+
 export function createWrittenDocuments(views: Pick<ReadStore, 'getMany'>) {
   const collections = new Map<string, Documents>()
   const limit = createSharedLimit(MAX_CHARACTERS_OF_ALL)

@@ -68,7 +68,14 @@ for (const [name, open] of Object.entries(stores)) {
         return store
       }
       async function start(events: EventStore) {
-        const projector = createProjector(log, events, views, [readModel(tally)], () => {}, sharing)
+        const projector = createProjector({
+          log,
+          events,
+          views,
+          models: [readModel(tally)],
+          applied: () => {},
+          sharing,
+        })
         await projector.start()
         t.teardown(() => projector.stop())
         return projector
@@ -101,7 +108,7 @@ t.test('a checkpoint whose position the log lacks is refused', async (t) => {
   const { position } = await take(events, 3)
   const stored = { position: position - 1, version: 1, event: `${position - 1}:${randomUUID()}` }
   await views.apply([], new Map([['tallies', stored]]))
-  const projector = createProjector(log, events, views, [readModel(tally)])
+  const projector = createProjector({ log, events, views, models: [readModel(tally)] })
   await t.rejects(projector.start(), { name: 'BrokenFile', message: /has another event at position/ })
   t.same(await views.checkpoint('tallies'), stored)
 })
@@ -118,7 +125,14 @@ for (const [name, open] of Object.entries(stores)) {
     await views.prepare([tally.collection])
     await views.apply([], new Map([['tallies', stored]]))
     for (const _ of ['the first try', 'the second one']) {
-      const projector = createProjector(log, events, views, [readModel(tally)], () => {}, sharing)
+      const projector = createProjector({
+        log,
+        events,
+        views,
+        models: [readModel(tally)],
+        applied: () => {},
+        sharing,
+      })
       await t.rejects(projector.start(), { name: 'BrokenFile', message: /has another event at position/ })
       await projector.stop()
       t.same(await views.checkpoint('tallies'), stored)

@@ -59,7 +59,12 @@ const passing = (events: EventStore, told: () => void): EventStore => ({
 })
 
 function project(t: Test, events: EventStore, views: ReadStore, fold: Fold<Tally>) {
-  const projector = createProjector(pino({ level: 'silent' }), events, views, [readModel(fold)])
+  const projector = createProjector({
+    log: pino({ level: 'silent' }),
+    events,
+    views,
+    models: [readModel(fold)],
+  })
   t.teardown(() => projector.stop())
   return projector
 }

@@ -30,7 +30,7 @@ const take = (events: EventStore, sequence: string, times = 1) =>
   append(events, aContext(), `numbers-${sequence}`, 'take', Array(times).fill(taken(sequence)), 'any')
 
 function project(events: EventStore, views: ReadStore, folds: Fold<Tally>[] = [tally]) {
-  return createProjector(log, events, views, folds.map(readModel))
+  return createProjector({ log, events, views, models: folds.map(readModel) })
 }
 
 t.test('a reader that waits for a position sees what was written there', async (t) => {
@@ -386,7 +386,7 @@ t.test('a document that an event begins is not read; a later version of it stays
 function recording(events: EventStore, views: ReadStore) {
   const reported: string[] = []
   const applied = (touched: readonly Touched[]) => void reported.push(...touched.map(({ id }) => id))
-  return { reported, projector: createProjector(log, events, views, [readModel(tally)], applied) }
+  return { reported, projector: createProjector({ log, events, views, models: [readModel(tally)], applied }) }
 }
 
 t.test('documents that were written before the store was lost are reported, too', async (t) => {
@@ -458,7 +458,12 @@ t.test('a start that makes a read model again says what the log lacks, as a rebu
   const lines: string[] = []
   const toLines = pino({ level: 'warn' }, { write: (line: string) => lines.push(line) })
   async function start(version: number): Promise<void> {
-    const projector = createProjector(toLines, lossy, views, [readModel({ ...tally, version })])
+    const projector = createProjector({
+      log: toLines,
+      events: lossy,
+      views,
+      models: [readModel({ ...tally, version })],
+    })
     await projector.start()
     t.ok(await projector.caughtUp(20_000))
     await projector.stop()
@@ -489,7 +494,7 @@ t.test('it says so, too, where the log ends with an event of another application
   }
   const lines: string[] = []
   const toLines = pino({ level: 'warn' }, { write: (line: string) => lines.push(line) })
-  const projector = createProjector(toLines, lossy, views, [readModel(tally)])
+  const projector = createProjector({ log: toLines, events: lossy, views, models: [readModel(tally)] })
   await projector.start()
   t.teardown(() => projector.stop())
   t.ok(await projector.caughtUp(20_000))

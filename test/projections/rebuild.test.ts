@@ -42,7 +42,12 @@ async function following(
 ) {
   const { events, views } = openStores(t)
   const generations = withGenerations(views)
-  const projector = createProjector(log, events, generations.current, [readModel(fold), ...MORE_MODELS])
+  const projector = createProjector({
+    log,
+    events,
+    views: generations.current,
+    models: [readModel(fold), ...MORE_MODELS],
+  })
   await projector.start()
   const stopping = new AbortController()
   t.teardown(async () => {

@@ -52,7 +52,7 @@ const found = (views: ReadStore, ...words: string[]) =>
   views.ids(issueFold.collection, { words: { $words: words } })
 
 function project(t: Test, events: EventStore, views: ReadStore) {
-  const projector = createProjector(pino({ level: 'silent' }), events, views, MODELS)
+  const projector = createProjector({ log: pino({ level: 'silent' }), events, views, models: MODELS })
   t.teardown(() => projector.stop())
   return projector
 }

@@ -117,7 +117,12 @@ t.test(
     async function replayed(position: number): Promise<unknown> {
       replays += 1
       const store = openSqliteReadStore(join(dir, `replay-${replays}.db`))
-      const projector = createProjector(pino({ level: 'silent' }), events, store, FOLDS.map(readModel))
+      const projector = createProjector({
+        log: pino({ level: 'silent' }),
+        events,
+        views: store,
+        models: FOLDS.map(readModel),
+      })
       await projector.start()
       t.equal(await projector.waitFor(position, 60_000), true)
       await projector.stop()

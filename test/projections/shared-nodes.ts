@@ -77,16 +77,16 @@ export async function startShared(t: Test) {
       for (const view of views) view.exchanged(collection)
     }
     generations.onExchanged(forget)
-    const projector = createProjector(
+    const projector = createProjector({
       log,
-      own,
-      generations.current,
+      events: own,
+      views: generations.current,
       models,
-      (touched) => {
+      applied: (touched) => {
         for (const view of views) view.applied(touched)
       },
-      { membership, forget },
-    )
+      sharing: { membership, forget },
+    })
     const stopping = new AbortController()
     const { signal } = stopping
     const rebuilding = { events, generations, projector, exchanged: forget, signal, graceMs: 0 }

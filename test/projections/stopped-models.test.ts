@@ -83,7 +83,7 @@ async function setUp(t: Test, open: (t: Test) => Promise<EventStore>) {
   const lines: string[] = []
   const log = pino({ level: 'warn' }, { write: (line: string) => void lines.push(line) })
   async function start(...folds: Fold<Tally>[]) {
-    const projector = createProjector(log, events, views, folds.map(readModel))
+    const projector = createProjector({ log, events, views, models: folds.map(readModel) })
     await projector.start()
     t.teardown(() => projector.stop())
     return projector
@@ -117,23 +117,6 @@ for (const [name, open] of Object.entries(logs)) {
       t.equal(lines.length, 1, 'and nothing else is logged')
     },
   )
-
-  t.test(`${name}: a store that holds a computed checkpoint heals itself`, async (t) => {
-    const { events, views, start } = await setUp(t, open)
-    const folds = [tally('good'), tally('picky', 'evolve')]
-    const before = await take(events, 'a')
-    const poison = await take(events, 'poison')
-    const last = await take(events, 'a')
-    const first = await start(...folds)
-    t.equal(await first.waitFor(last, 5000), true)
-    await first.stop()
-    await views.apply([], new Map([['picky', { position: poison - 1, version: 1 }]]))
-    const second = await start(...folds)
-    t.equal(await second.waitFor(await take(events, 'a'), 5000), true)
-    await until('picky stops', async () => second.status()[1]?.stopped !== undefined)
-    t.match(await views.checkpoint('picky'), { position: before }, 'the checkpoint is an event again')
-    t.match(second.status()[1]?.stopped, /cannot digest this/)
-  })
 
   t.test(
     `${name}: one event that stops several read models is one line in the log, which names them`,

@@ -69,16 +69,16 @@ export async function identityApp(
   const secrets = openSqliteReadStore(join(dir, 'secrets.db'), 'FULL')
   await secrets.prepare(secretCollections)
   const views = createViews(readStore)
-  const projector = createProjector(
-    app.log,
+  const projector = createProjector({
+    log: app.log,
     events,
-    readStore,
-    [readModel(accountFold), readModel(tokenFold)],
-    (touched) => {
+    views: readStore,
+    models: [readModel(accountFold), readModel(tokenFold)],
+    applied: (touched) => {
       for (const view of Object.values(views)) view.applied(touched)
       openRequests.applied(touched)
     },
-  )
+  })
   const openRequests = createOpenRequests({ events, views, projector, secrets })
   const services: Services = {
     config,

@@ -28,7 +28,12 @@ t.test('a read model with U+FFFD for half a character of the log is sound', asyn
     siteAdmin: false,
   }
   await events.append('user-1', [newEvent(user, 'UserCreated')], 'no-stream')
-  const projector = createProjector(pino({ level: 'silent' }), events, readStore, READ_MODELS)
+  const projector = createProjector({
+    log: pino({ level: 'silent' }),
+    events,
+    views: readStore,
+    models: READ_MODELS,
+  })
   await projector.start()
   t.equal(await projector.waitFor(await events.lastPosition(), 60_000), true)
   await projector.stop()

@@ -56,7 +56,7 @@ async function make(): Promise<string> {
   ]
   await seedEvents(events, { owner: { ...author, kind: 'user' }, author, repositories })
   const views = openSqliteReadStore(viewsFile)
-  const projector = createProjector(log, events, views, READ_MODELS)
+  const projector = createProjector({ log, events, views, models: READ_MODELS })
   await projector.start()
   if (!(await projector.waitFor(await events.lastPosition(), 60_000))) throw new Error('it lags')
   await projector.stop()

@@ -583,7 +583,12 @@ t.test(
           author,
           repositories: [{ name, issues: 4, pulls: 2 }],
         })
-      const projector = createProjector(pino({ level: 'silent' }), events, readStore, READ_MODELS)
+      const projector = createProjector({
+        log: pino({ level: 'silent' }),
+        events,
+        views: readStore,
+        models: READ_MODELS,
+      })
       await projector.start()
       await seed('before')
       await projector.waitFor(await events.lastPosition(), 60_000)

@@ -69,9 +69,15 @@ async function eraseHere(config: Config, name: DiscussionName, commentId: number
   const { generations, readStore, secrets } = await openReadStores(config, nodes)
   const events = withOpenTexts(stored, secrets, log)
   const stopping = new AbortController()
-  const projector = createProjector(log, events, readStore, READ_MODELS, undefined, {
-    membership: nodes,
-    forget: () => {},
+  const projector = createProjector({
+    log,
+    events,
+    views: readStore,
+    models: READ_MODELS,
+    sharing: {
+      membership: nodes,
+      forget: () => {},
+    },
   })
   try {
     await secrets.prepare(secretCollections)

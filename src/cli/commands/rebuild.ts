@@ -50,9 +50,15 @@ async function* rebuildHere(config: Config, models: readonly ReadModel[]): Async
       takeOver: async () => {},
     })
     const generations = await openViews(config, nodes)
-    const projector = createProjector(log, events, generations.current, READ_MODELS, undefined, {
-      membership: nodes,
-      forget: () => {},
+    const projector = createProjector({
+      log,
+      events,
+      views: generations.current,
+      models: READ_MODELS,
+      sharing: {
+        membership: nodes,
+        forget: () => {},
+      },
     })
     try {
       await projector.start()
