@@ -12,6 +12,7 @@ import { commentRoutes } from './commands/comments/routes.ts'
 import { contentsRoutes } from './commands/contents/routes.ts'
 import { eraseRoutes } from './commands/erasures/routes.ts'
 import { followRoutes } from './commands/follows/routes.ts'
+import { deleteIssueRoutes } from './commands/issues/delete.ts'
 import { dependencyRoutes } from './commands/issues/dependencies.ts'
 import { editIssueRoutes } from './commands/issues/edit.ts'
 import { issueLabelRoutes } from './commands/issues/labels.ts'
@@ -204,6 +205,7 @@ export const API_ROUTES: readonly Routes[] = [
   // Issues; pull requests are issues too
   openIssueRoutes,
   editIssueRoutes,
+  deleteIssueRoutes,
   issueQueryRoutes,
   issueSearchRoutes,
   issueLabelRoutes,

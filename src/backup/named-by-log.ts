@@ -118,6 +118,8 @@ function apply(named: NamedByLog, event: DomainEvent): void {
       repositories.get(event.data.repoId)?.attachments.delete(event.data.uuid)
       return
     case 'TextsErased':
+    case 'CommentsDeleted':
+    case 'IssueDeleted':
       for (const uuid of event.data.files) repositories.get(event.data.repoId)?.attachments.delete(uuid)
       return
     case 'LfsObjectsAdded':

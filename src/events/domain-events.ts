@@ -187,8 +187,8 @@ export type RepositoryEvent =
           parentId?: number
         }
         /**
-         * The repository is deleted; the read models do not keep these documents any more. An event names only some of them: a
-         * read model must not be changed in thousands of places by one event.
+         * The repository, or an issue of it, is deleted; the read models do not keep these documents any more. An event names
+         * only some of them: a read model must not be changed in thousands of places by one event.
          */
         LeftDocumentsRemoved: { left: LeftDocuments[] }
         CollaboratorSet: { user: AccountRef; permission: Permission }
@@ -413,8 +413,13 @@ export type IssueEvent =
   | Events<{
       /** `ref`: the branch or tag that it is about; absent: none. */
       IssueOpened: Opened & { ref?: string }
+      /** Its number is not used again. `closed` and `milestone`: what counts it; `files`: the uuids of its own files. */
+      IssueDeleted: IssueRef & { closed: boolean; milestone: MilestoneRef | null; files: string[] }
     }>
   | DiscussionEvent
+
+/** Before `IssueDeleted`, in the same append: comments that end with their issue, and the uuids of their files. */
+export type CommentsEvent = Events<{ CommentsDeleted: { comments: number[]; files: string[] } }, IssueRef>
 
 /** A file of a comment. */
 export interface Attachment {
@@ -564,6 +569,7 @@ export type DomainEvent =
   | PullRequestEvent
   | IssueEvent
   | CommentEvent
+  | CommentsEvent
   | PinEvent
   | ReferenceEvent
   | ReleaseEvent

@@ -279,6 +279,13 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   },
   ErasureFinished: { ...issue, upTo: whole, texts: whole, files: whole },
   IssueOpened: { ...opened, ref: optional(text) },
+  IssueDeleted: {
+    ...issue,
+    closed: flag,
+    milestone: milestoneRef,
+    files: list(text),
+  },
+  CommentsDeleted: { ...issue, comments: list(whole), files: list(text) },
   CommentAdded: { ...comment, author: account, body: text },
   CommentEdited: { ...comment, body: text },
   CommentDeleted: comment,

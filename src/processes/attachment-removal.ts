@@ -8,7 +8,12 @@ import { type ProcessManager, processManager } from './process-manager.ts'
 
 /** The process that removes the files of deleted attachments, comments and releases. */
 export function attachmentRemoval({ attachments }: Pick<Services, 'attachments'>): ProcessManager {
+  const removeAll = async (uuids: readonly string[]) => {
+    for (const uuid of uuids) await attachments.remove(uuid)
+  }
   return processManager('attachment_removal', {
+    CommentsDeleted: (_, { data }) => removeAll(data.files),
+    IssueDeleted: (_, { data }) => removeAll(data.files),
     AttachmentDeleted: (_, { data }) => attachments.remove(data.uuid),
     IssueFileDeleted: (_, { data }) => attachments.remove(data.uuid),
     ReleaseAssetDeleted: (_, { data }) => attachments.remove(data.uuid),

@@ -2,6 +2,7 @@
 import type { Services } from '../services.ts'
 import { attachmentRemoval } from './attachment-removal.ts'
 import { defaultBranches } from './default-branches.ts'
+import { deletedIssues } from './deleted-issues.ts'
 import { deletedRepositories } from './deleted-repositories.ts'
 import { deletedUsers } from './deleted-users.ts'
 import { headBranches } from './head-branches.ts'
@@ -43,6 +44,7 @@ export function createBackground(
       headBranches(services),
       attachmentRemoval(services),
       deletedRepositories(services),
+      deletedIssues(services),
       ownerVisibility(services),
       deletedUsers(services),
       releasedTags(services),

@@ -151,6 +151,8 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
       IssueFileDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
       ReleaseAssetAdded: (_, { data }) => note(data.repoId, { countAttachments: true }),
       ReleaseAssetDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
+      CommentsDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
+      IssueDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
       CommentDeleted: (_, { data }) => note(data.repoId, { countAttachments: true }),
       RepositoryTransferred: (_, { data }) => moved(data.repoId),
       RepositoryDeleted: (_, { data }) => diskUsage.remove(data.repoId),

@@ -30,6 +30,7 @@ export const PROCESSES = [
   'head_branches',
   'attachment_removal',
   'deleted_repositories',
+  'deleted_issues',
   'owner_visibility',
   'deleted_users',
   'lost_access',

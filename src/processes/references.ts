@@ -288,6 +288,8 @@ export function references(services: Services): ProcessManager {
     ReviewSubmitted: (context, event) => onText(context, event, event.data.reviewId),
     ReviewCommentAdded: (context, event) => onText(context, event, event.data.commentId),
     CommentDeleted: (context, event) => onGone(context, event, [event.data.commentId]),
+    CommentsDeleted: (context, event) => onGone(context, event, event.data.comments),
+    IssueDeleted: (context, event) => onGone(context, event, [null]),
     ReviewDeleted: (context, event) => onGone(context, event, [event.data.reviewId, ...event.data.comments]),
     TextsErased(context, event) {
       const { commentId, comments } = event.data

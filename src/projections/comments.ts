@@ -34,7 +34,7 @@ export const commentFold: Fold<CommentDocument> = foldOf({
     { repoId: 1, updatedAt: 1, id: 1 },
   ],
   arrays: ['attachmentUuids'],
-  version: 2,
+  version: 3,
   staysUntilRemoved: true,
   ids: ({ data }) => ('comments' in data ? data.comments.map(String) : [`${data.commentId}`]),
   becomes: {
@@ -45,6 +45,7 @@ export const commentFold: Fold<CommentDocument> = foldOf({
       return { id, repoId, index, isPull, author, body, attachments: [], attachmentUuids: [], ...times }
     },
     CommentDeleted: () => undefined,
+    CommentsDeleted: () => undefined,
   },
   begins: ['CommentAdded'],
   creates: ['CommentAdded'],

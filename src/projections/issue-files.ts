@@ -21,7 +21,7 @@ export const issueFileFold: Fold<IssueFilesDocument> = foldOf({
   name: 'issue_files',
   indexes: [{ repoId: 1, index: 1 }],
   arrays: ['uuids'],
-  version: 1,
+  version: 2,
   staysUntilRemoved: true,
   ids: ({ data: { repoId, index } }) => [issueId(repoId, index)],
   becomes: {
@@ -30,6 +30,7 @@ export const issueFileFold: Fold<IssueFilesDocument> = foldOf({
       const files = [...(before?.files ?? []), { id, uuid, size }]
       return { repoId, index, isPull: isPullStream(stream), files, uuids: uuidsOf(files) }
     },
+    IssueDeleted: () => undefined,
     IssueFileDeleted(before, { data: { attachmentId } }) {
       const files = (before?.files ?? []).filter(({ id }) => id !== attachmentId)
       return before === undefined || files.length === 0

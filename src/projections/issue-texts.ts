@@ -21,7 +21,7 @@ export const issueTextFold: Fold<IssueTextDocument> = foldOf({
   name: 'issue_texts',
   arrays: ['words'],
   partOf: 'issueKey',
-  version: 5,
+  version: 6,
   staysUntilRemoved: true,
   ids({ type, data }) {
     const { repoId, index } = data
@@ -29,6 +29,8 @@ export const issueTextFold: Fold<IssueTextDocument> = foldOf({
     switch (type) {
       case 'TextsErased':
         return [...(data.commentId === null ? [issueId(repoId, index)] : []), ...textsOf(data.comments)]
+      case 'CommentsDeleted':
+        return textsOf(data.comments)
       case 'ReviewSubmitted':
         return textsOf([data.reviewId])
       case 'ReviewDeleted':
@@ -43,6 +45,8 @@ export const issueTextFold: Fold<IssueTextDocument> = foldOf({
     CommentAdded: (_, { data }) => commentTexts(data),
     CommentEdited: (_, { data }) => commentTexts(data),
     CommentDeleted: () => undefined,
+    CommentsDeleted: () => undefined,
+    IssueDeleted: () => undefined,
     ReviewSubmitted: (_, { data }) => commentTexts(data),
     ReviewCommentAdded: (_, { data }) => commentTexts(data),
     ReviewDeleted: () => undefined,

@@ -46,7 +46,7 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     'mentionedIds',
   ],
   wordsIn: { words: issueTextFold.collection },
-  version: 6,
+  version: 7,
   staysUntilRemoved: true,
   ids: ({ data }) => [issueId(data.repoId, data.index)],
   becomes: {
@@ -55,6 +55,7 @@ export const issueFold: Fold<IssueDocument> = foldOf({
       return event.data.ref === undefined ? issue : Object.assign(issue, { ref: event.data.ref })
     },
     PullRequestOpened: (_, event) => openedIssue(event),
+    IssueDeleted: () => undefined,
   },
   begins: ['IssueOpened', 'PullRequestOpened'],
   creates: ['IssueOpened', 'PullRequestOpened'],

@@ -24,7 +24,7 @@ export const milestoneFold: Fold<MilestoneDocument> = foldOf({
     { repoId: 1, title: 1 },
   ],
   arrays: ['titleTails'],
-  version: 3,
+  version: 4,
   staysUntilRemoved: true,
   ids({ data }) {
     if ('from' in data) {
@@ -66,6 +66,8 @@ export const milestoneFold: Fold<MilestoneDocument> = foldOf({
     IssueOpened: (milestone) => counted(milestone, 1, 0),
     PullRequestOpened: (milestone) => counted(milestone, 1, 0),
     PullRequestMerged: (milestone) => counted(milestone, -1, 1),
+    IssueDeleted: (milestone, { data }) =>
+      data.closed ? counted(milestone, 0, -1) : counted(milestone, -1, 0),
     StatusChanged: (milestone, { data }) =>
       data.closed ? counted(milestone, -1, 1) : counted(milestone, 1, -1),
     MilestoneChanged(milestone, { data }, id) {

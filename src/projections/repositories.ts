@@ -181,6 +181,8 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
       empty: empty && !data.refs.some(({ ref, to }) => ref.startsWith('refs/heads/') && to !== null),
     }),
     IssueOpened: ({ openIssues }) => ({ openIssues: openIssues + 1 }),
+    IssueDeleted: ({ openIssues, closedIssues }, { data }) =>
+      data.closed ? { closedIssues: closedIssues - 1 } : { openIssues: openIssues - 1 },
     PullRequestOpened: ({ openPulls }) => ({ openPulls: openPulls + 1 }),
     StatusChanged(repository, { stream, data }) {
       const more = data.closed ? 1 : -1

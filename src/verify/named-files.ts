@@ -64,6 +64,13 @@ const attached = (names: Names, { data: { repoId, attachment } }: Attached) =>
 const detached = (names: Names, { data: { repoId, uuid } }: Detached) =>
   void names.of(repoId).delete(attachmentPath(uuid))
 
+function allDetached(
+  names: Names,
+  { data: { repoId, files } }: EventOf<'TextsErased' | 'CommentsDeleted' | 'IssueDeleted'>,
+) {
+  for (const uuid of files) names.of(repoId).delete(attachmentPath(uuid))
+}
+
 /** What events that name files, or end them, do to the names. Events of other types are not decoded. */
 const naming = {
   AttachmentAdded: attached,
@@ -73,9 +80,9 @@ const naming = {
   AttachmentDeleted: detached,
   IssueFileDeleted: detached,
   ReleaseAssetDeleted: detached,
-  TextsErased(names, { data: { repoId, files } }) {
-    for (const uuid of files) names.of(repoId).delete(attachmentPath(uuid))
-  },
+  TextsErased: allDetached,
+  CommentsDeleted: allDetached,
+  IssueDeleted: allDetached,
   LfsObjectsAdded(names, { data: { repoId, objects } }) {
     for (const { oid, size } of objects) names.of(repoId).set(objectPath(repoId, oid), size)
   },

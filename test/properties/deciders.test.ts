@@ -300,7 +300,7 @@ const LIVES = {
   milestone: ['MilestoneCreated', 'MilestoneDeleted'],
   webhook: ['WebhookCreated', 'WebhookDeleted'],
   release: ['ReleaseCreated', 'ReleaseDeleted'],
-  issue: ['IssueOpened'],
+  issue: ['IssueOpened', 'IssueDeleted'],
   pull: ['PullRequestOpened'],
   comment: ['CommentAdded', 'CommentDeleted'],
 }

@@ -6,6 +6,7 @@ import fc from 'fast-check'
 import * as comment from '../../src/commands/comments/comment.ts'
 import { addErasable, decideErase, nothingErasable } from '../../src/commands/erasures/erasure.ts'
 import type { Decision } from '../../src/commands/execute.ts'
+import { decideDeleteIssue } from '../../src/commands/issues/deletion.ts'
 import {
   decideAddDependency,
   decideEditDiscussion,
@@ -114,8 +115,11 @@ export const open = (world: World, of: IssueRef, who: AccountRef, given: Opening
     assignees: unique(given.assignees),
   }
   if (!isPull(of)) {
+    const isNew = !world.log.some(
+      ({ type, data }) => type === 'IssueOpened' && 'index' in data && sameIssue(data, of),
+    )
     world.issues.change(of, who, (state) =>
-      state.status === 'none' ? [{ type: 'IssueOpened', data: opened }] : gone,
+      state.status === 'none' && isNew ? [{ type: 'IssueOpened', data: opened }] : gone,
     )
     return
   }
@@ -156,6 +160,19 @@ function erase(world: World, of: IssueRef, who: AccountRef, commentId: number | 
 }
 
 export const discussionCommands = [
+  command(
+    'delete',
+    record({ ref, by, really: oneOf([true, false, false]) }),
+    (world, { ref, by, really }) => {
+      if (isPull(ref) || !really) return
+      world.wholeIssues.follow(ref)
+      world.wholeIssues.change(ref, by, decideDeleteIssue)
+      world.issues.follow(ref)
+      const own = commentRefs.filter((comment) => sameIssue(comment, ref))
+      for (const comment of own) world.comments.follow(comment)
+      for (const text of [{ ...ref, commentId: null }, ...own]) world.reactions.follow(text)
+    },
+  ),
   command('erase', record({ ref, by, comment: fc.option(commentRef) }), (world, { ref, by, comment }) =>
     erase(world, comment ?? ref, by, comment?.commentId ?? null),
   ),

@@ -7,6 +7,7 @@ import { commentDecider } from '../../src/commands/comments/comment.ts'
 import type { Decider } from '../../src/commands/decider.ts'
 import type { Decision } from '../../src/commands/execute.ts'
 import { followDecider } from '../../src/commands/follows/follow.ts'
+import { wholeIssueDecider } from '../../src/commands/issues/deletion.ts'
 import { issueDecider } from '../../src/commands/issues/issue.ts'
 import { gpgKeyDecider } from '../../src/commands/keys/gpg-key.ts'
 import { deployKeyDecider, sshKeyDecider } from '../../src/commands/keys/keys.ts'
@@ -145,6 +146,11 @@ export function emptyWorld() {
     pulls: aggregates(
       (of: IssueRef) => streams.pullStream(of.repoId, of.index),
       () => pullDecider,
+    ),
+    wholeIssues: aggregates(
+      discussionStream,
+      () => wholeIssueDecider,
+      (ref: IssueRef) => `whole ${discussionStream(ref)}`,
     ),
     comments: aggregates(
       (of: IssueRef & { commentId: number }) => discussionStream(of),

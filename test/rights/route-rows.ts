@@ -768,6 +768,9 @@ export const ROWS: Readonly<Record<string, Row>> = {
     path: { index: issue },
     body: { title: `Title ${next()}` },
   })),
+  [`DELETE ${REPO}/issues/:index`]: row('admin 204', async ({ make }) => ({
+    path: { index: await make.issue() },
+  })),
   [`POST ${REPO}/issues/:index/deadline`]: row('write 201', ({ issue, next }) => ({
     path: { index: issue },
     body: { due_date: `20${30 + (next() % 60)}-01-01T00:00:00Z` },

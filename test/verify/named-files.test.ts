@@ -71,6 +71,14 @@ t.test('the files of comments, issues, releases and git LFS are named until they
       },
       [ISSUE, RELEASE, OTHER, LARGE],
     ],
+    [
+      { type: 'CommentsDeleted', data: { ...issue, comments: [1], files: ['aa-comment'] } },
+      [ISSUE, RELEASE, OTHER, LARGE],
+    ],
+    [
+      { type: 'IssueDeleted', data: { ...issue, closed: false, milestone: null, files: ['bb-issue'] } },
+      [COMMENT, RELEASE, OTHER, LARGE],
+    ],
     [{ type: 'RepositoryDeleted', data: { repoId: 1, owner: uploader, name: 'one' } }, [OTHER]],
   ]
   for (const [event, left] of deleted) t.strictSame(await missing(t, [event]), left, event.type)

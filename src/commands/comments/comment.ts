@@ -1,5 +1,5 @@
 /** The comment aggregate: one comment with its files, in the stream of its issue or pull request. Pure. */
-import type { Attachment, CommentEvent, DiscussionEvent } from '../../events/domain-events.ts'
+import type { Attachment, CommentEvent, CommentsEvent, DiscussionEvent } from '../../events/domain-events.ts'
 import type { EventOf } from '../../events/handlers.ts'
 import { erasedText } from '../../events/sealed-texts.ts'
 import { refuse } from '../../refusal.ts'
@@ -11,8 +11,8 @@ export type CommentState =
   | { status: 'none' }
   | ({ status: 'there'; attachments: readonly Attachment[] } & EventOf<'CommentAdded'>['data'])
 
-/** What changes a comment: its own events, and an erasure of its texts. */
-type CommentChange = CommentEvent | Extract<DiscussionEvent, { type: 'TextsErased' }>
+/** What changes a comment: its own events, an erasure of its texts, and the deletion of its issue. */
+type CommentChange = CommentEvent | CommentsEvent | Extract<DiscussionEvent, { type: 'TextsErased' }>
 
 /** At most this many files in a comment. */
 const MAX_ATTACHMENTS = 100
@@ -22,6 +22,7 @@ const decider: Decider<CommentState, CommentChange> = deciderOf({
   becomes: {
     CommentAdded: (_, { data }) => ({ ...data, status: 'there', attachments: [] }),
     CommentDeleted: () => ({ status: 'none' }),
+    CommentsDeleted: () => ({ status: 'none' }),
   },
   exists: (state: CommentState) => state.status === 'there',
   changes: {
@@ -41,8 +42,10 @@ const decider: Decider<CommentState, CommentChange> = deciderOf({
 })
 
 /** Whether an event of the stream concerns a comment. An erasure without a comment concerns all. */
-const concerns = ({ data }: CommentChange, commentId: number) =>
-  data.commentId === commentId || data.commentId === null
+const concerns = ({ type, data }: CommentChange, commentId: number) =>
+  type === 'CommentsDeleted'
+    ? data.comments.includes(commentId)
+    : data.commentId === commentId || data.commentId === null
 
 /**
  * The decider of one comment. The stream has the events of many comments; those of the others change nothing. `known`: the

@@ -87,6 +87,17 @@ export function addErasable(facts: Erasable, recorded: RecordedEvent): void {
       if (comment !== undefined) comment.isThere = false
       break
     }
+    case 'CommentsDeleted':
+      for (const id of event.data.comments) {
+        const comment = facts.comments.get(id)
+        if (comment === undefined) continue
+        comment.isThere = false
+        comment.files.clear()
+      }
+      break
+    case 'IssueDeleted':
+      facts.ownFiles.clear()
+      break
     case 'IssueFileAdded':
       facts.ownFiles.add(event.data.attachment.uuid)
       break

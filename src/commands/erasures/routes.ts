@@ -1,9 +1,12 @@
 /** Erases what was posted by mistake: `POST /repos/{owner}/{repo}/issues/{index}/erase`. */
 import { type Static, Type } from 'typebox'
+import { pathNumber } from '../../http/path-number.ts'
+import { issueId } from '../../projections/issue-selection.ts'
 import { Refused, refuse } from '../../refusal.ts'
+import { onRepository } from '../../rights/repository-access.ts'
 import { type Routes, route } from '../../rights/routes.ts'
 import { ErasedWire } from '../../wire/erasures.ts'
-import { IssueParams, onIssue } from '../../wire/issues.ts'
+import { IssueParams } from '../../wire/issues.ts'
 import { requestContext, settled } from '../request-context.ts'
 import { erasedBy, eraseTexts } from './erase.ts'
 
@@ -19,7 +22,7 @@ const EraseOption = Type.Object(
 
 const DESCRIPTION =
   'For admins of the repository. All texts that were written until now read "erased by … on …" from then on: title, ' +
-  'bodies, comments, names of files, in the history and in replays too. Attached files are removed. What is in git ' +
+  'bodies, comments, names of files, in the history and in replays too. Also of an issue that was deleted. Attached files are removed. What is in git ' +
   'stays. The request names one comment, or says `"all": true`. It can be repeated; 503: it is recorded, and the server ' +
   'goes on with it.'
 
@@ -40,7 +43,12 @@ export const eraseRoutes: Routes = (services) => async (app) => {
       response: { 200: ErasedWire, 204: Type.Null() },
     }),
     async (request, reply) => {
-      const { issue } = await onIssue(services, request, 'admin')
+      const { repository } = await onRepository(services, request, 'admin')
+      const index = pathNumber(request.params.index)
+      if (index === undefined) throw new Refused(refuse.notFound('issue not found'))
+      const there = await services.views.issues.get(issueId(repository.id, index))
+      // A deleted issue still has its texts in the log; pull requests are not deleted.
+      const issue = there ?? { repoId: repository.id, index, isPull: false }
       const comment = commentIn(request.body)
       const context = requestContext(request)
       if (request.body.dry_run) {

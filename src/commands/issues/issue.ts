@@ -11,6 +11,7 @@ export const issueDecider: Decider<IssueState, IssueEvent> = deciderOf({
   snapshots: snapshots(),
   becomes: {
     IssueOpened: (_, { data }) => ({ ...data, status: 'open', closed: false, dependencies: [] }),
+    IssueDeleted: () => ({ status: 'none' }),
   },
   exists: (state: IssueState) => state.status !== 'none',
   changes: {

@@ -1,5 +1,5 @@
 /** The reactions to one text: to an issue or pull request, or to a comment on it. They are in its stream. Pure. */
-import type { AccountRef, IssueRef } from '../../events/domain-events.ts'
+import type { AccountRef, IssueEvent, IssueRef } from '../../events/domain-events.ts'
 import type { ReactionEvent } from '../../events/social-events.ts'
 import { refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
@@ -9,6 +9,8 @@ import { type Snapshots, snapshots } from '../snapshots.ts'
 export interface ReactionsState {
   /** `<user id> <reaction>` */
   readonly given: ReadonlySet<string>
+  /** Present when the issue is deleted. */
+  readonly ended?: true
 }
 
 /** What is reacted to. Null: to the issue itself. */
@@ -21,22 +23,25 @@ const MAX_REACTIONS = 1000
 
 const keyOf = ({ user, reaction }: { user: AccountRef; reaction: string }) => `${user.id} ${reaction}`
 
-const decider: Decider<ReactionsState, ReactionEvent> = deciderOf({
+type ReactionsChange = ReactionEvent | Extract<IssueEvent, { type: 'IssueDeleted' }>
+
+const decider: Decider<ReactionsState, ReactionsChange> = deciderOf({
   initialState: { given: new Set() },
   becomes: {
-    ReactionAdded: ({ given }, { data }) => ({ given: new Set(given).add(keyOf(data)) }),
-    ReactionRemoved({ given }, { data }) {
-      const left = new Set(given)
-      left.delete(keyOf(data))
-      return { given: left }
+    ReactionAdded: (state, { data }) => ({ ...state, given: new Set(state.given).add(keyOf(data)) }),
+    ReactionRemoved(state, { data }) {
+      const given = new Set(state.given)
+      given.delete(keyOf(data))
+      return { ...state, given }
     },
+    IssueDeleted: (state) => ({ ...state, ended: true }),
   },
 })
 
 const known = snapshots<ReactionsState>()
 
 /** The decider of one text. The stream has the reactions to the others, too; those change nothing. */
-export function reactionsDecider(commentId: number | null): Decider<ReactionsState, ReactionEvent> {
+export function reactionsDecider(commentId: number | null): Decider<ReactionsState, ReactionsChange> {
   const ofText: Snapshots<ReactionsState> = (store) => {
     const all = known(store)
     const key = (stream: string) => `${stream} ${commentId}`
@@ -49,18 +54,20 @@ export function reactionsDecider(commentId: number | null): Decider<ReactionsSta
   return {
     initialState,
     handles,
-    evolve: (state, event) => (event.data.commentId === commentId ? evolve(state, event) : state),
+    evolve: (state, event) =>
+      event.type === 'IssueDeleted' || event.data.commentId === commentId ? evolve(state, event) : state,
     snapshots: ofText,
   }
 }
 
 /** Adds a reaction; no event when the user has given it already. */
 export function decideAddReaction(
-  { given }: ReactionsState,
+  { given, ended }: ReactionsState,
   { repoId, index, commentId }: ReactionTarget,
   user: AccountRef,
   reaction: string,
 ): Decision<ReactionEvent> {
+  if (ended) return refuse.notFound('issue not found')
   if (given.has(keyOf({ user, reaction }))) return []
   if (given.size >= MAX_REACTIONS) return refuse.unprocessable(`there are ${MAX_REACTIONS} reactions already`)
   return [{ type: 'ReactionAdded', data: { repoId, index, commentId, user, reaction } }]

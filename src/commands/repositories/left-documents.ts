@@ -1,4 +1,4 @@
-/** Takes what a deleted repository left out of the read models. The events that it was made of stay. */
+/** Takes what a deleted repository, or issue, left out of the read models. The events that it was made of stay. */
 import { jsonBytes, MAX_LIST_BYTES } from '../../events/append-size.ts'
 import type { LeftDocuments } from '../../events/domain-events.ts'
 import { StoreUnavailable } from '../../events/event-store.ts'
@@ -72,34 +72,52 @@ const finders: Record<string, Finder> = {
 /** The read models of which something may be left. */
 export const LEAVING_MODELS: readonly string[] = Object.keys(finders)
 
+/** How what a deleted issue left is found, apart from what its own events end. */
+export const leftOfIssue = (index: number): Record<string, Finder> => ({
+  reactions: ({ views }, repoId) =>
+    views.reactions.someIds({ repoId, index }, first(SMALL, 'commentId', 'createdAt')),
+  participations: ({ views }, repoId) =>
+    views.participations.someIds({ repoId, index }, first(SMALL, 'subscribed', 'userId')),
+})
+
 /**
  * Removes all of it, one part after the other: the next one when the read models have the one before, so that others wait
  * for one part at most. To be called again after a crash.
  */
-export async function removeLeft(services: Services, context: CommandContext, repoId: number): Promise<void> {
+export async function removeLeft(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  left = finders,
+): Promise<void> {
   const { events, projector, config } = services
-  const models = new Set(LEAVING_MODELS)
+  const models = new Set(Object.keys(left))
   for (let before: readonly LeftDocuments[] = []; ; ) {
-    const found = await nextLeft(services, repoId, models)
-    const left = found.filter(({ model, ids }) => {
+    const found = await nextLeft(services, repoId, left, models)
+    const parts = found.filter(({ model, ids }) => {
       const isSame = before.some((one) => one.model === model && one.ids[0] === ids[0])
       // A read model that has stopped shows the same for ever; it removes them when it goes on.
       if (isSame) models.delete(model)
       return !isSame
     })
-    const [first] = left
+    const [first] = parts
     if (first === undefined) return
-    before = left
+    before = parts
     const step = `remove ${first.model} from ${first.ids[0]}`
-    const removed = { type: 'LeftDocumentsRemoved', data: { repoId, left } } as const
+    const removed = { type: 'LeftDocumentsRemoved', data: { repoId, left: parts } } as const
     await append(events, context, repositoryStream(repoId), step, [removed], 'stream-exists')
     if (!(await projector.waitFor(context.written, config.projectionWaitMs)))
-      throw new StoreUnavailable('the read models lag: what a deleted repository left is removed later')
+      throw new StoreUnavailable('the read models lag: what a deletion left is removed later')
   }
 }
 
 /** Some of what is left: as much as one event names. A model of which nothing is left is not asked again. */
-async function nextLeft(services: Services, repoId: number, models: Set<string>): Promise<LeftDocuments[]> {
+async function nextLeft(
+  services: Services,
+  repoId: number,
+  finders: Record<string, Finder>,
+  models: Set<string>,
+): Promise<LeftDocuments[]> {
   const left: LeftDocuments[] = []
   let documents = 0
   let bytes = 0

@@ -74,6 +74,13 @@ t.test('the texts of one comment', async (t) => {
 t.test('a deleted comment is erased too, but is in no document', async (t) => {
   t.strictSame(decideErase(given([...history, deleted(8)]), 8, by), [erased(8)])
 })
+t.test('a deleted issue is erased too; its comments and files are in no document', async (t) => {
+  const ended: DomainEvent[] = [
+    { type: 'CommentsDeleted', data: { ...issue, comments: [7, 8], files: ['u-5'] } },
+    { type: 'IssueDeleted', data: { ...issue, closed: false, milestone: null, files: [] } },
+  ]
+  t.strictSame(decideErase(given([...history, ...ended]), null, by), [erased(null)])
+})
 t.test('an unknown issue or comment', async (t) => {
   t.match(decideErase(given([]), null, by), { refused: 'notFound', message: 'issue not found' })
   t.match(decideErase(given(history), 9, by), { refused: 'notFound', message: 'comment not found' })

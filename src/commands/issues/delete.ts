@@ -1,0 +1,34 @@
+/** Deletes issues: `DELETE /repos/{owner}/{repo}/issues/{index}`, for admins of the repository, as in Gitea. */
+import { issueStream } from '../../events/streams.ts'
+import { Refused, refuse } from '../../refusal.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import { IssueParams, onIssue } from '../../wire/issues.ts'
+import { execute } from '../execute.ts'
+import { requestContext, settled } from '../request-context.ts'
+import { decideDeleteIssue, wholeIssueDecider } from './deletion.ts'
+
+const DESCRIPTION =
+  'For admins of the repository. The number is not used again. What happened to the issue stays in the history of the ' +
+  'repository, with its texts: `POST …/issues/{index}/erase` destroys these, before the deletion or after it. Pull ' +
+  'requests cannot be deleted.'
+
+export const deleteIssueRoutes: Routes = (services) => async (app) => {
+  app.delete(
+    '/repos/:owner/:repo/issues/:index',
+    route('issue', { description: DESCRIPTION, params: IssueParams, response: NO_CONTENT }),
+    async (request, reply) => {
+      const { issue } = await onIssue(services, request, 'admin')
+      const { repoId, index, isPull } = issue
+      if (isPull) {
+        throw new Refused(
+          refuse.unprocessable(`index: #${index} is a pull request, which can be closed but not deleted`),
+        )
+      }
+      const context = requestContext(request)
+      const command = { stream: issueStream(repoId, index), step: 'delete issue', decider: wholeIssueDecider }
+      await execute(services.events, context, { ...command, decide: decideDeleteIssue })
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    },
+  )
+}
