@@ -58,6 +58,7 @@ import { upgradeRoutes } from './commands/upgrade/routes.ts'
 import { createUserRoutes } from './commands/users/create.ts'
 import { deleteUserRoutes } from './commands/users/delete.ts'
 import { editUserRoutes } from './commands/users/edit.ts'
+import { emailRoutes } from './commands/users/emails.ts'
 import { passwordRoutes } from './commands/users/password.ts'
 import { tokenRoutes } from './commands/users/tokens.ts'
 import { webhookRoutes } from './commands/webhooks/routes.ts'
@@ -118,6 +119,7 @@ export const API_ROUTES: readonly Routes[] = [
   // Users and organizations
   createUserRoutes,
   editUserRoutes,
+  emailRoutes,
   passwordRoutes,
   deleteUserRoutes,
   userQueryRoutes,

@@ -58,6 +58,9 @@ export type UserEvent = Events<{
   PasswordChanged: { user: AccountRef; passwordId: string; mustChangePassword: boolean }
   /** From here on this person at an OpenID Connect provider signs in to the account. */
   IdentityLinked: { user: AccountRef; issuer: string; subject: string }
+  /** Another address of the user, which no other account has. Nobody has checked that it is the user's. */
+  EmailAdded: { user: AccountRef; email: string }
+  EmailRemoved: { user: AccountRef; email: string }
   /** The account is gone. What it did stays. */
   UserDeleted: { user: AccountRef }
   TokenCreated: { user: AccountRef; tokenId: number; name: string; lastEight: string; scopes: string[] }

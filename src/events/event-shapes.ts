@@ -177,6 +177,8 @@ const fieldsOf: { readonly [T in EventType]: Checks<DataOf<T>> } = {
   UserCreated: { id: whole, login: text, email: text, fullName: text, siteAdmin: flag },
   UserEdited: { user: account, changes: partial<UserSettings>(userSettings) },
   PasswordChanged: { user: account, passwordId: text, mustChangePassword: flag },
+  EmailAdded: { user: account, email: text },
+  EmailRemoved: { user: account, email: text },
   IdentityLinked: { user: account, issuer: text, subject: text },
   UserDeleted: { user: account },
   TokenCreated: { user: account, tokenId: whole, name: text, lastEight: text, scopes: list(text) },

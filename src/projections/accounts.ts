@@ -15,8 +15,10 @@ export interface AccountDocument {
   nameParts: string[]
   fullName: string
   email: string
-  /** The address in lower case: sign-in uses it. */
-  emailKey: string
+  /** The other addresses of a user. Nobody has checked that they are the user's. */
+  emails: string[]
+  /** All addresses in lower case: sign-in uses them. */
+  emailKeys: string[]
   description: string
   location: string
   website: string
@@ -66,15 +68,10 @@ interface TeamMembership extends TeamGrant {
 
 export const accountFold: Fold<AccountDocument> = foldOf({
   name: 'accounts',
-  indexes: [
-    { loginKey: 1 },
-    { email: 1 },
-    { emailKey: 1 },
-    { siteAdmin: 1 },
-    { kind: 1, deleted: 1, loginKey: 1 },
-  ],
+  indexes: [{ loginKey: 1 }, { email: 1 }, { siteAdmin: 1 }, { kind: 1, deleted: 1, loginKey: 1 }],
   arrays: [
     'nameParts',
+    'emailKeys',
     'teamIds',
     'organizationIds',
     'publicOrganizationIds',
@@ -82,7 +79,7 @@ export const accountFold: Fold<AccountDocument> = foldOf({
     'writeGrantIds',
     'ownedIds',
   ],
-  version: 7,
+  version: 8,
   ids({ data }) {
     // The document of an organization knows no members: it is read with each of its repositories, and they are many.
     if ('user' in data) return [`${data.user.id}`]
@@ -105,6 +102,8 @@ export const accountFold: Fold<AccountDocument> = foldOf({
   changes: {
     UserEdited: (_, { data }) => data.changes,
     OrganizationEdited: (_, { data }) => data.changes,
+    EmailAdded: ({ emails }, { data }) => ({ emails: [...emails, data.email] }),
+    EmailRemoved: ({ emails }, { data }) => ({ emails: emails.filter((email) => email !== data.email) }),
     PasswordChanged: (_, { data: { passwordId, mustChangePassword } }) => ({
       passwordId,
       mustChangePassword,
@@ -126,13 +125,13 @@ export const accountFold: Fold<AccountDocument> = foldOf({
     TeamEdited: (account, { data }) => withTeam(account, data, data.settings),
     TeamDeleted: (account, { data }) => withTeam(account, data),
   },
-  derived: ({ id, deleted, login, fullName, email, memberships, teams, publicOrganizationIds }) => {
+  derived: ({ id, deleted, login, fullName, email, emails, memberships, teams, publicOrganizationIds }) => {
     const organizationIds = new Set([
       ...Object.keys(memberships).map(Number),
       ...Object.values(teams).map(({ organizationId }) => organizationId),
     ])
     return {
-      emailKey: email.toLowerCase(),
+      emailKeys: [email, ...emails].map((one) => one.toLowerCase()),
       nameParts: deleted ? [] : partsOf(login, fullName),
       organizationIds: [...organizationIds],
       // Who leaves and comes back is in it privately again.
@@ -168,6 +167,7 @@ const ghost = (id: number) => ({
   loginKey: `${GHOST} ${id}`,
   fullName: '',
   email: '',
+  emails: [],
   description: '',
   location: '',
   website: '',
@@ -187,7 +187,8 @@ function newAccount(
     nameParts: partsOf(created.login, created.fullName),
     fullName: created.fullName,
     email: created.email,
-    emailKey: created.email.toLowerCase(),
+    emails: [],
+    emailKeys: [created.email.toLowerCase()],
     description: '',
     location: '',
     website: '',

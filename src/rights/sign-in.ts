@@ -112,7 +112,7 @@ export function createAuthenticate(
 
     // No login has an @, and each address has. An organization has an address, too, and maybe somebody else's.
     const named = nameKey.includes('@')
-      ? ({ kind: 'user', emailKey: nameKey } as const)
+      ? ({ kind: 'user', emailKeys: nameKey } as const)
       : { loginKey: nameKey }
     const known = await find(() => views.accounts.findOne(named))
     const account = known && (await newestAccount(services, known))

@@ -69,10 +69,13 @@ export const EmailWire = Type.Object({
   username: Type.String(),
 })
 
-/** The addresses of a user as Gitea's `Email`. A user has one, or none. */
-export function emailWires({ id, login, email }: AccountDocument): Static<typeof EmailWire>[] {
-  if (email === '') return []
-  return [{ email, verified: true, primary: true, user_id: id, username: login }]
+/** The addresses of a user as Gitea's `Email`. Only a site admin or a provider gives the primary one. */
+export function emailWires({ id, login, email, emails }: AccountDocument): Static<typeof EmailWire>[] {
+  const of = { user_id: id, username: login }
+  return [
+    ...(email === '' ? [] : [{ email, verified: true, primary: true, ...of }]),
+    ...emails.map((other) => ({ email: other, verified: false, primary: false, ...of })),
+  ]
 }
 
 export const UsernameParams = Type.Object({ username: Type.String() })

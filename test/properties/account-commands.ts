@@ -112,6 +112,16 @@ export const accountCommands = [
       world.users.change(who.id, by, (state) => user.decideEditUser(state, changes, { ...facts, ...changed }))
     },
   ),
+  command(
+    'emails',
+    record({ who: account, emails: oneOf([['a'], ['b'], ['a', 'b'], ['A'], []]), adds: fc.boolean() }),
+    (world, { who, emails, adds }) => {
+      const own = emails.map((name) => `${name}${who.id}@example.org`)
+      world.users.change(who.id, who, (state) =>
+        (adds ? user.decideAddEmails : user.decideRemoveEmails)(state, own),
+      )
+    },
+  ),
   command('delete user', account, (world, who) => {
     const facts = belongings(world, who)
     world.users.change(who.id, ANN, (state) => user.decideDeleteUser(state, facts))

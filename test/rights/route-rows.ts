@@ -175,6 +175,10 @@ export const ROWS: Readonly<Record<string, Row>> = {
   'GET /api/v1/user': row('signed-in 200'),
   'GET /api/v1/user/orgs': row('signed-in 200'),
   'GET /api/v1/user/emails': row('signed-in 200'),
+  'POST /api/v1/user/emails': row('signed-in 201', ({ next }) => ({
+    body: { emails: [`mail${next()}@example.org`] },
+  })),
+  'DELETE /api/v1/user/emails': row('signed-in 204', () => ({ body: { emails: [] } })),
   'GET /api/v1/user/repos': row('signed-in 200'),
   'GET /api/v1/user/settings': row('signed-in 200'),
   'PATCH /api/v1/user/settings': row('signed-in 200', ({ next }) => ({ body: { location: `${next()}` } })),

@@ -400,6 +400,19 @@ t.test('a person comes back to the page that asked for the sign-in, and to no ot
   }
 })
 
+t.test('an address that an account has added, unchecked, links nobody and keeps nobody out', async (t) => {
+  const linking = await withProvider(t, { OIDC_LINK_BY_EMAIL: 'on' })
+  await linking.server.as('alice')
+  const init = { method: 'POST', body: JSON.stringify({ emails: ['victim@example.org'] }) }
+  t.equal((await linking.server.fetch('alice', '/api/v1/user/emails', init)).status, 201)
+  const victim = { sub: 'v-1', preferred_username: 'victim', email: 'victim@example.org' }
+  const { status, text } = await signIn({ ...victim, email_verified: true }, linking)
+  t.equal(status, 200)
+  t.match(text, /<bdi>victim</, 'an account of their own')
+  const user = await linking.server.fetch('admin', '/api/v1/users/victim')
+  t.match(await user.json(), { login: 'victim', email: /^victim@noreply\./ })
+})
+
 t.test(
   'with LOCAL_PASSWORDS=off only admin has a password; a verified address links, but never a site admin',
   async (t) => {

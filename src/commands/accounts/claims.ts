@@ -31,20 +31,29 @@ function claimOf(store: EventStore, kind: 'login' | 'email', name: string): Omit
     key,
     async stillHolds(other) {
       const account = await accountIn(store, other)
-      return account !== undefined && claimKeys[kind](account[kind]) === key
+      if (account === undefined) return false
+      const names = kind === 'login' ? [account.login] : [account.email, ...account.emails]
+      return names.some((one) => claimKeys[kind](one) === key)
     },
   }
 }
 
 /** The names of the account in a stream, as they are now. A deleted user keeps the login: events name accounts by it. */
 async function accountIn(store: EventStore, stream: string) {
-  let account: { login: string; email: string } | undefined
+  let account: { login: string; email: string; emails: string[] } | undefined
   for await (const recorded of store.readStream(stream)) {
     const event = decode(recorded)
-    if (event.type === 'UserCreated' || event.type === 'OrganizationCreated') account = event.data
+    if (event.type === 'UserCreated' || event.type === 'OrganizationCreated') {
+      account = { ...event.data, emails: [] }
+    }
     if (account === undefined) continue
     if (event.type === 'UserEdited') account = { ...account, ...event.data.changes }
-    if (event.type === 'UserDeleted') account = { ...account, email: '' }
+    const { emails }: { emails: string[] } = account
+    if (event.type === 'EmailAdded') account = { ...account, emails: [...emails, event.data.email] }
+    if (event.type === 'EmailRemoved') {
+      account = { ...account, emails: emails.filter((email) => email !== event.data.email) }
+    }
+    if (event.type === 'UserDeleted') account = { ...account, email: '', emails: [] }
   }
   return account
 }

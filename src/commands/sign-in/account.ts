@@ -20,6 +20,7 @@ import {
   decideCreateLinkedUser,
   decideLinkIdentity,
   isLinked,
+  isOtherEmail,
   type UserState,
   userDecider,
 } from '../users/user.ts'
@@ -88,6 +89,8 @@ async function firstSignIn(
   const owner = email && (await holderOfName(events, 'email', email))
   if (owner === undefined || owner === '') return create(stores, context, person, email || undefined, claim)
   const { state } = await load(events, owner, userDecider)
+  // Anybody can add an address that is not theirs: it must not stand for its owner, nor keep the owner out.
+  if (isOtherEmail(state, email)) return create(stores, context, person, undefined, claim)
   const isOwn = state.status === 'existing' && !state.settings.siteAdmin && config.oidcLinkByEmail
   if (!isOwn) {
     throw new Refused(

@@ -14,7 +14,14 @@ import { users } from '../aggregates.ts'
 import { releaseClaim } from '../claims.ts'
 import type { CommandContext } from '../execute.ts'
 import { passwordProblem } from './create.ts'
-import { decideEditUser, isActiveAdmin, type NewPassword, settingsProblem } from './user.ts'
+import {
+  decideEditUser,
+  isActiveAdmin,
+  isOtherEmail,
+  type NewPassword,
+  OTHER_EMAIL,
+  settingsProblem,
+} from './user.ts'
 
 export interface UserChange {
   changes?: Partial<UserSettings>
@@ -60,6 +67,7 @@ async function changeNow(
   if (before.status !== 'existing') throw new Refused(refuse.notFound('user not found'))
   const { email } = changes
   const newKey = claimKeys.email(email ?? before.settings.email)
+  if (isOtherEmail(before, email)) throw new Refused(OTHER_EMAIL)
   const isMoving = newKey !== claimKeys.email(before.settings.email)
   if (isMoving && !(await takeName(events, context, 'email', email ?? '', stream))) {
     throw new Refused(refuse.unprocessable(`email: "${email}" is used by another user`))

@@ -34,7 +34,7 @@ async function deleteUser(services: Services, context: CommandContext, id: numbe
   const refusal = decideDeleteUser(before, await belongingsOf(services, id))
   if (isRefusal(refusal)) throw new Refused(refusal)
   if (before.status !== 'existing') return
-  const { user, settings, tokens, passwordIds } = before
+  const { user, tokens, passwordIds } = before
   await eachOne(await views.repositories.ids({ readers: id }), async (repoId) => {
     await repositories.change(services, context, Number(repoId), 'remove collaborator', (state) =>
       decideForgetUser(state, user),
@@ -50,7 +50,9 @@ async function deleteUser(services: Services, context: CommandContext, id: numbe
     await users.change(services, context, id, 'delete user', (state) => decideDeleteUser(state, belongings))
   })
   noteAccountChange(events, id, context.written)
-  await releaseClaim(events, context, claimKeys.email(settings.email), userStream(id))
+  for (const email of [before.settings.email, ...before.emails]) {
+    await releaseClaim(events, context, claimKeys.email(email), userStream(id))
+  }
   await endSessions(secrets, id)
   for (const tokenId of idsOf(tokens)) await forgetToken(secrets, tokenId)
   for (const passwordId of passwordIds) await forgetPassword(secrets, id, passwordId)

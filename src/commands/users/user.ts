@@ -23,6 +23,8 @@ export type UserState =
       /** The ids of the last passwords, the present one last; null is the first password. At most three. */
       passwordIds: readonly (string | null)[]
       tokens: IdMap<Token>
+      /** The other addresses; `settings` has the primary one. */
+      emails: readonly string[]
       /** Who signs in to it by OpenID Connect. */
       identities: readonly Identity[]
     }
@@ -53,6 +55,7 @@ export const userDecider: Decider<UserState, UserEvent> = deciderOf({
       settings: { ...NEW_USER, email, fullName, siteAdmin },
       passwordIds: [null],
       tokens: noIds(),
+      emails: [],
       identities: [],
     }),
     UserDeleted: (_, { data: { user } }) => ({ status: 'deleted', user }),
@@ -64,6 +67,8 @@ export const userDecider: Decider<UserState, UserEvent> = deciderOf({
       settings: { ...settings, mustChangePassword },
       passwordIds: [...passwordIds, passwordId].slice(-3),
     }),
+    EmailAdded: ({ emails }, { data }) => ({ emails: [...emails, data.email] }),
+    EmailRemoved: ({ emails }, { data }) => ({ emails: emails.filter((email) => email !== data.email) }),
     IdentityLinked: ({ identities }, { data: { issuer, subject } }) => ({
       identities: [...identities, { issuer, subject }],
     }),
@@ -136,6 +141,7 @@ export function decideEditUser(
   if (state.status !== 'existing') return NO_USER
   const problem = settingsProblem(changes)
   if (problem !== undefined) return problem
+  if (isOtherEmail(state, changes.email)) return OTHER_EMAIL
   const { user, settings } = state
   if (password?.instead !== undefined && password.instead !== state.passwordIds.at(-1))
     return NOT_THE_PASSWORD
@@ -174,6 +180,55 @@ export function decideDeleteUser(state: UserState, belongings: Belongings): Deci
   }
   if (!belongings.hasOtherAdmin && isActiveAdmin(state.settings)) return LAST_ADMIN
   return [{ type: 'UserDeleted', data: { user: state.user } }]
+}
+
+/** Whether it is an address of the user, but not the primary one. */
+export const isOtherEmail = (state: UserState, email: string | undefined): boolean =>
+  state.status === 'existing' && email !== undefined && state.emails.some(sameEmail(email))
+
+export const OTHER_EMAIL = refuse.unprocessable(
+  'email: is another address of the user already; remove it from these first',
+)
+
+/** Case is ignored. */
+const sameEmail = (email: string) => (other: string) => other.toLowerCase() === email.toLowerCase()
+
+/** A user has at most this many addresses beside the primary one: each is a claim. */
+const MAX_OTHER_EMAILS = 20
+
+/** Adds addresses, all or none. Whether others have them, claims say. */
+export function decideAddEmails(state: UserState, emails: readonly string[]): Decision<UserEvent> {
+  if (state.status !== 'existing') return NO_USER
+  if (emails.length === 0) return refuse.unprocessable('emails: must not be empty')
+  const { user, settings } = state
+  const own = [settings.email, ...state.emails]
+  const errors = emails.flatMap((email, i) => {
+    const problem = emailProblem(email)
+    if (problem !== undefined) return [`emails: ${JSON.stringify(email)} ${problem}`]
+    const isKnown = [...own, ...emails.slice(0, i)].some(sameEmail(email))
+    return isKnown ? [`emails: ${JSON.stringify(email)} is an address of yours already`] : []
+  })
+  if (errors.length > 0) return refuse.unprocessable(errors.join('; '), errors)
+  if (state.emails.length + emails.length > MAX_OTHER_EMAILS) {
+    return refuse.unprocessable(`emails: a user can have at most ${MAX_OTHER_EMAILS} other addresses`)
+  }
+  return emails.map((email) => ({ type: 'EmailAdded', data: { user, email } }))
+}
+
+/** Removes addresses, all or none. The primary one stays. */
+export function decideRemoveEmails(state: UserState, emails: readonly string[]): Decision<UserEvent> {
+  if (state.status !== 'existing') return NO_USER
+  const { user, settings } = state
+  const removed = new Set<string>()
+  for (const email of emails) {
+    if (sameEmail(email)(settings.email)) {
+      return refuse.unprocessable(`emails: ${JSON.stringify(email)} is your primary address, which stays`)
+    }
+    const found = state.emails.find(sameEmail(email))
+    if (found === undefined) return refuse.notFound(`emails: ${JSON.stringify(email)} is no address of yours`)
+    removed.add(found)
+  }
+  return [...removed].map((email) => ({ type: 'EmailRemoved', data: { user, email } }))
 }
 
 const NO_USER = refuse.notFound('user not found')

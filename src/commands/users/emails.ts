@@ -1,0 +1,92 @@
+/** Adds addresses to the requester, and removes them: `POST` and `DELETE /user/emails`. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { claimKeys, userStream } from '../../events/streams.ts'
+import { isRefusal, Refused, refuse } from '../../refusal.ts'
+import { noteAccountChange } from '../../rights/newest-accounts.ts'
+import { signedIn } from '../../rights/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import type { Services } from '../../services.ts'
+import { EmailWire, emailWires } from '../../wire/users.ts'
+import { takeName } from '../accounts/claims.ts'
+import { users } from '../aggregates.ts'
+import { releaseClaim } from '../claims.ts'
+import type { CommandContext } from '../execute.ts'
+import { requestContext, settled } from '../request-context.ts'
+import { inTurnOfUser } from './change.ts'
+import { decideAddEmails, decideRemoveEmails } from './user.ts'
+
+const MAX_EMAILS = 100
+const EmailsOption = Type.Object({ emails: Type.Array(Type.String(), { maxItems: MAX_EMAILS }) })
+
+/** The order is decision, claims, events: after a crash, claims that no event relies on are given up. */
+async function addEmails(
+  services: Services,
+  context: CommandContext,
+  id: number,
+  emails: readonly string[],
+): Promise<void> {
+  const { events } = services
+  const decided = decideAddEmails(await users.load(services, id), emails)
+  if (isRefusal(decided)) throw new Refused(decided)
+  const taken: string[] = []
+  try {
+    for (const email of emails) {
+      if (!(await takeName(events, context, 'email', email, userStream(id)))) {
+        throw new Refused(refuse.unprocessable(`emails: ${JSON.stringify(email)} is used by another user`))
+      }
+      taken.push(claimKeys.email(email))
+    }
+    await users.change(services, context, id, 'add emails', (state) => decideAddEmails(state, emails))
+  } catch (error) {
+    // After a refusal there is no event. After any other failure the events may exist.
+    if (error instanceof Refused) {
+      for (const key of taken) await releaseClaim(events, context, key, userStream(id))
+    }
+    throw error
+  }
+}
+
+async function removeEmails(
+  services: Services,
+  context: CommandContext,
+  id: number,
+  emails: readonly string[],
+): Promise<void> {
+  await users.change(services, context, id, 'remove emails', (state) => decideRemoveEmails(state, emails))
+  for (const email of emails) {
+    await releaseClaim(services.events, context, claimKeys.email(email), userStream(id))
+  }
+}
+
+export const emailRoutes: Routes = (services) => {
+  async function change(
+    request: FastifyRequest & { body: { emails: readonly string[] } },
+    reply: FastifyReply,
+    work: typeof addEmails,
+  ) {
+    const { id } = signedIn(request)
+    const context = requestContext(request)
+    await inTurnOfUser(services, id, () => work(services, context, id, request.body.emails))
+    noteAccountChange(services.events, id, context.written)
+    await settled(services, context, reply)
+    return (await services.views.accounts.get(`${id}`)) ?? signedIn(request)
+  }
+
+  return async (app) => {
+    app.post(
+      '/user/emails',
+      route('user', { body: EmailsOption, response: { 201: Type.Array(EmailWire) } }),
+      async (request, reply) => reply.code(201).send(emailWires(await change(request, reply, addEmails))),
+    )
+
+    app.delete(
+      '/user/emails',
+      route('user', { body: EmailsOption, response: NO_CONTENT }),
+      async (request, reply) => {
+        await change(request, reply, removeEmails)
+        return reply.code(204).send(null)
+      },
+    )
+  }
+}
