@@ -1,8 +1,7 @@
 /** The routes of the API, grouped by resource. */
 import { maintenanceRoutes } from './commands/administration/maintenance.ts'
 import { rebuildRoutes } from './commands/administration/rebuild.ts'
-import { issueFileRoutes } from './commands/attachments/issue-routes.ts'
-import { attachmentRoutes } from './commands/attachments/routes.ts'
+import { attachmentRoutes, issueFileRoutes, releaseAssetRoutes } from './commands/attachments/routes.ts'
 import { branchProtectionRoutes } from './commands/branch-protections/routes.ts'
 import { createBranchRoutes } from './commands/branches/create.ts'
 import { deleteBranchRoutes } from './commands/branches/delete.ts'
@@ -36,7 +35,6 @@ import { mergePullRoutes } from './commands/pull-requests/merge.ts'
 import { openPullRoutes } from './commands/pull-requests/open.ts'
 import { updatePullRoutes } from './commands/pull-requests/update.ts'
 import { reactionRoutes } from './commands/reactions/routes.ts'
-import { releaseAssetRoutes } from './commands/releases/assets.ts'
 import { releaseRoutes } from './commands/releases/routes.ts'
 import { collaboratorRoutes } from './commands/repositories/collaborators.ts'
 import { createRepositoryRoutes } from './commands/repositories/create.ts'
@@ -64,7 +62,6 @@ import { tokenRoutes } from './commands/users/tokens.ts'
 import { webhookRoutes } from './commands/webhooks/routes.ts'
 import { accountListRoutes } from './queries/account-lists.ts'
 import { archiveRoutes } from './queries/archives.ts'
-import { attachmentQueryRoutes } from './queries/attachments.ts'
 import { branchProtectionQueryRoutes } from './queries/branch-protections.ts'
 import { branchQueryRoutes } from './queries/branches.ts'
 import { collaboratorQueryRoutes } from './queries/collaborators.ts'
@@ -76,11 +73,11 @@ import { chosenContentsRoutes } from './queries/contents-chosen.ts'
 import { dependencyQueryRoutes } from './queries/dependencies.ts'
 import { diskUsageRoutes } from './queries/disk-usage.ts'
 import { fileDownloadRoutes } from './queries/file-downloads.ts'
+import { fileListRoutes } from './queries/file-lists.ts'
 import { followQueryRoutes } from './queries/follows.ts'
 import { gitObjectRoutes } from './queries/git-objects.ts'
 import { gpgKeyQueryRoutes } from './queries/gpg-keys.ts'
 import { historyRoutes } from './queries/history.ts'
-import { issueFileQueryRoutes } from './queries/issue-files.ts'
 import { issueSearchRoutes } from './queries/issue-search.ts'
 import { issueTemplateRoutes } from './queries/issue-templates.ts'
 import { issueQueryRoutes } from './queries/issues.ts'
@@ -216,9 +213,8 @@ export const API_ROUTES: readonly Routes[] = [
   commentRoutes,
   commentQueryRoutes,
   attachmentRoutes,
-  attachmentQueryRoutes,
   issueFileRoutes,
-  issueFileQueryRoutes,
+  fileListRoutes,
   issueTemplateRoutes,
   lockRoutes,
   pinRoutes,

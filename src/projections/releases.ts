@@ -4,7 +4,7 @@ import { type Fold, foldOf } from './read-model.ts'
 import { wordsOf } from './words.ts'
 
 /** A file of a release. */
-export interface ReleaseFile extends ReleaseAsset {
+interface ReleaseFile extends ReleaseAsset {
   createdAt: string
 }
 

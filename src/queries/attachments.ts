@@ -1,4 +1,4 @@
-/** Attachments of comments: their descriptions, and their contents for readers of the repository. */
+/** The contents of files of issues, comments and releases, for readers of the repository. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
@@ -10,49 +10,9 @@ import { accessTo, atLeast } from '../rights/access.ts'
 import { requireScope } from '../rights/auth.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
-import {
-  AttachmentParams,
-  AttachmentWire,
-  attachmentOf,
-  attachmentWire,
-  noSuchFile,
-} from '../wire/attachments.ts'
-import { CommentParams, commentFor } from '../wire/comments.ts'
+import { noSuchFile } from '../wire/attachments.ts'
 import { maySeeDrafts, ReleaseTagParams, releaseOfTag } from '../wire/releases.ts'
 import { FILE_ANSWERS, fileDownload } from './file-download.ts'
-import { listSchema, rowsOrPage } from './paged-list.ts'
-
-export function attachmentQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
-  return async (app) => {
-    const config = { scope: 'issue' } as const
-    const tags = ['issue']
-
-    app.get(
-      '/repos/:owner/:repo/issues/comments/:id/assets',
-      { config, schema: { tags, params: CommentParams, ...listSchema(AttachmentWire) } },
-      async (request, reply) => {
-        const { repository } = await onRepository(services, request, 'read')
-        const comment = await commentFor(services, repository.id, request.params.id)
-        return rowsOrPage(services, request, reply, comment.attachments).map((file) =>
-          attachmentWire(file, services.publicUrl()),
-        )
-      },
-    )
-
-    app.get(
-      '/repos/:owner/:repo/issues/comments/:id/assets/:attachment_id',
-      { config, schema: { tags, params: AttachmentParams, response: { 200: AttachmentWire } } },
-      async (request) => {
-        const { repository } = await onRepository(services, request, 'read')
-        const comment = await commentFor(services, repository.id, request.params.id)
-        return attachmentWire(
-          attachmentOf(services, comment, request.params.attachment_id),
-          services.publicUrl(),
-        )
-      },
-    )
-  }
-}
 
 /**
  * `GET /attachments/{uuid}`: the address in `browser_download_url`, outside the API. And that of a release's file by

@@ -7,10 +7,7 @@ import { notFoundIn } from '../projections/view.ts'
 import type { Access } from '../rights/access.ts'
 import { onRepository } from '../rights/repository-access.ts'
 import type { Services } from '../services.ts'
-import { AttachmentWire, attachmentWire } from '../wire/attachments.ts'
 import {
-  AssetParams,
-  assetOf,
   maySeeDrafts,
   ReleaseParams,
   ReleaseTagParams,
@@ -22,7 +19,7 @@ import {
 } from '../wire/releases.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
 import { searchedWords } from './issue-pages.ts'
-import { filteredListSchema, listSchema, rowsOrPage, sendPage } from './paged-list.ts'
+import { filteredListSchema, sendPage } from './paged-list.ts'
 
 const NEWEST: Sort<ReleaseDocument> = [
   ['createdAt', -1],
@@ -106,28 +103,6 @@ export function releaseQueryRoutes(services: Services): FastifyPluginAsyncTypebo
         const found = await onRepository(services, request, 'read')
         const release = await releaseFor(services, found, request.params.id)
         return releaseWire(services, found.repository, release)
-      },
-    )
-
-    app.get(
-      '/repos/:owner/:repo/releases/:id/assets',
-      { config, schema: { tags, params: ReleaseParams, ...listSchema(AttachmentWire) } },
-      async (request, reply) => {
-        const found = await onRepository(services, request, 'read')
-        const { assets } = await releaseFor(services, found, request.params.id)
-        return rowsOrPage(services, request, reply, assets).map((file) =>
-          attachmentWire(file, services.publicUrl()),
-        )
-      },
-    )
-
-    app.get(
-      '/repos/:owner/:repo/releases/:id/assets/:attachment_id',
-      { config, schema: { tags, params: AssetParams, response: { 200: AttachmentWire } } },
-      async (request) => {
-        const found = await onRepository(services, request, 'read')
-        const release = await releaseFor(services, found, request.params.id)
-        return attachmentWire(assetOf(services, release, request.params.attachment_id), services.publicUrl())
       },
     )
   }

@@ -1,54 +1,62 @@
-/** Attachments of comments on the wire, and the look-up of the attachment in a path. */
-import { type Static, Type } from 'typebox'
+/** Files of issues, comments and releases on the wire, and the look-up of the file in a path. */
+import type { FastifyRequest } from 'fastify'
+import { type Static, type TObject, Type } from 'typebox'
+import { checkOf } from '../checked-json.ts'
 import { pathNumber } from '../http/path-number.ts'
-import type { CommentDocument } from '../projections/comments.ts'
-import type { Discussion, IssueFile } from '../projections/discussion.ts'
+import type { IssueFile } from '../projections/discussion.ts'
 import { notFoundIn } from '../projections/view.ts'
 import type { Refused } from '../refusal.ts'
+import type { ScopeCategory } from '../rights/token-scopes.ts'
 import type { Services } from '../services.ts'
 import { wholeSeconds } from '../times.ts'
 
-export type AttachmentOfDocument = CommentDocument['attachments'][number]
+/** A file of an issue, a comment or a release. */
+type StoredFile = Pick<IssueFile, 'id' | 'name' | 'size' | 'uuid' | 'createdAt'>
 
-export const AttachmentParams = Type.Object({
-  owner: Type.String(),
-  repo: Type.String(),
-  id: Type.String({ description: 'id of the comment' }),
-  attachment_id: Type.String(),
-})
-
-export const IssueFileParams = Type.Object({
-  owner: Type.String(),
-  repo: Type.String(),
-  index: Type.String(),
-  attachment_id: Type.String(),
-})
+/** The parameters of a path to a file of what has these. */
+export const fileParams = <P extends TObject>({ properties }: P) =>
+  Type.Object({ ...properties, attachment_id: Type.String() })
 
 export const noSuchFile = ({ views }: Pick<Services, 'views'>): Refused =>
   notFoundIn(views.comments, 'attachment not found')
 
-/** The comment's file with that id. @throws Refused (not found), also when another comment has the file */
-export function attachmentOf(
-  services: Pick<Services, 'views'>,
-  comment: CommentDocument,
-  id: string,
-): AttachmentOfDocument {
+/** What a path names, with its files. */
+export interface WithFiles {
+  files: readonly StoredFile[]
+  /** The read model that has it. */
+  view: Parameters<typeof notFoundIn>[0]
+}
+
+/** The file with that id. @throws Refused (not found), also when something else has the file */
+export function fileIn({ files, view }: WithFiles, id: string): StoredFile {
   const number = pathNumber(id)
-  const file = comment.attachments.find((one) => one.id === number)
-  if (file === undefined) throw noSuchFile(services)
+  const file = files.find((one) => one.id === number)
+  if (file === undefined) throw notFoundIn(view, 'attachment not found')
   return file
 }
 
-/** The issue's own file with that id. @throws Refused (not found), also when a comment has the file */
-export function issueFileOf(
-  services: Pick<Services, 'views'>,
-  issue: Pick<Discussion, 'assets'>,
-  id: string,
-): IssueFile {
-  const number = pathNumber(id)
-  const file = issue.assets?.find((one) => one.id === number)
-  if (file === undefined) throw notFoundIn(services.views.issues, 'attachment not found')
-  return file
+/** Something that has files. */
+export interface HasFiles<P extends TObject, Holder extends WithFiles> {
+  scope: ScopeCategory
+  path: string
+  /** The parameters of the path. */
+  params: P
+  /** What the path names. @throws Refused when it does not exist, or the requester may not do this */
+  holderOf(request: FastifyRequest & { params: Static<P> }): Promise<Holder>
+}
+
+/** The same function for a request whose parameters TypeScript does not know. */
+export function requestOf<P extends TObject, R>(
+  params: P,
+  use: (request: FastifyRequest & { params: Static<P> }) => Promise<R>,
+): (request: FastifyRequest) => Promise<R> {
+  const hasParams = checkOf(params)
+  const isFor = (request: FastifyRequest): request is FastifyRequest & { params: Static<P> } =>
+    hasParams(request.params)
+  return async (request) => {
+    if (!isFor(request)) throw new Error(`${request.routeOptions.url} has other parameters`)
+    return use(request)
+  }
 }
 
 export const AttachmentWire = Type.Object({
@@ -61,11 +69,8 @@ export const AttachmentWire = Type.Object({
   browser_download_url: Type.String(),
 })
 
-/** A file of a comment, an issue or a release. */
-type ShownFile = Pick<AttachmentOfDocument, 'id' | 'name' | 'size' | 'uuid' | 'createdAt'>
-
 /** A file as Gitea's `Attachment`. Downloads are not counted. */
-export function attachmentWire(file: ShownFile, publicUrl: string): Static<typeof AttachmentWire> {
+export function attachmentWire(file: StoredFile, publicUrl: string): Static<typeof AttachmentWire> {
   return {
     id: file.id,
     name: file.name,

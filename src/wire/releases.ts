@@ -1,7 +1,7 @@
 /** Releases on the wire, and the look-up of the release in a path. */
 import { type Static, Type } from 'typebox'
 import { pathNumber } from '../http/path-number.ts'
-import type { ReleaseDocument, ReleaseFile } from '../projections/releases.ts'
+import type { ReleaseDocument } from '../projections/releases.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { notFoundIn } from '../projections/view.ts'
 import type { Refused } from '../refusal.ts'
@@ -17,8 +17,6 @@ export const ReleaseParams = Type.Object({ owner: Type.String(), repo: Type.Stri
 
 /** `*`: the tag, which may have slashes. */
 export const ReleaseTagParams = Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() })
-
-export const AssetParams = Type.Object({ ...ReleaseParams.properties, attachment_id: Type.String() })
 
 export const ReleaseWire = Type.Object({
   id: Type.Integer(),
@@ -129,12 +127,4 @@ export async function releaseOfTag(
   tag: string,
 ): Promise<ReleaseDocument> {
   return shown(services, found, await services.views.releases.findOne({ repoId: found.repository.id, tag }))
-}
-
-/** The release's file with that id. @throws Refused (not found) */
-export function assetOf(services: Services, release: ReleaseDocument, id: string): ReleaseFile {
-  const number = pathNumber(id)
-  const file = release.assets.find((one) => one.id === number)
-  if (file === undefined) throw notFoundIn(services.views.releases, 'attachment not found')
-  return file
 }
