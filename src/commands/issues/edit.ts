@@ -1,8 +1,7 @@
 /** Changes an issue, or only its deadline: `PATCH …/issues/{index}` and `POST …/issues/{index}/deadline`. */
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import type { AccountRef, DiscussionEvent, PullRequestEvent } from '../../events/domain-events.ts'
 import { type Discussion, evolveDiscussion } from '../../projections/discussion.ts'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { atLeast } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
@@ -17,16 +16,8 @@ import { catchUpAfterReopening } from '../pull-requests/move-heads.ts'
 import { decidePullStatus } from '../pull-requests/pull-request.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { changeDiscussion } from './change-discussion.ts'
-import { type DiscussionEdit, decideEditDiscussion, decideStatus, type StatusChange } from './discussion.ts'
-import {
-  assigneeRefs,
-  deadlineOf,
-  editOptions,
-  IssueRefOption,
-  milestoneRef,
-  refOf,
-  titleOf,
-} from './fields.ts'
+import { decideEditDiscussion, decideStatus, type StatusChange } from './discussion.ts'
+import { deadlineOf, discussionEdit, editOptions, IssueRefOption, refOf } from './fields.ts'
 import { statusChange } from './status-change.ts'
 
 const EditIssueOption = (services: Services) => Type.Object({ ...editOptions(services), ref: IssueRefOption })
@@ -37,29 +28,6 @@ const EditDeadlineOption = Type.Object({
 })
 
 const DeadlineWire = Type.Object({ due_date: Nullable(Type.String()) })
-
-/** Edit rules 2 and 3: the changes in the request. */
-async function editOf(
-  services: Services,
-  repository: RepositoryDocument,
-  isWriter: boolean,
-  body: Static<ReturnType<typeof EditIssueOption>>,
-): Promise<DiscussionEdit> {
-  const edit: DiscussionEdit = {}
-  const title = titleOf(body.title ?? '')
-  if (title !== '') edit.title = title
-  if (body.body != null) edit.body = body.body
-  if (body.ref != null) edit.ref = refOf(body.ref)
-  if (!isWriter) return edit
-  const deadline = body.due_date ?? body.deadline
-  if (body.unset_due_date || body.remove_deadline) edit.deadline = null
-  else if (deadline) edit.deadline = deadlineOf(deadline)
-  if (body.milestone != null) edit.milestone = await milestoneRef(services, repository, body.milestone)
-  if (body.assignees != null || body.assignee) {
-    edit.assignees = await assigneeRefs(services, repository, body, 'unprocessable')
-  }
-  return edit
-}
 
 export const editIssueRoutes: Routes = (services) => async (app) => {
   app.patch(
@@ -81,7 +49,8 @@ export const editIssueRoutes: Routes = (services) => async (app) => {
       }
       const { body } = request
       const context = commandContext(request)
-      const edit = await editOf(services, repository, isWriter, body)
+      const edit = await discussionEdit(services, repository, body, { of: 'issue', isWriter })
+      if (body.ref != null) edit.ref = refOf(body.ref)
       const closed = body.state == null ? undefined : body.state === 'closed'
       const by: AccountRef = { id: requester.id, login: requester.login }
 

@@ -1,7 +1,7 @@
 /** The fields of issues and pull requests: as requests give them, and as events have them. */
-import { Type } from 'typebox'
+import { type Static, type TObject, Type } from 'typebox'
 import { requireListFits } from '../../events/append-size.ts'
-import type { AccountRef, LabelRef, MilestoneRef } from '../../events/domain-events.ts'
+import type { AccountRef, LabelRef, MilestoneRef, Opened } from '../../events/domain-events.ts'
 import { branchNameProblem } from '../../git/names.ts'
 import type { LabelDocument } from '../../projections/labels.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
@@ -13,6 +13,7 @@ import { instantOf, ZERO_TIME } from '../../times.ts'
 import { labelsByIds } from '../../wire/labels.ts'
 import { milestoneOf } from '../../wire/milestones.ts'
 import { TextOf } from '../text-schema.ts'
+import type { DiscussionEdit } from './discussion.ts'
 
 /** The labels of a new issue or pull request. */
 export const LabelIds = Type.Array(Type.Integer({ 'x-problem': 'must be label ids, not names' }))
@@ -36,12 +37,21 @@ export const editOptions = (services: Services) => ({
   state: Type.Optional(Type.String()),
 })
 
+type DiscussionBody = Static<TObject<ReturnType<typeof editOptions>>> & { labels?: number[] }
+
 /**
  * The text as one line, without control characters and surrounding blanks: a title becomes the first line of commit
  * messages, and git refuses NUL in them. Empty when nothing is left.
  */
-export function titleOf(text: string | null | undefined): string {
+function titleOf(text: string | null | undefined): string {
   return (text ?? '').replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
+}
+
+/** The title of something new. @throws Refused (unprocessable) when nothing is left of it */
+export function newTitleOf(text: string | null | undefined): string {
+  const title = titleOf(text)
+  if (title === '') throw new Refused(refuse.unprocessable('title: must not be empty'))
+  return title
 }
 
 /**
@@ -105,7 +115,7 @@ function exclusiveScope({ name, exclusive }: LabelDocument): string | undefined 
 }
 
 /** The milestone with that id, or null for 0. @throws Refused (not found) when the repository does not have it */
-export async function milestoneRef(
+async function milestoneRef(
   services: Services,
   repository: RepositoryDocument,
   id: number,
@@ -125,11 +135,11 @@ export async function milestoneRef(
  * @throws Refused: unprocessable for an unknown login, an organization, or a user who may read but not write;
  * `withoutAccess` for a user without access to the repository
  */
-export async function assigneeRefs(
+async function assigneeRefs(
   services: Services,
   repository: RepositoryDocument,
   { assignee, assignees }: { assignee?: string | null; assignees?: readonly string[] | null },
-  withoutAccess: 'invalid' | 'unprocessable' = 'invalid',
+  withoutAccess: 'invalid' | 'unprocessable',
 ): Promise<AccountRef[]> {
   const logins = new Set([...(assignee ? [assignee] : []), ...(assignees ?? [])])
   requireWithinLimit('assignees', [...logins])
@@ -149,6 +159,47 @@ export async function assigneeRefs(
   }
   requireListFits('assignees', [...refs.values()])
   return [...refs.values()]
+}
+
+/** What writers set in a new issue or pull request. @throws Refused as `milestoneRef`, `labelRefs` and `assigneeRefs` */
+export const namedRefs = async (
+  services: Services,
+  repository: RepositoryDocument,
+  body: DiscussionBody,
+): Promise<Pick<Opened, 'milestone' | 'labels' | 'assignees'>> => ({
+  milestone: await milestoneRef(services, repository, body.milestone ?? 0),
+  labels: await labelRefs(services, repository, body.labels ?? []),
+  assignees: await assigneeRefs(services, repository, body, 'invalid'),
+})
+
+/**
+ * Edit rules 2 and 3: the changes in a request. As in Gitea, an empty text and milestone 0 change nothing in a pull request,
+ * and a poster who may not write changes the deadline of a pull request alone.
+ */
+export async function discussionEdit(
+  services: Services,
+  repository: RepositoryDocument,
+  body: DiscussionBody,
+  { of, isWriter }: { of: 'issue' | 'pull'; isWriter: boolean },
+): Promise<DiscussionEdit> {
+  const isGiven = <T>(value: T | null | undefined): value is T =>
+    of === 'issue' ? value != null : Boolean(value)
+  const edit: DiscussionEdit = {}
+  const title = titleOf(body.title)
+  if (title !== '') edit.title = title
+  if (isGiven(body.body)) edit.body = body.body
+  if (isWriter || of === 'pull') {
+    const deadline = body.due_date ?? body.deadline
+    if (body.unset_due_date || body.remove_deadline) edit.deadline = null
+    else if (deadline) edit.deadline = deadlineOf(deadline)
+  }
+  if (!isWriter) return edit
+  if (body.labels) edit.labels = await labelRefs(services, repository, body.labels)
+  if (isGiven(body.milestone)) edit.milestone = await milestoneRef(services, repository, body.milestone)
+  if (body.assignees || body.assignee) {
+    edit.assignees = await assigneeRefs(services, repository, body, 'unprocessable')
+  }
+  return edit
 }
 
 function requireWithinLimit(field: string, named: readonly unknown[]): void {

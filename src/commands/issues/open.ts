@@ -4,7 +4,6 @@ import type { IssueEvent } from '../../events/domain-events.ts'
 import { idsStream, issueStream, numbersStream } from '../../events/streams.ts'
 import { issueId } from '../../projections/issue-selection.ts'
 import { issueFold } from '../../projections/issues.ts'
-import { Refused, refuse } from '../../refusal.ts'
 import { atLeast } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { signedIn } from '../../rights/requester.ts'
@@ -19,15 +18,13 @@ import { commandContext, settled } from '../request-context.ts'
 import { appendNumbered, takeOfEach } from '../sequences.ts'
 import { decideStatus } from './discussion.ts'
 import {
-  assigneeRefs,
   deadlineOf,
   discussionOptions,
   IssueRefOption,
   LabelIds,
-  labelRefs,
-  milestoneRef,
+  namedRefs,
+  newTitleOf,
   refOf,
-  titleOf,
 } from './fields.ts'
 import { openedBefore } from './opened-before.ts'
 import { statusChange } from './status-change.ts'
@@ -42,6 +39,8 @@ const CreateIssueOption = (services: Services) =>
   })
 
 type Opening = Omit<Extract<IssueEvent, { type: 'IssueOpened' }>['data'], 'index' | 'id'>
+
+const NOTHING_NAMED = { labels: [], milestone: null, assignees: [] }
 
 /** Takes a number and an id and appends the issue. Resolves to its number. */
 async function openIssue({ events }: Services, context: CommandContext, opening: Opening): Promise<number> {
@@ -78,23 +77,23 @@ export const openIssueRoutes: Routes = (services) => async (app) => {
       const { repository, access } = await onRepository(services, request, 'read')
       const { id, login } = signedIn(request)
       const { body } = request
-      const title = titleOf(body.title)
-      if (title === '') throw new Refused(refuse.unprocessable('title: must not be empty'))
+      const title = newTitleOf(body.title)
       const ref = refOf(body.ref ?? '')
       const isWriter = atLeast(access, 'write')
       const context = commandContext(request)
-      const opening = async () => ({
-        repoId: repository.id,
-        poster: { id, login },
-        title,
-        body: body.body ?? '',
+      const opening = async () => {
         // Create rule 1: only writers set these fields. Requests of others are not even checked for them.
-        labels: isWriter ? await labelRefs(services, repository, body.labels ?? []) : [],
-        milestone: isWriter ? await milestoneRef(services, repository, body.milestone ?? 0) : null,
-        assignees: isWriter ? await assigneeRefs(services, repository, body, 'invalid') : [],
-        deadline: isWriter ? deadlineOf(body.due_date ?? body.deadline ?? null) : null,
-        ...(ref !== '' && { ref }),
-      })
+        const named = isWriter ? await namedRefs(services, repository, body) : NOTHING_NAMED
+        return {
+          repoId: repository.id,
+          poster: { id, login },
+          title,
+          body: body.body ?? '',
+          ...named,
+          deadline: isWriter ? deadlineOf(body.due_date ?? body.deadline ?? null) : null,
+          ...(ref !== '' && { ref }),
+        }
+      }
       const index =
         (await openedBefore(services, context, issues, repository.id)) ??
         (await openIssue(services, context, await opening()))

@@ -7,7 +7,7 @@ import { hasValidBody } from '../../http/late-validation.ts'
 import { pathNumber } from '../../http/path-number.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { type PullDocument, pullId } from '../../projections/pulls.ts'
-import { type RepositoryDocument, repositoryKey } from '../../projections/repositories.ts'
+import { repositoryKey } from '../../projections/repositories.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { accessTo, atLeast } from '../../rights/access.ts'
 import { onRepository } from '../../rights/repository-access.ts'
@@ -18,15 +18,7 @@ import { PullParams, PullRequestWire, pullFor, pullWire } from '../../wire/pulls
 import { pulls } from '../aggregates.ts'
 import type { CommandContext, Decision } from '../execute.ts'
 import { type DiscussionEdit, decideEditDiscussion } from '../issues/discussion.ts'
-import {
-  assigneeRefs,
-  deadlineOf,
-  editOptions,
-  LabelIds,
-  labelRefs,
-  milestoneRef,
-  titleOf,
-} from '../issues/fields.ts'
+import { discussionEdit, editOptions, LabelIds } from '../issues/fields.ts'
 import { statusChange } from '../issues/status-change.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { requireTip } from './branch-tips.ts'
@@ -65,29 +57,6 @@ const NOTHING = {
   base: undefined,
   allowMaintainerEdit: undefined,
 } satisfies Omit<PullEdit, 'by'>
-
-/** The changes of title, text, labels, milestone, assignees and deadline in a request: edit rules 2 and 3. */
-async function discussionEdit(
-  services: Services,
-  repository: RepositoryDocument,
-  isWriter: boolean,
-  body: Static<ReturnType<typeof EditPullRequestOption>>,
-): Promise<DiscussionEdit> {
-  const edit: DiscussionEdit = {}
-  const title = titleOf(body.title)
-  if (title !== '') edit.title = title
-  if (body.body) edit.body = body.body
-  const deadline = body.due_date ?? body.deadline
-  if (body.unset_due_date || body.remove_deadline) edit.deadline = null
-  else if (deadline) edit.deadline = deadlineOf(deadline)
-  if (!isWriter) return edit
-  if (body.labels) edit.labels = await labelRefs(services, repository, body.labels)
-  if (body.milestone) edit.milestone = await milestoneRef(services, repository, body.milestone)
-  if (body.assignees || body.assignee) {
-    edit.assignees = await assigneeRefs(services, repository, body, 'unprocessable')
-  }
-  return edit
-}
 
 /**
  * Edit rule 7: the poster may set the flag, with write access to the head repository. Who administers the head
@@ -234,7 +203,7 @@ export const editPullRoutes: Routes = (services) => async (app) => {
       const closed = typeof body.state === 'string' ? body.state === 'closed' : undefined
       await editPull(services, context, pull, {
         by: { id: requester.id, login: requester.login },
-        discussion: await discussionEdit(services, repository, isWriter, body),
+        discussion: await discussionEdit(services, repository, body, { of: 'pull', isWriter }),
         closed,
         base: body.base || undefined,
         allowMaintainerEdit,

@@ -20,15 +20,7 @@ import { forkOf, RepositoryParams } from '../../wire/repositories.ts'
 import { pulls } from '../aggregates.ts'
 import { documentNow } from '../document-now.ts'
 import type { CommandContext } from '../execute.ts'
-import {
-  assigneeRefs,
-  deadlineOf,
-  discussionOptions,
-  LabelIds,
-  labelRefs,
-  milestoneRef,
-  titleOf,
-} from '../issues/fields.ts'
+import { deadlineOf, discussionOptions, LabelIds, namedRefs, newTitleOf } from '../issues/fields.ts'
 import { openedBefore } from '../issues/opened-before.ts'
 import { commandContext, settled } from '../request-context.ts'
 import { decideRequestReviews } from '../reviews/request.ts'
@@ -218,8 +210,7 @@ export const openPullRoutes: Routes = (services) => async (app) => {
             refuse.unprocessable('head and base are the same, so there are no changes between them'),
           )
         }
-        const title = titleOf(body.title)
-        if (title === '') throw new Refused(refuse.unprocessable('title: must not be empty'))
+        const title = newTitleOf(body.title)
         return {
           repository,
           poster: requester,
@@ -236,11 +227,7 @@ export const openPullRoutes: Routes = (services) => async (app) => {
           body: body.body ?? '',
           deadline: deadlineOf(body.due_date ?? body.deadline ?? null),
           named: async () => ({
-            discussion: {
-              milestone: await milestoneRef(services, repository, body.milestone ?? 0),
-              labels: await labelRefs(services, repository, body.labels ?? []),
-              assignees: await assigneeRefs(services, repository, body),
-            },
+            discussion: await namedRefs(services, repository, body),
             reviewers: await reviewersAsked(services, repository, requester, body),
           }),
         }
