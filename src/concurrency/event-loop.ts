@@ -189,8 +189,8 @@ export interface Pieces {
   rest(): Promise<void>
 }
 
-/** The pieces of long work, to ask between two small things. `key`: whose work it is, as in `nextPiece`. */
-export function piecesOf(key?: string): Pieces {
+/** The pieces of long work, to ask between two small things. `key`: whose work it is; without it, of who works now. */
+export function piecesOf(key = workingFor()): Pieces {
   let began = performance.now()
   const isOver = () => performance.now() - began > PIECE_MS
   async function next(): Promise<void> {
@@ -207,8 +207,8 @@ export function piecesOf(key?: string): Pieces {
 }
 
 /** Calls `work` for each item in order. What takes less than a piece is done without a wait. */
-export async function inPieces<T>(key: string, items: Iterable<T>, work: (item: T) => void): Promise<void> {
-  const pieces = piecesOf(key)
+export async function inPieces<T>(items: Iterable<T>, work: (item: T) => void): Promise<void> {
+  const pieces = piecesOf()
   for (const item of items) {
     work(item)
     if (pieces.isOver()) await pieces.next()

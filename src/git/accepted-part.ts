@@ -11,7 +11,6 @@ import { type PushRequest, refusedLines } from './push-request.ts'
 export async function acceptedPart(
   push: PushRequest,
   refused: ReadonlyMap<string, string>,
-  client: string,
 ): Promise<PushRequest> {
   const commands = push.commands.filter(({ ref }) => !refused.has(ref))
   const refusedTips = [
@@ -19,11 +18,11 @@ export async function acceptedPart(
     ...push.commands.flatMap(({ ref, to }) => (refused.has(ref) && to !== null ? [to] : [])),
   ]
   const lines: Buffer[] = []
-  await inPieces(client, push.shallow, (id) => {
+  await inPieces(push.shallow, (id) => {
     lines.push(packet(`shallow ${id}`))
   })
   const capabilities = `\0${[...push.capabilities].join(' ')}`
-  await inPieces(client, commands.entries(), ([i, { ref, from, to }]) => {
+  await inPieces(commands.entries(), ([i, { ref, from, to }]) => {
     lines.push(packet(`${from ?? ZERO_ID} ${to ?? ZERO_ID} ${ref}${i === 0 ? capabilities : ''}`))
   })
   const head = Buffer.concat([
@@ -43,35 +42,27 @@ export async function withRefused(
   answer: Buffer,
   { capabilities }: PushRequest,
   refused: ReadonlyMap<string, string>,
-  client: string,
 ): Promise<Buffer> {
   if (!capabilities.has('report-status') && !capabilities.has('report-status-v2')) return answer
-  const lines = await refusedLines(refused, client)
+  const lines = await refusedLines(refused)
   const report = (own: Buffer) =>
     Buffer.concat([own.subarray(0, own.length - FLUSH.length), lines, Buffer.from(FLUSH)])
   if (!capabilities.has('side-band-64k') && !capabilities.has('side-band')) return report(answer)
-  const bands = await bandsOf(answer, client)
+  const bands = await bandsOf(answer)
   // A fatal error comes instead of a report.
   if (bands === undefined || bands.report.length === 0) return answer
   return Buffer.concat([...bands.others, bandPackets(1, report(bands.report)), Buffer.from(FLUSH)])
 }
 
 /** What git's answer reports of the refs; undefined when it has no report. */
-export async function reportIn(
-  answer: Buffer,
-  { capabilities }: PushRequest,
-  client: string,
-): Promise<Buffer | undefined> {
+export async function reportIn(answer: Buffer, { capabilities }: PushRequest): Promise<Buffer | undefined> {
   const hasBands = capabilities.has('side-band-64k') || capabilities.has('side-band')
-  return hasBands ? (await bandsOf(answer, client))?.report : answer
+  return hasBands ? (await bandsOf(answer))?.report : answer
 }
 
 /** The report in an answer with side bands, and the packets of the other bands; undefined when it has no bands. */
-async function bandsOf(
-  answer: Buffer,
-  client: string,
-): Promise<{ report: Buffer; others: Buffer[] } | undefined> {
-  const pieces = piecesOf(client)
+async function bandsOf(answer: Buffer): Promise<{ report: Buffer; others: Buffer[] } | undefined> {
+  const pieces = piecesOf()
   const report: Buffer[] = []
   const others: Buffer[] = []
   for (let rest = answer; rest.length > 0; ) {

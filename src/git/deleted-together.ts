@@ -17,12 +17,12 @@ const isReported = ({ capabilities }: PushRequest) =>
  * The push as one that asks for all or none of its changes. Undefined when it does so by itself, deletes less than two refs,
  * or gets no report of which ones were refused.
  */
-export async function deletingTogether(arrived: HeldPush, client: string): Promise<HeldPush | undefined> {
+export async function deletingTogether(arrived: HeldPush): Promise<HeldPush | undefined> {
   const { push, held } = arrived
   if (push.capabilities.has(ATOMIC) || !isReported(push)) return undefined
   if (push.commands.filter(({ to }) => to === null).length < 2) return undefined
   const capabilities = new Set([...push.capabilities, ATOMIC])
-  const together = await acceptedPart({ ...push, capabilities }, new Map(), client)
+  const together = await acceptedPart({ ...push, capabilities }, new Map())
   const head = together.front.subarray(0, together.packStart)
   const stream = (skip = 0) =>
     skip < head.length
@@ -37,8 +37,8 @@ async function* following(first: Buffer, rest: Readable): AsyncGenerator<Buffer>
 }
 
 /** Whether git refused the refs of such a push. It then did none, and has to do the others one after the other. */
-export async function refusesTogether(answer: Buffer, push: PushRequest, client: string): Promise<boolean> {
-  const report = await reportIn(answer, push, client)
+export async function refusesTogether(answer: Buffer, push: PushRequest): Promise<boolean> {
+  const report = await reportIn(answer, push)
   if (report === undefined) return false
   for (let rest = report; rest.length > 0; ) {
     const next = readPacket(rest)

@@ -37,11 +37,10 @@ export async function makeTogether(
   dir: string,
   refs: readonly NewRef[],
   { capabilities }: PushRequest,
-  client: string,
 ): Promise<Buffer> {
-  const made = await makePackedRefs(dir, refs, { client, all: capabilities.has('atomic') })
+  const made = await makePackedRefs(dir, refs, { all: capabilities.has('atomic') })
   const packets: Buffer[] = []
-  await inPieces(client, refs, ({ ref }) => {
+  await inPieces(refs, ({ ref }) => {
     packets.push(packet(`ok ${ref}`))
     if (!made.has(ref)) packets.push(packet('option fall-through'))
   })

@@ -13,8 +13,6 @@ const OFFSET_BYTES = 4
 const IS_LARGE = 0x80000000
 const LARGE_BYTES = 8
 const MAX_READ = 1024 * 1024
-/** Going through many objects counts as work of all clients together. */
-const WORK = 'objects of a pack'
 
 export interface PackIndex {
   count: number
@@ -55,7 +53,7 @@ export async function readPackIndex(path: string): Promise<PackIndex> {
       return isThere
     },
     async *unseen() {
-      const { rest } = piecesOf(WORK)
+      const { rest } = piecesOf()
       for (let place = seen.indexOf(0); place !== -1; place = seen.indexOf(0, place + 1)) {
         yield idAt(place)
         await rest()
@@ -74,7 +72,7 @@ async function lastPlaces(file: FileHandle, count: number, wanted: number): Prom
   const keepLast = () => {
     last = last.sort((one, other) => other.at - one.at).slice(0, wanted)
   }
-  const { rest } = piecesOf(WORK)
+  const { rest } = piecesOf()
   for (let place = 0; place < count; place += 1) {
     const offset = offsets.readUInt32BE(place * OFFSET_BYTES)
     const at =

@@ -59,19 +59,18 @@ const UNREADABLE = 'the pack is broken'
  * Why a pack is refused: an object has more than `most` bytes, or it takes longer than `workMs` milliseconds to tell, or
  * its sizes cannot be read. A delta counts as what it makes. Costs as much as to unfold the pack, and holds little of it.
  *
- * @param client whose work it is, as in `nextPiece`
  * @throws the stream's error
  */
 export async function sizeProblem(
   pack: Readable,
-  { most, client, workMs }: { most: number; client: string; workMs: number },
+  { most, workMs }: { most: number; workMs: number },
 ): Promise<string | undefined> {
   const tooLarge = (size: number) => {
     limitReached('object_bytes')
     return `an object has ${size} bytes, and may have at most ${most}`
   }
   const source = sourceOf(pack)
-  const pieces = piecesOf(client)
+  const pieces = piecesOf()
   const end = performance.now() + workMs
   try {
     await source.fill(PACK_HEADER_BYTES)

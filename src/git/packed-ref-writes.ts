@@ -39,18 +39,18 @@ interface Addition {
  * says what is wrong with them. Makes none when one name is taken or is in the way of another one, when somebody else has
  * a lock, when git writes the file in another way, or when anything fails. `all`: makes all of them or none.
  *
- * To be called in the turn of the repository's refs. `flushRefs` has the rename on disk. `client`: whose work it is.
+ * To be called in the turn of the repository's refs. `flushRefs` has the rename on disk.
  */
 export async function makePackedRefs(
   dir: string,
   refs: readonly NewRef[],
-  { client, all, lockMs = LOCK_MS }: { client: string; all: boolean; lockMs?: number },
+  { all, lockMs = LOCK_MS }: { all: boolean; lockMs?: number },
 ): Promise<ReadonlySet<string>> {
   try {
-    const added = await additions(dir, refs, client)
+    const added = await additions(dir, refs)
     if (added.length === 0 || (all && added.length < refs.length)) return NONE
     await inLock(join(dir, 'packed-refs.lock'), lockMs, async () => {
-      const text = await withAdded(dir, added, client)
+      const text = await withAdded(dir, added)
       const written = join(dir, 'packed-refs.new')
       try {
         await writeFlushed(written, text)
@@ -67,14 +67,14 @@ export async function makePackedRefs(
 }
 
 /** The lines of the refs that can be made, sorted. Left out: branches at what is no commit, and tags of no commit. */
-async function additions(dir: string, refs: readonly NewRef[], client: string): Promise<Addition[]> {
+async function additions(dir: string, refs: readonly NewRef[]): Promise<Addition[]> {
   const ids = [...new Set(refs.map(({ sha }) => sha))]
   const types = new Map((await objectReaders.headers(dir, ids)).map((header, i) => [ids[i], header?.type]))
   const tags = ids.filter((id) => types.get(id) === 'tag')
   const peeled = await objectReaders.headers(dir, tags, { peel: true })
   const commitOf = new Map(peeled.map((header, i) => [tags[i], header?.sha]))
   const added: Addition[] = []
-  await inPieces(client, refs, ({ ref, sha }) => {
+  await inPieces(refs, ({ ref, sha }) => {
     const type = types.get(sha)
     if (type === undefined || (type !== 'commit' && ref.startsWith(BRANCHES))) return
     const commit = commitOf.get(sha)
@@ -86,10 +86,10 @@ async function additions(dir: string, refs: readonly NewRef[], client: string): 
 }
 
 /** The file of packed refs with the additions. @throws when a name is taken, or the file is not what we write */
-async function withAdded(dir: string, added: readonly Addition[], client: string): Promise<string> {
+async function withAdded(dir: string, added: readonly Addition[]): Promise<string> {
   const names = new Set(added.map(({ name }) => name))
   const directories = new Set<string>()
-  await inPieces(client, names, (name) => {
+  await inPieces(names, (name) => {
     for (const above of pathsAbove(name)) directories.add(above)
   })
   /** One name must not be the beginning of another one's path. */
@@ -98,8 +98,8 @@ async function withAdded(dir: string, added: readonly Addition[], client: string
     if (isTaken || pathsAbove(name).some((above) => names.has(above)))
       throw new Error(`${name} is in the way`)
   }
-  await inPieces(client, names, (name) => checkFree(name, true))
-  const pieces = piecesOf(client)
+  await inPieces(names, (name) => checkFree(name, true))
+  const pieces = piecesOf()
   // Only the kinds of refs that are made: each has a directory of its own.
   for (const kind of new Set(added.map(({ name }) => name.split('/', 2).join('/')))) {
     for await (const path of filesBelow(join(dir, Buffer.from(kind, 'latin1').toString()))) {

@@ -70,7 +70,7 @@ export async function pushInTurn(
 ): Promise<{ answer: Buffer; isOfGit?: boolean; isUnplaced?: boolean }> {
   const { push, held } = arrived
   const args = ['receive-pack', '--stateless-rpc', dir]
-  const { workMs, client } = options.share ?? standardShare
+  const { workMs } = options.share ?? standardShare
   const newRefs = newRefsTogether(push, Object.keys(options.env).length > 0)
   const config = newRefs === undefined ? options.config : [...options.config, ...ASK_FOR_NEW]
   const transfer = await startTransfer(args, { ...options, config })
@@ -101,11 +101,11 @@ export async function pushInTurn(
         const making = newRefs && hookMakes(channel).then(() => newRefs)
         answerHook(channel, refusal === undefined)
         const made = await Promise.race([making, running.then(() => undefined)])
-        if (made !== undefined) answerMaking(channel, await makeTogether(dir, made, push, client))
+        if (made !== undefined) answerMaking(channel, await makeTogether(dir, made, push))
       }
       const { ending } = await running
       if (ending.code === null) await brokenOff()
-      updates = await appliedChanges(dir, push, client)
+      updates = await appliedChanges(dir, push)
       if (updates.length > 0) await options.record(updates, push.options)
     })
   } catch (error) {
@@ -126,12 +126,12 @@ export async function pushInTurn(
   const { answer, ending, late } = await running
   if (refusal !== undefined) {
     if ('error' in refusal) throw refusal.error
-    return { answer: await refusalReport(push, refusal.reasons, client) }
+    return { answer: await refusalReport(push, refusal.reasons) }
   }
   if (late && updates.length === 0) {
     const reason = `the push took longer than ${Math.ceil(workMs / 1000)} s`
     const reasons = new Map(push.commands.map(({ ref }) => [ref, reason]))
-    return { answer: await refusalReport(push, reasons, client) }
+    return { answer: await refusalReport(push, reasons) }
   }
   // Some of the refs moved. They are recorded, and the client sees them when it asks again.
   if (late) throw new GitUnavailable(`a push was ended after ${workMs} ms`)
@@ -168,11 +168,11 @@ async function stray(arrived: ArrivedPush): Promise<ReadonlyMap<string, string>>
 }
 
 /** The changes of the push that are in effect. When another push moved a ref on, that push records it. */
-async function appliedChanges(dir: string, { commands }: PushRequest, client: string): Promise<RefChange[]> {
+async function appliedChanges(dir: string, { commands }: PushRequest): Promise<RefChange[]> {
   const refs = commands.map(({ ref }) => ref)
   const now = await readRefs(dir, refs)
   const updates: RefChange[] = []
-  await inPieces(client, commands, (command) => {
+  await inPieces(commands, (command) => {
     const { ref, from, to } = command
     if (from !== to && now.get(ref) === to) updates.push(command)
   })

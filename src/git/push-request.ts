@@ -35,16 +35,12 @@ export interface PushRequestLimits {
   maxBytes?: number
   /** Most commands, and most ends of a shallow history. */
   maxCommands?: number | undefined
-  /** Whose work it is to read them, as in `nextPiece`. */
-  client?: string
 }
 
 const MAX_BYTES = 8 * 1024 * 1024
 /** What `MAX_PUSH_REFS` is at most. */
 const MAX_COMMANDS = 100_000
 const COMMAND = /^([0-9a-f]{40}) ([0-9a-f]{40}) ([^\0]+)$/
-/** Whose work it is when nobody says. */
-const SERVER = 'server'
 const MAX_REASON_LENGTH = 500
 const NOT_ALONE = 'not pushed, because another ref of this push was refused'
 /** They are recorded with the push. */
@@ -58,10 +54,10 @@ const MAX_OPTION_CHARACTERS = 4096
  */
 export async function readPushRequest(
   body: Readable,
-  { maxBytes = MAX_BYTES, maxCommands = MAX_COMMANDS, client = SERVER }: PushRequestLimits = {},
+  { maxBytes = MAX_BYTES, maxCommands = MAX_COMMANDS }: PushRequestLimits = {},
 ): Promise<PushRequest> {
   const packets = packetsOf(body, maxBytes)
-  const pieces = piecesOf(client)
+  const pieces = piecesOf()
   const commands: RefChange[] = []
   const named = new Set<string>()
   const shallow: string[] = []
@@ -205,16 +201,15 @@ async function nextBodyEvent(body: Readable): Promise<void> {
 export async function refusalReport(
   push: PushRequest,
   reasons: ReadonlyMap<string, string>,
-  client = SERVER,
 ): Promise<Buffer> {
   const { capabilities, commands } = push
   const sideBand = hasSideBand(capabilities)
   const flush = Buffer.from(FLUSH)
   if (!capabilities.has('report-status') && !capabilities.has('report-status-v2')) {
-    return sideBand ? fatalAnswer(await reasonLines(reasons, client)) : Buffer.alloc(0)
+    return sideBand ? fatalAnswer(await reasonLines(reasons)) : Buffer.alloc(0)
   }
   const all = commands.map(({ ref }): [string, string] => [ref, reasons.get(ref) ?? NOT_ALONE])
-  const report = Buffer.concat([packet('unpack ok\n'), await refusedLines(all, client), flush])
+  const report = Buffer.concat([packet('unpack ok\n'), await refusedLines(all), flush])
   return sideBand ? Buffer.concat([bandPackets(1, report), flush]) : report
 }
 
@@ -240,18 +235,18 @@ export function tooManyRefsAnswer({ capabilities, message }: TooManyRefs): Buffe
   return hasSideBand(capabilities) ? fatalAnswer(`${message}\n`) : undefined
 }
 
-async function reasonLines(reasons: ReadonlyMap<string, string>, client: string): Promise<string> {
+async function reasonLines(reasons: ReadonlyMap<string, string>): Promise<string> {
   let text = ''
-  await inPieces(client, reasons, ([ref, reason]) => {
+  await inPieces(reasons, ([ref, reason]) => {
     text += `${ref}: ${oneLine(reason)}\n`
   })
   return text
 }
 
 /** The lines of a report that refuse refs. */
-export async function refusedLines(reasons: Iterable<[string, string]>, client: string): Promise<Buffer> {
+export async function refusedLines(reasons: Iterable<[string, string]>): Promise<Buffer> {
   const lines: Buffer[] = []
-  await inPieces(client, reasons, ([ref, reason]) => {
+  await inPieces(reasons, ([ref, reason]) => {
     lines.push(packet(`ng ${ref} ${oneLine(reason)}\n`))
   })
   return Buffer.concat(lines)

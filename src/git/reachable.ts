@@ -13,8 +13,6 @@ const NEWLINE = 0x0a
 const SEARCH_MS = 60_000
 /** So many objects are asked for at once. */
 const PART = 1000
-/** Whose work it is to go through many ids: that of all clients together. */
-const WORK = 'ids of objects'
 /** The objects of larger repositories are not remembered: each search walks the history again. */
 const MAX_REMEMBERED = 500_000
 /** An id in a `Set` takes about this many bytes. */
@@ -113,7 +111,7 @@ export async function firstUnreachable(
   options: SearchOptions = {},
 ): Promise<string | undefined> {
   const wanted: string[] = []
-  await inPieces(WORK, ids, (id) => {
+  await inPieces(ids, (id) => {
     if (!tips.ids.has(id)) wanted.push(id)
   })
   if (wanted.length === 0) return undefined
@@ -141,7 +139,7 @@ export async function firstUnreachable(
   // Most wanted trees and blobs are those of a branch's newest commit.
   const newest = remembered.get(`${at}\0newest`)
   const missing = new Set<string>()
-  await inPieces(WORK, others, (id) => {
+  await inPieces(others, (id) => {
     if (newest?.has(id) !== true) missing.add(id)
   })
   if (newest === undefined) {
@@ -168,7 +166,7 @@ export async function unreachedAmong(
   options: SearchOptions = {},
 ): Promise<ReadonlySet<string>> {
   const asked: string[] = []
-  await inPieces(WORK, ids, (id) => {
+  await inPieces(ids, (id) => {
     if (!tips.ids.has(id)) asked.push(id)
   })
   const commits = new Set<string>()

@@ -78,8 +78,7 @@ export interface ReceiveOptions extends TurnOptions, Omit<PushRules, 'isAtomic'>
 export async function receivePack(dir: string, body: Readable, options: ReceiveOptions): Promise<Buffer> {
   // The client may go away while nobody reads. Without this listener, the error would end the process.
   body.on('error', () => undefined)
-  const { client } = options.share ?? standardShare
-  const reading = readPushRequest(body, { maxCommands: options.maxRefs, client })
+  const reading = readPushRequest(body, { maxCommands: options.maxRefs })
   const whole = await reading.catch(async (error: unknown) => {
     // Some clients send everything before they read an answer.
     if (isClientsFault(error)) await drainBody(body, options.signal)
@@ -88,14 +87,14 @@ export async function receivePack(dir: string, body: Readable, options: ReceiveO
   if ('refusal' in whole) return whole.refusal
   // git clients send an empty push to test their credentials.
   if (whole.commands.length === 0) return Buffer.alloc(0)
-  const refused = await refusals(whole, options.check, client)
+  const refused = await refusals(whole, options.check)
   if (refused.size === 0) return await pushAccepted(dir, whole, body, options)
   if (refused.size === whole.commands.length || whole.capabilities.has('atomic')) {
     await drainBody(body, options.signal)
-    return await refusalReport(whole, refused, client)
+    return await refusalReport(whole, refused)
   }
-  const answer = await pushAccepted(dir, await acceptedPart(whole, refused, client), body, options)
-  return await withRefused(answer, whole, refused, client)
+  const answer = await pushAccepted(dir, await acceptedPart(whole, refused), body, options)
+  return await withRefused(answer, whole, refused)
 }
 
 const isClientsFault = (error: unknown) =>
@@ -125,7 +124,7 @@ async function pushAccepted(
     if (error instanceof PushUnrecorded)
       return wordsOnly(`the push is not recorded yet: ${diskFull.message}\n`)
     const reasons = new Map(push.commands.map(({ ref }) => [ref, diskFull.message]))
-    return await refusalReport(push, reasons, options.share?.client)
+    return await refusalReport(push, reasons)
   }
 }
 
@@ -140,7 +139,7 @@ async function pushHeld(
       ? RECEIVE_CONFIG
       : [...RECEIVE_CONFIG, ['receive.maxInputSize', String(options.maxBytes)]]
   const { maxBytes = Number.POSITIVE_INFINITY, maxObjectBytes: most = Number.POSITIVE_INFINITY } = options
-  const { signal, share: { client, workMs } = standardShare } = options
+  const { signal, share: { workMs } = standardShare } = options
   const mostHeld = push.front.length + maxBytes + TOO_LARGE_BY
   const held = await holdBody(dir, body, { front: push.front, most: mostHeld, signal })
   // git itself refuses it, in words that its client knows.
@@ -152,16 +151,16 @@ async function pushHeld(
     if (push.commands.some(({ to }) => to !== null))
       admitted = await options.admit?.(push.commands, held.size)
     if (admitted !== undefined && admitted.reasons.size > 0) {
-      return await refusalReport(push, admitted.reasons, client)
+      return await refusalReport(push, admitted.reasons)
     }
     const problem =
       most === Number.POSITIVE_INFINITY
         ? undefined
-        : await sizeProblem(held.stream(push.packStart), { most, client, workMs })
-    if (problem !== undefined) return await refusalReport(push, reasonsOfNew(push, problem), client)
+        : await sizeProblem(held.stream(push.packStart), { most, workMs })
+    if (problem !== undefined) return await refusalReport(push, reasonsOfNew(push, problem))
     const pack = await readSentPack(held.stream(push.packStart), held.size - push.packStart)
     const unsent = await unsentObject(dir, push.commands, pack.count)
-    if (unsent !== undefined) return await refusalReport(push, reasonsOfMissing(push, unsent), client)
+    if (unsent !== undefined) return await refusalReport(push, reasonsOfMissing(push, unsent))
     const isAtomic = push.commands.length === 1 || push.capabilities.has('atomic')
     const hook = await preparePushHook(dir, push.commands, { ...options, isAtomic })
     try {
@@ -175,9 +174,9 @@ async function pushHeld(
           }),
         )
       const arrived: HeldPush = { push, held, pack }
-      const together = await deletingTogether(arrived, client)
+      const together = await deletingTogether(arrived)
       let result = await receive(together ?? arrived)
-      if (together !== undefined && result.isOfGit && (await refusesTogether(result.answer, push, client)))
+      if (together !== undefined && result.isOfGit && (await refusesTogether(result.answer, push)))
         result = await receive(arrived)
       for (let left = TRIES - 1; left > 0 && result.isUnplaced; left -= 1) result = await receive(arrived)
       isDone = true
@@ -194,11 +193,10 @@ async function pushHeld(
 async function refusals(
   { commands }: PushRequest,
   check: ReceiveOptions['check'],
-  client: string,
 ): Promise<ReadonlyMap<string, string>> {
   const problems = new Map<string, string>()
   const named: RefChange[] = []
-  await inPieces(client, commands, (command) => {
+  await inPieces(commands, (command) => {
     const { ref, from, to } = command
     const isNew = from === null && to !== null
     const problem = isNew ? newRefProblem(ref) : refNameProblem(ref)
@@ -208,7 +206,7 @@ async function refusals(
   if (named.length === 0) return problems
   const refused = await check(named)
   if (problems.size === 0) return refused
-  await inPieces(client, refused, ([ref, reason]) => {
+  await inPieces(refused, ([ref, reason]) => {
     problems.set(ref, reason)
   })
   return problems

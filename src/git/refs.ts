@@ -40,8 +40,6 @@ const NEWLINE = 0x0a
 const ID_LENGTH = 40
 /** The directories that git never removes when they are empty. */
 const KEPT: ReadonlySet<string> = new Set(['refs/heads', 'refs/tags', 'refs', '.'])
-/** Whose work it is to read many refs: that of all clients together. */
-const WORK = 'refs'
 
 /** All refs, or those below a prefix that ends with a slash (`refs/heads/`), sorted by name. */
 export async function listRefs(dir: string, prefix = 'refs/'): Promise<Ref[]> {
@@ -57,18 +55,18 @@ export async function resolveRef(dir: string, ref: string): Promise<string | nul
 /** The object ids of these refs; null for a ref that does not exist. Mostly needs no git process. */
 export async function readRefs(dir: string, refs: readonly string[]): Promise<Map<string, string | null>> {
   const names = new Set<string>()
-  await inPieces(WORK, refs, (ref) => {
+  await inPieces(refs, (ref) => {
     names.add(checkedRef(ref))
   })
   const asked = [...names]
   const result = asked.length > MAX_FILES ? new Map<string, string | null>() : await readRefFiles(dir, asked)
   const unknown = asked.filter((ref) => !result.has(ref))
   if (unknown.length === 0) return result
-  await inPieces(WORK, unknown, (ref) => {
+  await inPieces(unknown, (ref) => {
     result.set(ref, null)
   })
   const found = await forEachRef(dir, unknown.length > MAX_PATTERNS ? ['refs/'] : unknown)
-  await inPieces(WORK, found, ({ ref, sha }) => {
+  await inPieces(found, ({ ref, sha }) => {
     if (result.has(ref)) result.set(ref, sha)
   })
   return result
@@ -142,7 +140,7 @@ export async function updateRefs(dir: string, changes: readonly RefChange[]): Pr
 export async function flushRefs(dir: string, refs: readonly string[]): Promise<void> {
   // Deleting a ref may rewrite `packed-refs`, which is in the repository's own directory.
   const directories = new Set([dir])
-  await inPieces(WORK, refs, (ref) => {
+  await inPieces(refs, (ref) => {
     let directory = dirname(ref)
     directories.add(join(dir, directory))
     // The directories above it may be as new as the ref.

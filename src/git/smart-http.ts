@@ -79,8 +79,8 @@ export async function uploadPack(
       giveSlot()
       void held.release()
     }
-    const { signal, share: { client } = standardShare } = options
-    const { refused, hidden } = await checkNames(dir, held.stream(), { signal, client })
+    const { signal } = options
+    const { refused, hidden } = await checkNames(dir, held.stream(), signal)
     if (refused !== undefined) {
       release()
       // git's own words for an object that it does not serve.
@@ -90,7 +90,7 @@ export async function uploadPack(
     const request =
       hidden.size === 0
         ? held.stream()
-        : Readable.from(requestWithout(held.stream(), hidden, client), { objectMode: false })
+        : Readable.from(requestWithout(held.stream(), hidden), { objectMode: false })
     return await exchange(args, request, given)
   } catch (error) {
     release()

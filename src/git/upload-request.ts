@@ -32,12 +32,11 @@ export interface NamedObject {
 /**
  * The objects that a fetch names, in the order of the request.
  *
- * @param client whose work it is, as in `nextPiece`
  * @throws MalformedGitRequest
  */
-export async function* namedObjects(request: Readable, client: string): AsyncGenerator<NamedObject> {
+export async function* namedObjects(request: Readable): AsyncGenerator<NamedObject> {
   const counts = new Map<string, number>()
-  for await (const { line } of linesOf(request, client)) {
+  for await (const { line } of linesOf(request)) {
     if (line === undefined) continue
     const [, command] = /^command=([^\n]*)/.exec(line) ?? []
     if (command !== undefined && !COMMANDS.includes(command)) {
@@ -53,15 +52,11 @@ export async function* namedObjects(request: Readable, client: string): AsyncGen
  * The request without the lines that say that the client has these objects. git then answers as if the repository did not
  * have them.
  */
-export async function* requestWithout(
-  request: Readable,
-  ids: ReadonlySet<string>,
-  client: string,
-): AsyncGenerator<Buffer> {
+export async function* requestWithout(request: Readable, ids: ReadonlySet<string>): AsyncGenerator<Buffer> {
   let hasEnded = false
   let kept: Buffer[] = []
   let size = 0
-  for await (const { line, bytes } of linesOf(request, client)) {
+  for await (const { line, bytes } of linesOf(request)) {
     const named = line === undefined ? undefined : namedIn(line)
     const isHidden = named !== undefined && named.word !== 'want' && ids.has(named.id)
     if (line === undefined) hasEnded = true
@@ -85,11 +80,8 @@ function namedIn(line: string): NamedObject | undefined {
 }
 
 /** The packets of a request, with the beginnings of their lines; a flush packet has none. */
-async function* linesOf(
-  request: Readable,
-  client: string,
-): AsyncGenerator<{ line: string | undefined; bytes: Buffer }> {
-  const pieces = piecesOf(client)
+async function* linesOf(request: Readable): AsyncGenerator<{ line: string | undefined; bytes: Buffer }> {
+  const pieces = piecesOf()
   let unread: Buffer = Buffer.alloc(0)
   for await (const chunk of request) {
     unread = Buffer.concat([unread, chunk])

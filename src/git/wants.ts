@@ -21,11 +21,11 @@ export interface CheckedNames {
 export async function checkNames(
   dir: string,
   request: Readable,
-  { signal, client }: { signal: AbortSignal | undefined; client: string },
+  signal: AbortSignal | undefined,
 ): Promise<CheckedNames> {
   const wanted = new Set<string>()
   const claimed = new Set<string>()
-  for await (const { word, id } of namedObjects(request, client)) (word === 'want' ? wanted : claimed).add(id)
+  for await (const { word, id } of namedObjects(request)) (word === 'want' ? wanted : claimed).add(id)
   // A request for the names of refs names no object. One before a push may name only what the client has.
   if (wanted.size + claimed.size === 0) return { hidden: claimed }
   const options = { signal, queue: 'held' } as const

@@ -5,7 +5,6 @@ import { piecesOf } from '../concurrency/event-loop.ts'
 import { branchId } from '../projections/branches.ts'
 import { notFoundIn } from '../projections/view.ts'
 import { onRepository } from '../rights/repository-access.ts'
-import { clientOf } from '../rights/requester.ts'
 import type { Services } from '../services.ts'
 import { BranchParams, BranchWire, branchWire } from '../wire/branches.ts'
 import { RepositoryParams } from '../wire/repositories.ts'
@@ -28,7 +27,7 @@ export function branchQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         const viewer = { requester: request.requester, access }
         const wires: Static<typeof BranchWire>[] = []
         // Long patterns of protections take long names a while.
-        const { rest } = piecesOf(clientOf(request))
+        const { rest } = piecesOf()
         for (const branch of found) {
           wires.push(branchWire(branch, repository, viewer, publicUrl))
           await rest()

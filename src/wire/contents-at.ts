@@ -119,7 +119,7 @@ export async function contentsIn(
 ): Promise<Contents[]> {
   const facts = await unlessGone(factsOf(reading, place, parts, entries, wanted))
   const rows: Contents[] = []
-  await inPieces(`${place.repository.id}`, entries.entries(), ([i, entry]) => {
+  await inPieces(entries.entries(), ([i, entry]) => {
     rows.push(contentsWire(place, [...parts, nameOf(entry)].join('/'), entry, facts[i] ?? { size: 0 }))
   })
   return rows

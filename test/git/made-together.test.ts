@@ -8,7 +8,7 @@ import { serveWorkTree } from './served-repository.ts'
 
 const MAIN = 'refs/heads/main'
 const NAMES = Array.from({ length: 60 }, (_, i) => `new-${i}`)
-const ADDING = { client: 'test', all: false, lockMs: 0 }
+const ADDING = { all: false, lockMs: 0 }
 
 /** A repository with `main`, and one tag that is packed. */
 async function setUp(t: Test) {

@@ -82,7 +82,7 @@ for (const [kind, more] of [
 
 t.test('an object whose sizes git reads and we do not is no way around the limit', async (t) => {
   const most = 4 * MIB
-  const limits = { most, client: 'test', workMs: 60_000 }
+  const limits = { most, workMs: 60_000 }
   const piece = 16 * 1024
   const sizeIn = (object: Buffer) => {
     const pack = packOf([object])
@@ -149,7 +149,7 @@ t.test('the sizes of a pack are found in pieces of any length; what is broken is
     Buffer.concat([packed(7, Buffer.concat([varint(1), varint(2), noise.subarray(0, 100_000)]), baseId)]),
     packed(3, Buffer.from('last')),
   ]
-  const limits = { most: MIB, client: 'test', workMs: 60_000 }
+  const limits = { most: MIB, workMs: 60_000 }
   const inParts = (pack: Buffer, size: number) => {
     const parts = Array.from({ length: Math.ceil(pack.length / size) }, (_, i) =>
       pack.subarray(i * size, (i + 1) * size),

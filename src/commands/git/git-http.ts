@@ -77,7 +77,7 @@ async function checkPush(
     ? await services.views.tagProtections.get(`${repository.id}`)
     : undefined
   const member = memberOf(repository, requester)
-  await inPieces(`account ${requester.id}`, commands, (change) => {
+  await inPieces(commands, (change) => {
     if (change.ref.startsWith(TAGS)) {
       const mayControl = mayControlTag(tags?.protections ?? [], change.ref.slice(TAGS.length), member)
       if (!mayControl) rules.problems.set(change.ref, 'the tag is protected: you may not push to it')

@@ -92,7 +92,7 @@ async function checksOf(services: Services, repository: RepositoryDocument, pull
   const protection = protectionOf(repository.protections, pull.base.branch)
   const contexts = protection?.statusCheck ? protection.contexts : []
   const { posted } = await checks.load(services, { repoId: repository.id, sha: pull.head.sha })
-  const outcome = await checksOutcome({ contexts }, posted, piecesOf(`checks of ${repository.id}`).rest)
+  const outcome = await checksOutcome({ contexts }, posted, piecesOf().rest)
   return { outcome, any: posted.size > 0, required: protection?.statusCheck === true }
 }
 
