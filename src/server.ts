@@ -42,6 +42,7 @@ import { createBackground } from './processes/background.ts'
 import { refuseMissingDisks } from './processes/missing-disks.ts'
 import { recoverPushes, takeOverTurn } from './processes/recovery.ts'
 import { createRecoveryRounds } from './processes/recovery-rounds.ts'
+import { createAccountChanges } from './projections/account-changes.ts'
 import type { AroundBatch } from './projections/batch-writer.ts'
 import { createDiskUsage } from './projections/disk-usage.ts'
 import { createLiveEvents } from './projections/live-events.ts'
@@ -191,7 +192,8 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     around,
   })
   generations.onExchanged(forget)
-  const openRequests = createOpenRequests({ events, views, projector, secrets })
+  const accountChanges = createAccountChanges()
+  const openRequests = createOpenRequests({ events, views, accountChanges, projector, secrets })
   const beginning = await inStart(() => events.lastPosition())
   knowsEarlierAttempts(events, { projector, readStore })
   if (!isShared(config)) isAloneOn(events)
@@ -210,6 +212,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     texts: events,
     readStore,
     views,
+    accountChanges,
     secrets,
     nodes,
     turns,

@@ -9,6 +9,7 @@ import type { FreeSpace } from './free-space.ts'
 import type { GitLimits } from './git/limits.ts'
 import type { PushJournal } from './git/push-journal.ts'
 import type { Nodes } from './nodes/nodes.ts'
+import type { AccountChanges } from './projections/account-changes.ts'
 import type { DiskUsage } from './projections/disk-usage.ts'
 import type { LiveEvents } from './projections/live-events.ts'
 import type { Projector } from './projections/projector.ts'
@@ -27,6 +28,8 @@ export interface Services {
   /** The store of the read models. Use it only for health checks; queries go through `views`. */
   readStore: ReadStore
   views: Views
+  /** What this server has changed in accounts lately. */
+  accountChanges: AccountChanges
   /** Password and token hashes. They have their own store, which is never rebuilt from the log. */
   secrets: ReadStore
   /** This node and the others. */

@@ -4,7 +4,7 @@
  */
 import type { AnyCollection, Touched } from '../projections/read-store.ts'
 import type { Services } from '../services.ts'
-import { newestAccount, onAccountChange } from './newest-accounts.ts'
+import { newestAccount } from './newest-accounts.ts'
 import { hasSecret } from './secrets.ts'
 import { hasSession } from './session-store.ts'
 import { type Identity, stillCounts } from './sign-in.ts'
@@ -56,7 +56,7 @@ export function createOpenRequests(services: SignInServices): OpenRequests {
     request.end()
   }
 
-  onAccountChange(services.events, (id) => {
+  services.accountChanges.listen((id) => {
     changes += 1
     for (const request of open.get(`${id}`) ?? []) void check(request)
   })

@@ -9,7 +9,7 @@ import { newestAccount } from './newest-accounts.ts'
 import { type Attempt, createPasswordChecks, SIGN_IN_LIMITS, type SignInLimits } from './password-checks.ts'
 import { dummyHash, hashPassword, isWeaker, MAX_PASSWORD } from './passwords.ts'
 import { findToken, storedPassword, strengthenPassword } from './secrets.ts'
-import { recordTokenUse } from './token-uses.ts'
+import { recordsTokenUse } from './token-uses.ts'
 
 export interface Identity {
   account: AccountDocument
@@ -58,13 +58,14 @@ type Credentials = { token: string } | { name: string; password: string }
 
 /** One for each server: it keeps the failures, and the passwords that were right lately. */
 export function createAuthenticate(
-  services: Pick<Services, 'events' | 'views' | 'secrets'> & {
+  services: Pick<Services, 'events' | 'views' | 'accountChanges' | 'secrets'> & {
     config: Pick<Services['config'], 'localPasswords'>
     projector: Pick<Services['projector'], 'caughtUp' | 'position'>
   },
   limits: SignInLimits = SIGN_IN_LIMITS,
 ): Authenticate {
   const { views, secrets, projector, config } = services
+  const recordUse = recordsTokenUse(secrets)
   const { check, inTurnOfNetwork } = createPasswordChecks(limits)
   // Keys of `verified` are HMACs with this secret, so a leak of the memory does not reveal passwords.
   const cacheSecret = randomBytes(32)
@@ -96,7 +97,7 @@ export function createAuthenticate(
       throw new Refused(modelStopped('the read model of tokens has stopped'))
     }
     if (document?.userId !== secret.userId || account?.kind !== 'user') return undefined
-    recordTokenUse(secrets, secret.tokenId)
+    recordUse(secret.tokenId)
     return {
       account: await newestAccount(services, account),
       tokenScopes: document.scopes,

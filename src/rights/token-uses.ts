@@ -3,7 +3,6 @@
  * is no event.
  */
 import { LRUCache } from 'lru-cache'
-import { perStore } from '../per-store.ts'
 import type { Collection, ReadStore } from '../projections/read-store.ts'
 
 interface TokenUse {
@@ -19,15 +18,14 @@ export const tokenUses: Collection<TokenUse> = { name: 'token_uses', indexes: []
 const position = 0
 const HOUR_MS = 3_600_000
 
-/** The tokens whose use was recorded within the last hour. */
-const recorded = perStore(() => new LRUCache<number, true>({ max: 10_000, ttl: HOUR_MS }))
-
-/** Records the use of a token, at most once an hour, in the background. After a failure, the next use is recorded. */
-export function recordTokenUse(secrets: ReadStore, tokenId: number): void {
-  const known = recorded(secrets)
-  if (known.has(tokenId)) return
-  known.set(tokenId, true)
-  write(secrets, { tokenId, usedAt: new Date().toISOString() }).catch(() => {})
+/** Makes a function that records the use of a token, at most once an hour, in the background. Failures are ignored. */
+export function recordsTokenUse(secrets: ReadStore): (tokenId: number) => void {
+  const recorded = new LRUCache<number, true>({ max: 10_000, ttl: HOUR_MS })
+  return (tokenId) => {
+    if (recorded.has(tokenId)) return
+    recorded.set(tokenId, true)
+    write(secrets, { tokenId, usedAt: new Date().toISOString() }).catch(() => {})
+  }
 }
 
 async function write(secrets: ReadStore, body: TokenUse): Promise<void> {

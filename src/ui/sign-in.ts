@@ -16,7 +16,6 @@ import { basePath } from '../http/base-path.ts'
 import { limitReached } from '../limits.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { cookieIn, setCookie } from '../rights/cookies.ts'
-import { noteAccountChange } from '../rights/newest-accounts.ts'
 import { createOpenIdProvider, type OpenIdProvider } from '../rights/openid-provider.ts'
 import { keyFor, seal, unseal } from '../rights/sealed.ts'
 import { endSessions } from '../rights/session-store.ts'
@@ -57,7 +56,7 @@ const CallbackQuery = Type.Object({
 const ASKING = { all: 32, perNetwork: 8 }
 
 export function signInRoutes(services: Services): FastifyPluginAsyncTypebox {
-  const { config, secrets, events, projector, publicUrl } = services
+  const { config, secrets, projector, publicUrl } = services
   const provider = createOpenIdProvider(config, services.log)
   const key = keyFor('sign-in', config.oidcClientSecret ?? '')
   const shares = createBudget(ASKING)
@@ -168,7 +167,7 @@ export function signInRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { requester, sessionHash } = request
         if (requester !== null && sessionHash !== null) {
           await endSessions(secrets, requester.id, sessionHash)
-          noteAccountChange(events, requester.id, projector.position())
+          services.accountChanges.note(requester.id, projector.position())
         }
         reply.header('Set-Cookie', noSession(publicUrl()))
         return reply.redirect(`${basePath(publicUrl())}/user/login`, 303)

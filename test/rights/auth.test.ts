@@ -1,5 +1,6 @@
 // In a process of its own: it changes what hashes cost.
 import t from 'tap'
+import { createAccountChanges } from '../../src/projections/account-changes.ts'
 import { createViews, READ_MODELS } from '../../src/projections/views.ts'
 import { SIGN_IN_LIMITS } from '../../src/rights/password-checks.ts'
 import { keepPassword, passwordHashOf, strengthenPassword } from '../../src/rights/secrets.ts'
@@ -323,6 +324,7 @@ t.test(
       events,
       views: createViews(views),
       secrets: views,
+      accountChanges: createAccountChanges(),
       config: { localPasswords: true },
       projector: {
         position: () => 0,

@@ -17,6 +17,7 @@ import { createGitLimits } from '../../src/git/limits.ts'
 import { openPushJournal } from '../../src/git/push-journal.ts'
 import { registerErrors } from '../../src/http/errors.ts'
 import { aloneNode } from '../../src/nodes/nodes.ts'
+import { createAccountChanges } from '../../src/projections/account-changes.ts'
 import { accountFold } from '../../src/projections/accounts.ts'
 import { createDiskUsage } from '../../src/projections/disk-usage.ts'
 import { withGenerations } from '../../src/projections/generations.ts'
@@ -79,7 +80,8 @@ export async function identityApp(
       openRequests.applied(touched)
     },
   })
-  const openRequests = createOpenRequests({ events, views, projector, secrets })
+  const accountChanges = createAccountChanges()
+  const openRequests = createOpenRequests({ events, views, accountChanges, projector, secrets })
   const services: Services = {
     config,
     log: app.log,
@@ -87,6 +89,7 @@ export async function identityApp(
     texts: withOpenTexts(events, secrets, app.log),
     readStore,
     views,
+    accountChanges,
     secrets,
     nodes: aloneNode('test'),
     turns: createTurns(),

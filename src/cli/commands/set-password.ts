@@ -8,6 +8,7 @@ import { userIdOf } from '../../commands/users/site-admin.ts'
 import { createTurns } from '../../concurrency/turns.ts'
 import { isShared, loadConfig } from '../../config.ts'
 import { lockDataDir, STOP_THE_SERVER } from '../../data-lock.ts'
+import { createAccountChanges } from '../../projections/account-changes.ts'
 import { secretCollections } from '../../rights/secrets.ts'
 import { openReadStores } from '../../stores.ts'
 import { CommandFailed } from '../explain.ts'
@@ -35,9 +36,14 @@ async function setPassword(login: string, options: SetPasswordArguments): Promis
       await secrets.prepare(secretCollections)
       const id = await userIdOf(events, login)
       if (id === undefined) throw new CommandFailed(`there is no user ${login}`)
-      await changeUser({ events, secrets, turns: createTurns() }, newContext(null, 'set-password'), id, {
-        password: { text: password, mustChange: options.mustChange ?? false },
-      })
+      await changeUser(
+        { events, secrets, accountChanges: createAccountChanges(), turns: createTurns() },
+        newContext(null, 'set-password'),
+        id,
+        {
+          password: { text: password, mustChange: options.mustChange ?? false },
+        },
+      )
     } finally {
       await Promise.all([events.close(), readStore.close(), secrets.close()])
     }

@@ -5,7 +5,6 @@
 import { createHash } from 'node:crypto'
 import { claimKeys, idsStream, userStream } from '../../events/streams.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { noteAccountChange } from '../../rights/newest-accounts.ts'
 import type { Person } from '../../rights/openid-provider.ts'
 import type { Services } from '../../services.ts'
 import { noReplyAddress } from '../../wire/users.ts'
@@ -26,7 +25,7 @@ import {
 } from '../users/user.ts'
 import { loginsFor } from './login-name.ts'
 
-type Stores = Pick<Services, 'events' | 'config' | 'publicUrl'>
+type Stores = Pick<Services, 'accountChanges' | 'events' | 'config' | 'publicUrl'>
 
 export type ExistingUser = Extract<UserState, { status: 'existing' }>
 
@@ -104,7 +103,7 @@ async function firstSignIn(
   const linked = await users.change(stores, context, state.user.id, 'link identity', (user) =>
     decideLinkIdentity(user, person),
   )
-  noteAccountChange(events, state.user.id, context.written)
+  stores.accountChanges.note(state.user.id, context.written)
   return existing(linked)
 }
 

@@ -4,7 +4,6 @@ import type { UserSettings } from '../../events/domain-events.ts'
 import { claimKeys, userStream } from '../../events/streams.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { noteAccountChange } from '../../rights/newest-accounts.ts'
 import { hashPassword } from '../../rights/passwords.ts'
 import { forgetPassword, keepPassword } from '../../rights/secrets.ts'
 import { endSessions } from '../../rights/session-store.ts'
@@ -38,7 +37,7 @@ export interface UserChange {
  *   site admin; nothing is changed then
  */
 export async function changeUser(
-  stores: Pick<Services, 'events' | 'secrets' | 'turns'>,
+  stores: Pick<Services, 'events' | 'secrets' | 'accountChanges' | 'turns'>,
   context: CommandContext,
   id: number,
   change: UserChange,
@@ -53,7 +52,7 @@ export async function changeUser(
 }
 
 async function changeNow(
-  stores: Pick<Services, 'events' | 'secrets'>,
+  stores: Pick<Services, 'events' | 'secrets' | 'accountChanges'>,
   context: CommandContext,
   id: number,
   { changes = {}, password: wanted }: UserChange,
@@ -88,7 +87,7 @@ async function changeNow(
     if (password !== undefined || changes.active === false || changes.prohibitLogin === true) {
       await endSessions(secrets, id)
     }
-    noteAccountChange(events, id, context.written)
+    stores.accountChanges.note(id, context.written)
     if (after.status !== 'existing') return
     // The hash before the present one is kept: a backup whose copy of the log is a moment older than its copy of the
     // secrets still needs it.

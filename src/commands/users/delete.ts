@@ -3,7 +3,6 @@ import { Type } from 'typebox'
 import { claimKeys, userStream } from '../../events/streams.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { documentsNow } from '../../rights/documents-now.ts'
-import { noteAccountChange } from '../../rights/newest-accounts.ts'
 import { siteAdmin } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import { forgetPassword, forgetToken } from '../../rights/secrets.ts'
@@ -49,7 +48,7 @@ async function deleteUser(services: Services, context: CommandContext, id: numbe
     const belongings = await belongingsOf(services, id)
     await users.change(services, context, id, 'delete user', (state) => decideDeleteUser(state, belongings))
   })
-  noteAccountChange(events, id, context.written)
+  services.accountChanges.note(id, context.written)
   for (const email of [before.settings.email, ...before.emails]) {
     await releaseClaim(events, context, claimKeys.email(email), userStream(id))
   }

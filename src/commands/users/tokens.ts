@@ -4,7 +4,6 @@ import { Type } from 'typebox'
 import { idsStream } from '../../events/streams.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'
-import { noteAccountChange } from '../../rights/newest-accounts.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import {
   forgetOlderSecrets,
@@ -104,7 +103,7 @@ export async function deleteToken(
   if (token === undefined) throw new Refused(refuse.notFound('access token not found'))
   await users.change(services, context, owner.id, 'delete token', (user) => decideDeleteToken(user, token.id))
   await forgetToken(services.secrets, token.id)
-  noteAccountChange(services.events, owner.id, context.written)
+  services.accountChanges.note(owner.id, context.written)
 }
 
 export const tokenRoutes: Routes = (services) => async (app) => {
