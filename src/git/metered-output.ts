@@ -1,5 +1,5 @@
 /** Passes git's output on to a client, within the time that git may work and the time that the client may read. */
-import { deadlineAfter } from '../deadline.ts'
+import { deadlineAfter } from '../concurrency/deadline.ts'
 import { limitReached } from '../limits.ts'
 import { GitClientGone, GitTooSlow } from './errors.ts'
 import type { TransferShare } from './limits.ts'

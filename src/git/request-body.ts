@@ -3,8 +3,8 @@
  */
 import { type Duplex, finished, type Readable, Transform } from 'node:stream'
 import { createGunzip } from 'node:zlib'
+import { deadline } from '../concurrency/deadline.ts'
 import { codingOf } from '../content-coding.ts'
-import { deadline } from '../deadline.ts'
 import { limitReached } from '../limits.ts'
 import { GitClientGone, GitRequestTooLarge, MalformedGitRequest, UnknownContentEncoding } from './errors.ts'
 

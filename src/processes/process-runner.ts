@@ -4,13 +4,13 @@
  */
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
+import { shortSignal } from '../concurrency/short-signal.ts'
 import { decode, KNOWN_TYPES, UnreadableEvent } from '../events/codec.ts'
 import type { DomainEvent, Recorded } from '../events/domain-events.ts'
 import { type EventStore, LOG_START, type Position } from '../events/event-store.ts'
 import type { Membership, Nodes } from '../nodes/nodes.ts'
 import type { Projector } from '../projections/projector.ts'
 import { LostHold, type ReadStore, type SharedCheckpoints } from '../projections/read-store.ts'
-import { shortSignal } from '../short-signal.ts'
 import { BrokenFile } from '../sqlite.ts'
 import {
   checkpointName,

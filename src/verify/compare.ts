@@ -2,7 +2,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import type { AnyCollection, IdRange, RangeDocument } from '../projections/read-store.ts'
-import { wellFormed } from '../well-formed.ts'
 
 const PAGE = 1000
 /** A server may be changing a document that differs: how often to compare it again, and the pause in ms. */
@@ -140,4 +139,17 @@ function shown(value: unknown): string {
 /** Sorts as both stores sort ids. JavaScript's own order differs for characters beyond the basic plane. */
 function byBytes(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b))
+}
+
+/**
+ * The value of JSON with whole characters only: half of a surrogate pair becomes U+FFFD, as wherever it becomes UTF-8. The
+ * value must not be nested deeply.
+ */
+function wellFormed(value: unknown): unknown {
+  if (typeof value === 'string') return value.toWellFormed()
+  if (Array.isArray(value)) return value.map(wellFormed)
+  if (typeof value !== 'object' || value === null) return value
+  return Object.fromEntries(
+    Object.entries(value).map(([name, part]) => [name.toWellFormed(), wellFormed(part)]),
+  )
 }

@@ -4,10 +4,10 @@
  */
 import { type Static, Type } from 'typebox'
 import { type Check, checkOf, problemOf } from '../../checked-json.ts'
+import { shortSignal } from '../../concurrency/short-signal.ts'
 import { parseInt64, parseUint64 } from '../../events/int64.ts'
 import type { ModuleVersion, UpgradePlan } from '../../events/upgrade-events.ts'
 import { OperatorError } from '../../operator-error.ts'
-import { shortSignal } from '../../short-signal.ts'
 import { Nullable } from '../../wire/nullable.ts'
 import type { Observed } from './follow-changes.ts'
 

@@ -1,9 +1,10 @@
 /** One attempt to deliver: makes the payload, and sends it. */
+
+import { shortSignal } from '../../concurrency/short-signal.ts'
 import { BadRedirect, NotOutside, type Outside } from '../../http/outside-request.ts'
 import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
 import { webhookConfigsOf } from '../../rights/webhook-configs.ts'
 import type { Services } from '../../services.ts'
-import { shortSignal } from '../../short-signal.ts'
 import { deliveryRequest } from './delivery-request.ts'
 import type { Payloads } from './payloads.ts'
 import { GIVEN_UP_AFTER_MS, isDelivered, mayChange } from './retries.ts'

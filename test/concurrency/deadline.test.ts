@@ -1,9 +1,9 @@
 import { PassThrough } from 'node:stream'
 import t from 'tap'
-import { deadline, deadlineAfter } from '../src/deadline.ts'
-import { meteredOutput } from '../src/git/metered-output.ts'
-import { paceBody } from '../src/git/request-body.ts'
-import { until } from './until.ts'
+import { deadline, deadlineAfter } from '../../src/concurrency/deadline.ts'
+import { meteredOutput } from '../../src/git/metered-output.ts'
+import { paceBody } from '../../src/git/request-body.ts'
+import { until } from '../until.ts'
 
 /** More than a timer of Node can wait: in milliseconds, and the bytes that get so much time at one byte a second. */
 const LONG_MS = 2 ** 31 + 1000

@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events'
 import t from 'tap'
-import { shortSignal } from '../src/short-signal.ts'
+import { shortSignal } from '../../src/concurrency/short-signal.ts'
 
 t.test(
   'a short signal is aborted with the longer one, with its reason, also when that was before',
