@@ -3,7 +3,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { claimKeys, userStream } from '../../events/streams.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
-import { noteAccountChange } from '../../rights/newest-accounts.ts'
 import { signedIn } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
 import type { Services } from '../../services.ts'
@@ -68,7 +67,7 @@ export const emailRoutes: Routes = (services) => {
     const { id } = signedIn(request)
     const context = requestContext(request)
     await inTurnOfUser(services, id, () => work(services, context, id, request.body.emails))
-    noteAccountChange(services.events, id, context.written)
+    services.accountChanges.note(id, context.written)
     await settled(services, context, reply)
     return (await services.views.accounts.get(`${id}`)) ?? signedIn(request)
   }
