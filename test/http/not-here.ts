@@ -30,7 +30,7 @@ function patternOf(path: string): RegExp {
     if (part === '{*}') return '\\{[^/]*\\}.*'
     return part
       .split(/(\{[^}]*\})/)
-      .map((piece) => (piece.startsWith('{') ? '\\{[^/}]*\\}' : RegExp.escape(piece)))
+      .map((piece) => (piece.startsWith('{') ? '\\{[^/]*\\}' : RegExp.escape(piece)))
       .join('')
   })
   return new RegExp(`^${parts.join('/')}$`)
@@ -42,17 +42,31 @@ function fieldsOf(type: string): string[] {
   return [...text.matchAll(/^ {4}(\w+)\??:/gm)].map(([, name = '']) => name)
 }
 
+/** The path without the names of its parameters. */
+const shapeOf = (path: string) => path.replaceAll(/\{[^}]*\}/g, '{}')
+
 const OF_GITEA = /@request ([A-Z]+):(\S+)\n[\s\S]*?\*\/\s*\w+: \(([\s\S]*?)params\?: RequestParams\)/g
 
 /** What the operations that are here have in `gitea-js`, in bodies and queries, and not here. */
 export function giteaFields(documentation: Documentation) {
   const here = operationsOf(documentation).flatMap(({ method, path, operation }) =>
     path.startsWith('/api/v1/')
-      ? [{ method: method.toUpperCase(), pattern: patternOf(path.slice('/api/v1'.length)), operation }]
+      ? [
+          {
+            method: method.toUpperCase(),
+            shape: shapeOf(path.slice('/api/v1'.length)),
+            pattern: patternOf(path.slice('/api/v1'.length)),
+            operation,
+          },
+        ]
       : [],
   )
   return [...types().matchAll(OF_GITEA)].flatMap(([, method = '', path = '', parameters = '']) => {
-    const found = here.find((one) => one.method === method && one.pattern.test(path))
+    const ofMethod = here.filter((one) => one.method === method)
+    // `pulls/{index}` stands for `pulls/{index}.{diffType}`, too, but that one has a route of its own.
+    const found =
+      ofMethod.find(({ shape }) => shape === shapeOf(path)) ??
+      ofMethod.find(({ pattern }) => pattern.test(path))
     if (found === undefined) return []
     const { requestBody, parameters: queried = [] } = found.operation
     const [media] = Object.values(requestBody?.content ?? {})
