@@ -100,21 +100,15 @@ function apply(named: NamedByLog, event: DomainEvent): void {
       return
     }
     case 'AttachmentAdded':
-      repositories.get(event.data.repoId)?.attachments.add(event.data.attachment.uuid)
-      return
     case 'IssueFileAdded':
       repositories.get(event.data.repoId)?.attachments.add(event.data.attachment.uuid)
-      return
-    case 'IssueFileDeleted':
-      repositories.get(event.data.repoId)?.attachments.delete(event.data.uuid)
       return
     case 'ReleaseAssetAdded':
       repositories.get(event.data.repoId)?.attachments.add(event.data.asset.uuid)
       return
-    case 'ReleaseAssetDeleted':
-      repositories.get(event.data.repoId)?.attachments.delete(event.data.uuid)
-      return
     case 'AttachmentDeleted':
+    case 'IssueFileDeleted':
+    case 'ReleaseAssetDeleted':
       repositories.get(event.data.repoId)?.attachments.delete(event.data.uuid)
       return
     case 'TextsErased':

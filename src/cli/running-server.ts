@@ -1,7 +1,7 @@
 /** Requests of a command to the running server, over HTTP. */
 import { isIPv6 } from 'node:net'
 import { Type } from 'typebox'
-import { checked, checkOf } from '../checked-json.ts'
+import { type Check, checked, checkOf } from '../checked-json.ts'
 import type { WhatGoes } from '../commands/erasures/erasure.ts'
 import type { MaintenanceProgress } from '../commands/git/maintain-all.ts'
 import type { Config } from '../config.ts'
@@ -55,11 +55,15 @@ const Maintaining = Type.Object({
   bytes_before: Type.Optional(Type.Integer()),
   bytes_after: Type.Optional(Type.Integer()),
 })
-const Maintained = Type.Object({ maintained: Type.Integer() })
-const Rebuilt = Type.Object({ rebuilt: Type.Array(Type.Object({})) })
-const Failed = Type.Object({ failed: Type.String() })
-const isLine = checkOf(Type.Union([Progress, Rebuilt, Failed]))
-const isMaintenanceLine = checkOf(Type.Union([Maintaining, Maintained, Failed]))
+const isProgress = checkOf(Progress)
+const isMaintaining = checkOf(Maintaining)
+const isDone = checkOf(
+  Type.Union([
+    Type.Object({ rebuilt: Type.Array(Type.Object({})) }),
+    Type.Object({ maintained: Type.Integer() }),
+  ]),
+)
+const isFailed = checkOf(Type.Object({ failed: Type.String() }))
 const isErased = checkOf(ErasedWire)
 const isProblem = checkOf(Type.Object({ message: Type.String() }))
 
@@ -75,38 +79,31 @@ const serverStopped = (cause?: unknown) =>
  * @throws NoServer when no server answers at the address
  * @throws CommandFailed when the server refuses, fails or stops before the rebuild is done
  */
-export async function* askToRebuild(
+export const askToRebuild = (
   url: string,
   authorization: string,
   models: readonly string[],
-): AsyncGenerator<RebuildProgress> {
-  const answer = await post(`${url}/api/v1/admin/rebuild`, authorization, { models })
-  for await (const json of linesOf(answer)) {
-    const line = checked(isLine, JSON.parse(json))
-    if ('failed' in line) throw new CommandFailed(line.failed)
-    if ('rebuilt' in line) return
-    yield line
-  }
-  throw serverStopped()
-}
+): AsyncGenerator<RebuildProgress> =>
+  progressOf(`${url}/api/v1/admin/rebuild`, authorization, { models }, isProgress)
 
 /**
  * Asks the server to maintain a repository (OWNER/REPO), or all. It stops when the caller stops iterating.
  * @throws NoServer, and CommandFailed as `askToRebuild` does
  */
-export async function* askToMaintain(
+export const askToMaintain = (
   url: string,
   authorization: string,
   repository: string | undefined,
-): AsyncGenerator<MaintenanceProgress> {
-  const answer = await post(`${url}/api/v1/admin/maintenance`, authorization, {
-    ...(repository !== undefined && { repository }),
-  })
-  for await (const json of linesOf(answer)) {
-    const line = checked(isMaintenanceLine, JSON.parse(json))
-    if ('failed' in line) throw new CommandFailed(line.failed)
-    if ('maintained' in line) return
-    yield line
+): AsyncGenerator<MaintenanceProgress> =>
+  progressOf(`${url}/api/v1/admin/maintenance`, authorization, { repository }, isMaintaining)
+
+/** What work of the server has done so far, until it is done. @throws CommandFailed when it fails, or the server stops */
+async function* progressOf<T>(url: string, authorization: string, body: object, isStep: Check<T>) {
+  for await (const json of linesOf(await post(url, authorization, body))) {
+    const line: unknown = JSON.parse(json)
+    if (isFailed(line)) throw new CommandFailed(line.failed)
+    if (isDone(line)) return
+    yield checked(isStep, line)
   }
   throw serverStopped()
 }
