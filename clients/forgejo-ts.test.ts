@@ -1,6 +1,7 @@
 /** forgejo-ts: every function of Forgejo's API by axios, with its types of bodies, lists and errors. */
 import t from 'tap'
 import { startTestServer } from '../test/start-server.ts'
+import { until } from '../test/until.ts'
 import { load, tokenOf } from './client.ts'
 
 interface Answer {
@@ -119,7 +120,9 @@ t.test('forgejo-ts manages repositories, issues, pull requests and releases', as
   await call('repoPullRequestIsMerged', 204, { path: pull })
   t.match(await call('repoMergePullRequest', 405, { path: pull, body: merge }), { message: /merged/ })
   t.match(await call('repoListPullRequests', 200, { path, query: { state: 'closed' } }), [{ merged: true }])
-  t.match(await call('issueGetIssue', 200, { path: { ...path, index: 2 } }), { state: 'closed' })
+  const second = { path: { ...path, index: 2 } }
+  const isClosed = async () => (await call('issueGetIssue', 200, second)).state === 'closed'
+  await until('the merge closes the issue that the pull request names', isClosed)
 
   const release = await call('repoCreateRelease', 201, { path, body: { tag_name: 'v1', name: 'One' } })
   await call('repoCreateReleaseAttachment', 201, {
