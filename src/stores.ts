@@ -16,7 +16,6 @@ import type { ReadStore } from './projections/read-store.ts'
 import { sharedGenerations } from './projections/shared-generations.ts'
 import { openSqliteReadStore } from './projections/sqlite.ts'
 import { READ_MODELS } from './projections/views.ts'
-import { shareSecrets } from './rights/secrets.ts'
 import { createTextKeys } from './rights/text-keys.ts'
 
 /** The file of the embedded log in a data directory. */
@@ -72,7 +71,6 @@ export async function openReadStores(
   const { requireQueries } = await import('./projections/mongodb-needs.ts')
   await requireMongo(mongodbUrl)
   const secrets = openMongoReadStore(mongodbUrl, { database: secretsDatabase(mongodbUrl) })
-  shareSecrets(secrets)
   const documents = openMongoReadStore(mongodbUrl)
   try {
     await requireQueries(documents)

@@ -56,14 +56,6 @@ function newCache(): LRUCache<string, TokenSecret> {
   return new LRUCache({ max: 10_000 })
 }
 
-/** The stores that other nodes write, too. */
-const shared = new WeakSet<ReadStore>()
-
-/** Says that other nodes write this store, too: from now on no token is taken from memory. */
-export function shareSecrets(secrets: ReadStore): void {
-  shared.add(secrets)
-}
-
 const lookUpsOf = perStore((secrets: ReadStore) => {
   const wanted = new Set<string>()
   const read = nextRun(async () => {
@@ -158,7 +150,8 @@ export async function keepToken(
 
 export async function findToken(secrets: ReadStore, token: string): Promise<TokenSecret | undefined> {
   const hash = sha256(token)
-  if (shared.has(secrets)) return readTogether(secrets, hash)
+  // What other nodes write, too, is not taken from memory.
+  if (secrets.shared !== undefined) return readTogether(secrets, hash)
   const { found } = cachedTokens(secrets)
   const before = found.get(hash)
   if (before !== undefined) return before
