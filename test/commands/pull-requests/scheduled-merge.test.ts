@@ -61,7 +61,7 @@ function written(event: DomainEvent) {
     at: new Date().toISOString(),
     correlationId: 'test',
     causationId: 'test',
-    schema: event.type === 'MergeStarted' ? 2 : 1,
+    schema: 1,
   }
   return [{ id: randomUUID(), type: event.type, data: event.data, metadata }]
 }
