@@ -74,7 +74,8 @@ const DECIDERS_AND_FOLDS = [
   '^src/rights/(access|archived|visibility|protection-rules|tag-protection-rules|review-rules|glob|token-scopes)[.]ts$',
   // The read models, but not the projector and the two read stores in the same folder.
   '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
-  '^src/events/(append-size|[a-z-]+-events|[a-z-]+-shapes|ref-causes|refs|codec|streams|int64|repository-settings)[.]ts$',
+  '^src/events/(append-size|domain-events|pins|codec|streams|int64|repository-settings)[.]ts$',
+  '^src/events/catalog/',
   '^src/events/sealed-texts[.]ts$',
 ]
 

@@ -1,46 +1,32 @@
-/** Checks JSON that does not come with a request, with the validator that fastify uses for requests. */
-import { Ajv, type AnySchema, type ErrorObject, type ValidateFunction } from 'ajv'
+/** Checks JSON that does not come with a request. */
 import type { Static, TSchema } from 'typebox'
+import { Compile, type Validator } from 'typebox/schema'
 
 /** Tells whether a value matches a schema. Fields that the schema doesn't name are allowed. */
 export interface Check<T> {
   (value: unknown): value is T
-  /** The first error in the last value. */
-  errors?: ErrorObject[] | null
+  /** The first error in a value that does not match, in words: `/height must be string`. `name`: of the value. */
+  problem(value: unknown, name?: string): string
 }
-
-/** Our own schemas need no check themselves: to compile the schema of schemas takes 0.1 s of a start. */
-export const schemasAreOurs = { meta: false, validateSchema: false } as const
-
-const ajv = new Ajv(schemasAreOurs)
 
 /** The check of a schema. Keep it: it is compiled once, at the first use. */
 export function checkOf<S extends TSchema>(schema: S): Check<Static<S>> {
-  return compiledLater<Static<S>>(ajv, schema)
-}
-
-/** The check of a schema, which is compiled when it is needed: that takes milliseconds. */
-export function compiledLater<T>(compiler: Ajv, schema: AnySchema): Check<T> {
-  let compiled: ValidateFunction<T> | undefined
-  const check: Check<T> = (value): value is T => {
-    compiled ??= compiler.compile<T>(schema)
-    const isValid = compiled(value)
-    check.errors = compiled.errors ?? null
-    return isValid
+  let compiled: Validator | undefined
+  function validator(): Validator {
+    compiled ??= Compile(schema)
+    return compiled
   }
-  return check
+  const check = (value: unknown): value is Static<S> => validator().Check(value)
+  return Object.assign(check, {
+    problem(value: unknown, name = '') {
+      const [, [first]] = validator().Errors(value)
+      return `${name + (first?.instancePath ?? '') || 'the JSON'} ${first?.message ?? 'does not match its schema'}`
+    },
+  })
 }
 
 /** Returns the value when it matches the schema. @throws TypeError with the first error */
 export function checked<T>(check: Check<T>, value: unknown): T {
   if (check(value)) return value
-  throw new TypeError(problemOf(check))
-}
-
-/** The error in the last value, in words: `/height must be string`. */
-export function problemOf<T>({ errors }: Check<T>): string {
-  const [first] = errors ?? []
-  return first === undefined
-    ? 'the JSON does not match its schema'
-    : `${first.instancePath || 'the JSON'} ${first.message}`
+  throw new TypeError(check.problem(value))
 }

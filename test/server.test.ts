@@ -57,7 +57,7 @@ t.test('an event that a read model cannot fold stops this model, and healthz nam
   const stopped = health.readModels.filter(({ stopped }: { stopped?: string }) => stopped !== undefined)
   const concerned = READ_MODELS.filter((model) => model.handles(poison)).map(({ name }) => name)
   t.same(stopped.map(({ name }: { name: string }) => name).sort(), concerned.sort(), 'and no other model')
-  t.match(stopped[0], { stopped: /RepositoryCreated, repo-99@0.*data\.name is not a text/ })
+  t.match(stopped[0], { stopped: /RepositoryCreated, repo-99@0.*data must have required properties name/ })
   t.equal(
     (await alice.repos.repoGet('alice', 'before')).status,
     200,

@@ -92,7 +92,12 @@ t.test(
       subscriptions += 1
       return subscribe(options)
     }
-    await appendBad(server, 'git-1', 'RefsUpdated', { repoId: 1, cause: 'push', refs: [{ ref: 7 }] })
+    await appendBad(server, 'git-1', 'RefsUpdated', {
+      repoId: 1,
+      cause: 'push',
+      refs: [{ ref: 7, from: null, to: null }],
+      commits: [],
+    })
     await until('a process has stopped', async () =>
       (await healthOf(server)).processes.some(({ stopped }) => stopped !== undefined),
     )
@@ -101,7 +106,7 @@ t.test(
     const stopped = processes.filter(({ stopped }) => stopped !== undefined)
     t.match(stopped[0], {
       name: String,
-      stopped: /RefsUpdated in git-1\): data\.refs\[0\]\.ref is not a text/,
+      stopped: /RefsUpdated in git-1\): data\/refs\/0\/ref must be string/,
     })
     t.equal(subscriptions, 0, 'nobody asks again')
   },

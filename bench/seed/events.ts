@@ -2,8 +2,10 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { AccountKind } from '../../src/events/catalog/organizations.ts'
+import type { AccountRef } from '../../src/events/catalog/parts.ts'
 import { schemaOf } from '../../src/events/codec.ts'
-import type { AccountKind, AccountRef, DomainEvent } from '../../src/events/domain-events.ts'
+import type { DomainEvent } from '../../src/events/domain-events.ts'
 import type { EventStore, ExpectedRevision, NewEvent, Position } from '../../src/events/event-store.ts'
 import {
   claimKeys,

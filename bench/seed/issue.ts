@@ -1,11 +1,9 @@
 /** The events of one issue. It has its own words; some issues have a comment, some are closed. Pure. */
-import type {
-  AccountRef,
-  DomainEvent,
-  IssueRef,
-  LabelRef,
-  MilestoneRef,
-} from '../../src/events/domain-events.ts'
+
+import type { LabelRef } from '../../src/events/catalog/labels.ts'
+import type { MilestoneRef } from '../../src/events/catalog/milestones.ts'
+import type { AccountRef, IssueRef } from '../../src/events/catalog/parts.ts'
+import type { DomainEvent } from '../../src/events/domain-events.ts'
 
 /** The word is in the titles of the marked issues, and in no other text. */
 export const RARE_WORD = 'quokka'

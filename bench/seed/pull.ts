@@ -1,6 +1,8 @@
 /** The events of one pull request. It is opened, pushed to, checked, and in most cases merged. Pure. */
 import { hash } from 'node:crypto'
-import type { AccountRef, BranchPoint, DomainEvent } from '../../src/events/domain-events.ts'
+import type { AccountRef } from '../../src/events/catalog/parts.ts'
+import type { BranchPoint } from '../../src/events/catalog/pull-requests.ts'
+import type { DomainEvent } from '../../src/events/domain-events.ts'
 import { claimKeys } from '../../src/events/streams.ts'
 
 /** Three of four pull requests are merged, one stays open. */

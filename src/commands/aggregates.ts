@@ -1,6 +1,8 @@
 /** All kinds of aggregates: the decider of each, and the streams that hold them. */
 import { hash } from 'node:crypto'
-import type { CheckEvent, DomainEvent, IssueRef } from '../events/domain-events.ts'
+import type { IssueRef } from '../events/catalog/parts.ts'
+import type { CheckEvent } from '../events/catalog/statuses.ts'
+import type { DomainEvent } from '../events/domain-events.ts'
 import * as streams from '../events/streams.ts'
 import type { Services } from '../services.ts'
 import type { Decider } from './decider.ts'

@@ -3,8 +3,9 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { v5 as uuidV5 } from 'uuid'
 import { createTurns, type Turns } from '../concurrency/turns.ts'
 import { requireAppendable } from '../events/append-size.ts'
+import type { AccountRef } from '../events/catalog/parts.ts'
 import { decode, requireReadable, schemaOf } from '../events/codec.ts'
-import type { AccountRef, DomainEvent } from '../events/domain-events.ts'
+import type { DomainEvent } from '../events/domain-events.ts'
 import {
   type Append,
   type Appended,

@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { v5 as uuidV5 } from 'uuid'
-import type { AccountRef } from '../events/domain-events.ts'
+import type { AccountRef } from '../events/catalog/parts.ts'
 import { Refused, refuse } from '../refusal.ts'
 import type { Services } from '../services.ts'
 import { type CommandContext, newContext } from './execute.ts'

@@ -1,11 +1,12 @@
 /** Turns the log's JSON into domain events. Only here does recorded data get its type. */
+
+import type { TSchema } from 'typebox'
+import { type Check, checkOf } from '../checked-json.ts'
 import { ErrorWithRefusal, logDamaged, type Refusal } from '../refusal.ts'
-import type { DomainEvent, Recorded } from './domain-events.ts'
-import { dataShapes } from './event-shapes.ts'
+import { AccountRef, OrNull } from './catalog/parts.ts'
+import { CATALOGUE, type DomainEvent, type Recorded } from './domain-events.ts'
 import type { RecordedEvent } from './event-store.ts'
 import type { EventType } from './handlers.ts'
-import { account } from './ref-shapes.ts'
-import { orNull } from './shapes.ts'
 
 /** How an event type got another shape: the schema number of the current one, and what lifts older data to it. */
 export interface Reshaped {
@@ -37,11 +38,11 @@ export class UnreadableEvent extends ErrorWithRefusal {
 }
 
 /** The types of events that this version knows. */
-export const KNOWN_TYPES: readonly string[] = [...dataShapes.keys()]
+export const KNOWN_TYPES: readonly string[] = Object.keys(CATALOGUE)
 
 /** Whether this version knows events of a type. If not, nobody can say whom they concern. */
 export function isKnownType(type: string): type is EventType {
-  return dataShapes.has(type)
+  return Object.hasOwn(CATALOGUE, type)
 }
 
 /** The event with data of the current schema. @throws UnreadableEvent when its type is unknown, or its schema is newer */
@@ -72,20 +73,25 @@ const UNCHANGED: Reshaped = { schema: 1, upcast: (data) => data }
  * command fails one request. @throws TypeError
  */
 export function requireReadable({ type, data }: DomainEvent): void {
-  const problem = dataShapes.get(type)?.(data)
-  if (problem !== undefined) throw new TypeError(`${type} is not recorded: data${problem}`)
+  const check = checks.get(type)
+  if (check?.(data) === false) throw new TypeError(`${type} is not recorded: ${check.problem(data, 'data')}`)
 }
+
+/** The check of the data of each type. */
+const checks: ReadonlyMap<string, Check<unknown>> = new Map(
+  Object.entries<TSchema>(CATALOGUE).map(([type, schema]) => [type, checkOf(schema)]),
+)
+const isActor = checkOf(OrNull(AccountRef))
 
 /** The data has its type's shape, and the metadata names an account as folds read it. */
 function isDomainEvent(event: RecordedEvent): event is Recorded<DomainEvent> {
-  return problemIn(event) === undefined
+  const { type, data, metadata } = event
+  return checks.get(type)?.(data) === true && isActor(metadata.actor)
 }
 
-function problemIn({ type, data, metadata }: RecordedEvent): string | undefined {
-  const problem = dataShapes.get(type)?.(data)
-  if (problem !== undefined) return `data${problem}`
-  const inActor = actor(metadata.actor)
-  return inActor === undefined ? undefined : `metadata.actor${inActor}`
+function problemIn({ type, data, metadata }: RecordedEvent): string {
+  const check = checks.get(type)
+  return check === undefined || check(data)
+    ? isActor.problem(metadata.actor, 'metadata.actor')
+    : check.problem(data, 'data')
 }
-
-const actor = orNull(account)

@@ -1,5 +1,6 @@
 /** The default settings of a repository, and the order of its branch protections. */
-import type { BranchProtection, MergeSettings } from './domain-events.ts'
+import type { BranchProtection } from './catalog/branches.ts'
+import type { MergeSettings } from './catalog/repositories.ts'
 
 /** The settings for pull requests of a new repository: Gitea's defaults. */
 export const DEFAULT_MERGE_SETTINGS: MergeSettings = {

@@ -2,7 +2,7 @@
  * Which fields of events are texts that users wrote about issues and pull requests, and the form in which the log has
  * them: sealed, so that destroying a key erases them. Pure. See docs/decisions/sealed-texts.md.
  */
-import type { AccountRef } from './domain-events.ts'
+import type { AccountRef } from './catalog/parts.ts'
 import type { RecordedEvent } from './event-store.ts'
 import type { EventType } from './handlers.ts'
 

@@ -118,10 +118,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
     }
   }
 
-  /**
-   * Finds what is noted in the store, and repositories of which nothing is known: made by an older version, or
-   * restored.
-   */
+  /** Finds what is noted in the store, and repositories of which nothing is known: they were restored or imported. */
   async function look(): Promise<void> {
     for (const [repoId, until] of restUntil) if (until <= performance.now()) restUntil.delete(repoId)
     for (const { repoId, measuredAt } of await diskUsage.waiting(Date.now(), BATCH))

@@ -3,7 +3,8 @@
  * nothing without accounts.
  */
 import { append, type CommandContext } from '../commands/execute.ts'
-import type { Envelope, IssueRef } from '../events/domain-events.ts'
+import type { IssueRef } from '../events/catalog/parts.ts'
+import type { Envelope } from '../events/domain-events.ts'
 import type { Services } from '../services.ts'
 import { isOfThePast, type ProcessManager, processManager } from './process-manager.ts'
 

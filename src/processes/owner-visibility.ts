@@ -14,7 +14,7 @@ import {
   showOwnerIn,
 } from '../commands/repositories/hidden-owners.ts'
 import { decideOwnerVisibility } from '../commands/repositories/repository.ts'
-import type { AccountKind } from '../events/domain-events.ts'
+import type { AccountKind } from '../events/catalog/organizations.ts'
 import type { Services } from '../services.ts'
 import { type ProcessManager, processManager } from './process-manager.ts'
 

@@ -21,17 +21,11 @@ import {
 } from '../commands/issues/record-references.ts'
 import { unlessDeleted } from '../commands/pull-requests/move-heads.ts'
 import { cutText } from '../events/append-size.ts'
-import type {
-  AccountRef,
-  DomainEvent,
-  Envelope,
-  IssueRef,
-  Recorded,
-  RefUpdate,
-  StatusCause,
-} from '../events/domain-events.ts'
+import type { RefCause, RefUpdate } from '../events/catalog/branches.ts'
+import type { StatusCause } from '../events/catalog/issues.ts'
+import type { AccountRef, IssueRef } from '../events/catalog/parts.ts'
+import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts'
 import type { RecordedOf } from '../events/handlers.ts'
-import type { RefCause } from '../events/ref-causes.ts'
 import { isPullStream } from '../events/streams.ts'
 import { newestCommits } from '../git/commit-range.ts'
 import { fromCommits } from '../git/commits.ts'

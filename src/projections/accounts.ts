@@ -1,6 +1,6 @@
 /** Users and organizations. They are one collection, because they share their names and ids. */
-import type { AccountKind, AccountRef, Permission, Visibility } from '../events/domain-events.ts'
-import type { TeamGrant } from '../events/team-events.ts'
+import type { AccountKind, Permission, TeamGrant, Visibility } from '../events/catalog/organizations.ts'
+import type { AccountRef } from '../events/catalog/parts.ts'
 import { partsOf } from './name-parts.ts'
 import { type Fold, foldOf } from './read-model.ts'
 import { allRepositoriesOf } from './repositories.ts'

@@ -2,7 +2,9 @@
  * What last happened to an issue or pull request of which people are told (an opening, a comment, a review, a close,
  * a push, a merge), and who hears of it. `participations.ts` says what each of these people has seen.
  */
-import type { Envelope, IssueRef } from '../events/domain-events.ts'
+
+import type { IssueRef } from '../events/catalog/parts.ts'
+import type { Envelope } from '../events/domain-events.ts'
 import type { Position } from '../events/event-store.ts'
 import { isPullStream } from '../events/streams.ts'
 import { issueId } from './issue-selection.ts'

@@ -1,5 +1,5 @@
 /** Branches with their commits, so that a list of branches needs no git. */
-import type { CommitSummary } from '../events/domain-events.ts'
+import type { CommitSummary } from '../events/catalog/branches.ts'
 import { lastUpdateOf } from './moved-refs.ts'
 import { type Fold, foldOf } from './read-model.ts'
 

@@ -1,5 +1,7 @@
 /** Comments on issues and pull requests, with their files. */
-import type { AccountRef, Attachment } from '../events/domain-events.ts'
+
+import type { Attachment } from '../events/catalog/attachments.ts'
+import type { AccountRef } from '../events/catalog/parts.ts'
 import { erasedText } from '../events/sealed-texts.ts'
 import { isPullStream } from '../events/streams.ts'
 import { type Fold, foldOf } from './read-model.ts'

@@ -1,5 +1,5 @@
 /** The statuses of commits: every posted status, and the current state of each commit's checks. */
-import type { CommitState, CommitStatus } from '../events/domain-events.ts'
+import type { CommitState, CommitStatus } from '../events/catalog/statuses.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export type CommitStatusDocument = CommitStatus & { createdAt: string }

@@ -2,9 +2,12 @@
  * The common part of issues and pull requests, folded from the events that both have. Deciders and read models share
  * it, so that they cannot disagree.
  */
-import type { DiscussionEvent, IssueRef, Opened, ScheduledMerge } from '../events/domain-events.ts'
+
+import type { IssueAsset } from '../events/catalog/attachments.ts'
+import type { DiscussionEvent, Opened } from '../events/catalog/issues.ts'
+import type { IssueRef } from '../events/catalog/parts.ts'
+import type { ScheduledMerge } from '../events/catalog/pull-requests.ts'
 import { type Handlers, handle } from '../events/handlers.ts'
-import type { IssueAsset } from '../events/issue-file-events.ts'
 import { type Erased, erasedText } from '../events/sealed-texts.ts'
 
 export interface Discussion extends Opened {

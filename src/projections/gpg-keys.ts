@@ -1,5 +1,5 @@
 /** Public keys of OpenPGP of users. */
-import type { GpgKeyData } from '../events/gpg-key-events.ts'
+import type { GpgKeyData } from '../events/catalog/keys.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export interface GpgKeyDocument extends GpgKeyData {

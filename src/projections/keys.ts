@@ -1,5 +1,5 @@
 /** Public keys of users, and deploy keys of repositories. */
-import type { KeyData } from '../events/social-events.ts'
+import type { KeyData } from '../events/catalog/keys.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export interface KeyDocument extends Omit<KeyData, 'keyId'> {

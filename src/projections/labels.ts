@@ -1,5 +1,5 @@
 /** Labels of repositories and organizations. */
-import type { LabelScope, LabelSettings } from '../events/domain-events.ts'
+import type { LabelScope, LabelSettings } from '../events/catalog/labels.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export interface LabelDocument extends LabelSettings {

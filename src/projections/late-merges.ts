@@ -5,7 +5,7 @@
  */
 
 import { createTurns } from '../concurrency/turns.ts'
-import type { AccountRef } from '../events/domain-events.ts'
+import type { AccountRef } from '../events/catalog/parts.ts'
 import type { Position } from '../events/event-store.ts'
 import type { Collection, ReadStore } from './read-store.ts'
 

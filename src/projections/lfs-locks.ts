@@ -1,5 +1,5 @@
 /** The locks of large files that hold now. */
-import type { LfsLock } from '../events/lfs-events.ts'
+import type { LfsLock } from '../events/catalog/lfs.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export interface LfsLockDocument extends LfsLock {

@@ -1,5 +1,5 @@
 /** Milestones, with the numbers of their open and closed issues and pull requests. */
-import type { MilestoneSettings } from '../events/domain-events.ts'
+import type { MilestoneSettings } from '../events/catalog/milestones.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export interface MilestoneDocument extends MilestoneSettings {

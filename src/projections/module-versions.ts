@@ -1,5 +1,5 @@
 /** The module versions for the gRPC Query service: one document with all modules of the chain. */
-import type { ModuleVersion } from '../events/upgrade-events.ts'
+import type { ModuleVersion } from '../events/catalog/upgrade.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export interface ModuleVersionsDocument {

@@ -1,5 +1,5 @@
 /** What an event with many refs says of each of them, found at once. */
-import type { RefUpdate } from '../events/domain-events.ts'
+import type { RefUpdate } from '../events/catalog/branches.ts'
 
 const byRef = new WeakMap<readonly RefUpdate[], ReadonlyMap<string, RefUpdate>>()
 

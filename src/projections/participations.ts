@@ -2,7 +2,8 @@
  * What ties a user to an issue or pull request, and what the user has seen of it: one document for both. It is made when
  * the user opens it, comments, reviews it, is assigned, mentioned or asked for a review, subscribes, or marks it as read.
  */
-import type { AccountRef, Envelope, IssueRef } from '../events/domain-events.ts'
+import type { AccountRef, IssueRef } from '../events/catalog/parts.ts'
+import type { Envelope } from '../events/domain-events.ts'
 import { LOG_START, type Position } from '../events/event-store.ts'
 import { issueId } from './issue-selection.ts'
 import { type Fold, foldOf } from './read-model.ts'

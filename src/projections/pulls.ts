@@ -1,8 +1,10 @@
 /** Pull requests. All lists and details are read from here, without git. */
-import type { AccountRef, BranchPoint, DiffStat, ScheduledMerge } from '../events/domain-events.ts'
+
+import type { TeamRef } from '../events/catalog/organizations.ts'
+import type { AccountRef } from '../events/catalog/parts.ts'
+import type { BranchPoint, DiffStat, ScheduledMerge } from '../events/catalog/pull-requests.ts'
 import type { EventOf } from '../events/handlers.ts'
 import { isPullStream } from '../events/streams.ts'
-import type { TeamRef } from '../events/team-events.ts'
 import { discussionChanges, erasedPullTexts, stateOf } from './discussion.ts'
 import type { IssueDocument } from './issues.ts'
 import { type Fold, foldOf } from './read-model.ts'

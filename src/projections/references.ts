@@ -1,7 +1,7 @@
 /** Which issues and pull requests a text names: one document for each text, and for each commit. */
-import type { AccountRef, IssueRef } from '../events/domain-events.ts'
+import type { AccountRef, IssueRef } from '../events/catalog/parts.ts'
+import type { ReferencesData } from '../events/catalog/references.ts'
 import type { Position } from '../events/event-store.ts'
-import type { ReferencesData } from '../events/reference-events.ts'
 import type { ReferenceAction } from '../markup/references.ts'
 import { issueId } from './issue-selection.ts'
 import { type Fold, foldOf } from './read-model.ts'

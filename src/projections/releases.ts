@@ -1,5 +1,5 @@
 /** Releases, with their files. */
-import type { ReleaseAsset, ReleaseSettings } from '../events/release-events.ts'
+import type { ReleaseAsset, ReleaseSettings } from '../events/catalog/releases.ts'
 import { type Fold, foldOf } from './read-model.ts'
 import { wordsOf } from './words.ts'
 

@@ -1,5 +1,5 @@
 /** What a pull request says of its branches after one of them got another name. Deciders and read models share it. */
-import type { BranchPoint } from '../events/domain-events.ts'
+import type { BranchPoint } from '../events/catalog/pull-requests.ts'
 import type { EventOf } from '../events/handlers.ts'
 
 /** The head or the base, under its new name. */

@@ -1,17 +1,12 @@
 /** Repositories with all data for their page and for permission checks: settings, collaborators, counters. */
-import type {
-  AccountKind,
-  BranchProtection,
-  MergeSettings,
-  Permission,
-  RepositorySettings,
-  Visibility,
-} from '../events/domain-events.ts'
+
+import type { BranchProtection } from '../events/catalog/branches.ts'
+import type { AccountKind, Permission, Visibility } from '../events/catalog/organizations.ts'
+import type { MergeSettings, PendingTransfer, RepositorySettings } from '../events/catalog/repositories.ts'
 import type { RecordedOf } from '../events/handlers.ts'
-import { type Pins, withPins } from '../events/pin-events.ts'
+import { type Pins, withPins } from '../events/pins.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../events/repository-settings.ts'
 import { isPullStream } from '../events/streams.ts'
-import type { PendingTransfer } from '../events/transfer-events.ts'
 import { partsOf } from './name-parts.ts'
 import { type Fold, foldOf } from './read-model.ts'
 import { wordsOf } from './words.ts'

@@ -1,7 +1,7 @@
 /** The comments on lines of reviews. */
-import type { AccountRef } from '../events/domain-events.ts'
+import type { AccountRef } from '../events/catalog/parts.ts'
+import type { LineComment } from '../events/catalog/reviews.ts'
 import type { RecordedOf } from '../events/handlers.ts'
-import type { LineComment } from '../events/review-events.ts'
 import { erasedText } from '../events/sealed-texts.ts'
 import { type Fold, foldOf } from './read-model.ts'
 

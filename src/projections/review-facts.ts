@@ -2,9 +2,9 @@
  * The reviews of a pull request without their texts, folded from its events: what decides about merges. The aggregate
  * and the read model share it, so that they cannot disagree. Pure.
  */
-import type { AccountRef } from '../events/domain-events.ts'
+import type { AccountRef } from '../events/catalog/parts.ts'
+import type { ReviewEvent, Verdict } from '../events/catalog/reviews.ts'
 import type { EventOf } from '../events/handlers.ts'
-import type { ReviewEvent, Verdict } from '../events/review-events.ts'
 
 /** A review, a draft of one, or a request for one. */
 export interface ReviewFacts {

@@ -1,5 +1,5 @@
 /** The tag protections of each repository, in the order in which they were made. */
-import type { TagProtection } from '../events/tag-protection-events.ts'
+import type { TagProtection } from '../events/catalog/tags.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export interface TagProtectionsDocument {

@@ -1,5 +1,5 @@
 /** The teams of organizations. Their members and repositories are found by the documents of those. */
-import type { TeamSettings } from '../events/team-events.ts'
+import type { TeamSettings } from '../events/catalog/organizations.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export interface TeamDocument extends TeamSettings {

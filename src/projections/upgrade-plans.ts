@@ -1,5 +1,5 @@
 /** Upgrade plans for the gRPC Query service: the scheduled plan, and the applied ones. */
-import type { UpgradePlan } from '../events/upgrade-events.ts'
+import type { UpgradePlan } from '../events/catalog/upgrade.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export type UpgradePlanDocument =

@@ -3,8 +3,9 @@
  * when it is sent, so what was erased meanwhile is not in it. Deliveries are work of this installation and not of the
  * log, so they are no events and no read model: they are kept beside them.
  */
+
+import type { HookEvent } from '../events/catalog/webhooks.ts'
 import type { Position } from '../events/event-store.ts'
-import type { HookEvent } from '../events/webhook-events.ts'
 import {
   type Change,
   type Collection,

@@ -1,6 +1,7 @@
 /** Webhooks. What they send to, and their secrets, are in the store of the secrets. */
+
+import type { HookType, WebhookScope, WebhookSettings } from '../events/catalog/webhooks.ts'
 import type { Position } from '../events/event-store.ts'
-import type { HookType, WebhookScope, WebhookSettings } from '../events/webhook-events.ts'
 import { type Fold, foldOf } from './read-model.ts'
 
 export interface WebhookDocument extends WebhookSettings {

@@ -1,7 +1,7 @@
 /** Searching issues in all repositories that the requester can read: `GET /repos/issues/search`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { type Static, Type } from 'typebox'
-import type { LabelScope } from '../events/domain-events.ts'
+import type { LabelScope } from '../events/catalog/labels.ts'
 import { flagOf, OptionalText } from '../http/optional-text.ts'
 import { pageOf, sendPaging } from '../http/paging.ts'
 import { pathNumber } from '../http/path-number.ts'

@@ -1,7 +1,7 @@
 /** Reading the pinned issues and pull requests of a repository. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { MAX_PINS, NO_PINS } from '../events/pin-events.ts'
+import { MAX_PINS, NO_PINS } from '../events/pins.ts'
 import { issueId } from '../projections/issue-selection.ts'
 import { pullId } from '../projections/pulls.ts'
 import { onRepository } from '../rights/repository-access.ts'

@@ -2,7 +2,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
-import { COMMIT_STATES, type CommitState } from '../events/domain-events.ts'
+import { COMMIT_STATES, type CommitState } from '../events/catalog/statuses.ts'
 import { OptionalText } from '../http/optional-text.ts'
 import { pageOf, sendPaging } from '../http/paging.ts'
 import {

@@ -1,14 +1,11 @@
 /** The rows of a timeline, as Gitea has them: the fold of the events of an issue or pull request. Pure. */
-import type {
-  AccountRef,
-  DomainEvent,
-  IssueRef,
-  LabelRef,
-  MilestoneRef,
-  Recorded,
-} from '../events/domain-events.ts'
+
+import type { LabelRef } from '../events/catalog/labels.ts'
+import type { MilestoneRef } from '../events/catalog/milestones.ts'
+import type { TeamRef } from '../events/catalog/organizations.ts'
+import type { AccountRef, IssueRef } from '../events/catalog/parts.ts'
+import type { DomainEvent, Recorded } from '../events/domain-events.ts'
 import type { Position } from '../events/event-store.ts'
-import type { TeamRef } from '../events/team-events.ts'
 import type { ReferenceAction } from '../markup/references.ts'
 
 /** What happened; `type` is Gitea's name for it. */

@@ -1,7 +1,8 @@
 /** Rows of a timeline on the wire. */
 import { html } from 'ghtml'
 import { type Static, Type } from 'typebox'
-import type { LabelRef, MilestoneRef } from '../events/domain-events.ts'
+import type { LabelRef } from '../events/catalog/labels.ts'
+import type { MilestoneRef } from '../events/catalog/milestones.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { CommentDocument } from '../projections/comments.ts'
 import { issueId } from '../projections/issue-selection.ts'

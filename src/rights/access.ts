@@ -1,6 +1,6 @@
 /** What a requester may do with a repository. Pure. */
-import type { Permission } from '../events/domain-events.ts'
-import type { PendingTransfer } from '../events/transfer-events.ts'
+import type { Permission } from '../events/catalog/organizations.ts'
+import type { PendingTransfer } from '../events/catalog/repositories.ts'
 import { type AccountDocument, maySignIn } from '../projections/accounts.ts'
 import type { Filter } from '../projections/read-store.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'

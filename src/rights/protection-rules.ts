@@ -1,5 +1,6 @@
 /** Branch protection: which rule protects a branch, who may push and merge, and whether checks passed. Pure. */
-import type { BranchProtection, CommitState } from '../events/domain-events.ts'
+import type { BranchProtection } from '../events/catalog/branches.ts'
+import type { CommitState } from '../events/catalog/statuses.ts'
 import { type Access, atLeast } from './access.ts'
 import { globMatches, isPattern } from './glob.ts'
 

@@ -1,5 +1,5 @@
 /** The look-up of the repository in a path, with a check of the requester's permission. */
-import type { Permission } from '../events/domain-events.ts'
+import type { Permission } from '../events/catalog/organizations.ts'
 import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { type RepositoryDocument, repositoryKey } from '../projections/repositories.ts'

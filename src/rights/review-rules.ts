@@ -1,6 +1,7 @@
 /** What a branch protection demands of reviews. Pure. */
-import type { AccountRef, BranchProtection } from '../events/domain-events.ts'
-import type { ReviewRules } from '../events/review-events.ts'
+
+import type { BranchProtection, ReviewRules } from '../events/catalog/branches.ts'
+import type { AccountRef } from '../events/catalog/parts.ts'
 import { type AccountDocument, maySignIn } from '../projections/accounts.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { type Access, accessTo, atLeast } from './access.ts'

@@ -1,5 +1,5 @@
 /** Who may make, move and delete a tag. Pure. */
-import type { TagProtection } from '../events/tag-protection-events.ts'
+import type { TagProtection } from '../events/catalog/tags.ts'
 import { globMatches, isPattern } from './glob.ts'
 import type { Member } from './protection-rules.ts'
 import { isRegex, regexMatches } from './tag-regex.ts'

@@ -1,5 +1,5 @@
 /** Who may see an account, and what everybody may see of repositories. Pure. */
-import type { Visibility } from '../events/domain-events.ts'
+import type { Visibility } from '../events/catalog/organizations.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { ANYONE, allRepositoriesOf, type RepositoryDocument, SIGNED_IN } from '../projections/repositories.ts'
 

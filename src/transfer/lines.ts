@@ -3,7 +3,6 @@ import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { BackupProblem } from '../backup/manifest.ts'
 import type { Check } from '../checked-json.ts'
-import { problemOf } from '../checked-json.ts'
 
 const CHUNK = 1024 * 1024
 
@@ -52,7 +51,7 @@ export async function* valuesIn<T>(
   for await (const line of linesIn(path)) {
     number += 1
     const value = parsed(line)
-    if (!check(value)) throw new BackupProblem(`${path}, line ${number}: ${problemOf(check)}`)
+    if (!check(value)) throw new BackupProblem(`${path}, line ${number}: ${check.problem(value)}`)
     yield { line, value }
   }
 }

@@ -1,20 +1,20 @@
 /** Describes each event in a pull request's stream with one sentence for people. Pure. */
 import { html } from 'ghtml'
+import type { CommentEvent } from '../events/catalog/comments.ts'
+import type { LabelRef } from '../events/catalog/labels.ts'
+import type { NotificationEvent } from '../events/catalog/notifications.ts'
+import type { AccountRef, IssueRef } from '../events/catalog/parts.ts'
 import type {
-  AccountRef,
   BranchPoint,
-  CommentEvent,
   DiffStat,
-  IssueRef,
-  LabelRef,
-  MergeStyle,
   MergeWait,
   PullRequestEvent,
   ScheduledMerge,
-} from '../events/domain-events.ts'
+} from '../events/catalog/pull-requests.ts'
+import type { ReactionEvent } from '../events/catalog/reactions.ts'
+import type { MergeStyle } from '../events/catalog/repositories.ts'
+import type { Side, Verdict } from '../events/catalog/reviews.ts'
 import { handledBy } from '../events/handlers.ts'
-import type { Side, Verdict } from '../events/review-events.ts'
-import type { NotificationEvent, ReactionEvent } from '../events/social-events.ts'
 import { commit, count, day, type PageLinks, person } from './words.ts'
 
 export type TimelineEvent =
@@ -88,7 +88,7 @@ const WAITS: { readonly [W in MergeWait]: string } = {
   'first-check': 'the first check of its head',
 }
 
-const waiting = (waitsFor: readonly MergeWait[] = ['checks']) =>
+const waiting = (waitsFor: readonly MergeWait[]) =>
   waitsFor.length === 0
     ? ', which waits for nothing'
     : `, which waits for ${list(waitsFor.map((wait) => WAITS[wait]))}`

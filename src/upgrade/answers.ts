@@ -2,8 +2,9 @@
  * The answers of the upgrade Query service, for gRPC and HTTP. All data is in memory. It is read again after
  * each change by the projector, not for each request.
  */
+
+import type { ModuleVersion, UpgradePlan } from '../events/catalog/upgrade.ts'
 import type { Position } from '../events/event-store.ts'
-import type { ModuleVersion, UpgradePlan } from '../events/upgrade-events.ts'
 import { chainFacts } from '../projections/chain-facts.ts'
 import { MODULE_VERSIONS_ID, moduleVersions } from '../projections/module-versions.ts'
 import type { Projector } from '../projections/projector.ts'

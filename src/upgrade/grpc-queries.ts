@@ -2,7 +2,7 @@
 import { type handleUnaryCall, type Metadata, type Server, status } from '@grpc/grpc-js'
 import type { ServiceDefinition } from '@grpc/proto-loader'
 import type { FastifyBaseLogger } from 'fastify'
-import type { ModuleVersion, UpgradePlan } from '../events/upgrade-events.ts'
+import type { ModuleVersion, UpgradePlan } from '../events/catalog/upgrade.ts'
 import type { UpgradeAnswers } from './answers.ts'
 import { decodeText } from './grpc-descriptors.ts'
 import { InvalidArgument, problemOf, UnknownModule } from './problems.ts'

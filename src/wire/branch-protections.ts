@@ -1,7 +1,6 @@
 /** Branch protections on the wire, and the look-up of the protection in a path. */
 import { type Static, Type } from 'typebox'
-import type { BranchProtection } from '../events/domain-events.ts'
-import type { ReviewRules } from '../events/review-events.ts'
+import type { BranchProtection, ReviewRules } from '../events/catalog/branches.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'
 import { reviewRulesOf } from '../rights/review-rules.ts'

@@ -1,6 +1,6 @@
 /** Branches on the wire. */
 import { type Static, Type } from 'typebox'
-import type { Signature } from '../events/domain-events.ts'
+import type { Signature } from '../events/catalog/branches.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { BranchDocument } from '../projections/branches.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'

@@ -1,6 +1,6 @@
 /** The fields that issues and pull requests share on the wire. */
 import { type Static, Type } from 'typebox'
-import { NO_PINS, pinOrder } from '../events/pin-events.ts'
+import { NO_PINS, pinOrder } from '../events/pins.ts'
 import type { Discussion } from '../projections/discussion.ts'
 import type { IssueDocument } from '../projections/issues.ts'
 import { wholeSeconds } from '../times.ts'

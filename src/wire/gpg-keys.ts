@@ -1,6 +1,6 @@
 /** Public keys of OpenPGP on the wire, and the look-up of the key in a path. */
 import { type Static, Type } from 'typebox'
-import type { GpgPartData } from '../events/gpg-key-events.ts'
+import type { GpgPartData } from '../events/catalog/keys.ts'
 import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { GpgKeyDocument } from '../projections/gpg-keys.ts'

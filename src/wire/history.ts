@@ -6,9 +6,9 @@
  * the log is only appended to; erased ones do not.
  */
 import { type Static, Type } from 'typebox'
+import { isReviewDraft } from '../events/catalog/reviews.ts'
 import { decode, UnreadableEvent } from '../events/codec.ts'
 import type { RecordedEvent } from '../events/event-store.ts'
-import { isReviewDraft } from '../events/review-events.ts'
 import { Nullable } from './nullable.ts'
 
 export const HistoryWire = Type.Object({
@@ -32,7 +32,7 @@ export const HistoryWire = Type.Object({
   causation_id: Type.String({ description: 'the request, or the id of the event, that caused this one' }),
   hash: Nullable(Type.String(), {
     description:
-      'over the recorded event, with its texts sealed, and the hash before it, so it covers the whole stream up to here; null in old logs',
+      'over the recorded event, with its texts sealed, and the hash before it, so it covers the whole stream up to here',
   }),
   previous_hash: Nullable(Type.String(), {
     description: 'hash of the event before it in its stream; null for the first',

@@ -1,6 +1,7 @@
 /** Issues on the wire, and the look-up of the issue in a path. Pull requests are issues too, as in Gitea. */
 import { type Static, Type } from 'typebox'
-import type { IssueRef, Permission } from '../events/domain-events.ts'
+import type { Permission } from '../events/catalog/organizations.ts'
+import type { IssueRef } from '../events/catalog/parts.ts'
 import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { issueId } from '../projections/issue-selection.ts'

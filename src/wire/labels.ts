@@ -1,6 +1,6 @@
 /** Labels on the wire, and which labels an issue of a repository can have. */
 import { type Static, Type } from 'typebox'
-import type { LabelScope } from '../events/domain-events.ts'
+import type { LabelScope } from '../events/catalog/labels.ts'
 import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { type LabelDocument, scopeKey } from '../projections/labels.ts'

@@ -1,6 +1,7 @@
 /** Pull requests on the wire, and the look-up of the pull request in a path. */
 import { type Static, Type } from 'typebox'
-import type { BranchPoint, Permission } from '../events/domain-events.ts'
+import type { Permission } from '../events/catalog/organizations.ts'
+import type { BranchPoint } from '../events/catalog/pull-requests.ts'
 import { pathNumber } from '../http/path-number.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import { type PullDocument, pullId } from '../projections/pulls.ts'

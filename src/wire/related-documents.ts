@@ -1,6 +1,6 @@
 /** Related documents: what issues and pull requests name by id. They are read once for all rows of an answer. */
 import type { Static } from 'typebox'
-import { NO_PINS, type Pins } from '../events/pin-events.ts'
+import { NO_PINS, type Pins } from '../events/pins.ts'
 import type { AccountDocument } from '../projections/accounts.ts'
 import type { Discussion } from '../projections/discussion.ts'
 import type { DiskUsage } from '../projections/disk-usage.ts'

@@ -1,6 +1,6 @@
 /** Commit statuses on the wire, and the look-up of the commit in a path. */
 import { type Static, Type } from 'typebox'
-import type { CommitState } from '../events/domain-events.ts'
+import type { CommitState } from '../events/catalog/statuses.ts'
 import { commitFacts } from '../git/commits.ts'
 import { isObjectId, isPullHead } from '../git/names.ts'
 import { resolveRef } from '../git/refs.ts'

@@ -1,6 +1,6 @@
 /** Tag protections on the wire. */
 import { type Static, Type } from 'typebox'
-import type { TagProtection } from '../events/tag-protection-events.ts'
+import type { TagProtection } from '../events/catalog/tags.ts'
 import { pathNumber } from '../http/path-number.ts'
 import type { RepositoryDocument } from '../projections/repositories.ts'
 import { Refused, refuse } from '../refusal.ts'

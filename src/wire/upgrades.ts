@@ -1,6 +1,6 @@
 /** Upgrade plans and module versions on the wire, as the gateways of blockchains send them. */
 import { type Static, Type } from 'typebox'
-import type { UpgradePlan } from '../events/upgrade-events.ts'
+import type { UpgradePlan } from '../events/catalog/upgrade.ts'
 import { ZERO_TIME } from '../times.ts'
 
 export const Int64 = Type.String({ description: 'int64 in decimal digits' })

@@ -1,7 +1,7 @@
 /** Webhooks on the wire, whose they are, and the look-up of the webhook in a path. */
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { HookEvent, WebhookScope } from '../events/webhook-events.ts'
+import type { HookEvent, WebhookScope } from '../events/catalog/webhooks.ts'
 import { pathNumber } from '../http/path-number.ts'
 import { notFoundIn } from '../projections/view.ts'
 import type { WebhookDelivery } from '../projections/webhook-deliveries.ts'

@@ -1,5 +1,5 @@
 /** Requests that are sent again long after, and what is written meanwhile. */
-import type { CommentEvent } from '../../src/events/domain-events.ts'
+import type { CommentEvent } from '../../src/events/catalog/comments.ts'
 import type { TestServer } from '../start-server.ts'
 
 /** More than the newest events of a stream that the log remembers by their ids. */

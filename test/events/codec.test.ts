@@ -59,17 +59,22 @@ t.test(
     ]
     for (const event of right) t.equal(decode(event), event, event.type)
     const wrong: [event: RecordedEvent, problem: string][] = [
-      [stored('LabelDeleted', 1, []), 'data.id is not a whole number'],
-      [stored('LabelDeleted', 1, { ...label, id: '3' }), 'data.id is not a whole number'],
-      [stored('LabelDeleted', 1, { ...label, scope: 'x' }), 'data.scope is not an object'],
-      [stored('LabelDeleted', 1, { ...label, name: null }), 'data.name is not a text'],
+      [stored('LabelDeleted', 1, []), 'data must be object'],
+      [stored('LabelDeleted', 1, { ...label, id: '3' }), 'data/id must be integer'],
+      [stored('LabelDeleted', 1, { ...label, id: 2 ** 53 }), 'data/id must be <= 9007199254740991'],
+      [stored('LabelDeleted', 1, { ...label, scope: 'x' }), 'data/scope must be object'],
+      [stored('LabelDeleted', 1, { ...label, name: null }), 'data/name must be string'],
       [
         stored('RepositoryEdited', 1, { repoId: 5, changes: { private: 1 } }),
-        'data.changes.private is not true or false',
+        'data/changes/private must be boolean',
       ],
-      [stored('LabelsChanged', 1, { ...changed, added: [{}] }), 'data.added[0].id is not a whole number'],
-      [stored('LabelsChanged', 1, { ...changed, added: {} }), 'data.added is not a list'],
-      [stored('IssueRead', 1, { ...issue, user: null }), 'data.user is not an object'],
+      [
+        stored('LabelsChanged', 1, { ...changed, added: [{}] }),
+        'data/added/0 must have required properties id, name',
+      ],
+      [stored('LabelsChanged', 1, { ...changed, added: {} }), 'data/added must be array'],
+      [stored('IssueRead', 1, { ...issue, user: null }), 'data/user must be object'],
+      [stored('MergeFailed', 1, { ...issue, commit: 'c' }), 'data must have required properties reason'],
     ]
     for (const [event, problem] of wrong) {
       t.throws(() => decode(event), {

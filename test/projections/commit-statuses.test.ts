@@ -1,5 +1,6 @@
 import t from 'tap'
-import type { CommitState, DomainEvent } from '../../src/events/domain-events.ts'
+import type { CommitState } from '../../src/events/catalog/statuses.ts'
+import type { DomainEvent } from '../../src/events/domain-events.ts'
 import { commitChecksFold, commitChecksId, commitStatusFold } from '../../src/projections/commit-statuses.ts'
 import { documentOf } from './document-of.ts'
 

@@ -203,6 +203,7 @@ t.test('a pull request document has the current discussion, head, base and sched
     deleteBranch: true,
     by: alice,
     expectedHead: null,
+    waitsFor: [],
   } as const
   const scheduled: DomainEvent = { type: 'MergeScheduled', data: { ...id, ...schedule } }
   t.match(after(scheduled), { scheduled: true, schedule })

@@ -1,5 +1,6 @@
 import t from 'tap'
-import type { DomainEvent, MilestoneRef } from '../../src/events/domain-events.ts'
+import type { MilestoneRef } from '../../src/events/catalog/milestones.ts'
+import type { DomainEvent } from '../../src/events/domain-events.ts'
 import { milestoneFold } from '../../src/projections/milestones.ts'
 import { at, documentOf } from './document-of.ts'
 

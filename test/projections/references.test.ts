@@ -1,6 +1,6 @@
 import t from 'tap'
+import type { ReferencesData } from '../../src/events/catalog/references.ts'
 import type { DomainEvent } from '../../src/events/domain-events.ts'
-import type { ReferencesData } from '../../src/events/reference-events.ts'
 import { referenceFold } from '../../src/projections/references.ts'
 import { documentOf } from './document-of.ts'
 

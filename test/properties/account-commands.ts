@@ -23,7 +23,8 @@ import {
 import { decideEndHiding, decideStartHiding } from '../../src/commands/organizations/visibility.ts'
 import * as chain from '../../src/commands/upgrade/chain.ts'
 import * as user from '../../src/commands/users/user.ts'
-import type { AccountRef, Visibility } from '../../src/events/domain-events.ts'
+import type { Visibility } from '../../src/events/catalog/organizations.ts'
+import type { AccountRef } from '../../src/events/catalog/parts.ts'
 import {
   ACME,
   ANN,

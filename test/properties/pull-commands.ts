@@ -3,7 +3,9 @@ import fc from 'fast-check'
 import type { Decision } from '../../src/commands/execute.ts'
 import { mergeRefusal } from '../../src/commands/pull-requests/merge-checks.ts'
 import * as pull from '../../src/commands/pull-requests/pull-request.ts'
-import { type AccountRef, MERGE_STYLES, type PullRequestEvent } from '../../src/events/domain-events.ts'
+import type { AccountRef } from '../../src/events/catalog/parts.ts'
+import type { PullRequestEvent } from '../../src/events/catalog/pull-requests.ts'
+import { MERGE_STYLES } from '../../src/events/catalog/repositories.ts'
 import { isRefusal } from '../../src/refusal.ts'
 import { openDependencies } from './discussion-commands.ts'
 import {
@@ -80,7 +82,15 @@ function decideMerge(
   // It has happened already, so there is nothing to schedule.
   if (style === 'manually-merged') return pull.decideManuallyMerged(state, merge)
   if (scheduling) {
-    return pull.decideSchedule(state, { style, title: '', message: '', deleteBranch, by, expectedHead })
+    return pull.decideSchedule(state, {
+      style,
+      title: '',
+      message: '',
+      deleteBranch,
+      by,
+      expectedHead,
+      waitsFor: [],
+    })
   }
   const { branch: baseBranch, sha: from } = state.base
   return pull.decideStartMerge(state, { ...merge, baseBranch, from, message: 'm' })

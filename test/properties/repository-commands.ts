@@ -22,7 +22,9 @@ import {
   decideEditTagProtection,
   decideRemoveTagProtection,
 } from '../../src/commands/tag-protections/protections.ts'
-import { type AccountRef, COMMIT_STATES, type Visibility } from '../../src/events/domain-events.ts'
+import type { Visibility } from '../../src/events/catalog/organizations.ts'
+import type { AccountRef } from '../../src/events/catalog/parts.ts'
+import { COMMIT_STATES } from '../../src/events/catalog/statuses.ts'
 import * as streams from '../../src/events/streams.ts'
 import {
   ACME,

@@ -13,8 +13,9 @@ import {
   decideUndismiss,
   type NewComment,
 } from '../../src/commands/reviews/review.ts'
-import type { AccountRef, PullRequestEvent } from '../../src/events/domain-events.ts'
-import { VERDICTS } from '../../src/events/review-events.ts'
+import type { AccountRef } from '../../src/events/catalog/parts.ts'
+import type { PullRequestEvent } from '../../src/events/catalog/pull-requests.ts'
+import { VERDICTS } from '../../src/events/catalog/reviews.ts'
 import { account, by, command, gone, isAdmin, isWriter, nextId, oneOf, record, sha, text } from './values.ts'
 
 const ref = record({ repoId: oneOf([1, 1, 2]), index: oneOf([2, 2, 4]) })

@@ -4,7 +4,8 @@
  */
 import fc from 'fast-check'
 import type { Decision } from '../../src/commands/execute.ts'
-import { type AccountRef, VISIBILITIES } from '../../src/events/domain-events.ts'
+import { VISIBILITIES } from '../../src/events/catalog/organizations.ts'
+import type { AccountRef } from '../../src/events/catalog/parts.ts'
 import type { World } from './world.ts'
 
 export const ANN = { id: 1, login: 'ann' }

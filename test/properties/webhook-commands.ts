@@ -6,7 +6,7 @@ import {
   decideEditWebhook,
   decideTestWebhook,
 } from '../../src/commands/webhooks/webhook.ts'
-import type { WebhookScope } from '../../src/events/webhook-events.ts'
+import type { WebhookScope } from '../../src/events/catalog/webhooks.ts'
 import { ACME, by, command, mostly, oneOf, partial, record, SHAS } from './values.ts'
 
 const scopeOf = (id: number): WebhookScope => {

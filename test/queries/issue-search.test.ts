@@ -1,6 +1,7 @@
 import t from 'tap'
 import { append } from '../../src/commands/execute.ts'
-import type { DomainEvent, LabelScope } from '../../src/events/domain-events.ts'
+import type { LabelScope } from '../../src/events/catalog/labels.ts'
+import type { DomainEvent } from '../../src/events/domain-events.ts'
 import { issueStream, labelStream, repositoryStream } from '../../src/events/streams.ts'
 import { startIssues } from '../commands/issues/setup.ts'
 import { aContext } from '../stores.ts'

@@ -166,6 +166,7 @@ t.test('pushes, targets, schedules, merge and branch deletion of a pull request 
     deleteBranch: false,
     by: bob,
     expectedHead: null,
+    waitsFor: [],
   } as const
   const story: DomainEvent[] = [
     { type: 'PullRequestHeadMoved', data: { ...place, from: sha('a'), to: sha('c'), mergeBase, diff } },

@@ -1,6 +1,7 @@
 import t from 'tap'
 import { piecesOf } from '../../src/concurrency/event-loop.ts'
-import type { BranchProtection, CommitState } from '../../src/events/domain-events.ts'
+import type { BranchProtection } from '../../src/events/catalog/branches.ts'
+import type { CommitState } from '../../src/events/catalog/statuses.ts'
 import { checksOutcome, mayMerge, mayPush, protectionOf } from '../../src/rights/protection-rules.ts'
 
 const AT = '2026-01-02T03:04:05.000Z'

@@ -1,6 +1,7 @@
 import t from 'tap'
+import type { AccountRef } from '../../src/events/catalog/parts.ts'
+import type { BranchPoint } from '../../src/events/catalog/pull-requests.ts'
 import { KNOWN_TYPES } from '../../src/events/codec.ts'
-import type { AccountRef, BranchPoint } from '../../src/events/domain-events.ts'
 import { describeEvent, isTimelineEvent, type TimelineEvent } from '../../src/ui/event-sentences.ts'
 
 const own = { repoId: 1, index: 5 }
@@ -132,6 +133,7 @@ const cases: [TimelineEvent, string][] = [
         deleteBranch: false,
         by: ann,
         expectedHead: null,
+        waitsFor: ['checks'],
       },
     },
     'scheduled the merge as a merge commit, which waits for its checks',

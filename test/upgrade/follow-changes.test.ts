@@ -1,7 +1,7 @@
 import t from 'tap'
 import { changesOf, type Observed } from '../../src/cli/upgrade-follow/follow-changes.ts'
 import { chainDecider } from '../../src/commands/upgrade/chain.ts'
-import type { UpgradeEvent } from '../../src/events/upgrade-events.ts'
+import type { UpgradeEvent } from '../../src/events/catalog/upgrade.ts'
 
 const v2 = { name: 'v2', height: '120', info: '' }
 const v3 = { name: 'v3', height: '200', info: 'https://example.org' }

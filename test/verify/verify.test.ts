@@ -632,7 +632,7 @@ t.test('verify fails for a read model that does not reach the end of the log, an
   t.equal(report.sound, false)
   t.match(
     report.views.failure,
-    new RegExp(`cannot reach the end of the log.*event ${position} .*data.body is not`),
+    new RegExp(`cannot reach the end of the log.*event ${position} .*data/body must be string`),
   )
 })
 

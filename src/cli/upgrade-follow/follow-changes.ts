@@ -12,8 +12,8 @@ import {
   decideSchedulePlan,
   decideSetModuleVersions,
 } from '../../commands/upgrade/chain.ts'
+import type { ModuleVersion, UpgradeEvent, UpgradePlan } from '../../events/catalog/upgrade.ts'
 import { isBelow, isPositive } from '../../events/int64.ts'
-import type { ModuleVersion, UpgradeEvent, UpgradePlan } from '../../events/upgrade-events.ts'
 import { isRefusal } from '../../refusal.ts'
 
 /** The answers of a chain's gateway in one round. */

@@ -3,10 +3,10 @@
  * time and size, and checked against a schema.
  */
 import { type Static, Type } from 'typebox'
-import { type Check, checkOf, problemOf } from '../../checked-json.ts'
+import { type Check, checkOf } from '../../checked-json.ts'
 import { shortSignal } from '../../concurrency/short-signal.ts'
+import type { ModuleVersion, UpgradePlan } from '../../events/catalog/upgrade.ts'
 import { parseInt64, parseUint64 } from '../../events/int64.ts'
-import type { ModuleVersion, UpgradePlan } from '../../events/upgrade-events.ts'
 import { OperatorError } from '../../operator-error.ts'
 import { Nullable } from '../../wire/nullable.ts'
 import type { Observed } from './follow-changes.ts'
@@ -98,7 +98,7 @@ export function openGateway(url: URL, { timeoutMs = 10_000, maxBytes = 2 ** 20 }
         })
       }
       const answer = parseJson(path, await bodyOf(path, response, maxBytes))
-      if (!check(answer)) throw new GatewayError(`${path}: ${problemOf(check)}`)
+      if (!check(answer)) throw new GatewayError(`${path}: ${check.problem(answer)}`)
       return { answer, height: heightOf(response.headers) }
     } catch (error) {
       signal.throwIfAborted()

@@ -3,7 +3,7 @@
  * first and then looks for those; whoever makes one records it first and then looks for the claim. So one of the two sees
  * the other. When the second dies before it looks, a process takes back what it made (`src/processes/deleted-users.ts`).
  */
-import type { AccountKind } from '../../events/domain-events.ts'
+import type { AccountKind } from '../../events/catalog/organizations.ts'
 import { claimKeys, organizationStream, userStream } from '../../events/streams.ts'
 import type { Services } from '../../services.ts'
 import { organizations, users } from '../aggregates.ts'

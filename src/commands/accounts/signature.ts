@@ -1,5 +1,5 @@
 /** How a commit names an account. */
-import type { Signature } from '../../events/domain-events.ts'
+import type { Signature } from '../../events/catalog/branches.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { Services } from '../../services.ts'
 import { shownEmail, usersByEmail } from '../../wire/users.ts'

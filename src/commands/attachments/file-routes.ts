@@ -1,7 +1,7 @@
 /** The routes that add files to something, rename them and delete them: `…/assets`. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Static, TObject } from 'typebox'
-import type { Attachment } from '../../events/domain-events.ts'
+import type { Attachment } from '../../events/catalog/attachments.ts'
 import { idsStream } from '../../events/streams.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'

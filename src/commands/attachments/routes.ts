@@ -1,5 +1,5 @@
 /** What has files, and who may change them: issues and pull requests, comments, releases. */
-import type { IssueFileEvent } from '../../events/issue-file-events.ts'
+import type { IssueFileEvent } from '../../events/catalog/attachments.ts'
 import { discussionStream } from '../../events/streams.ts'
 import type { Discussion } from '../../projections/discussion.ts'
 import { issueId } from '../../projections/issue-selection.ts'

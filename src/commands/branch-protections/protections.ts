@@ -1,6 +1,7 @@
 /** Decisions of the repository aggregate on its branch protections. Pure. */
 import { isDeepStrictEqual } from 'node:util'
-import type { BranchProtection, RepositoryEvent } from '../../events/domain-events.ts'
+import type { BranchProtection } from '../../events/catalog/branches.ts'
+import type { RepositoryEvent } from '../../events/catalog/repositories.ts'
 import { refuse } from '../../refusal.ts'
 import { isPattern } from '../../rights/glob.ts'
 import type { Decision } from '../execute.ts'

@@ -1,6 +1,6 @@
 /** Creates, changes and removes branch protections: `/repos/{owner}/{repo}/branch_protections`. */
 import { Type } from 'typebox'
-import type { BranchProtection } from '../../events/domain-events.ts'
+import type { BranchProtection } from '../../events/catalog/branches.ts'
 import { idsStream } from '../../events/streams.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'

@@ -1,7 +1,7 @@
 /** The settings of a branch protection from what a client sends, with all its limits. */
 import { isDeepStrictEqual } from 'node:util'
 import { type Static, Type } from 'typebox'
-import type { ReviewRules } from '../../events/review-events.ts'
+import type { ReviewRules } from '../../events/catalog/branches.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { globProblem, isPattern } from '../../rights/glob.ts'

@@ -1,5 +1,5 @@
 /** Deletes a branch: `DELETE /repos/{owner}/{repo}/branches/{branch}`. */
-import type { BranchPoint } from '../../events/domain-events.ts'
+import type { BranchPoint } from '../../events/catalog/pull-requests.ts'
 import { branchId } from '../../projections/branches.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { notFoundIn } from '../../projections/view.ts'

@@ -10,7 +10,7 @@
 import { randomUUID } from 'node:crypto'
 import { type Static, Type } from 'typebox'
 import { checkOf } from '../../checked-json.ts'
-import type { GitEvent } from '../../events/domain-events.ts'
+import type { GitEvent } from '../../events/catalog/branches.ts'
 import { type Append, type ExpectedRevision, LOG_START, type Position } from '../../events/event-store.ts'
 import { gitStream, repositoryStream } from '../../events/streams.ts'
 import type { PushMarker } from '../../git/push-journal.ts'

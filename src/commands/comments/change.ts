@@ -1,6 +1,7 @@
 /** Appends changes of comments to the log. */
 import { isDeepStrictEqual } from 'node:util'
-import type { AccountRef, CommentEvent, IssueRef } from '../../events/domain-events.ts'
+import type { CommentEvent } from '../../events/catalog/comments.ts'
+import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
 import { discussionStream } from '../../events/streams.ts'
 import { type CommentDocument, commentFold } from '../../projections/comments.ts'
 import { Refused, refuse } from '../../refusal.ts'

@@ -1,5 +1,7 @@
 /** The comment aggregate: one comment with its files, in the stream of its issue or pull request. Pure. */
-import type { Attachment, CommentEvent, CommentsEvent, DiscussionEvent } from '../../events/domain-events.ts'
+import type { Attachment } from '../../events/catalog/attachments.ts'
+import type { CommentEvent, CommentsEvent } from '../../events/catalog/comments.ts'
+import type { DiscussionEvent } from '../../events/catalog/issues.ts'
 import type { EventOf } from '../../events/handlers.ts'
 import { erasedText } from '../../events/sealed-texts.ts'
 import { refuse } from '../../refusal.ts'

@@ -1,5 +1,6 @@
 /** Erases texts: records it, destroys keys and files, and records that this is done. */
-import type { DiscussionEvent, IssueRef } from '../../events/domain-events.ts'
+import type { DiscussionEvent } from '../../events/catalog/issues.ts'
+import type { IssueRef } from '../../events/catalog/parts.ts'
 import { type EventStore, StoreUnavailable, WrongExpectedRevision } from '../../events/event-store.ts'
 import { discussionStream } from '../../events/streams.ts'
 import { RebuildUnderWay } from '../../projections/rebuild.ts'

@@ -1,6 +1,8 @@
 /** What of an issue or pull request can be erased, folded from its stream; and the decision to erase. Pure. */
+
+import type { DiscussionEvent } from '../../events/catalog/issues.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
 import { decode } from '../../events/codec.ts'
-import type { AccountRef, DiscussionEvent } from '../../events/domain-events.ts'
 import type { RecordedEvent } from '../../events/event-store.ts'
 import { type Erased, sealedIn, textIdOf, withoutTexts } from '../../events/sealed-texts.ts'
 import { isRefusal, type Refusal, refuse } from '../../refusal.ts'

@@ -1,5 +1,5 @@
 /** Appends what users make of repositories, and ends it when they may not read them any more. */
-import type { AccountRef } from '../../events/domain-events.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { FollowDocument } from '../../projections/follows.ts'
 import { Refused } from '../../refusal.ts'

@@ -1,6 +1,7 @@
 /** What a user makes of a repository: whether it is starred, and whether it is watched. Pure. */
-import type { AccountRef } from '../../events/domain-events.ts'
-import type { FollowEvent } from '../../events/social-events.ts'
+
+import type { FollowEvent } from '../../events/catalog/notifications.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
 import { refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'

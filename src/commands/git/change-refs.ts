@@ -1,5 +1,7 @@
 /** Moves refs for a command, and records the moves: in the turn of the repository, with a marker for a crash between. */
-import type { BranchPoint, GitEvent } from '../../events/domain-events.ts'
+
+import type { GitEvent } from '../../events/catalog/branches.ts'
+import type { BranchPoint } from '../../events/catalog/pull-requests.ts'
 import type { ExpectedRevision } from '../../events/event-store.ts'
 import type { RefChange, RefOutcome } from '../../git/refs.ts'
 import type { Services } from '../../services.ts'

@@ -4,9 +4,9 @@
  */
 import { type Static, Type } from 'typebox'
 import { checkOf } from '../../checked-json.ts'
-import type { DomainEvent, GitEvent } from '../../events/domain-events.ts'
+import { type GitEvent, RefCause } from '../../events/catalog/branches.ts'
+import type { DomainEvent } from '../../events/domain-events.ts'
 import { LOG_START } from '../../events/event-store.ts'
-import { REF_CAUSES } from '../../events/ref-causes.ts'
 import { gitStream } from '../../events/streams.ts'
 import { type RefChange, type RefOutcome, updateRefs } from '../../git/refs.ts'
 import { gitDirOf, type Services } from '../../services.ts'
@@ -31,7 +31,7 @@ const NotedMoves = Type.Object({
   ...NotedContext.properties,
   retry: Type.Optional(Type.Object({ namespace: Type.String(), digest: Type.String() })),
   repoId: Type.Integer(),
-  cause: Type.String(),
+  cause: RefCause,
   changes: Type.Array(Type.Object({ ref: Type.String(), from: Sha, to: Sha })),
 })
 type NotedMoves = Static<typeof NotedMoves>
@@ -106,8 +106,7 @@ export async function recordNoted(services: Services, repoId: number, namespace?
 }
 
 async function recordMoves(services: Services, moves: NotedMoves): Promise<void> {
-  const { repoId, changes, cause: noted, ...by } = moves
-  const cause = REF_CAUSES.find((known) => known === noted) ?? 'recovered'
+  const { repoId, changes, cause, ...by } = moves
   const { missing, revision } = await unrecordedMoves(services, repoId, changes)
   await recordRefs(services, { ...by, written: LOG_START }, repoId, cause, missing, revision)
 }

@@ -1,7 +1,7 @@
 /** Records refs that git has moved. */
 import { v5 as uuidV5 } from 'uuid'
 import { eventBytes, MAX_APPEND_BYTES } from '../../events/append-size.ts'
-import type { GitEvent, RefUpdate } from '../../events/domain-events.ts'
+import type { GitEvent, RefUpdate } from '../../events/catalog/branches.ts'
 import {
   type Append,
   type ExpectedRevision,

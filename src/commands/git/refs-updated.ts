@@ -2,8 +2,8 @@
 
 import { piecesOf } from '../../concurrency/event-loop.ts'
 import { cutText, jsonBytes } from '../../events/append-size.ts'
-import type { CommitSummary, GitEvent, RefUpdate } from '../../events/domain-events.ts'
-import type { TagTime } from '../../events/ref-causes.ts'
+import type { CommitSummary, GitEvent, RefUpdate } from '../../events/catalog/branches.ts'
+import type { TagTime } from '../../events/catalog/tags.ts'
 import { type CommitFacts, fromCommits, type Signature } from '../../git/commits.ts'
 import { tagTimes } from './tag-times.ts'
 

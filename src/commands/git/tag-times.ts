@@ -1,5 +1,5 @@
 /** When tags were made, for the events about them. */
-import type { TagTime } from '../../events/ref-causes.ts'
+import type { TagTime } from '../../events/catalog/tags.ts'
 import { fromCommits } from '../../git/commits.ts'
 import { objectReaders } from '../../git/object-readers.ts'
 import { fromTags } from '../../git/tags.ts'

@@ -1,5 +1,7 @@
 /** Carries out a change of what issues and pull requests have in common. */
-import type { DiscussionEvent, IssueRef, PullRequestEvent } from '../../events/domain-events.ts'
+import type { DiscussionEvent } from '../../events/catalog/issues.ts'
+import type { IssueRef } from '../../events/catalog/parts.ts'
+import type { PullRequestEvent } from '../../events/catalog/pull-requests.ts'
 import type { Discussion } from '../../projections/discussion.ts'
 import { refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'

@@ -1,5 +1,6 @@
 /** The deletion of an issue, decided on all of its stream: also on its comments. Pure. */
-import type { CommentEvent, CommentsEvent, IssueEvent } from '../../events/domain-events.ts'
+import type { CommentEvent, CommentsEvent } from '../../events/catalog/comments.ts'
+import type { IssueEvent } from '../../events/catalog/issues.ts'
 import { type Discussion, discussionChanges } from '../../projections/discussion.ts'
 import { refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'

@@ -5,7 +5,7 @@
 
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { IssueRef } from '../../events/domain-events.ts'
+import type { IssueRef } from '../../events/catalog/parts.ts'
 import { issueId } from '../../projections/issue-selection.ts'
 import type { IssueDocument } from '../../projections/issues.ts'
 import { Refused, refuse } from '../../refusal.ts'

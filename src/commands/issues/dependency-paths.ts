@@ -1,5 +1,5 @@
 /** Follows dependencies between issues, as the log has them. */
-import type { IssueRef } from '../../events/domain-events.ts'
+import type { IssueRef } from '../../events/catalog/parts.ts'
 import { type Discussion, sameIssue } from '../../projections/discussion.ts'
 import { issueId } from '../../projections/issue-selection.ts'
 import { Refused, refuse } from '../../refusal.ts'

@@ -1,5 +1,6 @@
 /** Decisions on what issues and pull requests have in common. Pure. */
-import type { DiscussionEvent, IssueRef, StatusCause } from '../../events/domain-events.ts'
+import type { DiscussionEvent, StatusCause } from '../../events/catalog/issues.ts'
+import type { IssueRef } from '../../events/catalog/parts.ts'
 import { type Discussion, sameIssue } from '../../projections/discussion.ts'
 import { refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'

@@ -1,6 +1,8 @@
 /** Changes an issue, or only its deadline: `PATCH …/issues/{index}` and `POST …/issues/{index}/deadline`. */
 import { Type } from 'typebox'
-import type { AccountRef, DiscussionEvent, PullRequestEvent } from '../../events/domain-events.ts'
+import type { DiscussionEvent } from '../../events/catalog/issues.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
+import type { PullRequestEvent } from '../../events/catalog/pull-requests.ts'
 import { type Discussion, evolveDiscussion } from '../../projections/discussion.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { atLeast } from '../../rights/access.ts'

@@ -1,7 +1,10 @@
 /** The fields of issues and pull requests: as requests give them, and as events have them. */
 import { type Static, type TObject, Type } from 'typebox'
 import { requireListFits } from '../../events/append-size.ts'
-import type { AccountRef, LabelRef, MilestoneRef, Opened } from '../../events/domain-events.ts'
+import type { Opened } from '../../events/catalog/issues.ts'
+import type { LabelRef } from '../../events/catalog/labels.ts'
+import type { MilestoneRef } from '../../events/catalog/milestones.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
 import { branchNameProblem } from '../../git/names.ts'
 import type { LabelDocument } from '../../projections/labels.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'

@@ -1,5 +1,5 @@
 /** Decisions on the files of issues and pull requests themselves. Pure. */
-import type { IssueAsset, IssueFileEvent } from '../../events/issue-file-events.ts'
+import type { IssueAsset, IssueFileEvent } from '../../events/catalog/attachments.ts'
 import type { Discussion } from '../../projections/discussion.ts'
 import { refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'

@@ -1,5 +1,5 @@
 /** The issue aggregate. It has only what issues and pull requests have in common. Pure. */
-import type { IssueEvent } from '../../events/domain-events.ts'
+import type { IssueEvent } from '../../events/catalog/issues.ts'
 import { type Discussion, discussionChanges, stateOf } from '../../projections/discussion.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import { snapshots } from '../snapshots.ts'

@@ -1,7 +1,7 @@
 /** Adds labels to an issue or pull request and removes them: `/repos/{owner}/{repo}/issues/{index}/labels`. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { LabelRef } from '../../events/domain-events.ts'
+import type { LabelRef } from '../../events/catalog/labels.ts'
 import { pathNumber } from '../../http/path-number.ts'
 import type { Discussion } from '../../projections/discussion.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'

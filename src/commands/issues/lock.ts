@@ -1,5 +1,5 @@
 /** Decisions on the lock of issues and pull requests: only writers comment on what is locked. Pure. */
-import type { LockEvent } from '../../events/issue-file-events.ts'
+import type { LockEvent } from '../../events/catalog/issues.ts'
 import type { Discussion } from '../../projections/discussion.ts'
 
 /** The reasons that Gitea knows by default; none is a reason, too. */

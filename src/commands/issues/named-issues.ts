@@ -1,5 +1,5 @@
 /** Finds the issues and pull requests that a text names, and closes or reopens issues by its keywords. */
-import type { StatusCause } from '../../events/domain-events.ts'
+import type { StatusCause } from '../../events/catalog/issues.ts'
 import type { Reference, ReferenceAction } from '../../markup/references.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { issueId } from '../../projections/issue-selection.ts'

@@ -1,6 +1,6 @@
 /** Opens an issue: `POST /repos/{owner}/{repo}/issues`. */
 import { Type } from 'typebox'
-import type { IssueEvent } from '../../events/domain-events.ts'
+import type { IssueEvent } from '../../events/catalog/issues.ts'
 import { idsStream, issueStream, numbersStream } from '../../events/streams.ts'
 import { issueId } from '../../projections/issue-selection.ts'
 import { issueFold } from '../../projections/issues.ts'

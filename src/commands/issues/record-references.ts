@@ -1,6 +1,7 @@
 /** Records which issues and pull requests a text names. */
+
+import type { ReferencesData } from '../../events/catalog/references.ts'
 import { decode } from '../../events/codec.ts'
-import type { ReferencesData } from '../../events/reference-events.ts'
 import { referencesStream } from '../../events/streams.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { issueId, textId } from '../../projections/issue-selection.ts'

@@ -1,5 +1,5 @@
 /** Gathers the facts for the decision to close or reopen an issue or pull request, from the log. */
-import type { IssueRef } from '../../events/domain-events.ts'
+import type { IssueRef } from '../../events/catalog/parts.ts'
 import { idsStream } from '../../events/streams.ts'
 import type { Discussion } from '../../projections/discussion.ts'
 import type { Services } from '../../services.ts'

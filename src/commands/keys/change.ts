@@ -1,6 +1,6 @@
 /** Adds public keys of users and repositories, and removes them. */
 import { hash } from 'node:crypto'
-import type { AccountRef } from '../../events/domain-events.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
 import { idsStream } from '../../events/streams.ts'
 import type { DeployKeyDocument, SshKeyDocument } from '../../projections/keys.ts'
 import { isRefusal, Refused } from '../../refusal.ts'

@@ -2,7 +2,7 @@
  * Public keys of OpenPGP, as facts. A key is an aggregate of its own, in a stream that its id names: so no two users
  * have the same one. Pure.
  */
-import type { GpgKeyEvent } from '../../events/gpg-key-events.ts'
+import type { GpgKeyEvent } from '../../events/catalog/keys.ts'
 import type { EventOf } from '../../events/handlers.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'

@@ -2,7 +2,7 @@
  * Public keys, as facts. A key is an aggregate of its own, in a stream that its fingerprint names: so no two users have
  * the same one, and a repository has it once. Pure.
  */
-import type { DeployKeyEvent, KeyData, SshKeyEvent } from '../../events/social-events.ts'
+import type { DeployKeyEvent, KeyData, SshKeyEvent } from '../../events/catalog/keys.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'

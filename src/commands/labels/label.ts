@@ -1,5 +1,5 @@
 /** The label aggregate: a label of a repository or of an organization. Pure. */
-import type { LabelEvent, LabelScope, LabelSettings } from '../../events/domain-events.ts'
+import type { LabelEvent, LabelScope, LabelSettings } from '../../events/catalog/labels.ts'
 import type { EventOf } from '../../events/handlers.ts'
 import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { textProblem } from '../accounts/names.ts'

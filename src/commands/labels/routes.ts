@@ -1,7 +1,7 @@
 /** Creates, changes and deletes labels: `/repos/{owner}/{repo}/labels` and `/orgs/{org}/labels`. */
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { LabelSettings } from '../../events/domain-events.ts'
+import type { LabelSettings } from '../../events/catalog/labels.ts'
 import { idsStream } from '../../events/streams.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { onRepository, type RepositoryPath } from '../../rights/repository-access.ts'

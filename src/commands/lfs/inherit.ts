@@ -1,7 +1,7 @@
 /** Large files that a repository gets from another one: a fork those of its parent. */
 
+import type { LfsObject } from '../../events/catalog/lfs.ts'
 import { LOG_START, type Position } from '../../events/event-store.ts'
-import type { LfsObject } from '../../events/lfs-events.ts'
 import { repositoryStream } from '../../events/streams.ts'
 import { shareLfsFiles } from '../../git/lfs-files.ts'
 import { gitDirOf, type Services } from '../../services.ts'

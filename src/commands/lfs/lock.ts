@@ -1,6 +1,7 @@
 /** The lock of one path: a path has one lock at a time, whoever asks first. Pure. */
-import type { AccountRef } from '../../events/domain-events.ts'
-import type { LfsEvent, LfsLock } from '../../events/lfs-events.ts'
+
+import type { LfsEvent, LfsLock } from '../../events/catalog/lfs.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
 import { coded, type Refusal, refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import { snapshots } from '../snapshots.ts'

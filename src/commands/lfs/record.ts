@@ -1,8 +1,8 @@
 /** Records which large files a repository has. The files are on disk then. */
 
+import type { LfsEvent, LfsObject } from '../../events/catalog/lfs.ts'
 import { decode } from '../../events/codec.ts'
 import type { Position } from '../../events/event-store.ts'
-import type { LfsEvent, LfsObject } from '../../events/lfs-events.ts'
 import { lfsStream } from '../../events/streams.ts'
 import type { Services } from '../../services.ts'
 import { append, type CommandContext } from '../execute.ts'

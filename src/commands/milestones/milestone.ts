@@ -1,5 +1,5 @@
 /** The milestone aggregate. Pure. */
-import type { MilestoneEvent, MilestoneSettings } from '../../events/domain-events.ts'
+import type { MilestoneEvent, MilestoneSettings } from '../../events/catalog/milestones.ts'
 import type { EventOf } from '../../events/handlers.ts'
 import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { instantOf, ZERO_TIME } from '../../times.ts'

@@ -1,6 +1,6 @@
 /** Creates, changes and deletes milestones: `/repos/{owner}/{repo}/milestones`. */
 import { type Static, Type } from 'typebox'
-import type { MilestoneSettings } from '../../events/domain-events.ts'
+import type { MilestoneSettings } from '../../events/catalog/milestones.ts'
 import { idsStream, milestoneStream } from '../../events/streams.ts'
 import { milestoneFold } from '../../projections/milestones.ts'
 import { isRefusal, Refused } from '../../refusal.ts'

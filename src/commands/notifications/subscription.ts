@@ -1,6 +1,7 @@
 /** Whether a user hears of an issue, as the user said. Pure. */
-import type { AccountRef, IssueRef } from '../../events/domain-events.ts'
-import type { SubscriptionEvent } from '../../events/social-events.ts'
+
+import type { SubscriptionEvent } from '../../events/catalog/notifications.ts'
+import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'
 import { snapshots } from '../snapshots.ts'

@@ -1,5 +1,5 @@
 /** Deletes an organization: `DELETE /orgs/{org}`. Its events stay. */
-import type { AccountRef } from '../../events/domain-events.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
 import { isRefusal, Refused } from '../../refusal.ts'
 import { documentsNow } from '../../rights/documents-now.ts'
 import { signedIn } from '../../rights/requester.ts'

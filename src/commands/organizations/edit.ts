@@ -1,7 +1,7 @@
 /** Changes an organization: `PATCH /orgs/{org}`. */
 
 import { Type } from 'typebox'
-import type { OrganizationSettings } from '../../events/domain-events.ts'
+import type { OrganizationSettings } from '../../events/catalog/organizations.ts'
 import { notFoundIn } from '../../projections/view.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { signedIn } from '../../rights/requester.ts'

@@ -1,5 +1,5 @@
 /** Takes a user who is being deleted, or is deleted, out of an organization. */
-import type { AccountRef } from '../../events/domain-events.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
 import { isBeingDeleted } from '../accounts/deletion.ts'

@@ -1,13 +1,14 @@
 /** The organization aggregate, with its members. Pure. */
+
 import type {
-  AccountRef,
   OrganizationSettings,
   Permission,
   OrganizationEvent as SettingsEvent,
+  TeamEvent,
   Visibility,
-} from '../../events/domain-events.ts'
+} from '../../events/catalog/organizations.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
 import type { EventOf } from '../../events/handlers.ts'
-import type { TeamEvent } from '../../events/team-events.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { emailProblem, loginProblem, textProblem, websiteProblem } from '../accounts/names.ts'
 import { changedFields } from '../changed-fields.ts'

@@ -1,7 +1,7 @@
 /** Makes, changes and deletes teams: `POST /orgs/{org}/teams`, `PATCH` and `DELETE /teams/{id}`. */
 import { type Static, Type } from 'typebox'
+import type { TeamSettings } from '../../events/catalog/organizations.ts'
 import { idsStream, organizationStream } from '../../events/streams.ts'
-import type { TeamSettings } from '../../events/team-events.ts'
 import { teamFold } from '../../projections/teams.ts'
 import { notFoundIn } from '../../projections/view.ts'
 import { Refused, refuse } from '../../refusal.ts'

@@ -1,7 +1,8 @@
 /** The teams in the state of an organization. Pure. */
-import type { AccountRef } from '../../events/domain-events.ts'
+
+import type { TeamEvent, TeamSettings } from '../../events/catalog/organizations.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
 import type { EventOf } from '../../events/handlers.ts'
-import type { TeamEvent, TeamSettings } from '../../events/team-events.ts'
 import { entriesOf, hasId, type IdMap, noIds, valueAt, withId, withoutId } from '../id-map.ts'
 
 export interface TeamState {

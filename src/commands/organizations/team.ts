@@ -1,6 +1,7 @@
 /** What may be changed in the teams of an organization. Only its admins change them. Pure. */
-import type { AccountRef } from '../../events/domain-events.ts'
-import type { TeamEvent, TeamGrant, TeamSettings } from '../../events/team-events.ts'
+
+import type { TeamEvent, TeamGrant, TeamSettings } from '../../events/catalog/organizations.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'
 import { entriesOf, hasId, idsOf, valueAt } from '../id-map.ts'

@@ -1,4 +1,4 @@
-import type { Visibility } from '../../events/domain-events.ts'
+import type { Visibility } from '../../events/catalog/organizations.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { Services } from '../../services.ts'
 import { organizations } from '../aggregates.ts'

@@ -1,5 +1,5 @@
 /** Who sees an organization: what is shown to fewer is hidden first in its repositories. Pure. */
-import { VISIBILITIES, type Visibility } from '../../events/domain-events.ts'
+import { VISIBILITIES, type Visibility } from '../../events/catalog/organizations.ts'
 import { refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'
 import {

@@ -1,5 +1,5 @@
 /** Tips of branches: as git has them, or as the log has them. */
-import type { BranchPoint } from '../../events/domain-events.ts'
+import type { BranchPoint } from '../../events/catalog/pull-requests.ts'
 import { branchNameProblem } from '../../git/names.ts'
 import { resolveRef } from '../../git/refs.ts'
 import { branchId } from '../../projections/branches.ts'

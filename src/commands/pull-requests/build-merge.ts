@@ -1,5 +1,6 @@
 /** Builds the commit that a merge brings to the base branch, as git itself would make it. No ref moves. */
-import type { MergeIntent, MergeStyle } from '../../events/domain-events.ts'
+import type { MergeIntent } from '../../events/catalog/pull-requests.ts'
+import type { MergeStyle } from '../../events/catalog/repositories.ts'
 import { commitRange } from '../../git/commit-range.ts'
 import { commitFacts, type Signature } from '../../git/commits.ts'
 import { isAncestor } from '../../git/history.ts'

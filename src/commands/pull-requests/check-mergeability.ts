@@ -1,6 +1,6 @@
 /** Checks whether open pull requests can be merged, and records that. */
 
-import type { IssueRef } from '../../events/domain-events.ts'
+import type { IssueRef } from '../../events/catalog/parts.ts'
 import { StoreUnavailable } from '../../events/event-store.ts'
 import { GitTookTooLong, RepositoryMissing } from '../../git/errors.ts'
 import { type MergeResult, mergeTreesAll } from '../../git/merge.ts'

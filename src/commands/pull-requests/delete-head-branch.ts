@@ -1,5 +1,5 @@
 /** Deletes the head branch of a merged pull request, when the merge asked for that: merge rule 8. */
-import type { AccountRef } from '../../events/domain-events.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
 import { gitStream, idsStream } from '../../events/streams.ts'
 import { resolveRef } from '../../git/refs.ts'
 import { branchKey } from '../../projections/pulls.ts'

@@ -2,7 +2,10 @@
  * What the deletion of a branch means for the open pull requests that name it: those from it are closed, and those into it get
  * the default branch as their base. A pull request for which that is not possible is closed, too.
  */
-import type { BranchPoint, IssueRef, RefUpdate } from '../../events/domain-events.ts'
+
+import type { RefUpdate } from '../../events/catalog/branches.ts'
+import type { IssueRef } from '../../events/catalog/parts.ts'
+import type { BranchPoint } from '../../events/catalog/pull-requests.ts'
 import type { Position } from '../../events/event-store.ts'
 import { claimKeys, idsStream } from '../../events/streams.ts'
 import { branchKey } from '../../projections/pulls.ts'

@@ -1,5 +1,5 @@
 /** At most one open pull request for a head and a base: create rule 4, edit rule 6. A claim decides. */
-import type { IssueRef } from '../../events/domain-events.ts'
+import type { IssueRef } from '../../events/catalog/parts.ts'
 import { claimKeys, pullStream } from '../../events/streams.ts'
 import { coded, Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'

@@ -1,7 +1,8 @@
 /** Changes a pull request: `PATCH /repos/{owner}/{repo}/pulls/{index}`. */
 
 import { type Static, Type } from 'typebox'
-import type { AccountRef, IssueRef, PullRequestEvent } from '../../events/domain-events.ts'
+import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
+import type { PullRequestEvent } from '../../events/catalog/pull-requests.ts'
 import { claimKeys } from '../../events/streams.ts'
 import { hasValidBody } from '../../http/late-validation.ts'
 import { pathNumber } from '../../http/path-number.ts'

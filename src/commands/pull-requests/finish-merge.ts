@@ -2,7 +2,9 @@
  * The second half of a merge: moves the base branch, then records the outcome. Runs right after the intent is
  * recorded, and again at a start when a crash left an intent without an outcome. Each step may be repeated.
  */
-import type { MergeIntent, RefUpdate } from '../../events/domain-events.ts'
+
+import type { RefUpdate } from '../../events/catalog/branches.ts'
+import type { MergeIntent } from '../../events/catalog/pull-requests.ts'
 import type { ExpectedRevision } from '../../events/event-store.ts'
 import { claimKeys, pullStream } from '../../events/streams.ts'
 import { RepositoryMissing } from '../../git/errors.ts'

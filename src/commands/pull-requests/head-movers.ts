@@ -1,6 +1,7 @@
 /** Who has moved the head of a pull request: what decides whether a scheduled merge goes on with the new head. */
+
+import type { AccountRef } from '../../events/catalog/parts.ts'
 import { decode } from '../../events/codec.ts'
-import type { AccountRef } from '../../events/domain-events.ts'
 import { gitStream } from '../../events/streams.ts'
 import { accessTo } from '../../rights/access.ts'
 import { mayMerge, protectionOf } from '../../rights/protection-rules.ts'

@@ -1,10 +1,8 @@
 /** Decides whether a pull request may be merged: merge rule 2. Pure. */
-import {
-  type AccountRef,
-  type BranchProtection,
-  MERGE_STYLES,
-  type MergeStyle,
-} from '../../events/domain-events.ts'
+
+import type { BranchProtection } from '../../events/catalog/branches.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
+import { MERGE_STYLES, type MergeStyle } from '../../events/catalog/repositories.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import type { ChecksOutcome } from '../../rights/protection-rules.ts'
 import { reviewProblem, reviewRulesOf } from '../../rights/review-rules.ts'

@@ -1,7 +1,7 @@
 /** Gathers the facts for the decision on a merge: from git, the log and the settings of the repository. */
 
 import { piecesOf } from '../../concurrency/event-loop.ts'
-import type { MergeWait } from '../../events/domain-events.ts'
+import type { MergeWait } from '../../events/catalog/pull-requests.ts'
 import { commitRange } from '../../git/commit-range.ts'
 import { commitFacts } from '../../git/commits.ts'
 import { isAncestor } from '../../git/history.ts'

@@ -1,6 +1,6 @@
 /** The message of a merge commit: merge rule 5. Pure. */
 import { cutList, jsonBytes } from '../../events/append-size.ts'
-import type { MergeStyle } from '../../events/domain-events.ts'
+import type { MergeStyle } from '../../events/catalog/repositories.ts'
 import type { Signature } from '../../git/commits.ts'
 import type { ActivePull } from './pull-request.ts'
 

@@ -1,5 +1,5 @@
 /** Merges a pull request: for a client, or for the process that merges when checks succeed. */
-import type { PullRequestEvent } from '../../events/domain-events.ts'
+import type { PullRequestEvent } from '../../events/catalog/pull-requests.ts'
 import { pullStream } from '../../events/streams.ts'
 import { commitFacts } from '../../git/commits.ts'
 import { isAncestor, mergeBase } from '../../git/history.ts'

@@ -1,7 +1,8 @@
 /** Brings open pull requests up to date after a branch has moved: their heads, and the merge bases with their bases. */
 
 import { nextPiece } from '../../concurrency/event-loop.ts'
-import type { IssueRef, RefUpdate } from '../../events/domain-events.ts'
+import type { RefUpdate } from '../../events/catalog/branches.ts'
+import type { IssueRef } from '../../events/catalog/parts.ts'
 import type { ExpectedRevision } from '../../events/event-store.ts'
 import type { Change } from '../../git/content-change.ts'
 import { falseIfGitFailed, RepositoryMissing } from '../../git/errors.ts'

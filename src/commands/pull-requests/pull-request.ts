@@ -1,14 +1,13 @@
 /** The pull request aggregate. Pure: commands bring the facts from git. */
 import { cutList } from '../../events/append-size.ts'
+import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
 import type {
-  AccountRef,
   BranchPoint,
   DiffStat,
-  IssueRef,
   MergeIntent,
   PullRequestEvent,
   ScheduledMerge,
-} from '../../events/domain-events.ts'
+} from '../../events/catalog/pull-requests.ts'
 import { type Discussion, discussionChanges, erasedPullTexts, stateOf } from '../../projections/discussion.ts'
 import { renamedBranch } from '../../projections/renamed-branch.ts'
 import { type ReviewFacts, reviewChanges } from '../../projections/review-facts.ts'

@@ -3,8 +3,10 @@
  * moves with it.
  */
 
+import type { GitEvent } from '../../events/catalog/branches.ts'
+import type { IssueRef } from '../../events/catalog/parts.ts'
+import type { BranchPoint } from '../../events/catalog/pull-requests.ts'
 import { decode } from '../../events/codec.ts'
-import type { BranchPoint, GitEvent, IssueRef } from '../../events/domain-events.ts'
 import type { Position } from '../../events/event-store.ts'
 import type { RecordedOf } from '../../events/handlers.ts'
 import { claimKeys, gitStream, pullStream } from '../../events/streams.ts'

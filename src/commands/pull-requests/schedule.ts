@@ -1,5 +1,5 @@
 /** Schedules a merge that waits for its checks: merge rule 6, and `docs/architecture.md#scheduled-merge`. */
-import type { PullRequestEvent } from '../../events/domain-events.ts'
+import type { PullRequestEvent } from '../../events/catalog/pull-requests.ts'
 import { isRefusal, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'
 import { pulls } from '../aggregates.ts'

@@ -1,6 +1,6 @@
 /** Updates the head branch with the base branch: `POST /repos/{owner}/{repo}/pulls/{index}/update`. */
 import { Type } from 'typebox'
-import type { UpdateStyle } from '../../events/domain-events.ts'
+import type { UpdateStyle } from '../../events/catalog/repositories.ts'
 import { fetchObjects } from '../../git/fetch-objects.ts'
 import { isAncestor } from '../../git/history.ts'
 import { mergeTrees } from '../../git/merge.ts'

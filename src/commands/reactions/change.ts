@@ -1,5 +1,5 @@
 /** Appends changes of reactions to the stream of their issue or pull request. */
-import type { ReactionEvent } from '../../events/social-events.ts'
+import type { ReactionEvent } from '../../events/catalog/reactions.ts'
 import { discussionStream } from '../../events/streams.ts'
 import type { ReactionDocument } from '../../projections/reactions.ts'
 import { NO_COMMENT } from '../../projections/reactions.ts'

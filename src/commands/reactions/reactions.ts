@@ -1,6 +1,8 @@
 /** The reactions to one text: to an issue or pull request, or to a comment on it. They are in its stream. Pure. */
-import type { AccountRef, IssueEvent, IssueRef } from '../../events/domain-events.ts'
-import type { ReactionEvent } from '../../events/social-events.ts'
+
+import type { IssueEvent } from '../../events/catalog/issues.ts'
+import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
+import type { ReactionEvent } from '../../events/catalog/reactions.ts'
 import { refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'

@@ -1,5 +1,5 @@
 /** Appends changes of releases to the log. */
-import type { ReleaseEvent } from '../../events/release-events.ts'
+import type { ReleaseEvent } from '../../events/catalog/releases.ts'
 import { releaseStream } from '../../events/streams.ts'
 import type { Services } from '../../services.ts'
 import { releases } from '../aggregates.ts'

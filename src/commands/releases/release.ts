@@ -1,5 +1,5 @@
 /** The release aggregate: what is published of a tag, with its files. Pure. */
-import type { ReleaseAsset, ReleaseEvent, ReleaseSettings } from '../../events/release-events.ts'
+import type { ReleaseAsset, ReleaseEvent, ReleaseSettings } from '../../events/catalog/releases.ts'
 import { refuse } from '../../refusal.ts'
 import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'

@@ -1,7 +1,7 @@
 /** Creates, changes and deletes releases: `/repos/{owner}/{repo}/releases`. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { ReleaseSettings } from '../../events/release-events.ts'
+import type { ReleaseSettings } from '../../events/catalog/releases.ts'
 import { claimKeys, idsStream, releaseStream } from '../../events/streams.ts'
 import { type ReleaseDocument, releaseFold } from '../../projections/releases.ts'
 import { notFoundIn } from '../../projections/view.ts'

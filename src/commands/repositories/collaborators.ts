@@ -1,6 +1,6 @@
 /** Sets and removes collaborators of a repository: `/repos/{owner}/{repo}/collaborators`. */
 import { Type } from 'typebox'
-import type { Permission } from '../../events/domain-events.ts'
+import type { Permission } from '../../events/catalog/organizations.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'

@@ -1,7 +1,8 @@
 /** Creates a repository: `POST /user/repos`, `POST /orgs/{org}/repos`, `POST /admin/users/{username}/repos`. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { AccountRef, RepositorySettings } from '../../events/domain-events.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
+import type { RepositorySettings } from '../../events/catalog/repositories.ts'
 import { claimKeys, gitStream, idsStream, repositoryStream } from '../../events/streams.ts'
 import { newBranchNameProblem } from '../../git/names.ts'
 import { createFirstCommit } from '../../git/new-commit.ts'

@@ -1,6 +1,6 @@
 /** Changes a repository: `PATCH /repos/{owner}/{repo}`. */
 import { type Static, Type } from 'typebox'
-import { MERGE_STYLES, type MergeStyle } from '../../events/domain-events.ts'
+import { MERGE_STYLES, type MergeStyle } from '../../events/catalog/repositories.ts'
 import { resolveRef } from '../../git/refs.ts'
 import { setDefaultBranch } from '../../git/repository.ts'
 import { notFoundIn } from '../../projections/view.ts'

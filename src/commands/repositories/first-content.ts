@@ -1,6 +1,6 @@
 /** First content of a new repository: a README, a license, labels. */
 import { type Static, Type } from 'typebox'
-import type { LabelSettings } from '../../events/domain-events.ts'
+import type { LabelSettings } from '../../events/catalog/labels.ts'
 import { idsStream } from '../../events/streams.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import type { Services } from '../../services.ts'

@@ -1,6 +1,6 @@
 /** Forks a repository: `POST /repos/{owner}/{repo}/forks`. */
 import { Type } from 'typebox'
-import type { AccountRef } from '../../events/domain-events.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
 import { claimKeys, gitStream, idsStream, repositoryStream } from '../../events/streams.ts'
 import { forkRepository } from '../../git/fork.ts'
 import { listRefs } from '../../git/refs.ts'

@@ -1,5 +1,5 @@
 /** What follows for repositories when an organization, or the repository that they are a fork of, is shown to fewer. */
-import type { Visibility } from '../../events/domain-events.ts'
+import type { Visibility } from '../../events/catalog/organizations.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { documentsNow } from '../../rights/documents-now.ts'
 import { isOpenTo } from '../../rights/visibility.ts'

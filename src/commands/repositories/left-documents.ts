@@ -1,6 +1,6 @@
 /** Takes what a deleted repository, or issue, left out of the read models. The events that it was made of stay. */
 import { jsonBytes, MAX_LIST_BYTES } from '../../events/append-size.ts'
-import type { LeftDocuments } from '../../events/domain-events.ts'
+import type { LeftDocuments } from '../../events/catalog/repositories.ts'
 import { StoreUnavailable } from '../../events/event-store.ts'
 import { repositoryStream } from '../../events/streams.ts'
 import { issueTextFold } from '../../projections/issue-texts.ts'

@@ -1,6 +1,8 @@
 /** Who owns a repository, and who is to own it: Gitea's rules of transfers. Pure. */
-import type { AccountRef, Visibility } from '../../events/domain-events.ts'
-import type { Owner, PendingTransfer } from '../../events/transfer-events.ts'
+
+import type { Visibility } from '../../events/catalog/organizations.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
+import type { Owner, PendingTransfer } from '../../events/catalog/repositories.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import { contended, type Decision } from '../execute.ts'
 import type { RepositoryEvent, RepositoryState } from './repository.ts'

@@ -1,7 +1,7 @@
 /** Pins issues and pull requests, and moves the pins: `/repos/{owner}/{repo}/issues/{index}/pin`. */
 import type { FastifyReply } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { PinEvent } from '../../events/pin-events.ts'
+import type { PinEvent } from '../../events/catalog/issues.ts'
 import { pathNumber } from '../../http/path-number.ts'
 import type { RepositoryRequest } from '../../rights/repository-access.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'

@@ -1,5 +1,7 @@
 /** Decisions on the pins of a repository: which issues and pull requests are shown first, in which order. Pure. */
-import { MAX_PINS, NO_PINS, type PinEvent, pinned } from '../../events/pin-events.ts'
+
+import type { PinEvent } from '../../events/catalog/issues.ts'
+import { MAX_PINS, NO_PINS, pinned } from '../../events/pins.ts'
 import { refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'
 import type { RepositoryState } from './repository.ts'

@@ -1,21 +1,20 @@
 /** The repository aggregate: settings and collaborators. Pure. */
+
+import type { BranchProtection } from '../../events/catalog/branches.ts'
+import type { PinEvent } from '../../events/catalog/issues.ts'
+import type { AccountKind, Permission, Visibility } from '../../events/catalog/organizations.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
+import type { ListingEvent, PendingTransfer, TransferEvent } from '../../events/catalog/repositories.ts'
 import {
-  type AccountKind,
-  type AccountRef,
-  type BranchProtection,
   MERGE_STYLES,
   type MergeSettings,
   type MergeStyle,
-  type Permission,
   type RepositorySettings,
   type RepositoryEvent as SettingsEvent,
-  type Visibility,
-} from '../../events/domain-events.ts'
-import type { ListingEvent } from '../../events/listing-events.ts'
-import { type PinEvent, type Pins, withPins } from '../../events/pin-events.ts'
+} from '../../events/catalog/repositories.ts'
+import type { TagProtection } from '../../events/catalog/tags.ts'
+import { type Pins, withPins } from '../../events/pins.ts'
 import { DEFAULT_MERGE_SETTINGS, withProtection } from '../../events/repository-settings.ts'
-import type { TagProtection } from '../../events/tag-protection-events.ts'
-import type { PendingTransfer, TransferEvent } from '../../events/transfer-events.ts'
 import { withTagProtection } from '../../projections/tag-protections.ts'
 import { refuse } from '../../refusal.ts'
 import { websiteProblem } from '../accounts/names.ts'

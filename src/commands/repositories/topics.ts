@@ -1,6 +1,6 @@
 /** The topics of a repository: Gitea's rules. Pure. */
-import type { Visibility } from '../../events/domain-events.ts'
-import type { ListingEvent } from '../../events/listing-events.ts'
+import type { Visibility } from '../../events/catalog/organizations.ts'
+import type { ListingEvent } from '../../events/catalog/repositories.ts'
 import { refuse } from '../../refusal.ts'
 import { isOpenTo } from '../../rights/visibility.ts'
 import type { Decision } from '../execute.ts'

@@ -2,8 +2,8 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { Visibility } from '../../events/domain-events.ts'
-import type { PendingTransfer } from '../../events/transfer-events.ts'
+import type { Visibility } from '../../events/catalog/organizations.ts'
+import type { PendingTransfer } from '../../events/catalog/repositories.ts'
 import { hasValidBody } from '../../http/late-validation.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { type RepositoryDocument, repositoryKey } from '../../projections/repositories.ts'

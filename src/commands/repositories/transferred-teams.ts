@@ -1,6 +1,6 @@
 /** What follows for teams when a repository gets another owner. The request does it, and a process after a crash. */
 import { v5 as uuidV5 } from 'uuid'
-import type { Owner } from '../../events/transfer-events.ts'
+import type { Owner } from '../../events/catalog/repositories.ts'
 import type { Services } from '../../services.ts'
 import { organizations, repositories } from '../aggregates.ts'
 import type { CommandContext } from '../execute.ts'

@@ -1,4 +1,4 @@
-import type { AccountRef } from '../../events/domain-events.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
 import type { Services } from '../../services.ts'
 import { repositories } from '../aggregates.ts'
 import { eachOne } from '../each-one.ts'

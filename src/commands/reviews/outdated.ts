@@ -1,6 +1,6 @@
 /** What a move of the head, or another base branch, does to reviews. Pure. */
-import type { IssueRef } from '../../events/domain-events.ts'
-import type { ReviewEvent } from '../../events/review-events.ts'
+import type { IssueRef } from '../../events/catalog/parts.ts'
+import type { ReviewEvent } from '../../events/catalog/reviews.ts'
 import type { ReviewFacts } from '../../projections/review-facts.ts'
 
 /** What a move means for reviews. */

@@ -1,6 +1,8 @@
 /** Decisions on requests for reviews. Pure. */
-import type { AccountRef, PullRequestEvent } from '../../events/domain-events.ts'
-import type { TeamRef } from '../../events/team-events.ts'
+
+import type { TeamRef } from '../../events/catalog/organizations.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
+import type { PullRequestEvent } from '../../events/catalog/pull-requests.ts'
 import type { ReviewFacts } from '../../projections/review-facts.ts'
 import { refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'

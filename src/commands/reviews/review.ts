@@ -1,6 +1,7 @@
 /** Decisions on the reviews of a pull request: drafts, reviews, dismissals. Pure: the handlers bring facts and ids. */
-import type { AccountRef, PullRequestEvent } from '../../events/domain-events.ts'
-import type { LineComment, ReviewEvent, Verdict } from '../../events/review-events.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
+import type { PullRequestEvent } from '../../events/catalog/pull-requests.ts'
+import type { LineComment, ReviewEvent, Verdict } from '../../events/catalog/reviews.ts'
 import type { ReviewFacts } from '../../projections/review-facts.ts'
 import { type Refusal, refuse } from '../../refusal.ts'
 import type { Decision } from '../execute.ts'

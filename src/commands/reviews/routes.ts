@@ -1,7 +1,7 @@
 /** Reviews pull requests: drafts and submits reviews, deletes them, dismisses verdicts. */
 import { type Static, Type } from 'typebox'
+import type { Verdict } from '../../events/catalog/reviews.ts'
 import { decode } from '../../events/codec.ts'
-import type { Verdict } from '../../events/review-events.ts'
 import { pullStream } from '../../events/streams.ts'
 import { clientGone } from '../../http/client-gone.ts'
 import type { PullDocument } from '../../projections/pulls.ts'

@@ -1,5 +1,5 @@
 /** The teams that a request for a review names. */
-import type { TeamRef } from '../../events/team-events.ts'
+import type { TeamRef } from '../../events/catalog/organizations.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import type { RepositoryDocument } from '../../projections/repositories.ts'
 import { Refused, refuse } from '../../refusal.ts'

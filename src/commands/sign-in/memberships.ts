@@ -1,5 +1,7 @@
 /** Memberships in organizations by the groups that a person has at the provider. */
-import type { AccountRef, Permission } from '../../events/domain-events.ts'
+
+import type { Permission } from '../../events/catalog/organizations.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
 import { Refused } from '../../refusal.ts'
 import type { Person } from '../../rights/openid-provider.ts'
 import type { Services } from '../../services.ts'

@@ -1,5 +1,5 @@
 /** The aggregate of a commit's statuses. Pure. */
-import type { CheckEvent, CommitState } from '../../events/domain-events.ts'
+import type { CheckEvent, CommitState } from '../../events/catalog/statuses.ts'
 import { refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'

@@ -1,6 +1,6 @@
 /** Posts a status of a commit: `POST /repos/{owner}/{repo}/statuses/{sha}`. */
 import { Type } from 'typebox'
-import { COMMIT_STATES, type CommitState } from '../../events/domain-events.ts'
+import { COMMIT_STATES, type CommitState } from '../../events/catalog/statuses.ts'
 import { checksStream, idsStream } from '../../events/streams.ts'
 import { isRefusal, Refused, refuse } from '../../refusal.ts'
 import { onRepository } from '../../rights/repository-access.ts'

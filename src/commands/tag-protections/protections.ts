@@ -1,7 +1,7 @@
 /** Decisions of the repository aggregate on its tag protections. Pure. */
 import { isDeepStrictEqual } from 'node:util'
-import type { RepositoryEvent } from '../../events/domain-events.ts'
-import type { TagProtection } from '../../events/tag-protection-events.ts'
+import type { RepositoryEvent } from '../../events/catalog/repositories.ts'
+import type { TagProtection } from '../../events/catalog/tags.ts'
 import { refuse } from '../../refusal.ts'
 import { isPattern } from '../../rights/glob.ts'
 import { isRegex, MAX_REGEX_SIZE, regexSize } from '../../rights/tag-regex.ts'

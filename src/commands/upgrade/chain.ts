@@ -1,8 +1,8 @@
 /** The aggregate of the chain's upgrades, with the rules of the chain's upgrade module. Pure. */
 
 import { jsonBytes } from '../../events/append-size.ts'
+import type { ModuleVersion, UpgradeEvent, UpgradePlan } from '../../events/catalog/upgrade.ts'
 import { isBelow, isPositive } from '../../events/int64.ts'
-import type { ModuleVersion, UpgradeEvent, UpgradePlan } from '../../events/upgrade-events.ts'
 import { refuse } from '../../refusal.ts'
 import { type Decider, deciderOf } from '../decider.ts'
 import type { Decision } from '../execute.ts'

@@ -1,9 +1,9 @@
 /** Site admins enter the data of the chain's upgrades: `/admin/upgrade/…`. The Query service answers from it. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import type { UpgradeEvent } from '../../events/catalog/upgrade.ts'
 import { parseInt64, parseUint64 } from '../../events/int64.ts'
 import { UPGRADE_STREAM } from '../../events/streams.ts'
-import type { UpgradeEvent } from '../../events/upgrade-events.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { siteAdmin } from '../../rights/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'

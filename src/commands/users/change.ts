@@ -1,6 +1,6 @@
 /** Changes a user: settings, the password, or both. Routes and the command line use it. */
 import { randomUUID } from 'node:crypto'
-import type { UserSettings } from '../../events/domain-events.ts'
+import type { UserSettings } from '../../events/catalog/users.ts'
 import { claimKeys, userStream } from '../../events/streams.ts'
 import type { AccountDocument } from '../../projections/accounts.ts'
 import { Refused, refuse } from '../../refusal.ts'

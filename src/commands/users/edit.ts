@@ -1,7 +1,7 @@
 /** Changes users: `PATCH /admin/users/{username}` for site admins, `PATCH /user/settings` for oneself. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { UserSettings } from '../../events/domain-events.ts'
+import type { UserSettings } from '../../events/catalog/users.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { signedIn, siteAdmin } from '../../rights/requester.ts'
 import { type Routes, route } from '../../rights/routes.ts'

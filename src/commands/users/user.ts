@@ -1,5 +1,6 @@
 /** The user aggregate, with its access tokens. Pure. */
-import type { AccountRef, UserEvent, UserSettings } from '../../events/domain-events.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
+import type { UserEvent, UserSettings } from '../../events/catalog/users.ts'
 import type { EventOf } from '../../events/handlers.ts'
 import { isRefusal, type Refusal, refuse } from '../../refusal.ts'
 import { emailProblem, loginProblem, textProblem, websiteProblem } from '../accounts/names.ts'

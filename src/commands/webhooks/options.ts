@@ -7,7 +7,7 @@ import {
   type HookEvent,
   type HookType,
   type WebhookSettings,
-} from '../../events/webhook-events.ts'
+} from '../../events/catalog/webhooks.ts'
 import type { Outside } from '../../http/outside-request.ts'
 import { Refused, refuse } from '../../refusal.ts'
 import { globProblem } from '../../rights/glob.ts'

@@ -1,5 +1,5 @@
 /** The webhook aggregate. Pure. */
-import type { HookType, WebhookEvent, WebhookScope, WebhookSettings } from '../../events/webhook-events.ts'
+import type { HookType, WebhookEvent, WebhookScope, WebhookSettings } from '../../events/catalog/webhooks.ts'
 import { refuse } from '../../refusal.ts'
 import { changedFields } from '../changed-fields.ts'
 import { type Decider, deciderOf } from '../decider.ts'

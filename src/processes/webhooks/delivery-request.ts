@@ -1,6 +1,6 @@
 /** The request of a delivery: its body, its headers and its signatures, as Gitea makes them. */
 import { createHmac } from 'node:crypto'
-import type { HookContentType } from '../../events/webhook-events.ts'
+import type { HookContentType } from '../../events/catalog/webhooks.ts'
 import type { OutsidePost } from '../../http/outside-request.ts'
 import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
 import type { WebhookConfig } from '../../rights/webhook-configs.ts'

@@ -3,7 +3,9 @@
  * text that was erased since then reads as erased.
  */
 import type { Static } from 'typebox'
-import type { Envelope, IssueRef, LabelRef } from '../../events/domain-events.ts'
+import type { LabelRef } from '../../events/catalog/labels.ts'
+import type { IssueRef } from '../../events/catalog/parts.ts'
+import type { Envelope } from '../../events/domain-events.ts'
 import type { RecordedOf } from '../../events/handlers.ts'
 import { isPullStream } from '../../events/streams.ts'
 import type { CommentDocument } from '../../projections/comments.ts'

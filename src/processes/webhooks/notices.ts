@@ -2,10 +2,13 @@
  * What webhooks are told, by the type of the event in the log: the kind of the delivery, and its payload. This is the one
  * place for both: a new type of event that clients want to hear of gets a line in `notices`.
  */
-import type { DomainEvent, Envelope, IssueRef, LabelRef, Recorded } from '../../events/domain-events.ts'
+
+import type { LabelRef } from '../../events/catalog/labels.ts'
+import type { IssueRef } from '../../events/catalog/parts.ts'
+import type { HookEvent } from '../../events/catalog/webhooks.ts'
+import type { DomainEvent, Envelope, Recorded } from '../../events/domain-events.ts'
 import { type EventType, type Handlers, handle, handledBy } from '../../events/handlers.ts'
 import { isPullStream } from '../../events/streams.ts'
-import type { HookEvent } from '../../events/webhook-events.ts'
 import type { Services } from '../../services.ts'
 import {
   commentPayload,

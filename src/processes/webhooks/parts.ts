@@ -5,8 +5,8 @@
  * Pure.
  */
 import { v5 as uuidV5 } from 'uuid'
+import type { HookEvent } from '../../events/catalog/webhooks.ts'
 import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
-import type { HookEvent } from '../../events/webhook-events.ts'
 import type { LaterParts, WebhookDelivery } from '../../projections/webhook-deliveries.ts'
 
 /** The namespace of the ids of deliveries. */

@@ -3,8 +3,8 @@
  * share what was made for one of them a moment ago: to make it may take a replay of a long history.
  */
 import { LRUCache } from 'lru-cache'
+import type { WebhookScope } from '../../events/catalog/webhooks.ts'
 import { decode } from '../../events/codec.ts'
-import type { WebhookScope } from '../../events/webhook-events.ts'
 import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
 import { ErrorWithRefusal } from '../../refusal.ts'
 import type { Services } from '../../services.ts'

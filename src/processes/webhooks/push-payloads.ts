@@ -1,5 +1,8 @@
 /** The payloads about refs and commits: `push`, `create`, `delete` and `status`. */
-import type { CommitStatus, CommitSummary, Envelope, RefUpdate } from '../../events/domain-events.ts'
+
+import type { CommitSummary, RefUpdate } from '../../events/catalog/branches.ts'
+import type { CommitStatus } from '../../events/catalog/statuses.ts'
+import type { Envelope } from '../../events/domain-events.ts'
 import { type CommitChanges, commitChanges, commitRange } from '../../git/commit-range.ts'
 import { type CommitFacts, commitFacts } from '../../git/commits.ts'
 import { GitFailed, GitOutputTooLarge, GitTooSlow } from '../../git/errors.ts'

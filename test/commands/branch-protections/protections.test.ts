@@ -8,7 +8,7 @@ import {
   type ProtectionSettings,
 } from '../../../src/commands/branch-protections/protections.ts'
 import { repositoryDecider } from '../../../src/commands/repositories/repository.ts'
-import type { RepositoryEvent } from '../../../src/events/domain-events.ts'
+import type { RepositoryEvent } from '../../../src/events/catalog/repositories.ts'
 import { specify } from '../../specification.ts'
 
 const AT = '2026-01-02T03:04:05.000Z'

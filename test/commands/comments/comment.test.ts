@@ -7,7 +7,8 @@ import {
   decideEditComment,
   decideRenameAttachment,
 } from '../../../src/commands/comments/comment.ts'
-import type { Attachment, CommentEvent } from '../../../src/events/domain-events.ts'
+import type { Attachment } from '../../../src/events/catalog/attachments.ts'
+import type { CommentEvent } from '../../../src/events/catalog/comments.ts'
 import { specify } from '../../specification.ts'
 
 const author = { id: 1, login: 'alice' }

@@ -7,7 +7,7 @@ import {
   decideStatus,
 } from '../../../src/commands/issues/discussion.ts'
 import { type PullState, pullDecider } from '../../../src/commands/pull-requests/pull-request.ts'
-import type { PullRequestEvent } from '../../../src/events/domain-events.ts'
+import type { PullRequestEvent } from '../../../src/events/catalog/pull-requests.ts'
 import { specify } from '../../specification.ts'
 
 const id = { repoId: 7, index: 3 }

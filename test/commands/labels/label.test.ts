@@ -6,7 +6,7 @@ import {
   decideEditLabel,
   labelDecider,
 } from '../../../src/commands/labels/label.ts'
-import type { LabelEvent, LabelScope, LabelSettings } from '../../../src/events/domain-events.ts'
+import type { LabelEvent, LabelScope, LabelSettings } from '../../../src/events/catalog/labels.ts'
 import { specify } from '../../specification.ts'
 
 const scope: LabelScope = { kind: 'repository', repoId: 5 }

@@ -5,7 +5,7 @@ import {
   decideEditMilestone,
   milestoneDecider,
 } from '../../../src/commands/milestones/milestone.ts'
-import type { MilestoneEvent, MilestoneSettings } from '../../../src/events/domain-events.ts'
+import type { MilestoneEvent, MilestoneSettings } from '../../../src/events/catalog/milestones.ts'
 import { specify } from '../../specification.ts'
 
 const settings: MilestoneSettings = { title: 'v1', description: 'd', state: 'open', dueOn: null }

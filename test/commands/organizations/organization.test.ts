@@ -9,8 +9,12 @@ import {
   organizationDecider,
 } from '../../../src/commands/organizations/organization.ts'
 import { decideEditTeam } from '../../../src/commands/organizations/team.ts'
-import type { OrganizationEvent, Permission } from '../../../src/events/domain-events.ts'
-import type { TeamEvent, TeamSettings } from '../../../src/events/team-events.ts'
+import type {
+  OrganizationEvent,
+  Permission,
+  TeamEvent,
+  TeamSettings,
+} from '../../../src/events/catalog/organizations.ts'
 import { specify } from '../../specification.ts'
 
 const details: OrganizationDetails = {

@@ -6,7 +6,8 @@ import {
   mergeRefusal,
 } from '../../../src/commands/pull-requests/merge-checks.ts'
 import { type PullState, pullDecider } from '../../../src/commands/pull-requests/pull-request.ts'
-import type { BranchProtection, PullRequestEvent } from '../../../src/events/domain-events.ts'
+import type { BranchProtection } from '../../../src/events/catalog/branches.ts'
+import type { PullRequestEvent } from '../../../src/events/catalog/pull-requests.ts'
 import { DEFAULT_MERGE_SETTINGS } from '../../../src/events/repository-settings.ts'
 import { refuse } from '../../../src/refusal.ts'
 

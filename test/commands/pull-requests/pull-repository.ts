@@ -1,7 +1,8 @@
 /** A server with people and repositories of alice's, and what tests do there with pull requests. */
 import type { CreatePullRequestOption, EditRepoOption, PullRequest } from 'gitea-js'
+import type { CommitState } from '../../../src/events/catalog/statuses.ts'
 import { decode } from '../../../src/events/codec.ts'
-import type { CommitState, DomainEvent, Recorded } from '../../../src/events/domain-events.ts'
+import type { DomainEvent, Recorded } from '../../../src/events/domain-events.ts'
 import { checksStream, pullStream } from '../../../src/events/streams.ts'
 import type { Test } from '../../git-client.ts'
 import { hostedWork } from '../../hosted-work.ts'

@@ -15,7 +15,7 @@ import {
   pullDecider,
   sameApartFromCommitFacts,
 } from '../../../src/commands/pull-requests/pull-request.ts'
-import type { MergeIntent, PullRequestEvent } from '../../../src/events/domain-events.ts'
+import type { MergeIntent, PullRequestEvent } from '../../../src/events/catalog/pull-requests.ts'
 import { isWorkInProgress } from '../../../src/work-in-progress.ts'
 import { specify } from '../../specification.ts'
 
@@ -100,7 +100,14 @@ t.test('another head ends a scheduled merge for one head, and one that a strange
   const moved = { to: sha('d'), mergeBase: sha('b'), diff }
   const event: PullRequestEvent = { type: 'PullRequestHeadMoved', data: { ...id, from: sha('a'), ...moved } }
   const scheduled = (expectedHead: string | null): PullRequestEvent => {
-    const schedule = { style: 'merge', title: '', message: '', deleteBranch: false, by: alice } as const
+    const schedule = {
+      style: 'merge',
+      title: '',
+      message: '',
+      deleteBranch: false,
+      by: alice,
+      waitsFor: [],
+    } as const
     return { type: 'MergeScheduled', data: { ...id, ...schedule, expectedHead } }
   }
   const ended = (reason: string): PullRequestEvent => ({
@@ -120,7 +127,14 @@ t.test('another head ends a scheduled merge for one head, and one that a strange
 
 t.test('a refusal ends the schedule, but not while a merge is under way', async (t) => {
   const { given } = specify(t, pullDecider)
-  const schedule = { style: 'merge', title: '', message: '', deleteBranch: false, by: alice } as const
+  const schedule = {
+    style: 'merge',
+    title: '',
+    message: '',
+    deleteBranch: false,
+    by: alice,
+    waitsFor: [],
+  } as const
   const scheduled: PullRequestEvent = {
     type: 'MergeScheduled',
     data: { ...id, ...schedule, expectedHead: null },
@@ -262,7 +276,14 @@ t.test('a deleted branch closes an open pull request, and ends its scheduled mer
     type: 'StatusChanged',
     data: { ...id, closed: true, comment, milestone, branchGone },
   })
-  const schedule = { style: 'merge', title: '', message: '', deleteBranch: false, by: alice } as const
+  const schedule = {
+    style: 'merge',
+    title: '',
+    message: '',
+    deleteBranch: false,
+    by: alice,
+    waitsFor: [],
+  } as const
   const scheduled: PullRequestEvent = {
     type: 'MergeScheduled',
     data: { ...id, ...schedule, expectedHead: null },

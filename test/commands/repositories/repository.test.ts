@@ -10,7 +10,7 @@ import {
   repositoryDecider,
 } from '../../../src/commands/repositories/repository.ts'
 import { repositoryNameProblem } from '../../../src/commands/repositories/repository-name.ts'
-import type { RepositoryEvent } from '../../../src/events/domain-events.ts'
+import type { RepositoryEvent } from '../../../src/events/catalog/repositories.ts'
 import { specify } from '../../specification.ts'
 
 const owner = { id: 1, login: 'alice', kind: 'user' } as const

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { checksDecider, decidePost, MAX_CONTEXTS } from '../../../src/commands/statuses/checks.ts'
-import type { CheckEvent, CommitState } from '../../../src/events/domain-events.ts'
+import type { CheckEvent, CommitState } from '../../../src/events/catalog/statuses.ts'
 import { specify } from '../../specification.ts'
 
 function posted(context: string, state: CommitState, id = 1): CheckEvent {

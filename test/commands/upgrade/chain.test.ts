@@ -8,7 +8,7 @@ import {
   decideSetModuleVersions,
   decideStoreConsensusState,
 } from '../../../src/commands/upgrade/chain.ts'
-import type { UpgradeEvent } from '../../../src/events/upgrade-events.ts'
+import type { UpgradeEvent } from '../../../src/events/catalog/upgrade.ts'
 import { specify } from '../../specification.ts'
 
 const v2 = { name: 'v2', height: '9007199254740993', info: 'binaries' }

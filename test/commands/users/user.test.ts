@@ -9,7 +9,7 @@ import {
   tokenCalled,
   userDecider,
 } from '../../../src/commands/users/user.ts'
-import type { UserEvent } from '../../../src/events/domain-events.ts'
+import type { UserEvent } from '../../../src/events/catalog/users.ts'
 import { specify } from '../../specification.ts'
 
 const details = { login: 'alice', email: 'alice@example.org', fullName: 'Alice', siteAdmin: false }

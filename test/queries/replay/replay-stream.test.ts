@@ -1,6 +1,6 @@
 import t from 'tap'
 import { append } from '../../../src/commands/execute.ts'
-import type { LabelEvent } from '../../../src/events/domain-events.ts'
+import type { LabelEvent } from '../../../src/events/catalog/labels.ts'
 import { labelFold } from '../../../src/projections/labels.ts'
 import type { Until } from '../../../src/queries/replay/document-at.ts'
 import { PART } from '../../../src/queries/replay/parts.ts'

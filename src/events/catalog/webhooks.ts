@@ -1,10 +1,14 @@
-/** The events about webhooks, in the streams `webhook-<id>`. Where a hook sends to, and its secrets, are not in the log. */
+/** `webhook-<id>`. Where a hook sends to, and its secrets, are not in the log. */
+import { type Static, Type } from 'typebox'
+import { Changes, type EventsOf, Flag, Text, Whole } from './parts.ts'
 
 /** Whose events a hook gets: those of one repository, of all repositories of an account, or of all. */
-export type WebhookScope =
-  | { kind: 'repository'; repoId: number }
-  | { kind: 'owner'; ownerId: number }
-  | { kind: 'site' }
+const WebhookScope = Type.Union([
+  Type.Object({ kind: Type.Literal('repository'), repoId: Whole }),
+  Type.Object({ kind: Type.Literal('owner'), ownerId: Whole }),
+  Type.Object({ kind: Type.Literal('site') }),
+])
+export type WebhookScope = Static<typeof WebhookScope>
 
 /** What a hook can be for. The names are Gitea's. Some are of things that this server does not have: they never happen. */
 export const HOOK_EVENTS = [
@@ -44,34 +48,36 @@ export type HookType = (typeof HOOK_TYPES)[number]
 export const HOOK_CONTENT_TYPES = ['json', 'form'] as const
 export type HookContentType = (typeof HOOK_CONTENT_TYPES)[number]
 
-export interface WebhookSettings {
-  contentType: HookContentType
+const WebhookSettings = Type.Object({
+  contentType: Type.Enum([...HOOK_CONTENT_TYPES]),
   /** In the order of `HOOK_EVENTS`. */
-  events: HookEvent[]
+  events: Type.Array(Type.Enum([...HOOK_EVENTS])),
   /** A pattern of branch names; empty for all branches. */
-  branchFilter: string
-  active: boolean
+  branchFilter: Text,
+  active: Flag,
   /** The origin of its URL: `https://ci.example.org`. The rest of a URL is often a secret. */
-  origin: string
+  origin: Text,
   /** The id under which the store of the secrets has its URL, its secret and its header. */
-  configId: string
-}
+  configId: Text,
+})
+export type WebhookSettings = Static<typeof WebhookSettings>
 
-interface WebhookData {
-  id: number
-  scope: WebhookScope
-}
+const ofWebhook = { id: Whole, scope: WebhookScope }
 
-export type WebhookEvent =
-  | { type: 'WebhookCreated'; data: WebhookData & WebhookSettings & { type: HookType } }
-  | {
-      type: 'WebhookEdited'
-      data: WebhookData & {
-        changes: Partial<WebhookSettings>
-        /** What the store of the secrets need not keep any more. */
-        replacedConfigId?: string
-      }
-    }
-  | { type: 'WebhookDeleted'; data: WebhookData & { configId: string } }
+export const webhookEvents = {
+  WebhookCreated: Type.Object({
+    ...ofWebhook,
+    ...WebhookSettings.properties,
+    type: Type.Enum([...HOOK_TYPES]),
+  }),
+  WebhookEdited: Type.Object({
+    ...ofWebhook,
+    changes: Changes(WebhookSettings.properties),
+    /** What the store of the secrets need not keep any more. */
+    replacedConfigId: Type.Optional(Text),
+  }),
+  WebhookDeleted: Type.Object({ ...ofWebhook, configId: Text }),
   /** Somebody wants a push of this commit delivered, to see whether the hook works. */
-  | { type: 'WebhookTested'; data: WebhookData & { repoId: number; branch: string; sha: string } }
+  WebhookTested: Type.Object({ ...ofWebhook, repoId: Whole, branch: Text, sha: Text }),
+}
+export type WebhookEvent = EventsOf<typeof webhookEvents>

@@ -1,20 +1,10 @@
-/** The events about pinned issues and pull requests, in the stream `repo-<id>`; and what they make of the pins. */
+/** What events make of the pins of a repository. */
+import type { PinEvent } from './catalog/issues.ts'
 
 /** The numbers of what is pinned, in their order. */
 export interface Pins {
   issues: readonly number[]
   pulls: readonly number[]
-}
-
-export interface PinEvent {
-  type: 'PinsChanged'
-  data: {
-    repoId: number
-    /** Whether it is about pull requests: they are pinned apart from issues. */
-    isPull: boolean
-    from: readonly number[]
-    to: readonly number[]
-  }
 }
 
 export const NO_PINS: Pins = { issues: [], pulls: [] }

@@ -1,0 +1,66 @@
+/** Public keys: of SSH, of users and of repositories, and of OpenPGP. */
+import { type Static, Type } from 'typebox'
+import { AccountRef, type EventsOf, Flag, OrNull, Text, Whole } from './parts.ts'
+
+/** A public key of SSH. */
+const KeyData = Type.Object({
+  /** Unique on the server. */
+  keyId: Whole,
+  title: Text,
+  /** As OpenSSH writes it. */
+  key: Text,
+  /** `SHA256:…` */
+  fingerprint: Text,
+  readOnly: Flag,
+})
+export type KeyData = Static<typeof KeyData>
+
+const SshKey = Type.Object({ ...KeyData.properties, user: AccountRef })
+
+/** `ssh-key-<digest>`: of the fingerprint. */
+export const sshKeyEvents = { SshKeyAdded: SshKey, SshKeyRemoved: SshKey }
+export type SshKeyEvent = EventsOf<typeof sshKeyEvents>
+
+const DeployKey = Type.Object({ ...KeyData.properties, repoId: Whole })
+
+/** `deploy-key-<repoId>.<digest>` */
+export const deployKeyEvents = { DeployKeyAdded: DeployKey, DeployKeyRemoved: DeployKey }
+export type DeployKeyEvent = EventsOf<typeof deployKeyEvents>
+
+/** A primary key of OpenPGP, or a subkey of it. */
+const GpgPartData = Type.Object({
+  /** 16 hexadecimal digits, capitals: what gpg calls the long id of a key. */
+  longId: Text,
+  /** The packet of the key, base64. */
+  publicKey: Text,
+  /** ISO 8601: when the key was made. */
+  madeAt: Text,
+  canSign: Flag,
+  canEncrypt: Flag,
+})
+export type GpgPartData = Static<typeof GpgPartData>
+
+/** What a key says of itself. */
+const GpgKeyData = Type.Object({
+  primary: GpgPartData,
+  subkeys: Type.Array(GpgPartData),
+  /** The addresses that the primary key certifies, in small letters. */
+  emails: Type.Array(Text),
+  /** ISO 8601; null: never. */
+  expiresAt: OrNull(Text),
+  /** The whole key as text. */
+  armored: Text,
+})
+export type GpgKeyData = Static<typeof GpgKeyData>
+
+/** Which key an event is about: its id, unique on the server, and its owner. */
+const ofGpgKey = { keyId: Whole, user: AccountRef }
+
+/** `gpg-key-<long id>`: so a key has one owner. */
+export const gpgKeyEvents = {
+  /** `verified`: the owner has shown that the private key is theirs, by a signature. */
+  GpgKeyAdded: Type.Object({ ...ofGpgKey, ...GpgKeyData.properties, verified: Flag }),
+  GpgKeyVerified: Type.Object(ofGpgKey),
+  GpgKeyRemoved: Type.Object({ ...ofGpgKey, longId: Text }),
+}
+export type GpgKeyEvent = EventsOf<typeof gpgKeyEvents>

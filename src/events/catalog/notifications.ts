@@ -1,0 +1,39 @@
+/** What a user follows, hears of, and has read. */
+import { Type } from 'typebox'
+import { AccountRef, type EventsOf, OrNull, ofIssue, Text, Whole } from './parts.ts'
+
+const Follow = Type.Object({ repoId: Whole, user: AccountRef })
+
+/** `follow-<repoId>.<userId>`. A removal without an actor: the user may not read the repository any more, or is gone. */
+export const followEvents = {
+  RepositoryStarred: Follow,
+  RepositoryUnstarred: Follow,
+  RepositoryWatched: Follow,
+  RepositoryUnwatched: Follow,
+}
+export type FollowEvent = EventsOf<typeof followEvents>
+
+const ofReader = { ...ofIssue, user: AccountRef }
+
+/** `subscription-<repoId>.<index>.<userId>` */
+export const subscriptionEvents = {
+  IssueSubscribed: Type.Object(ofReader),
+  IssueUnsubscribed: Type.Object(ofReader),
+}
+export type SubscriptionEvent = EventsOf<typeof subscriptionEvents>
+
+export const notificationEvents = {
+  /** In the stream of the issue or pull request, after the text: these people are called in it. */
+  UsersMentioned: Type.Object({ ...ofIssue, commentId: OrNull(Whole), users: Type.Array(AccountRef) }),
+  /** `reads-<userId>`: what happened up to that time has this status for the user. */
+  NotificationMarked: Type.Object({
+    ...ofReader,
+    status: Type.Enum(['read', 'unread', 'pinned']),
+    upTo: Text,
+  }),
+}
+export type NotificationEvent = EventsOf<typeof notificationEvents>
+
+/** `reads-<userId>`: the user has seen the issue or pull request as it was at the event's time. */
+export const readEvents = { IssueRead: Type.Object(ofReader) }
+export type ReadEvent = EventsOf<typeof readEvents>

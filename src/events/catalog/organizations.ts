@@ -1,0 +1,87 @@
+/** `org-<id>`: an organization and its teams. */
+import { type Static, Type } from 'typebox'
+import { AccountRef, Changes, type EventsOf, Flag, Text, Whole } from './parts.ts'
+
+export const AccountKind = Type.Enum(['user', 'organization'])
+export type AccountKind = Static<typeof AccountKind>
+
+export const Permission = Type.Enum(['read', 'write', 'admin'])
+export type Permission = Static<typeof Permission>
+
+/** Who sees an account: everyone, all who are signed in, or only its members. */
+export const VISIBILITIES = ['public', 'limited', 'private'] as const
+export type Visibility = (typeof VISIBILITIES)[number]
+export const Visibility = Type.Enum([...VISIBILITIES])
+
+const organizationSettings = {
+  fullName: Text,
+  description: Text,
+  /** May be empty. */
+  email: Text,
+  location: Text,
+  website: Text,
+  visibility: Visibility,
+}
+const OrganizationSettings = Type.Object(organizationSettings)
+export type OrganizationSettings = Static<typeof OrganizationSettings>
+
+/** A team as events name it. The id identifies it: no team, user or organization has the same one. */
+export const TeamRef = Type.Object({ id: Whole, name: Text })
+export type TeamRef = Static<typeof TeamRef>
+
+/** What a team gives its members. */
+const TeamGrant = Type.Object({
+  permission: Permission,
+  /** Whether it gives the permission in all repositories of the organization, or only in those that were added. */
+  allRepositories: Flag,
+  canCreateRepositories: Flag,
+})
+export type TeamGrant = Static<typeof TeamGrant>
+
+const TeamSettings = Type.Object({
+  ...TeamGrant.properties,
+  name: Text,
+  description: Text,
+  /** Gitea's names of the parts of repositories, as the client named them. All have the same permission here. */
+  units: Type.Array(Text),
+})
+export type TeamSettings = Static<typeof TeamSettings>
+
+/** What all events of a team have. */
+const ofTeam = { organization: AccountRef, team: TeamRef }
+
+export const teamEvents = {
+  TeamCreated: Type.Object({ ...ofTeam, settings: TeamSettings }),
+  /** The complete new settings, and the ids of the members, if their rights change. */
+  TeamEdited: Type.Object({ ...ofTeam, settings: TeamSettings, members: Type.Array(Whole) }),
+  TeamDeleted: Type.Object({ ...ofTeam, members: Type.Array(Whole) }),
+  TeamMemberAdded: Type.Object({ ...ofTeam, user: AccountRef, grant: TeamGrant }),
+  TeamMemberRemoved: Type.Object({ ...ofTeam, user: AccountRef }),
+  TeamRepositoryAdded: Type.Object({ ...ofTeam, repoId: Whole }),
+  TeamRepositoryRemoved: Type.Object({ ...ofTeam, repoId: Whole }),
+}
+export type TeamEvent = EventsOf<typeof teamEvents>
+
+const ofMember = { organization: AccountRef, user: AccountRef }
+
+export const organizationEvents = {
+  OrganizationCreated: Type.Object({ id: Whole, login: Text, ...organizationSettings }),
+  /**
+   * It will be shown to fewer as soon as all its repositories are. That ends with an `OrganizationEdited` of the visibility.
+   */
+  HidingStarted: Type.Object({ organization: AccountRef, visibility: Visibility }),
+  OrganizationEdited: Type.Object({ organization: AccountRef, changes: Changes(organizationSettings) }),
+  MemberSet: Type.Object({ ...ofMember, permission: Permission }),
+  MemberRemoved: Type.Object(ofMember),
+  /** Whether people outside the organization see that the user is in it. They do not until this event says so. */
+  MembershipShown: Type.Object({ ...ofMember, isPublic: Flag }),
+  /** They are in it no more, nor in its teams: it is being deleted, and an event names only some of very many. */
+  MembersReleased: Type.Object({ organization: AccountRef, members: Type.Array(Whole) }),
+  /** It is gone with its teams. `members`: the ids of those who still were in it or in one of its teams. */
+  OrganizationDeleted: Type.Object({
+    organization: AccountRef,
+    members: Type.Array(Whole),
+    teams: Type.Array(Whole),
+  }),
+}
+export type OrganizationEvent = EventsOf<typeof organizationEvents>

@@ -1,0 +1,28 @@
+/** What the declarations of events share. */
+import { type Static, type TProperties, type TSchema, Type } from 'typebox'
+
+/** A number without a fraction, as exact as JavaScript has it. */
+export const Whole = Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER })
+export const Text = Type.String()
+export const Flag = Type.Boolean()
+
+export const OrNull = <T extends TSchema>(type: T) => Type.Union([type, Type.Null()])
+
+/** The fields of something that an edit may change: an event has those that it changed. */
+export const Changes = <Fields extends TProperties>(fields: Fields) => Type.Partial(Type.Object(fields))
+
+/** An account as events name it. The id identifies it; the login is for people who read the log. */
+export const AccountRef = Type.Object({ id: Whole, login: Text })
+export type AccountRef = Static<typeof AccountRef>
+
+/** An issue or pull request, as another one names it, and as its own events do. */
+export const IssueRef = Type.Object({ repoId: Whole, index: Whole })
+export type IssueRef = Static<typeof IssueRef>
+
+/** The fields of an issue or pull request in the data of its events. */
+export const ofIssue = IssueRef.properties
+
+/** The events that are declared: their types, with the schemas of their data. */
+export type EventsOf<Declared extends Record<string, TSchema>> = {
+  [T in keyof Declared]: { type: T; data: Static<Declared[T]> }
+}[keyof Declared]

@@ -1,0 +1,125 @@
+/** `pull-<repoId>.<index>` */
+import { type Static, Type } from 'typebox'
+import { type DiscussionEvent, Opened } from './issues.ts'
+import { MilestoneRef } from './milestones.ts'
+import { AccountRef, type EventsOf, Flag, OrNull, ofIssue, Text, Whole } from './parts.ts'
+import { MergeStyle } from './repositories.ts'
+import type { ReviewEvent } from './reviews.ts'
+
+/** The head or base of a pull request: a branch of a repository, and its commit at that time. */
+const BranchPoint = Type.Object({ repoId: Whole, branch: Text, sha: Text })
+export type BranchPoint = Static<typeof BranchPoint>
+
+const DiffStat = Type.Object({ additions: Whole, deletions: Whole, changedFiles: Whole })
+export type DiffStat = Static<typeof DiffStat>
+
+/** A merge whose intent is recorded: the base branch moves from `from` to `commit`, or the merge failed. */
+const MergeIntent = Type.Object({
+  style: MergeStyle,
+  baseBranch: Text,
+  from: Text,
+  head: Text,
+  /** The merge base of `from` and `head`; null when the one that is already known did not change. */
+  mergeBase: OrNull(Text),
+  commit: Text,
+  message: Text,
+  by: AccountRef,
+  /** Whether the head branch is deleted after the merge. */
+  deleteBranch: Flag,
+})
+export type MergeIntent = Static<typeof MergeIntent>
+
+/** What a scheduled merge waits for. `first-check`: no rule asks for checks, but the repository has them, so one will come. */
+const MergeWait = Type.Enum(['reviews', 'required-checks', 'checks', 'first-check'])
+export type MergeWait = Static<typeof MergeWait>
+
+/** A merge that waits for its conditions, as the user scheduled it. */
+const ScheduledMerge = Type.Object({
+  style: MergeStyle,
+  title: Text,
+  message: Text,
+  deleteBranch: Flag,
+  by: AccountRef,
+  /** `head_commit_id`: the only head that may be merged; null when any head that a writer moves may be. */
+  expectedHead: OrNull(Text),
+  /** What it waited for when it was scheduled. Empty: it is made at once. */
+  waitsFor: Type.Immutable(Type.Array(MergeWait)),
+})
+export type ScheduledMerge = Static<typeof ScheduledMerge>
+
+export const pullRequestEvents = {
+  PullRequestOpened: Type.Object({
+    ...Opened.properties,
+    head: BranchPoint,
+    base: BranchPoint,
+    mergeBase: Text,
+    diff: DiffStat,
+    mergeable: Flag,
+  }),
+  PullRequestHeadMoved: Type.Object({
+    ...ofIssue,
+    from: Text,
+    to: Text,
+    mergeBase: Text,
+    diff: DiffStat,
+    /** Present when the new head does not contain the old one. */
+    forced: Type.Optional(Flag),
+  }),
+  MergeabilityChecked: Type.Object({
+    ...ofIssue,
+    head: Text,
+    base: Text,
+    mergeable: Flag,
+    /** The paths of the files in conflict. */
+    conflicts: Type.Array(Text),
+    /** How many files are in conflict. Present when they are too many to be listed. */
+    conflictCount: Type.Optional(Whole),
+  }),
+  /** The base branch moved, and now contains more or fewer of the head's commits than before. */
+  MergeBaseMoved: Type.Object({ ...ofIssue, from: Text, to: Text, diff: DiffStat }),
+  TargetBranchChanged: Type.Object({
+    ...ofIssue,
+    from: BranchPoint,
+    base: BranchPoint,
+    mergeBase: Text,
+    diff: DiffStat,
+  }),
+  /** The branch that is its head or its base got another name. No commit has changed. */
+  PullRequestBranchRenamed: Type.Object({
+    ...ofIssue,
+    side: Type.Enum(['head', 'base']),
+    from: Text,
+    to: Text,
+  }),
+  MaintainerEditChanged: Type.Object({ ...ofIssue, allowed: Flag }),
+  MergeStarted: Type.Object({ ...ofIssue, ...MergeIntent.properties }),
+  MergeFailed: Type.Object({ ...ofIssue, commit: Text, reason: Text }),
+  PullRequestMerged: Type.Object({
+    ...ofIssue,
+    style: MergeStyle,
+    /** The new commit of the base branch; for a manual merge, the commit that the request named. */
+    commit: Text,
+    head: Text,
+    mergeBase: OrNull(Text),
+    mergedBy: AccountRef,
+    milestone: OrNull(MilestoneRef),
+    /** Whether the head branch is deleted, too: directly after the merge, or later if that fails. */
+    deleteBranch: Flag,
+  }),
+  /** The comment on the deletion of the head branch after a merge. */
+  HeadBranchDeleted: Type.Object({ ...ofIssue, commentId: Whole, branch: BranchPoint }),
+  /** The merge asked for the deletion of its head branch, which stays for a reason in words. */
+  HeadBranchKept: Type.Object({ ...ofIssue, branch: BranchPoint, reason: Text }),
+  MergeScheduled: Type.Object({ ...ofIssue, ...ScheduledMerge.properties }),
+  MergeScheduleCanceled: Type.Object({ ...ofIssue, by: AccountRef }),
+  /** The scheduled merge was tried and refused, or the pull request has changed. The schedule ends with it. */
+  ScheduledMergeRefused: Type.Object({
+    ...ofIssue,
+    head: Text,
+    reason: Text,
+    errors: Type.Array(Text),
+    /** The number of the errors. Present when they are too many to be listed. */
+    errorCount: Type.Optional(Whole),
+  }),
+}
+export type PullRequestEvent = EventsOf<typeof pullRequestEvents> | DiscussionEvent | ReviewEvent

@@ -1,0 +1,104 @@
+/**
+ * The events of the reviews of a pull request, in its stream `pull-<repoId>.<index>`. The ids of reviews, of requests and
+ * of comments on lines are from the sequence of comments.
+ */
+import { type Static, Type } from 'typebox'
+import { TeamRef } from './organizations.ts'
+import { AccountRef, type EventsOf, Flag, OrNull, ofIssue, Text, Whole } from './parts.ts'
+
+/** What a review says about the pull request. */
+export const VERDICTS = ['approved', 'rejected', 'comment'] as const
+export type Verdict = (typeof VERDICTS)[number]
+
+/** Which version of a file a line is in: the head's, or that of the merge base. */
+export const SIDES = ['new', 'old'] as const
+export type Side = (typeof SIDES)[number]
+
+/** A comment on a line. */
+const LineComment = Type.Object({
+  path: Text,
+  side: Type.Enum([...SIDES]),
+  /** From 1; 0: a comment on the whole file. */
+  line: Whole,
+  /** The commits on which it was written: the reviewed one, and the merge base of then. */
+  commit: Text,
+  base: Text,
+  /** The lines of the difference that end with the commented one, after their `@@` line; empty when it has none there. */
+  hunk: Text,
+  body: Text,
+})
+export type LineComment = Static<typeof LineComment>
+
+const ofReview = { ...ofIssue, reviewId: Whole }
+const ofReviewer = { ...ofReview, reviewer: AccountRef }
+const ofTeam = { ...ofReview, team: TeamRef }
+const Ids = Type.Array(Whole)
+const Comment = Type.Object({ ...ofReview, commentId: Whole, author: AccountRef, ...LineComment.properties })
+
+export const reviewEvents = {
+  /** A review that only its author and site admins see until it is submitted. Also recorded when it is changed. */
+  ReviewDrafted: Type.Object({ ...ofReviewer, body: Text, commit: Text, mergeBase: Type.Optional(Text) }),
+  ReviewCommentDrafted: Comment,
+  ReviewDraftDiscarded: Type.Object({ ...ofReviewer, comments: Ids }),
+  ReviewSubmitted: Type.Object({
+    ...ofReviewer,
+    verdict: Type.Enum([...VERDICTS]),
+    body: Text,
+    /** The reviewed commit. */
+    commit: Text,
+    /** What the commit was compared with. Absent: it shares no history with the base. */
+    mergeBase: Type.Optional(Text),
+    /** Whether it counts for branch protections. */
+    official: Flag,
+    /** Whether the pull request has changed since the reviewed commit. */
+    stale: Flag,
+    /** The ids of its comments on lines: the next events. */
+    comments: Ids,
+    /** Earlier reviews of the reviewer that count no more. */
+    superseded: Ids,
+    /** The requests that it answers: they end. */
+    answered: Ids,
+    /** Present when some of them asked teams of the reviewer: the ids of these teams. */
+    answeredTeams: Type.Optional(Ids),
+    /** Present when a comment answers a request: the reviews that the request superseded. They count again. */
+    restored: Type.Optional(Ids),
+  }),
+  /** `replyTo`: present when it is recorded alone, on the line of the comment that it answers and in the same review. */
+  ReviewCommentAdded: Type.Object({ ...Comment.properties, replyTo: Type.Optional(Whole) }),
+  /** What the comment is about is settled, in the eyes of the resolver; null: it is not any more. */
+  ReviewCommentResolved: Type.Object({ ...ofReview, commentId: Whole, resolver: OrNull(AccountRef) }),
+  ReviewDeleted: Type.Object({ ...ofReviewer, comments: Ids }),
+  /** `dismissed`: this review, and earlier ones of the same reviewer. */
+  ReviewDismissed: Type.Object({ ...ofReviewer, dismissed: Ids, message: Text }),
+  ReviewUndismissed: Type.Object(ofReviewer),
+  /** The head or the base moved, the base branch was changed, or an earlier commit was reviewed: in the event before. */
+  ReviewsOutdated: Type.Object({
+    ...ofIssue,
+    head: Text,
+    /** Reviews of what the pull request was before. */
+    stale: Ids,
+    /** Reviews of exactly what it is again. */
+    current: Ids,
+    /** Approvals that the branch protection dismisses because of it. */
+    dismissed: Ids,
+    /** Present after a change of the base branch: what its rules make official, and what they make unofficial. */
+    official: Type.Optional(Ids),
+    unofficial: Type.Optional(Ids),
+  }),
+  ReviewRequested: Type.Object({
+    ...ofReviewer,
+    /** Whether the requested review would count for branch protections. */
+    official: Flag,
+    /** Earlier reviews of the reviewer that count no more. */
+    superseded: Ids,
+  }),
+  /** `restored`: the review that counts again. */
+  ReviewRequestRemoved: Type.Object({ ...ofReviewer, restored: OrNull(Whole) }),
+  /** `members`: the ids of the users who are in the team now, and are told of it. */
+  TeamReviewRequested: Type.Object({ ...ofTeam, official: Flag, members: Ids }),
+  TeamReviewRequestRemoved: Type.Object(ofTeam),
+}
+export type ReviewEvent = EventsOf<typeof reviewEvents>
+
+/** Whether an event of this type is of a review that is not submitted: its texts are shown to nobody else. */
+export const isReviewDraft = (type: string) => type === 'ReviewDrafted' || type === 'ReviewCommentDrafted'

@@ -1,0 +1,33 @@
+/** The protection of tags, in the stream of the repository; and when tags were made. */
+import { type Static, Type } from 'typebox'
+import { type EventsOf, Text, Whole } from './parts.ts'
+
+/** When a tag was made: lists have the newest first, without asking git. */
+export const TagTime = Type.Object({
+  /** What the ref points at: the tag's own object, or its commit. */
+  sha: Text,
+  /** ISO 8601: of the tagger, or of the committer. */
+  at: Text,
+})
+export type TagTime = Static<typeof TagTime>
+
+/** As in Gitea: only these users and teams make, move and delete the tags that the pattern matches, admins included. */
+const TagProtection = Type.Object({
+  /** Unique on the server. */
+  id: Whole,
+  /** The name of a tag, a pattern in which `*` also matches slashes, or a regular expression between slashes. */
+  pattern: Text,
+  /** User ids. */
+  users: Type.Array(Whole),
+  /** Ids of teams. Absent: none. */
+  teams: Type.Optional(Type.Array(Whole)),
+  createdAt: Text,
+  updatedAt: Text,
+})
+export type TagProtection = Static<typeof TagProtection>
+
+export const tagProtectionEvents = {
+  TagProtectionSet: Type.Object({ repoId: Whole, protection: TagProtection }),
+  TagProtectionRemoved: Type.Object({ repoId: Whole, id: Whole, pattern: Text }),
+}
+export type TagProtectionEvent = EventsOf<typeof tagProtectionEvents>

@@ -1,0 +1,46 @@
+/** `user-<id>` */
+import { type Static, Type } from 'typebox'
+import { AccountRef, Changes, type EventsOf, Flag, Text, Whole } from './parts.ts'
+
+const userSettings = {
+  email: Text,
+  fullName: Text,
+  description: Text,
+  location: Text,
+  website: Text,
+  /** Whether others see the e-mail address, also in the commits that the server makes. Otherwise they see another one. */
+  showEmail: Flag,
+  siteAdmin: Flag,
+  /** False: the account is switched off. Nobody signs in with it, and it has no rights. */
+  active: Flag,
+  /** True: like an account that is not active. Gitea knows both. */
+  prohibitLogin: Flag,
+  /** Until its password is changed, the account can do nothing else. */
+  mustChangePassword: Flag,
+}
+/** The settings of a user that can be edited. */
+const UserSettings = Type.Object(userSettings)
+export type UserSettings = Static<typeof UserSettings>
+
+export const userEvents = {
+  UserCreated: Type.Object({ id: Whole, login: Text, email: Text, fullName: Text, siteAdmin: Flag }),
+  UserEdited: Type.Object({ user: AccountRef, changes: Changes(userSettings) }),
+  /** From here on the hash with this id is the user's, in the store of the secrets. The id is no secret. */
+  PasswordChanged: Type.Object({ user: AccountRef, passwordId: Text, mustChangePassword: Flag }),
+  /** From here on this person at an OpenID Connect provider signs in to the account. */
+  IdentityLinked: Type.Object({ user: AccountRef, issuer: Text, subject: Text }),
+  /** Another address of the user, which no other account has. Nobody has checked that it is the user's. */
+  EmailAdded: Type.Object({ user: AccountRef, email: Text }),
+  EmailRemoved: Type.Object({ user: AccountRef, email: Text }),
+  /** The account is gone. What it did stays. */
+  UserDeleted: Type.Object({ user: AccountRef }),
+  TokenCreated: Type.Object({
+    user: AccountRef,
+    tokenId: Whole,
+    name: Text,
+    lastEight: Text,
+    scopes: Type.Array(Text),
+  }),
+  TokenDeleted: Type.Object({ user: AccountRef, tokenId: Whole, name: Text }),
+}
+export type UserEvent = EventsOf<typeof userEvents>
