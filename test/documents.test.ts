@@ -26,12 +26,7 @@ const DOCUMENTS: readonly Document[] = [
   'CONTRIBUTING.md',
   'CHANGELOG.md',
   ...filesBelow('docs').filter((path) => path.endsWith('.md')),
-].map((path) => ({ path, text: path === 'CHANGELOG.md' ? unreleased(read(path)) : read(path) }))
-
-/** What is released may name files that are gone. */
-function unreleased(changelog: string): string {
-  return changelog.slice(0, changelog.indexOf('\n## [', changelog.indexOf('## [Unreleased]') + 1))
-}
+].map((path) => ({ path, text: read(path) }))
 
 const withoutBlocks = (text: string) => text.replace(/^```[\s\S]*?^```$/gm, '')
 
