@@ -44,7 +44,7 @@ export interface SignInLimits {
 const FIVE_MINUTES_MS = 5 * 60_000
 
 export const SIGN_IN_LIMITS: SignInLimits = {
-  perName: { failures: 5, windowMs: FIVE_MINUTES_MS },
+  perName: { failures: 10, windowMs: FIVE_MINUTES_MS },
   perAddress: { failures: 100, windowMs: FIVE_MINUTES_MS },
   withoutRests: { failures: 3, windowMs: FIVE_MINUTES_MS },
   waitingForRests: 2000,

@@ -54,7 +54,7 @@ t.test('sign-in by e-mail address', async (t) => {
 })
 
 t.test(
-  'the throttle of sign-in counts by what was typed: it does not reveal whose an e-mail address is, and name and address together give no more than ten tries',
+  'the throttle of sign-in counts by what was typed: it does not reveal whose an e-mail address is, and a name has ten tries',
   async (t) => {
     const often = { failures: 1_000_000, windowMs: 60_000 }
     const { afterwards } = FEW
@@ -72,7 +72,7 @@ t.test(
     for (const other of ['bob@example.org', 'nobody@example.org']) t.equal(await tries(other), alices, other)
     t.equal(await tries('alice@example.org'), alices, "alice's own address has the same number")
     t.equal(await sent('ALICE@example.org', 'wrong'), 429)
-    t.equal(2 * alices, 10)
+    t.equal(alices, 10)
     t.equal(await sent('alice@example.org', passwordOf('alice')), 200)
   },
 )
