@@ -80,7 +80,7 @@ const fieldEvents = {
   }),
 }
 
-export const lockEvents = {
+const lockEvents = {
   /** From here on only writers comment. `reason`: may be empty. */
   DiscussionLocked: Type.Object({ ...ofIssue, reason: Text }),
   DiscussionUnlocked: Type.Object(ofIssue),

@@ -11,7 +11,7 @@ export const VERDICTS = ['approved', 'rejected', 'comment'] as const
 export type Verdict = (typeof VERDICTS)[number]
 
 /** Which version of a file a line is in: the head's, or that of the merge base. */
-export const SIDES = ['new', 'old'] as const
+const SIDES = ['new', 'old'] as const
 export type Side = (typeof SIDES)[number]
 
 /** A comment on a line. */
