@@ -5,40 +5,46 @@
 import { PROGRAMS } from './scripts/programs.js'
 
 /**
- * The layers of `src/`, the highest first. A file may import from its own layer and from the layers below. Some rules
- * below forbid imports within a layer.
+ * The roles of `src/`, the highest first: one folder each. A file may import from its own role and from those below. Some
+ * rules below forbid imports between the roles of one line.
  */
-const LAYERS = [
-  ['main.ts', 'server.ts', 'start-checks.ts', 'stores.ts', 'cli', 'backup', 'transfer', 'verify'],
-  ['app.ts', 'api-routes.ts'],
-  ['observe'],
-  ['ui'],
+const ROLES = [
+  ['main.ts'],
+  ['cli'],
+  ['maintenance'],
+  ['server'],
+  ['observability'],
+  ['web'],
   ['processes'],
   ['commands', 'queries', 'upgrade'],
-  ['wire'],
-  ['rights'],
-  ['services.ts'],
+  ['api'],
+  ['access'],
+  ['auth'],
+  ['services'],
   ['projections'],
-  ['nodes'],
   ['events'],
-  ['git', 'attachments', 'markup', 'openpgp'],
+  ['domain'],
+  ['git'],
   ['http'],
-  ['config.ts', 'listen-problem.ts', 'make-path.ts'],
+  ['config'],
+  ['concurrency'],
+  ['storage'],
+  ['errors'],
 ]
 
 const path = (name) => (name.endsWith('.ts') ? `^src/${name}$` : `^src/${name}/`)
 const paths = (names) => names.map(path)
 
-const noImportsFromAbove = LAYERS.slice(1).map((layer, i) => {
-  const names = layer.join(', ')
-  const above = LAYERS.slice(0, i + 1).flat()
+const noImportsFromAbove = ROLES.slice(1).map((line, i) => {
+  const names = line.join(', ')
+  const above = ROLES.slice(0, i + 1).flat()
   return {
-    name: `${names}: no imports from a higher layer`,
+    name: `${names}: no imports from a higher role`,
     comment:
-      `${names} must not import from a higher layer (${above.join(', ')}). ` +
-      'Move the code that both need to a lower layer, or pass it in as an argument.',
+      `${names} must not import from a higher role (${above.join(', ')}). ` +
+      'Move the code that both need to a lower role, or pass it in as an argument.',
     severity: 'error',
-    from: { path: paths(layer) },
+    from: { path: paths(line) },
     to: { path: paths(above) },
   }
 })
@@ -53,67 +59,49 @@ const noImports = (name, other, comment) => ({
 
 const programs = `^src/(${PROGRAMS.join('|')})[.]ts$`
 
-/** What names and paths mean in git: texts in, texts out. */
-const PURE_IN_GIT = '^src/git/(byte-names|tree-path|tree-entries)[.]ts$'
-
-const DECIDERS_AND_FOLDS = [
-  '^src/commands/users/user[.]ts$',
-  '^src/commands/organizations/(organization|team|team-state)[.]ts$',
-  '^src/commands/repositories/(repository|topics|pins|ownership)[.]ts$',
-  '^src/commands/(branch|tag)-protections/protections[.]ts$',
-  '^src/commands/issues/(issue|discussion|issue-files|lock)[.]ts$',
-  '^src/commands/pull-requests/(pull-request|merge-checks|schedule)[.]ts$',
-  '^src/commands/reviews/(review|request|outdated)[.]ts$',
-  '^src/commands/contents/decide[.]ts$',
-  '^src/commands/lfs/lock[.]ts$',
-  '^src/commands/webhooks/webhook[.]ts$',
-  '^src/commands/(labels/label|milestones/milestone|comments/comment|erasures/erasure|releases/release)[.]ts$',
-  '^src/commands/(statuses/checks|upgrade/chain|reactions/reactions|follows/follow|keys/keys|keys/gpg-key)[.]ts$',
-  '^src/commands/notifications/subscription[.]ts$',
-  PURE_IN_GIT,
-  '^src/rights/(access|archived|visibility|protection-rules|tag-protection-rules|review-rules|glob|token-scopes)[.]ts$',
-  // The read models, but not the projector and the two read stores in the same folder.
-  '^src/projections/(?!mongodb|sqlite|projector|rebuild|generations|view|read-store)',
-  '^src/events/(append-size|domain-events|pins|codec|streams|int64|repository-settings)[.]ts$',
+/** Deciders and folds, and what both are made of: events, and rules without I/O. */
+const PURE = [
+  '[.](decider|fold)[.]ts$',
+  '^src/projections/models/',
   '^src/events/catalog/',
-  '^src/events/sealed-texts[.]ts$',
+  '^src/domain/[^/]+$',
 ]
+/** What names and paths mean in git: texts in, texts out. */
+const TEXTS_OF_GIT = '^src/git/(objects/byte-names|trees/tree-path|trees/tree-entries)[.]ts$'
 
 export default {
   forbidden: [
     ...noImportsFromAbove,
     {
-      name: 'files directly in src/ and concurrency/ import only each other',
-      comment:
-        'concurrency/, and the files directly in src/ that are not in the list of layers, are the lowest layer. ' +
-        'Import only other such files there, or move your file to the folder that it needs.',
+      name: 'only main.ts is directly in src/',
+      comment: 'Put the file into the folder of its role, and there into the folder of its feature.',
       severity: 'error',
-      from: {
-        path: '^src/(concurrency/)?[^/]+[.]ts$',
-        pathNot: paths(LAYERS.flat().filter((name) => name.endsWith('.ts'))),
-      },
-      to: { path: paths(LAYERS.flat()) },
+      from: {},
+      to: { path: '^src/[^/]+[.]ts$', pathNot: '^src/main[.]ts$' },
     },
     noImports(
       'commands',
       'queries',
-      'Move the code that a command and a query both need to wire/ or rights/. Read documents through the views.',
+      'Move the code that a command and a query both need to api/ or access/. Read documents through the views.',
     ),
     noImports(
       'queries',
       'commands',
-      'A query only reads. Move the code that a query and a command both need to wire/ or rights/.',
+      'A query only reads. Move the code that a query and a command both need to api/ or access/.',
     ),
     noImports(
       'upgrade',
       'commands',
       'The upgrade Query service only reads. Put commands for upgrades into commands/upgrade/.',
     ),
-    noImports('upgrade', 'queries', 'Move the code that both need to wire/upgrades.ts.'),
-    noImports('commands', 'upgrade', 'Move the code that both need to wire/upgrades.ts.'),
-    noImports('queries', 'upgrade', 'Move the code that both need to wire/upgrades.ts.'),
-    noImports('git', 'attachments', 'Combine git and attachments in the command or process that needs both.'),
-    noImports('attachments', 'git', 'Combine git and attachments in the command or process that needs both.'),
+    noImports('upgrade', 'queries', 'Move the code that both need to api/upgrade/.'),
+    noImports('commands', 'upgrade', 'Move the code that both need to api/upgrade/.'),
+    noImports('queries', 'upgrade', 'Move the code that both need to api/upgrade/.'),
+    noImports(
+      'git',
+      'storage/attachments',
+      'Combine git and attachments in the command or process that needs both.',
+    ),
     {
       name: 'no circular imports',
       comment:
@@ -129,17 +117,17 @@ export default {
         'A decider or a fold must not import code that does I/O. ' +
         'Read the data in the route or process that calls it, and pass the data as an argument.',
       severity: 'error',
-      from: { path: DECIDERS_AND_FOLDS },
+      from: { path: PURE },
       to: {
-        path: ['^node:', '^src/(git|attachments|http)/', 'node_modules/(fastify|mongodb|@eventstore)/'],
-        pathNot: PURE_IN_GIT,
+        path: ['^node:', '^src/(git|storage|http)/', 'node_modules/(fastify|mongodb|@eventstore)/'],
+        pathNot: TEXTS_OF_GIT,
         dependencyTypesNot: ['type-only'],
       },
     },
     {
       name: 'every file is used',
       comment:
-        'No program imports this file, not even through others. Delete it; or, when it has routes, add them to api-routes.ts.',
+        'No program imports this file, not even through others. Delete it; or, when it has routes, add them to server/api-routes.ts.',
       severity: 'error',
       from: { path: programs },
       to: { path: '^src/', pathNot: programs, reachable: false },

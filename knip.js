@@ -16,10 +16,10 @@ export default {
     // What tests run as a process, or load into one.
     'test/{clock-ahead,lock-holder}.ts',
     'test/cli/open-debugger.ts',
-    'test/commands/erasures/killed-erasure.ts',
+    'test/commands/issues/erasures/killed-erasure.ts',
     'test/{events,projections}/sqlite-writer.ts',
     'test/git/{limits-of-git,sockets-until-killed,type-of-object}.ts',
-    'test/observe/log-writer.ts',
+    'test/observability/log-writer.ts',
     'test/packaging/wrong-setting.ts',
   ],
   project: ['{bench,clients,faults,scripts,src,test}/**/*.{js,ts}'],

@@ -27,10 +27,10 @@ export interface Memory {
 
 // Measure the build, as in production, not the sources through a loader.
 const built = (name: string) => new URL(`../dist/${name}.js`, import.meta.url).href
-const { loadConfig }: typeof import('../src/config.ts') = await import(built('config'))
-const { startServer }: typeof import('../src/server.ts') = await import(built('server'))
-const { setUpGarbageCollection }: typeof import('../src/garbage-collection.ts') = await import(
-  built('garbage-collection')
+const { loadConfig }: typeof import('../src/config/config.ts') = await import(built('config/config'))
+const { startServer }: typeof import('../src/server/server.ts') = await import(built('server/server'))
+const { setUpGarbageCollection }: typeof import('../src/server/garbage-collection.ts') = await import(
+  built('server/garbage-collection')
 )
 
 setUpGarbageCollection()

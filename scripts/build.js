@@ -8,10 +8,10 @@ import { decode, encode } from '@jridgewell/sourcemap-codec'
 import { build } from 'esbuild'
 import { PROGRAMS } from './programs.js'
 
-/** Must stay directly in the directory. */
-const FILES_OF_THE_PROJECT = 'project-files'
+/** Must have the same place in the directory as in src/. */
+const FILES_OF_THE_PROJECT = 'storage/project-files'
 /** What `bench/` loads to measure what users run. */
-const MEASURED = ['config', 'garbage-collection', 'server']
+const MEASURED = ['config/config', 'server/garbage-collection', 'server/server']
 
 /** Packages that are put into the build as well: they are many small modules. Others are loaded where they are. */
 const INCLUDED = ['typebox', '@fastify/type-provider-typebox']

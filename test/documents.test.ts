@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { settings } from '../src/setting-table.ts'
+import { settings } from '../src/config/setting-table.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const at = (path: string) => join(ROOT, path)

@@ -1,5 +1,5 @@
-import { type EventStore, StoreUnavailable } from '../src/events/event-store.ts'
-import type { Services } from '../src/services.ts'
+import { type EventStore, StoreUnavailable } from '../src/events/store/event-store.ts'
+import type { Services } from '../src/services/services.ts'
 
 /** The log takes nothing any more from the n-th append on: before it writes that one, or right after. */
 export function dieAt(services: Pick<Services, 'events'>, n: number, when: 'before' | 'after'): void {

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { isDiskFull } from '../src/disk-full.ts'
-import { watchFreeSpace } from '../src/free-space.ts'
-import { sqliteError } from '../src/sqlite-errors.ts'
+import { isDiskFull } from '../src/storage/disk-full.ts'
+import { watchFreeSpace } from '../src/storage/free-space.ts'
+import { sqliteError } from '../src/storage/sqlite/errors.ts'
 
 t.test('a full disk is found behind other errors, whoever noticed it', async (t) => {
   const withCode = (code: string) => Object.assign(new Error('x'), { code })

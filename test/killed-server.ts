@@ -2,7 +2,7 @@
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { exists } from '../src/disk.ts'
+import { exists } from '../src/storage/disk.ts'
 import { startServerProcess } from './server-process.ts'
 import { until } from './until.ts'
 

@@ -1,5 +1,5 @@
 /** A process that locks a data directory until it is killed: `node lock-holder.ts DIRECTORY [shared]`. */
-import { lockDataDir } from '../src/data-lock.ts'
+import { lockDataDir } from '../src/storage/data-lock.ts'
 
 const [, , dir = '', shared] = process.argv
 lockDataDir(dir, shared === 'shared' ? shared : undefined)

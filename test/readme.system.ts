@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { settledData } from './backup/settled-data.ts'
+import { settledData } from './maintenance/backup/settled-data.ts'
+import { anInstallation } from './maintenance/transfer/installations.ts'
 import { PROGRAM_ENVIRONMENT, program } from './program.ts'
-import { anInstallation } from './transfer/installations.ts'
 
 const run = promisify(execFile)
 const file = (name: string) => fileURLToPath(new URL(`../${name}`, import.meta.url))

@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { settings } from '../src/setting-table.ts'
+import { settings } from '../src/config/setting-table.ts'
 import { PROGRAM_ENVIRONMENT } from './program.ts'
 import { startTestServer } from './start-server.ts'
 

@@ -1,4 +1,4 @@
-import { ConfigError, loadConfig } from '../src/config.ts'
+import { ConfigError, loadConfig } from '../src/config/config.ts'
 
 /** The error with which a start in this environment would end. */
 export function refusal(env: NodeJS.ProcessEnv): ConfigError {

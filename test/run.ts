@@ -1,8 +1,8 @@
 /**
- * Runs test files: `node test/run.ts 'test/rights/*.test.ts'`. Some files of a folder share a process, because most load the
+ * Runs test files: `node test/run.ts 'test/rights/*.test.ts'`. Some files of a role share a process, because most load the
  * server; a file that says `In a process of its own:` has one, and so have all of `*.system.ts`. Says a line for each file
  * that ends, each failure with its reason, and last `N passed, N failed[, N skipped]`. Counts assertions, and a process
- * that fails without one. A test file alone also runs by itself: `node test/rights/glob.test.ts`.
+ * that fails without one. A test file alone also runs by itself: `node test/access/glob.test.ts`.
  */
 import { glob, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
@@ -69,18 +69,22 @@ interface Group {
   characters: number
 }
 
-/** Groups files by folder, and puts what needs a process of its own apart. The longest group comes first: it would end last. */
+/** The folder directly in `test/` that a file is in: its files load much the same of the server. */
+const roleOf = (file: string) => dirname(relative('test', file)).split('/')[0] ?? ''
+
+/** Groups files by role, and puts what needs a process of its own apart. The longest group comes first: it would end last. */
 async function groupsOf(files: readonly string[]): Promise<string[][]> {
   const groups: Group[] = []
   const open = new Map<string, Group>()
   for (const file of files) {
     const text = await readFile(file, 'utf8')
     const isAlone = file.endsWith('.system.ts') || /^\W*In a process of its own:/m.test(text)
-    let group = isAlone ? undefined : open.get(dirname(file))
+    const role = roleOf(file)
+    let group = isAlone ? undefined : open.get(role)
     if (group === undefined || group.files.length === FILES_OF_A_PROCESS) {
       group = { files: [], characters: 0 }
       groups.push(group)
-      if (!isAlone) open.set(dirname(file), group)
+      if (!isAlone) open.set(role, group)
     }
     group.files.push(file)
     group.characters += text.length
@@ -95,10 +99,7 @@ async function programOf(group: readonly string[], directory: string, index: num
     const [name, path] = [fileName(file), file].map((text) => JSON.stringify(text))
     return `await t.test(${name}, async (t) => void (await import(${path}), t.pass('is loaded')))\n`
   })
-  const program = join(
-    directory,
-    `${fileName(dirname(group[0] ?? '')).replaceAll('/', '-')}-${index}.test.ts`,
-  )
+  const program = join(directory, `${roleOf(group[0] ?? '')}-${index}.test.ts`)
   await writeFile(program, `import t from 'tap'\n${steps.join('')}`)
   return program
 }

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { lockDataDir } from '../src/data-lock.ts'
-import { VERSION } from '../src/version.ts'
+import { lockDataDir } from '../src/storage/data-lock.ts'
+import { VERSION } from '../src/storage/version.ts'
 import { mergelog } from './cli/command-line.ts'
 import { listen } from './queries/history-client.ts'
 import { sharedStores } from './shared-stores.ts'

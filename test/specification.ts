@@ -1,8 +1,8 @@
 import type t from 'tap'
-import type { Decider } from '../src/commands/decider.ts'
-import type { Decision } from '../src/commands/execute.ts'
+import type { Decider } from '../src/commands/execution/decider.ts'
+import type { Decision } from '../src/commands/execution/execute.ts'
+import { isRefusal, type RefusalKind } from '../src/errors/refusal.ts'
 import type { DomainEvent } from '../src/events/domain-events.ts'
-import { isRefusal, type RefusalKind } from '../src/refusal.ts'
 
 /** Specifies a decider: given events, when a command is decided, then there are new events or a refusal. */
 

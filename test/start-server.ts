@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { giteaApi } from 'gitea-js'
 import { type DestinationStream, pino } from 'pino'
 import type t from 'tap'
-import { loadConfig } from '../src/config.ts'
-import { type Server, startServer } from '../src/server.ts'
+import { loadConfig } from '../src/config/config.ts'
+import { type Server, startServer } from '../src/server/server.ts'
 import { ADMIN_PASSWORD, addToken, addUser, basic, copyTemplate, passwordOf } from './server-template.ts'
 
 export { ADMIN_PASSWORD, passwordOf }

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import type t from 'tap'
-import { append, type CommandContext } from '../src/commands/execute.ts'
+import { append, type CommandContext } from '../src/commands/execution/execute.ts'
 import type { DomainEvent } from '../src/events/domain-events.ts'
-import { type Appended, type EventStore, LOG_START } from '../src/events/event-store.ts'
-import { openSqliteEventStore } from '../src/events/sqlite.ts'
-import type { ReadStore } from '../src/projections/read-store.ts'
-import { openSqliteReadStore } from '../src/projections/sqlite.ts'
+import { type Appended, type EventStore, LOG_START } from '../src/events/store/event-store.ts'
+import { openSqliteEventStore } from '../src/events/store/sqlite/sqlite.ts'
+import type { ReadStore } from '../src/projections/store/read-store.ts'
+import { openSqliteReadStore } from '../src/projections/store/sqlite/sqlite.ts'
 
 /** Embedded stores for one test, in the test's own directory. */
 

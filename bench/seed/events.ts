@@ -6,7 +6,7 @@ import type { AccountKind } from '../../src/events/catalog/organizations.ts'
 import type { AccountRef } from '../../src/events/catalog/parts.ts'
 import { schemaOf } from '../../src/events/codec.ts'
 import type { DomainEvent } from '../../src/events/domain-events.ts'
-import type { EventStore, ExpectedRevision, NewEvent, Position } from '../../src/events/event-store.ts'
+import type { EventStore, ExpectedRevision, NewEvent, Position } from '../../src/events/store/event-store.ts'
 import {
   claimKeys,
   claimStream,
@@ -20,7 +20,7 @@ import {
   repositoryStream,
 } from '../../src/events/streams.ts'
 import { PROCESSES, processCheckpoint } from '../../src/processes/process-manager.ts'
-import type { ReadStore } from '../../src/projections/read-store.ts'
+import type { ReadStore } from '../../src/projections/store/read-store.ts'
 import { issueFacts, LABELS, MILESTONES } from './issue.ts'
 import { pullFacts } from './pull.ts'
 

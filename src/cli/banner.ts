@@ -1,8 +1,8 @@
 /** The lines that a server prints when it is ready: its addresses, and what to do next. */
 import { existsSync } from 'node:fs'
 import type { AdminPassword } from '../commands/users/site-admin.ts'
-import { type Config, isShared, loadConfig } from '../config.ts'
-import { projectFile } from '../project-files.ts'
+import { type Config, isShared, loadConfig } from '../config/config.ts'
+import { projectFile } from '../storage/project-files.ts'
 import { serverUrl } from './running-server.ts'
 
 export interface Running {

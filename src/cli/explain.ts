@@ -1,11 +1,11 @@
 /** Turns an error into the text that is printed before the process ends. */
 import { inspect } from 'node:util'
-import { isDiskFull } from '../disk-full.ts'
+import { OperatorError } from '../errors/operator-error.ts'
+import { Refused } from '../errors/refusal.ts'
 import { UnreadableEvent } from '../events/codec.ts'
-import { StoreUnavailable } from '../events/event-store.ts'
-import { OperatorError } from '../operator-error.ts'
-import { Refused } from '../refusal.ts'
-import { type SqliteTrouble, sqliteTrouble } from '../sqlite-errors.ts'
+import { StoreUnavailable } from '../events/store/event-store.ts'
+import { isDiskFull } from '../storage/disk-full.ts'
+import { type SqliteTrouble, sqliteTrouble } from '../storage/sqlite/errors.ts'
 import { printable } from './terminal.ts'
 
 /** A command failed for a reason that the operator can fix. The message says why. */

@@ -1,9 +1,9 @@
 /** Finds the issue or pull request that OWNER/REPO#N names on the command line. */
 import { InvalidArgumentError } from 'commander'
 import { decode } from '../events/codec.ts'
-import type { EventStore } from '../events/event-store.ts'
+import type { EventStore } from '../events/store/event-store.ts'
 import { claimKeys, claimStream, discussionStream } from '../events/streams.ts'
-import { pathNumber } from '../http/path-number.ts'
+import { pathNumber } from '../http/requests/path-number.ts'
 import { CommandFailed } from './explain.ts'
 
 export interface DiscussionName {

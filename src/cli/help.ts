@@ -1,5 +1,5 @@
 /** What the `--help` of each command shows at its end. */
-import { type SettingName, settings } from '../setting-table.ts'
+import { type SettingName, settings } from '../config/setting-table.ts'
 
 /** The settings of every command that reads the log. */
 export const LOG_SETTINGS: readonly SettingName[] = ['DATA_DIR', 'EVENTSTORE_URL']

@@ -3,9 +3,9 @@
  * end. So many requests and loops meet it.
  */
 import type { LoggerOptions } from 'pino'
-import { isDiskFull } from '../disk-full.ts'
-import { StoreUnavailable, StreamUnusable } from '../events/event-store.ts'
-import { machineTroubleOf } from '../machine-trouble.ts'
+import { StoreUnavailable, StreamUnusable } from '../events/store/event-store.ts'
+import { isDiskFull } from '../storage/disk-full.ts'
+import { machineTroubleOf } from '../storage/machine-trouble.ts'
 
 /** An outage is over when nothing was logged about it for so long, in milliseconds: the server tries again more often. */
 const QUIET_MS = 10_000

@@ -1,7 +1,7 @@
 /** The `mergelog` command line. Each command is a file in `commands/` and a line here. */
 import { Command, CommanderError } from 'commander'
-import { makePrivateFiles } from '../private-files.ts'
-import { VERSION } from '../version.ts'
+import { makePrivateFiles } from '../storage/private-files.ts'
+import { VERSION } from '../storage/version.ts'
 import { explain, WrongUse } from './explain.ts'
 import { printable } from './terminal.ts'
 

@@ -1,6 +1,6 @@
 /** The progress bar of a long command. */
 import { Presets, SingleBar } from 'cli-progress'
-import type { Progress } from '../backup/context.ts'
+import type { Progress } from '../maintenance/backup/context.ts'
 
 interface Step extends Progress {
   /** How many events the step has replayed so far, if it replays events. */

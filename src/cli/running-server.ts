@@ -1,12 +1,12 @@
 /** Requests of a command to the running server, over HTTP. */
 import { isIPv6 } from 'node:net'
 import { Type } from 'typebox'
-import { type Check, checked, checkOf } from '../checked-json.ts'
-import type { WhatGoes } from '../commands/erasures/erasure.ts'
+import { ErasedWire } from '../api/issues/erasures.ts'
 import type { MaintenanceProgress } from '../commands/git/maintain-all.ts'
-import type { Config } from '../config.ts'
-import type { RebuildProgress } from '../projections/rebuild.ts'
-import { ErasedWire } from '../wire/erasures.ts'
+import type { WhatGoes } from '../commands/issues/erasures/erasure.decider.ts'
+import type { Config } from '../config/config.ts'
+import type { RebuildProgress } from '../projections/projector/rebuild.ts'
+import { type Check, checked, checkOf } from '../storage/checked-json.ts'
 import { CommandFailed } from './explain.ts'
 
 /** No server answers at the address. */

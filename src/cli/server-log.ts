@@ -1,7 +1,7 @@
 /** The log of a server: lines of JSON, or on a terminal lines for people. */
 import { type DestinationStream, destination, type Logger, pino } from 'pino'
-import type { Config } from '../config.ts'
-import { limitReached } from '../limits.ts'
+import type { Config } from '../config/config.ts'
+import { limitReached } from '../errors/limits.ts'
 import { oneLinePerOutage } from './outage-log.ts'
 
 /** What is held while nobody takes the log. Further lines are dropped, and counted. */

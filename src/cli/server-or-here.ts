@@ -1,6 +1,6 @@
 /** Work that a running server does itself when there is one, and the command otherwise. */
-import type { Config } from '../config.ts'
-import { DataDirInUse, lockDataDir } from '../data-lock.ts'
+import type { Config } from '../config/config.ts'
+import { DataDirInUse, lockDataDir } from '../storage/data-lock.ts'
 import { CommandFailed } from './explain.ts'
 import { requireLog } from './open-log.ts'
 import { authorizationOf, NoServer, serverUrl } from './running-server.ts'

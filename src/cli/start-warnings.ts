@@ -1,5 +1,5 @@
 /** Warnings at a start about settings that the operator may not have meant. */
-import { settings } from '../setting-table.ts'
+import { settings } from '../config/setting-table.ts'
 
 /** Whether one text becomes the other by one letter more, less, another one, or two that change places. */
 export function isOneEditAway(one: string, other: string): boolean {

@@ -6,8 +6,8 @@
  * nobody loses the only place, and however many places some hold, another one still gets in. Who gets no place is
  * refused: with 429 when too much is its own, with 503 when it is that of all.
  */
-import { type LimitName, limitReached } from '../limits.ts'
-import { ErrorWithRefusal, type Refusal, refuse } from '../refusal.ts'
+import { type LimitName, limitReached } from '../errors/limits.ts'
+import { ErrorWithRefusal, type Refusal, refuse } from '../errors/refusal.ts'
 import { createBudget } from './budget.ts'
 
 export interface SemaphoreLimits {

@@ -1,12 +1,12 @@
 /** Turns the log's JSON into domain events. Only here does recorded data get its type. */
 
 import type { TSchema } from 'typebox'
-import { type Check, checkOf } from '../checked-json.ts'
-import { ErrorWithRefusal, logDamaged, type Refusal } from '../refusal.ts'
+import { ErrorWithRefusal, logDamaged, type Refusal } from '../errors/refusal.ts'
+import { type Check, checkOf } from '../storage/checked-json.ts'
 import { AccountRef, OrNull } from './catalog/parts.ts'
 import { CATALOGUE, type DomainEvent, type Recorded } from './domain-events.ts'
-import type { RecordedEvent } from './event-store.ts'
 import type { EventType } from './handlers.ts'
+import type { RecordedEvent } from './store/event-store.ts'
 
 /** How an event type got another shape: the schema number of the current one, and what lifts older data to it. */
 export interface Reshaped {

@@ -61,7 +61,7 @@ import { type CheckEvent, checkEvents } from './catalog/statuses.ts'
 import { type UpgradeEvent, upgradeEvents } from './catalog/upgrade.ts'
 import { type UserEvent, userEvents } from './catalog/users.ts'
 import { type WebhookEvent, webhookEvents } from './catalog/webhooks.ts'
-import type { RecordedEvent } from './event-store.ts'
+import type { RecordedEvent } from './store/event-store.ts'
 
 /** The schema of the data of each event type. */
 export const CATALOGUE = {

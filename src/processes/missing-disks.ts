@@ -4,10 +4,10 @@
  * for deleted, and what came in then would be hidden as soon as the disk is mounted.
  */
 import { opendir } from 'node:fs/promises'
-import { isShared } from '../config.ts'
-import { HOOKS } from '../git/push-hook.ts'
-import { OperatorError } from '../operator-error.ts'
-import type { Services } from '../services.ts'
+import { isShared } from '../config/config.ts'
+import { OperatorError } from '../errors/operator-error.ts'
+import { HOOKS } from '../git/push/push-hook.ts'
+import type { Services } from '../services/services.ts'
 
 /** What starts make there, and file systems. */
 const NOT_OURS: ReadonlySet<string> = new Set([HOOKS, 'incoming', 'lost+found'])

@@ -2,12 +2,12 @@
  * Process managers: a process manager reacts to events with commands. It gets each event at least once, in order, and
  * after the read models. So its commands must be safe to repeat: their ids derive from the event.
  */
-import { type CommandContext, newContext } from '../commands/execute.ts'
+import { type CommandContext, newContext } from '../commands/execution/execute.ts'
 import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts'
-import type { Position } from '../events/event-store.ts'
 import { type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
-import type { Checkpoint, ReadStore } from '../projections/read-store.ts'
-import type { Services } from '../services.ts'
+import type { Position } from '../events/store/event-store.ts'
+import type { Checkpoint, ReadStore } from '../projections/store/read-store.ts'
+import type { Services } from '../services/services.ts'
 
 /** How far a process is. */
 export interface ProcessStatus {

@@ -7,11 +7,11 @@ import type { FastifyBaseLogger } from 'fastify'
 import { shortSignal } from '../concurrency/short-signal.ts'
 import { decode, KNOWN_TYPES, UnreadableEvent } from '../events/codec.ts'
 import type { DomainEvent, Recorded } from '../events/domain-events.ts'
-import { type EventStore, LOG_START, type Position } from '../events/event-store.ts'
-import type { Membership, Nodes } from '../nodes/nodes.ts'
-import type { Projector } from '../projections/projector.ts'
-import { LostHold, type ReadStore, type SharedCheckpoints } from '../projections/read-store.ts'
-import { BrokenFile } from '../sqlite.ts'
+import type { Membership, Nodes } from '../events/nodes/nodes.ts'
+import { type EventStore, LOG_START, type Position } from '../events/store/event-store.ts'
+import type { Projector } from '../projections/projector/projector.ts'
+import { LostHold, type ReadStore, type SharedCheckpoints } from '../projections/store/read-store.ts'
+import { BrokenFile } from '../storage/sqlite/sqlite.ts'
 import {
   checkpointName,
   contextOf,

@@ -3,10 +3,10 @@
  * pushes are not in the first recovery: they are recorded before the server listens.
  */
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Services } from '../services.ts'
-import { removeOrphans } from './attachment-removal.ts'
+import type { Services } from '../services/services.ts'
+import { removeOrphans } from './attachments/attachment-removal.ts'
 import { finishDeletions, recoverErasures, recoverMerges, recoverPushes } from './recovery.ts'
-import { removeUnrecorded } from './unrecorded-repositories.ts'
+import { removeUnrecorded } from './repositories/unrecorded-repositories.ts'
 
 export interface RecoveryRounds {
   /** Whether the recovery from a crash is complete. */

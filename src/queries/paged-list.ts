@@ -1,13 +1,13 @@
 /** The parameters that many lists share: the page, with its headers, and the time of the last update. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type TProperties, type TSchema, Type } from 'typebox'
-import { PageQuery, pageOf, sendOnePage, sendPaging, wantedPage } from '../http/paging.ts'
-import { sendStreamedList } from '../http/streamed-list.ts'
-import { timeRange } from '../http/time-range.ts'
-import type { Filter, Row, Sort } from '../projections/read-store.ts'
-import type { View } from '../projections/view.ts'
-import { Refused, refuse } from '../refusal.ts'
-import type { Services } from '../services.ts'
+import { timeRange } from '../api/time-range.ts'
+import { Refused, refuse } from '../errors/refusal.ts'
+import { sendStreamedList } from '../http/answers/streamed-list.ts'
+import { PageQuery, pageOf, sendOnePage, sendPaging, wantedPage } from '../http/requests/paging.ts'
+import type { Filter, Row, Sort } from '../projections/store/read-store.ts'
+import type { View } from '../projections/views/view.ts'
+import type { Services } from '../services/services.ts'
 
 /** The filter for `since` and `before`, both inclusive. @throws Refused (unprocessable) for an invalid date-time */
 export function updatedBetween(query: { since?: string; before?: string }): {

@@ -4,12 +4,12 @@
  */
 
 import type { ModuleVersion, UpgradePlan } from '../events/catalog/upgrade.ts'
-import type { Position } from '../events/event-store.ts'
-import { chainFacts } from '../projections/chain-facts.ts'
-import { MODULE_VERSIONS_ID, moduleVersions } from '../projections/module-versions.ts'
-import type { Projector } from '../projections/projector.ts'
-import type { ReadStore, Touched } from '../projections/read-store.ts'
-import { upgradePlans } from '../projections/upgrade-plans.ts'
+import type { Position } from '../events/store/event-store.ts'
+import { chainFacts } from '../projections/models/upgrade/chain-facts.fold.ts'
+import { MODULE_VERSIONS_ID, moduleVersions } from '../projections/models/upgrade/module-versions.fold.ts'
+import { upgradePlans } from '../projections/models/upgrade/upgrade-plans.fold.ts'
+import type { Projector } from '../projections/projector/projector.ts'
+import type { ReadStore, Touched } from '../projections/store/read-store.ts'
 
 const COLLECTIONS = new Set([upgradePlans.name, moduleVersions.name, chainFacts.name])
 

@@ -1,6 +1,6 @@
 /** TLS of the gRPC server, with a certificate that can be replaced. */
 import { experimental, type ServerCredentials } from '@grpc/grpc-js'
-import type { TlsPair } from '../http/tls-files.ts'
+import type { TlsPair } from '../http/connections/tls-files.ts'
 
 /** `renew`: new connections get this certificate from now on. Those that are open go on. */
 export interface RenewableCredentials {

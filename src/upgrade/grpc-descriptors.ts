@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { type AnyDefinition, fromJSON, load, type ServiceDefinition } from '@grpc/proto-loader'
-import { projectFile } from '../project-files.ts'
+import { projectFile } from '../storage/project-files.ts'
 
 const PROTO = fileURLToPath(projectFile('proto'))
 

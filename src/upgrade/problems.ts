@@ -1,6 +1,6 @@
 /** The errors of a query. This is the only place that maps them to gRPC codes, for gRPC and HTTP. */
 import { status } from '@grpc/grpc-js'
-import { StoreUnavailable } from '../events/event-store.ts'
+import { StoreUnavailable } from '../events/store/event-store.ts'
 import { UpgradeUnavailable } from './answers.ts'
 
 /** An argument is invalid. */

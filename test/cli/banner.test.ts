@@ -1,6 +1,6 @@
 import t from 'tap'
 import { bannerLines } from '../../src/cli/banner.ts'
-import { loadConfig } from '../../src/config.ts'
+import { loadConfig } from '../../src/config/config.ts'
 
 const running = {
   listensAt: 'http://127.0.0.1:3000',

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { explain } from '../../src/cli/explain.ts'
-import { StoreUnavailable } from '../../src/events/event-store.ts'
+import { StoreUnavailable } from '../../src/events/store/event-store.ts'
 
 t.test('a command that meets a full disk says in one line that it is full, and what to do', (t) => {
   const inFile = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' })

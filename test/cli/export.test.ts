@@ -3,10 +3,10 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { temporaryDirectory } from '../backup/restored.ts'
-import { settledData } from '../backup/settled-data.ts'
+import { temporaryDirectory } from '../maintenance/backup/restored.ts'
+import { settledData } from '../maintenance/backup/settled-data.ts'
+import { anInstallation, eventsOf } from '../maintenance/transfer/installations.ts'
 import { startTestServer } from '../start-server.ts'
-import { anInstallation, eventsOf } from '../transfer/installations.ts'
 import { mergelog } from './command-line.ts'
 
 t.test(

@@ -1,8 +1,8 @@
 import { pino } from 'pino'
 import t from 'tap'
 import { oneLinePerOutage } from '../../src/cli/outage-log.ts'
-import { StoreUnavailable } from '../../src/events/event-store.ts'
-import { GitUnavailable } from '../../src/git/errors.ts'
+import { StoreUnavailable } from '../../src/events/store/event-store.ts'
+import { GitUnavailable } from '../../src/git/process/errors.ts'
 
 /** A logger with a clock of its own. */
 function aLogger() {

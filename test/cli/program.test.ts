@@ -5,7 +5,7 @@
 import { access, chmod, constants, readdir, readFile, stat } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import t from 'tap'
-import { openSqlite } from '../../src/sqlite.ts'
+import { openSqlite } from '../../src/storage/sqlite/sqlite.ts'
 import { asNobody } from './as-nobody.ts'
 import { mergelog } from './command-line.ts'
 

@@ -5,7 +5,7 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { CommandFailed } from '../../src/cli/explain.ts'
 import { askToRebuild, authorizationOf, NoServer, serverUrl } from '../../src/cli/running-server.ts'
-import { loadConfig } from '../../src/config.ts'
+import { loadConfig } from '../../src/config/config.ts'
 
 const step = { model: 'pulls', events: 250, position: 250, end: 500, done: false }
 const SERVER_STOPPED = new CommandFailed('the server stopped before the work was done')

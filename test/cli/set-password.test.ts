@@ -1,5 +1,5 @@
 import t from 'tap'
-import { temporaryDirectory } from '../backup/restored.ts'
+import { temporaryDirectory } from '../maintenance/backup/restored.ts'
 import { passwordOf, startTestServer } from '../start-server.ts'
 import { mergelog } from './command-line.ts'
 

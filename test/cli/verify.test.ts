@@ -1,8 +1,8 @@
 import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { READ_MODELS } from '../../src/projections/views.ts'
-import { openSqlite } from '../../src/sqlite.ts'
+import { READ_MODELS } from '../../src/projections/views/views.ts'
+import { openSqlite } from '../../src/storage/sqlite/sqlite.ts'
 import { startTestServer } from '../start-server.ts'
 import { mergelog } from './command-line.ts'
 

@@ -1,8 +1,8 @@
 import { PassThrough } from 'node:stream'
 import t from 'tap'
 import { deadline, deadlineAfter } from '../../src/concurrency/deadline.ts'
-import { meteredOutput } from '../../src/git/metered-output.ts'
-import { paceBody } from '../../src/git/request-body.ts'
+import { paceBody } from '../../src/git/http/request-body.ts'
+import { meteredOutput } from '../../src/git/process/metered-output.ts'
 import { until } from '../until.ts'
 
 /** More than a timer of Node can wait: in milliseconds, and the bytes that get so much time at one byte a second. */

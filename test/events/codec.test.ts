@@ -1,6 +1,6 @@
 import t from 'tap'
 import { decode, type Reshaped, schemaOf, UnreadableEvent, upcast } from '../../src/events/codec.ts'
-import type { RecordedEvent } from '../../src/events/event-store.ts'
+import type { RecordedEvent } from '../../src/events/store/event-store.ts'
 
 /** An event as an older or a newer version of Mergelog may have stored it. */
 function stored(type: string, schema: number, data: object): RecordedEvent {

@@ -1,7 +1,7 @@
 /** The contract of every event store. The test of each adapter runs this suite. */
 import { randomUUID } from 'node:crypto'
 import type { Test } from 'tap'
-import { chainProblem, hashOf, STREAM_START } from '../../src/events/chain.ts'
+import { chainProblem, hashOf, STREAM_START } from '../../src/events/store/chain.ts'
 import {
   type EventStore,
   type ExpectedRevision,
@@ -10,7 +10,7 @@ import {
   type RecordedEvent,
   StoreUnavailable,
   WrongExpectedRevision,
-} from '../../src/events/event-store.ts'
+} from '../../src/events/store/event-store.ts'
 import { until } from '../until.ts'
 
 export interface OpenStore {

@@ -2,8 +2,13 @@
 import { join } from 'node:path'
 import { EventStoreDBClient } from '@eventstore/db-client'
 import t, { type Test } from 'tap'
-import { type EventStore, LOG_START, type Position, StreamUnusable } from '../../src/events/event-store.ts'
-import { openEventStoreDb } from '../../src/events/eventstoredb.ts'
+import {
+  type EventStore,
+  LOG_START,
+  type Position,
+  StreamUnusable,
+} from '../../src/events/store/event-store.ts'
+import { openEventStoreDb } from '../../src/events/store/eventstoredb/eventstoredb.ts'
 import { startEventStoreDouble } from '../doubles/eventstore.ts'
 import { until } from '../until.ts'
 import { all, newEvent, newStream } from './event-store-contract.ts'

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { EventStoreDBClient } from '@eventstore/db-client'
 import t from 'tap'
-import { openEventStoreDb } from '../../src/events/eventstoredb.ts'
+import { openEventStoreDb } from '../../src/events/store/eventstoredb/eventstoredb.ts'
 import { startEventStoreDouble } from '../doubles/eventstore.ts'
 import { all, newEvent, newStream } from './event-store-contract.ts'
 

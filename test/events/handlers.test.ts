@@ -1,8 +1,8 @@
 import t from 'tap'
-import { type Decider, deciderOf } from '../../src/commands/decider.ts'
+import { type Decider, deciderOf } from '../../src/commands/execution/decider.ts'
 import type { DomainEvent, Recorded } from '../../src/events/domain-events.ts'
 import { type EventOf, type Handlers, handle, handledBy } from '../../src/events/handlers.ts'
-import { type Fold, foldOf } from '../../src/projections/read-model.ts'
+import { type Fold, foldOf } from '../../src/projections/projector/read-model.ts'
 
 type Token = 'TokenCreated' | 'TokenDeleted'
 

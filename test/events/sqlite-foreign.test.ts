@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { openSqliteEventStore } from '../../src/events/sqlite.ts'
+import { openSqliteEventStore } from '../../src/events/store/sqlite/sqlite.ts'
 import { newEvent, newStream } from './event-store-contract.ts'
 
 t.test(

@@ -2,10 +2,14 @@
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { chainProblem, STREAM_START } from '../../src/events/chain.ts'
-import { type Appended, type RecordedEvent, WrongExpectedRevision } from '../../src/events/event-store.ts'
-import { openSqliteEventStore } from '../../src/events/sqlite.ts'
-import { openSqlite } from '../../src/sqlite.ts'
+import { chainProblem, STREAM_START } from '../../src/events/store/chain.ts'
+import {
+  type Appended,
+  type RecordedEvent,
+  WrongExpectedRevision,
+} from '../../src/events/store/event-store.ts'
+import { openSqliteEventStore } from '../../src/events/store/sqlite/sqlite.ts'
+import { openSqlite } from '../../src/storage/sqlite/sqlite.ts'
 import { until } from '../until.ts'
 import { all, newEvent, newStream } from './event-store-contract.ts'
 

@@ -11,7 +11,7 @@ import { once } from 'node:events'
 import { rmSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { setImmediate } from 'node:timers/promises'
-import { openSqliteEventStore } from '../../src/events/sqlite.ts'
+import { openSqliteEventStore } from '../../src/events/store/sqlite/sqlite.ts'
 import { newEvent } from './event-store-contract.ts'
 
 const [file = '', ballast] = process.argv.slice(2)

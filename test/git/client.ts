@@ -2,9 +2,9 @@
 import { execFile } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { exists } from '../../src/disk.ts'
-import { writeObject } from '../../src/git/loose-objects.ts'
-import { packet } from '../../src/git/pkt-line.ts'
+import { packet } from '../../src/git/http/pkt-line.ts'
+import { writeObject } from '../../src/git/objects/loose-objects.ts'
+import { exists } from '../../src/storage/disk.ts'
 
 export interface ClientResult {
   code: number

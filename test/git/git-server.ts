@@ -7,17 +7,17 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createTurns } from '../../src/concurrency/turns.ts'
+import { decodeBody } from '../../src/git/http/request-body.ts'
+import { advertiseRefs, isGitService, uploadPack } from '../../src/git/http/smart-http.ts'
 import {
   GitRequestTooLarge,
   MalformedGitRequest,
   PushUnrecorded,
   RepositoryMissing,
-} from '../../src/git/errors.ts'
-import { openPushJournal, type PushJournal } from '../../src/git/push-journal.ts'
-import { type ReceiveOptions, receivePack } from '../../src/git/receive-pack.ts'
-import type { RefChange } from '../../src/git/refs.ts'
-import { decodeBody } from '../../src/git/request-body.ts'
-import { advertiseRefs, isGitService, uploadPack } from '../../src/git/smart-http.ts'
+} from '../../src/git/process/errors.ts'
+import { openPushJournal, type PushJournal } from '../../src/git/push/push-journal.ts'
+import { type ReceiveOptions, receivePack } from '../../src/git/push/receive-pack.ts'
+import type { RefChange } from '../../src/git/refs/refs.ts'
 
 export interface GitServer {
   url: string

@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto'
 import { open } from 'node:fs/promises'
 import t from 'tap'
-import { resolveRef } from '../../src/git/refs.ts'
+import { resolveRef } from '../../src/git/refs/refs.ts'
 import { commit, userGit } from './client.ts'
 import { startGitServerProcess } from './git-server-process.ts'
 import { serveWorkTree } from './served-repository.ts'

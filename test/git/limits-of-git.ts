@@ -1,5 +1,5 @@
 /** Writes the limits of memory that git gets when it may have a gibibyte, and a tebibyte. */
-import { limitGitMemory, withMemoryLimit } from '../../src/git/memory-limit.ts'
+import { limitGitMemory, withMemoryLimit } from '../../src/git/process/memory-limit.ts'
 
 const limits = [2 ** 30, 2 ** 40].map((bytes) => {
   limitGitMemory(bytes)

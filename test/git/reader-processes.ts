@@ -1,7 +1,7 @@
 /** Finds the git processes of a repository. */
 import { readdir, readFile } from 'node:fs/promises'
 
-/** The ids of the processes of `src/git/object-reader.ts` that read repositories whose paths begin with this text. */
+/** The ids of the processes of `src/git/objects/object-reader.ts` that read repositories whose paths begin with this text. */
 export const readersBelow = (path: string) => processesBelow(path, '--batch-command')
 
 /** The ids of the git processes with this argument that serve repositories whose paths begin with this text. */

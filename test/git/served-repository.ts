@@ -3,7 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { createRepository } from '../../src/git/repository.ts'
+import { createRepository } from '../../src/git/repository/repository.ts'
 import { initWork, tryGit, userGit } from './client.ts'
 import { type GitServerHooks, startGitServer } from './git-server.ts'
 

@@ -2,8 +2,8 @@
 import { mkdir, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { openPushJournal } from '../../src/git/push-journal.ts'
-import { createRepository } from '../../src/git/repository.ts'
+import { openPushJournal } from '../../src/git/push/push-journal.ts'
+import { createRepository } from '../../src/git/repository/repository.ts'
 
 const UUID = '6f9619ff-8b86-4d01-b42d-00cf4fc964ff'
 

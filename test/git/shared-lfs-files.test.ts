@@ -2,7 +2,7 @@ import { hash } from 'node:crypto'
 import { mkdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { lfsPath, receiveLfsFile, shareLfsFiles } from '../../src/git/lfs-files.ts'
+import { lfsPath, receiveLfsFile, shareLfsFiles } from '../../src/git/lfs/lfs-files.ts'
 import { until } from '../until.ts'
 
 async function* chunks(text: string) {

@@ -1,6 +1,6 @@
 import { readdir, unlink } from 'node:fs/promises'
 import t, { type Test } from 'tap'
-import { listRefs } from '../../src/git/refs.ts'
+import { listRefs } from '../../src/git/refs/refs.ts'
 import { commit, userGit } from './client.ts'
 import { serveWorkTree } from './served-repository.ts'
 import { makeKey, type TestKey } from './ssh-keys.ts'

@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { buffer } from 'node:stream/consumers'
 import { gunzipSync } from 'node:zlib'
 import t from 'tap'
-import { standardShare } from '../../src/git/limits.ts'
-import { createRepository } from '../../src/git/repository.ts'
+import { standardShare } from '../../src/git/process/limits.ts'
+import { createRepository } from '../../src/git/repository/repository.ts'
 import { userGit } from './client.ts'
 
 // Programs that write down that they were started. The modules read the path when they are loaded.
@@ -19,8 +19,8 @@ for (const name of ['gpg', 'gpgsm', 'ssh-keygen']) {
   await chmod(join(root, 'bin', name), 0o755)
 }
 process.env.PATH = `${join(root, 'bin')}:${process.env.PATH}`
-const { archiveStream } = await import('../../src/git/archive.ts')
-const { gitLines } = await import('../../src/git/run.ts')
+const { archiveStream } = await import('../../src/git/repository/archive.ts')
+const { gitLines } = await import('../../src/git/process/run.ts')
 
 const started = () => readFile(diary, 'utf8').catch(() => '')
 

@@ -1,5 +1,5 @@
 /** Writes the type of an object, and does nothing to end: `node type-of-object.ts REPOSITORY ID`. */
-import { objectReaders } from '../../src/git/object-readers.ts'
+import { objectReaders } from '../../src/git/objects/object-readers.ts'
 
 const [, , dir = '', id = ''] = process.argv
 const [header] = await objectReaders.headers(dir, [id])

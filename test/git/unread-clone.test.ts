@@ -1,7 +1,7 @@
 /** Clients that ask for a clone and then do not read it. */
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
-import { packet } from '../../src/git/pkt-line.ts'
+import { packet } from '../../src/git/http/pkt-line.ts'
 import { rawClient, requestText } from '../http/raw-client.ts'
 import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'

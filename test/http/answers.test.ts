@@ -1,8 +1,8 @@
 /** Checks that answers have exactly the fields of the API documentation, with the documented types. */
 import t, { type Test } from 'tap'
+import { ROWS } from '../auth/route-rows.ts'
+import { METHODS, startWorld } from '../auth/route-world.ts'
 import { workTree } from '../git-client.ts'
-import { ROWS } from '../rights/route-rows.ts'
-import { METHODS, startWorld } from '../rights/route-world.ts'
 import { startTestServer } from '../start-server.ts'
 import { checksOf, type Documentation, type Method, operationsOf } from './documented.ts'
 

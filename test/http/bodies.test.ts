@@ -1,6 +1,6 @@
 /** What all bodies of requests have in common, tried with each field of each body in the API's documentation. */
 import t from 'tap'
-import { type Method, startWorld } from '../rights/route-world.ts'
+import { type Method, startWorld } from '../auth/route-world.ts'
 import { startTestServer } from '../start-server.ts'
 import { type Documentation, operationsOf } from './documented.ts'
 import { type Target, targetsIn } from './operation-targets.ts'

@@ -2,8 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
-import { ROWS, statusesIn } from '../rights/route-rows.ts'
-import { type Call, ROLES, type Route, routesOf, startWorld } from '../rights/route-world.ts'
+import { ROWS, statusesIn } from '../auth/route-rows.ts'
+import { type Call, ROLES, type Route, routesOf, startWorld } from '../auth/route-world.ts'
 import { startTestServer } from '../start-server.ts'
 
 const server = await startTestServer(t, {

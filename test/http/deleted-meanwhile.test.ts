@@ -1,7 +1,7 @@
 import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { gitDirOf } from '../../src/services.ts'
+import { gitDirOf } from '../../src/services/services.ts'
 import { startTestServer } from '../start-server.ts'
 
 const server = await startTestServer(t, { LOG_LEVEL: 'silent' })

@@ -1,6 +1,6 @@
 /** The API's documentation, as tests read it, and whether it allows an answer or a value. */
 import { Check, Errors } from 'typebox/schema'
-import { withoutEmpty } from '../../src/http/empty-fields.ts'
+import { withoutEmpty } from '../../src/http/bodies/empty-fields.ts'
 
 export type Method = 'get' | 'post' | 'patch' | 'put' | 'delete'
 type Content = Record<string, { schema: object }>

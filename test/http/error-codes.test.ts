@@ -2,7 +2,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { ERROR_CODES } from '../../src/error-codes.ts'
+import { ERROR_CODES } from '../../src/errors/error-codes.ts'
 import { startTestServer } from '../start-server.ts'
 
 const PAGE = fileURLToPath(new URL('../../docs/errors.md', import.meta.url))

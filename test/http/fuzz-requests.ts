@@ -1,6 +1,6 @@
 /** Hostile requests for an operation of the API's documentation, drawn from a seed: the same seed, the same requests. */
 import { gzipSync } from 'node:zlib'
-import type { Call } from '../rights/route-world.ts'
+import type { Call } from '../auth/route-world.ts'
 import type { Operation } from './documented.ts'
 import { HOSTILE, VALUES } from './hostile-values.ts'
 

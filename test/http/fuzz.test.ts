@@ -4,7 +4,7 @@
  */
 import { Agent, request } from 'node:http'
 import t from 'tap'
-import { startWorld } from '../rights/route-world.ts'
+import { startWorld } from '../auth/route-world.ts'
 import { basic } from '../server-template.ts'
 import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'

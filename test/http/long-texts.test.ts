@@ -3,8 +3,8 @@
  * it, and nothing else runs meanwhile: then this test does not end.
  */
 import t from 'tap'
-import { ROWS } from '../rights/route-rows.ts'
-import { routesOf, startWorld } from '../rights/route-world.ts'
+import { ROWS } from '../auth/route-rows.ts'
+import { routesOf, startWorld } from '../auth/route-world.ts'
 
 const CHARACTERS = ['/', ' ', '.', '-', '<', '@']
 /** So many of them for each route: the fields of many routes are read by the same code, and all of them come in turn. */

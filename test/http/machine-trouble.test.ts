@@ -1,6 +1,6 @@
 import Fastify from 'fastify'
 import t from 'tap'
-import { registerErrors } from '../../src/http/errors.ts'
+import { registerErrors } from '../../src/http/answers/errors.ts'
 
 t.test('what the machine refuses is answered with 503, and a mistake of ours with 500', async (t) => {
   const app = Fastify()

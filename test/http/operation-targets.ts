@@ -1,6 +1,6 @@
 /** For each operation of the API's documentation, a request that succeeds: those of the table of routes. */
-import { ROWS, statusesIn } from '../rights/route-rows.ts'
-import { type Call, type Place, ROLES, type World } from '../rights/route-world.ts'
+import { ROWS, statusesIn } from '../auth/route-rows.ts'
+import { type Call, type Place, ROLES, type World } from '../auth/route-world.ts'
 import { passwordOf } from '../server-template.ts'
 
 /** The name of an operation in the table of routes. */
@@ -60,7 +60,7 @@ export async function targetsIn(world: World) {
   /** A fresh target for an operation, and who may change it. */
   async function targetOf(name: string, wanted: Place): Promise<Target> {
     const row = ROWS[routeOf(name)]
-    if (row === undefined) throw new Error(`${name} has no row in test/rights/route-rows.ts`)
+    if (row === undefined) throw new Error(`${name} has no row in test/auth/route-rows.ts`)
     const kinds = statusesIn(row.who)
     // Only repositories of an organization have teams.
     const isOfOrganization = whoSucceeds(kinds[0]) === undefined && whoSucceeds(kinds[2]) !== undefined

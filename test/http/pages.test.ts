@@ -1,7 +1,7 @@
 /** Clients read page after page until one is empty. Each route that answers with a list must come to that end. */
 import t from 'tap'
-import { ROWS } from '../rights/route-rows.ts'
-import { startWorld } from '../rights/route-world.ts'
+import { ROWS } from '../auth/route-rows.ts'
+import { startWorld } from '../auth/route-world.ts'
 import { checksOf, type Documentation, operationsOf } from './documented.ts'
 
 t.test(

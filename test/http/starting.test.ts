@@ -1,5 +1,5 @@
 import t from 'tap'
-import { startWorld } from '../rights/route-world.ts'
+import { startWorld } from '../auth/route-world.ts'
 import { startTestServer } from '../start-server.ts'
 
 t.test('a server that listens but has not started answers 503, and /livez says that it lives', async (t) => {

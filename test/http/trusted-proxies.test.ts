@@ -1,5 +1,5 @@
 import t from 'tap'
-import { addressesIn, networkOf, rangesAround } from '../../src/address-ranges.ts'
+import { addressesIn, networkOf, rangesAround } from '../../src/config/address-ranges.ts'
 import { basic } from '../server-template.ts'
 import { startTestServer, type TestServer } from '../start-server.ts'
 

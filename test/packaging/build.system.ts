@@ -64,6 +64,6 @@ t.test('a stack names the file and the line of the source', async (t) => {
       ({ stderr }) => stderr,
     ),
   )
-  const line = readFileSync(join(root, 'src/config.ts'), 'utf8').split('\n')[Number(at?.[1]) - 1]
+  const line = readFileSync(join(root, 'src/config/config.ts'), 'utf8').split('\n')[Number(at?.[1]) - 1]
   t.match(line, 'new ConfigError', 'where it was made')
 })

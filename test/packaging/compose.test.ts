@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { parseDocument } from 'yaml'
-import { loadConfig } from '../../src/config.ts'
-import { settings } from '../../src/setting-table.ts'
+import { loadConfig } from '../../src/config/config.ts'
+import { settings } from '../../src/config/setting-table.ts'
 
 const read = (name: string) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8')
 

@@ -11,8 +11,8 @@ import { Secret } from 'kubernetes-models/v1/Secret'
 import { Service } from 'kubernetes-models/v1/Service'
 import t from 'tap'
 import { parseDocument } from 'yaml'
-import { isShared, loadConfig } from '../../src/config.ts'
-import { settings } from '../../src/setting-table.ts'
+import { isShared, loadConfig } from '../../src/config/config.ts'
+import { settings } from '../../src/config/setting-table.ts'
 import { mergelog } from '../cli/command-line.ts'
 
 const read = (name: string) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8')

@@ -5,7 +5,7 @@ import type { Api } from 'gitea-js'
 import t from 'tap'
 import { recordedRefs } from '../../src/commands/git/recorded-refs.ts'
 import { reconcileRefs, recoverPushes } from '../../src/processes/recovery.ts'
-import { gitDirOf } from '../../src/services.ts'
+import { gitDirOf } from '../../src/services/services.ts'
 import { startTestServer, type TestServer } from '../start-server.ts'
 
 async function createApp(server: TestServer): Promise<number> {

@@ -1,12 +1,12 @@
 /** How a process goes on after a failure. */
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { append } from '../../src/commands/execute.ts'
-import { type EventStore, StoreUnavailable } from '../../src/events/event-store.ts'
-import { aloneNode } from '../../src/nodes/nodes.ts'
+import { append } from '../../src/commands/execution/execute.ts'
+import { aloneNode } from '../../src/events/nodes/nodes.ts'
+import { type EventStore, StoreUnavailable } from '../../src/events/store/event-store.ts'
 import { processPosition } from '../../src/processes/process-manager.ts'
 import { createProcessRunner } from '../../src/processes/process-runner.ts'
-import type { ReadStore } from '../../src/projections/read-store.ts'
+import type { ReadStore } from '../../src/projections/store/read-store.ts'
 import { aContext, openStores } from '../stores.ts'
 import { until } from '../until.ts'
 

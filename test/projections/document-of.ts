@@ -1,6 +1,6 @@
 /** Specifies a fold: given events, then a document. */
 import type { DomainEvent, Recorded } from '../../src/events/domain-events.ts'
-import type { Fold } from '../../src/projections/read-model.ts'
+import type { Fold } from '../../src/projections/projector/read-model.ts'
 
 /** The time of the event at that place in the list. */
 export const at = (place: number) => new Date(Date.UTC(2026, 0, 2, 3, 4, place)).toISOString()

@@ -1,7 +1,7 @@
 /** The contract of every read store. The test of each adapter runs this suite. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Test } from 'tap'
-import { StoreUnavailable } from '../../src/events/event-store.ts'
+import { StoreUnavailable } from '../../src/events/store/event-store.ts'
 import {
   type AnyCollection,
   type Change,
@@ -13,7 +13,7 @@ import {
   LONG_DOCUMENT,
   type ReadStore,
   type Sort,
-} from '../../src/projections/read-store.ts'
+} from '../../src/projections/store/read-store.ts'
 
 export interface Card {
   /** The name of the document in the tests. */

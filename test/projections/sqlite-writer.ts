@@ -1,5 +1,5 @@
 /** Writes documents until it is killed, and a line after each batch: `node sqlite-writer.ts FILE`. */
-import { openSqliteReadStore } from '../../src/projections/sqlite.ts'
+import { openSqliteReadStore } from '../../src/projections/store/sqlite/sqlite.ts'
 import { cards, put } from './read-store-contract.ts'
 
 const store = openSqliteReadStore(process.argv[2] ?? '')

@@ -1,8 +1,8 @@
 /** Read models change hands while calls of the store fail. */
 import t, { type Test } from 'tap'
-import { type EventStore, StoreUnavailable } from '../../src/events/event-store.ts'
-import type { Fold } from '../../src/projections/read-model.ts'
-import type { ReadStore } from '../../src/projections/read-store.ts'
+import { type EventStore, StoreUnavailable } from '../../src/events/store/event-store.ts'
+import type { Fold } from '../../src/projections/projector/read-model.ts'
+import type { ReadStore } from '../../src/projections/store/read-store.ts'
 import { until } from '../until.ts'
 import { type SharedReadStore, startShared, take } from './shared-nodes.ts'
 

@@ -1,6 +1,6 @@
 /** Random commands to users and organizations, and to the chain that the server serves. */
 import fc from 'fast-check'
-import { hasId, valueAt } from '../../src/commands/id-map.ts'
+import { hasId, valueAt } from '../../src/commands/execution/id-map.ts'
 import {
   decideCreateOrganization,
   decideDeleteOrganization,
@@ -8,7 +8,7 @@ import {
   decideRemoveMember,
   decideSetMember,
   decideShowMembership,
-} from '../../src/commands/organizations/organization.ts'
+} from '../../src/commands/organizations/organization.decider.ts'
 import {
   decideAddTeamMember,
   decideCreateTeam,
@@ -19,10 +19,10 @@ import {
   decideLoseRepository,
   decideRemoveTeamMember,
   decideTeamRepository,
-} from '../../src/commands/organizations/team.ts'
+} from '../../src/commands/organizations/team.decider.ts'
 import { decideEndHiding, decideStartHiding } from '../../src/commands/organizations/visibility.ts'
-import * as chain from '../../src/commands/upgrade/chain.ts'
-import * as user from '../../src/commands/users/user.ts'
+import * as chain from '../../src/commands/upgrade/chain.decider.ts'
+import * as user from '../../src/commands/users/user.decider.ts'
 import type { Visibility } from '../../src/events/catalog/organizations.ts'
 import type { AccountRef } from '../../src/events/catalog/parts.ts'
 import {

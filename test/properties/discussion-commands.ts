@@ -3,29 +3,33 @@
  * open dependencies) is found out in the world in the same way.
  */
 import fc from 'fast-check'
-import * as comment from '../../src/commands/comments/comment.ts'
-import { addErasable, decideErase, nothingErasable } from '../../src/commands/erasures/erasure.ts'
-import type { Decision } from '../../src/commands/execute.ts'
-import { decideDeleteIssue } from '../../src/commands/issues/deletion.ts'
+import * as comment from '../../src/commands/comments/comment.decider.ts'
+import type { Decision } from '../../src/commands/execution/execute.ts'
+import { decideDeleteIssue } from '../../src/commands/issues/deletion.decider.ts'
 import {
   decideAddDependency,
   decideEditDiscussion,
   decideRemoveDependency,
   decideStatus,
-} from '../../src/commands/issues/discussion.ts'
+} from '../../src/commands/issues/discussion.decider.ts'
+import {
+  addErasable,
+  decideErase,
+  nothingErasable,
+} from '../../src/commands/issues/erasures/erasure.decider.ts'
 import {
   decideAddIssueFile,
   decideDeleteIssueFile,
   decideRenameIssueFile,
-} from '../../src/commands/issues/issue-files.ts'
-import { decideLock, decideUnlock } from '../../src/commands/issues/lock.ts'
-import * as pull from '../../src/commands/pull-requests/pull-request.ts'
+} from '../../src/commands/issues/issue-files.decider.ts'
+import { decideLock, decideUnlock } from '../../src/commands/issues/lock.decider.ts'
+import * as pull from '../../src/commands/pull-requests/pull-request.decider.ts'
 import type { DiscussionEvent } from '../../src/events/catalog/issues.ts'
 import type { MilestoneRef } from '../../src/events/catalog/milestones.ts'
 import type { AccountRef, IssueRef } from '../../src/events/catalog/parts.ts'
-import { textsIn } from '../../src/events/sealed-texts.ts'
+import { textsIn } from '../../src/events/sealing/sealed-texts.ts'
 import { discussionStream } from '../../src/events/streams.ts'
-import { type Discussion, sameIssue } from '../../src/projections/discussion.ts'
+import { type Discussion, sameIssue } from '../../src/projections/models/issues/discussion.ts'
 import {
   account,
   by,

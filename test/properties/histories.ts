@@ -1,7 +1,7 @@
 /** Histories: random commands to every decider, and the worlds that they lead to. */
 import fc from 'fast-check'
-import { decideAddAttachment } from '../../src/commands/comments/comment.ts'
-import { decideCreateMilestone } from '../../src/commands/milestones/milestone.ts'
+import { decideAddAttachment } from '../../src/commands/comments/comment.decider.ts'
+import { decideCreateMilestone } from '../../src/commands/milestones/milestone.decider.ts'
 import { accountCommands, chainCommands, createOrganization, createUser } from './account-commands.ts'
 import { commentRefs, discussionCommands, type Opening, open } from './discussion-commands.ts'
 import { lockCommand } from './lock-commands.ts'

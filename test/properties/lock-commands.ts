@@ -1,6 +1,6 @@
 /** Random commands to locks of large files. */
 import fc from 'fast-check'
-import { decideLock, decideUnlock } from '../../src/commands/lfs/lock.ts'
+import { decideLock, decideUnlock } from '../../src/commands/lfs/lock.decider.ts'
 import { by, command, mostly, nextId, oneOf, record, repoId } from './values.ts'
 
 export const lockCommand = command(

@@ -1,12 +1,12 @@
 /** Random commands to pull requests: moves of their branches, and merges. */
 import fc from 'fast-check'
-import type { Decision } from '../../src/commands/execute.ts'
-import { mergeRefusal } from '../../src/commands/pull-requests/merge-checks.ts'
-import * as pull from '../../src/commands/pull-requests/pull-request.ts'
+import type { Decision } from '../../src/commands/execution/execute.ts'
+import { mergeRefusal } from '../../src/commands/pull-requests/merge-checks.decider.ts'
+import * as pull from '../../src/commands/pull-requests/pull-request.decider.ts'
+import { isRefusal } from '../../src/errors/refusal.ts'
 import type { AccountRef } from '../../src/events/catalog/parts.ts'
 import type { PullRequestEvent } from '../../src/events/catalog/pull-requests.ts'
 import { MERGE_STYLES } from '../../src/events/catalog/repositories.ts'
-import { isRefusal } from '../../src/refusal.ts'
 import { openDependencies } from './discussion-commands.ts'
 import {
   by,

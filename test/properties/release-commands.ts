@@ -6,7 +6,7 @@ import {
   decideDeleteRelease,
   decideEditRelease,
   decideRenameAsset,
-} from '../../src/commands/releases/release.ts'
+} from '../../src/commands/releases/release.decider.ts'
 import { by, command, mostly, nextId, oneOf, partial, record, text } from './values.ts'
 
 const id = oneOf([1, 2, 3])

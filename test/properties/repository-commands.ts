@@ -5,23 +5,27 @@ import {
   decideEditProtection,
   decideOrderProtections,
   decideRemoveProtection,
-} from '../../src/commands/branch-protections/protections.ts'
-import { decideCreateLabel, decideDeleteLabel, decideEditLabel } from '../../src/commands/labels/label.ts'
+} from '../../src/commands/branches/protections/protections.decider.ts'
+import {
+  decideCreateLabel,
+  decideDeleteLabel,
+  decideEditLabel,
+} from '../../src/commands/labels/label.decider.ts'
 import {
   decideCreateMilestone,
   decideDeleteMilestone,
   decideEditMilestone,
-} from '../../src/commands/milestones/milestone.ts'
-import * as ownership from '../../src/commands/repositories/ownership.ts'
-import { decideMovePin, decidePin, decideUnpin } from '../../src/commands/repositories/pins.ts'
-import * as repository from '../../src/commands/repositories/repository.ts'
-import { decideTopics } from '../../src/commands/repositories/topics.ts'
-import { decidePost } from '../../src/commands/statuses/checks.ts'
+} from '../../src/commands/milestones/milestone.decider.ts'
+import * as ownership from '../../src/commands/repositories/ownership/ownership.decider.ts'
+import { decideMovePin, decidePin, decideUnpin } from '../../src/commands/repositories/pins.decider.ts'
+import * as repository from '../../src/commands/repositories/repository.decider.ts'
+import { decideTopics } from '../../src/commands/repositories/topics.decider.ts'
+import { decidePost } from '../../src/commands/statuses/checks.decider.ts'
 import {
   decideAddTagProtection,
   decideEditTagProtection,
   decideRemoveTagProtection,
-} from '../../src/commands/tag-protections/protections.ts'
+} from '../../src/commands/tags/protections.decider.ts'
 import type { Visibility } from '../../src/events/catalog/organizations.ts'
 import type { AccountRef } from '../../src/events/catalog/parts.ts'
 import { COMMIT_STATES } from '../../src/events/catalog/statuses.ts'

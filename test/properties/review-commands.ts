@@ -1,8 +1,8 @@
 /** Random commands to the reviews of pull requests. */
 import fc from 'fast-check'
-import type { Decision } from '../../src/commands/execute.ts'
-import type { ActivePull } from '../../src/commands/pull-requests/pull-request.ts'
-import { decideRemoveRequests, decideRequestReviews } from '../../src/commands/reviews/request.ts'
+import type { Decision } from '../../src/commands/execution/execute.ts'
+import type { ActivePull } from '../../src/commands/pull-requests/pull-request.decider.ts'
+import { decideRemoveRequests, decideRequestReviews } from '../../src/commands/reviews/request.decider.ts'
 import {
   decideDeleteReview,
   decideDismiss,
@@ -12,7 +12,7 @@ import {
   decideSubmit,
   decideUndismiss,
   type NewComment,
-} from '../../src/commands/reviews/review.ts'
+} from '../../src/commands/reviews/review.decider.ts'
 import type { AccountRef } from '../../src/events/catalog/parts.ts'
 import type { PullRequestEvent } from '../../src/events/catalog/pull-requests.ts'
 import { VERDICTS } from '../../src/events/catalog/reviews.ts'

@@ -1,10 +1,17 @@
 /** Random commands to what people do with what others have made. */
 import fc from 'fast-check'
-import { decideFollow, decideUnfollow } from '../../src/commands/follows/follow.ts'
-import { decideAddGpgKey, decideRemoveGpgKey, decideVerifyGpgKey } from '../../src/commands/keys/gpg-key.ts'
-import * as keys from '../../src/commands/keys/keys.ts'
-import { decideEndSubscription, decideSubscription } from '../../src/commands/notifications/subscription.ts'
-import { decideAddReaction, decideRemoveReaction } from '../../src/commands/reactions/reactions.ts'
+import {
+  decideAddGpgKey,
+  decideRemoveGpgKey,
+  decideVerifyGpgKey,
+} from '../../src/commands/keys/gpg-key.decider.ts'
+import * as keys from '../../src/commands/keys/keys.decider.ts'
+import {
+  decideEndSubscription,
+  decideSubscription,
+} from '../../src/commands/notifications/subscription.decider.ts'
+import { decideAddReaction, decideRemoveReaction } from '../../src/commands/reactions/reactions.decider.ts'
+import { decideFollow, decideUnfollow } from '../../src/commands/repositories/follows/follow.decider.ts'
 import { commentRefs, discussionOf } from './discussion-commands.ts'
 import { by, command, INDEXES, nextId, oneOf, REPOSITORIES, record, repoId } from './values.ts'
 

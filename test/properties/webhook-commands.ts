@@ -5,7 +5,7 @@ import {
   decideDeleteWebhook,
   decideEditWebhook,
   decideTestWebhook,
-} from '../../src/commands/webhooks/webhook.ts'
+} from '../../src/commands/webhooks/webhook.decider.ts'
 import type { WebhookScope } from '../../src/events/catalog/webhooks.ts'
 import { ACME, by, command, mostly, oneOf, partial, record, SHAS } from './values.ts'
 

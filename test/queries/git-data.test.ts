@@ -10,7 +10,7 @@ import type {
 } from 'gitea-js'
 import t from 'tap'
 import type { Static } from 'typebox'
-import type { CommitWire } from '../../src/wire/commits.ts'
+import type { CommitWire } from '../../src/api/contents/commits.ts'
 import type {
   AnnotatedTagWire,
   GitBlobWire,
@@ -18,7 +18,7 @@ import type {
   GitTreeWire,
   NoteWire,
   ReferenceWire,
-} from '../../src/wire/git-objects.ts'
+} from '../../src/api/contents/git-objects.ts'
 import { writeContents } from '../commands/pull-requests/contents.ts'
 import { startPulls } from '../commands/pull-requests/pull-repository.ts'
 import { GIT_ENVIRONMENT, gitWithInput } from '../git-client.ts'

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { ChangedFile } from 'gitea-js'
 import t from 'tap'
 import type { Static } from 'typebox'
-import type { ChangedFileWire } from '../../src/wire/changed-files.ts'
+import type { ChangedFileWire } from '../../src/api/contents/changed-files.ts'
 import { startPulls } from '../commands/pull-requests/pull-repository.ts'
 import { statusOf } from '../start-server.ts'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { changesOf, type Observed } from '../../src/cli/upgrade-follow/follow-changes.ts'
-import { chainDecider } from '../../src/commands/upgrade/chain.ts'
+import { chainDecider } from '../../src/commands/upgrade/chain.decider.ts'
 import type { UpgradeEvent } from '../../src/events/catalog/upgrade.ts'
 
 const v2 = { name: 'v2', height: '120', info: '' }

@@ -7,7 +7,7 @@ import {
   QueryModuleVersionsResponse,
 } from 'cosmjs-types/cosmos/upgrade/v1beta1/query'
 import t, { type Test } from 'tap'
-import { onLimitReached } from '../../src/limits.ts'
+import { onLimitReached } from '../../src/errors/limits.ts'
 import { UpgradeUnavailable } from '../../src/upgrade/answers.ts'
 import type { QueryAnswers } from '../../src/upgrade/grpc-queries.ts'
 import { answering, call, clientOf, QUERY, rawCall, refused, started } from './grpc-client.ts'

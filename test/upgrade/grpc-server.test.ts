@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url'
 import { type Client, credentials, Metadata, status } from '@grpc/grpc-js'
 import descriptorPb from 'google-protobuf/google/protobuf/descriptor_pb.js'
 import t from 'tap'
-import { ConfigError } from '../../src/config.ts'
+import { ConfigError } from '../../src/config/config.ts'
 import { until } from '../until.ts'
 import { answering, call, clientOf, QUERY, refused, serviceIn, started } from './grpc-client.ts'
 

@@ -1,7 +1,7 @@
 /** `mergelog export`: a copy of everything that can be imported into an installation of any kind. */
 import type { Command } from 'commander'
-import { loadConfig } from '../../config.ts'
-import { exportAll } from '../../transfer/export.ts'
+import { loadConfig } from '../../config/config.ts'
+import { exportAll } from '../../maintenance/transfer/export.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
 import { makeCopy } from './backup.ts'
 

@@ -1,7 +1,7 @@
 /** `mergelog import`: fills an empty installation of any kind from an export. */
 import type { Command } from 'commander'
-import { loadConfig } from '../../config.ts'
-import { importExport } from '../../transfer/import.ts'
+import { loadConfig } from '../../config/config.ts'
+import { importExport } from '../../maintenance/transfer/import.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
 import { withProgressBar } from '../progress-bar.ts'
 import { printable, styled } from '../terminal.ts'

@@ -2,15 +2,20 @@
 import { resolve } from 'node:path'
 import { createInterface } from 'node:readline/promises'
 import type { Command } from 'commander'
-import { BackupProblem, EXPORT_FORMAT, type Manifest, readManifest } from '../../backup/manifest.ts'
-import { presentIn } from '../../backup/present.ts'
-import { replacementIn } from '../../backup/replacement.ts'
-import { type RestoreResult, restore } from '../../backup/restore.ts'
-import { isSeries, newestIn } from '../../backup/series.ts'
-import { type Config, loadConfig } from '../../config.ts'
-import { lockDataDir, STOP_THE_SERVER } from '../../data-lock.ts'
-import { exists } from '../../disk.ts'
-import { importExport } from '../../transfer/import.ts'
+import { type Config, loadConfig } from '../../config/config.ts'
+import {
+  BackupProblem,
+  EXPORT_FORMAT,
+  type Manifest,
+  readManifest,
+} from '../../maintenance/backup/manifest.ts'
+import { presentIn } from '../../maintenance/backup/present.ts'
+import { replacementIn } from '../../maintenance/backup/replacement.ts'
+import { type RestoreResult, restore } from '../../maintenance/backup/restore.ts'
+import { isSeries, newestIn } from '../../maintenance/backup/series.ts'
+import { importExport } from '../../maintenance/transfer/import.ts'
+import { lockDataDir, STOP_THE_SERVER } from '../../storage/data-lock.ts'
+import { exists } from '../../storage/disk.ts'
 import { CommandFailed } from '../explain.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
 import { withProgressBar } from '../progress-bar.ts'

@@ -1,10 +1,10 @@
 /** `mergelog serve`: runs the server until SIGTERM, SIGINT or SIGHUP. `npm start` runs this. */
 import { once } from 'node:events'
 import type { Command } from 'commander'
-import { loadConfig } from '../../config.ts'
-import { setUpGarbageCollection } from '../../garbage-collection.ts'
-import { requireOpenFiles } from '../../open-files.ts'
-import { settings } from '../../setting-table.ts'
+import { loadConfig } from '../../config/config.ts'
+import { settings } from '../../config/setting-table.ts'
+import { setUpGarbageCollection } from '../../server/garbage-collection.ts'
+import { requireOpenFiles } from '../../storage/open-files.ts'
 import { bannerLines } from '../banner.ts'
 import { refuseDebuggers } from '../debuggers.ts'
 import { usage } from '../help.ts'
@@ -20,7 +20,7 @@ export async function serve(): Promise<void> {
   const { log, isJsonAlone, flushed } = await openServerLog(config, process.stdout.isTTY)
   for (const warning of startWarnings(process.env)) log.warn(warning)
   // Import the server only here, so that the other commands start faster.
-  const { startServer } = await import('../../server.ts')
+  const { startServer } = await import('../../server/server.ts')
   const server = await startServer(config, log)
   // From the first line on it may be told to stop: who reads the line may be faster than the next statement here.
   const stopped = untilSignal()

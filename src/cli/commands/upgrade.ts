@@ -1,6 +1,6 @@
 /** `mergelog upgrade follow`: records the upgrades that a chain node shows. */
 import { type Command, InvalidArgumentError } from 'commander'
-import { loadConfig } from '../../config.ts'
+import { loadConfig } from '../../config/config.ts'
 import type { UpgradeEvent } from '../../events/catalog/upgrade.ts'
 import { LOG_SETTINGS, usage } from '../help.ts'
 import { openOrMakeLog } from '../open-log.ts'

@@ -2,7 +2,7 @@
  * Compares what a chain's gateway shows with the log, and decides the events that bring the log up to date.
  * Pure.
  */
-import type { Decision } from '../../commands/execute.ts'
+import type { Decision } from '../../commands/execution/execute.ts'
 import {
   type ChainState,
   chainDecider,
@@ -11,10 +11,10 @@ import {
   decideChangeAuthority,
   decideSchedulePlan,
   decideSetModuleVersions,
-} from '../../commands/upgrade/chain.ts'
+} from '../../commands/upgrade/chain.decider.ts'
+import { isRefusal } from '../../errors/refusal.ts'
 import type { ModuleVersion, UpgradeEvent, UpgradePlan } from '../../events/catalog/upgrade.ts'
 import { isBelow, isPositive } from '../../events/int64.ts'
-import { isRefusal } from '../../refusal.ts'
 
 /** The answers of a chain's gateway in one round. */
 export interface Observed {

@@ -3,12 +3,12 @@
  * time and size, and checked against a schema.
  */
 import { type Static, Type } from 'typebox'
-import { type Check, checkOf } from '../../checked-json.ts'
+import { Nullable } from '../../api/nullable.ts'
 import { shortSignal } from '../../concurrency/short-signal.ts'
+import { OperatorError } from '../../errors/operator-error.ts'
 import type { ModuleVersion, UpgradePlan } from '../../events/catalog/upgrade.ts'
 import { parseInt64, parseUint64 } from '../../events/int64.ts'
-import { OperatorError } from '../../operator-error.ts'
-import { Nullable } from '../../wire/nullable.ts'
+import { type Check, checkOf } from '../../storage/checked-json.ts'
 import type { Observed } from './follow-changes.ts'
 
 /** The gateway gave no valid answer. */

@@ -1,13 +1,6 @@
 /** The routes that add files to something, rename them and delete them: `…/assets`. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Static, TObject } from 'typebox'
-import type { Attachment } from '../../events/catalog/attachments.ts'
-import { idsStream } from '../../events/streams.ts'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { signedIn } from '../../rights/requester.ts'
-import { NO_CONTENT, route } from '../../rights/routes.ts'
-import type { Services } from '../../services.ts'
 import {
   AttachmentWire,
   attachmentWire,
@@ -16,10 +9,17 @@ import {
   type HasFiles,
   requestOf,
   type WithFiles,
-} from '../../wire/attachments.ts'
-import type { CommandContext } from '../execute.ts'
-import { commandContext, settled } from '../request-context.ts'
-import { takeNumber } from '../sequences.ts'
+} from '../../api/attachments/attachments.ts'
+import { signedIn } from '../../auth/requester.ts'
+import { NO_CONTENT, route } from '../../auth/routes.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import type { Attachment } from '../../events/catalog/attachments.ts'
+import { idsStream } from '../../events/streams.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import type { Services } from '../../services/services.ts'
+import type { CommandContext } from '../execution/execute.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
+import { takeNumber } from '../execution/sequences.ts'
 import { EditAttachmentOptions, newNameOf, readUploads, storeUpload, UploadQuery } from './store-upload.ts'
 import type { Upload } from './upload.ts'
 

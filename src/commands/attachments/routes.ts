@@ -1,24 +1,33 @@
 /** What has files, and who may change them: issues and pull requests, comments, releases. */
+
+import { atLeast } from '../../access/access.ts'
+import { onRepository } from '../../access/repository-access.ts'
+import { CommentParams, commentFor } from '../../api/comments/comments.ts'
+import { IssueParams, onIssue } from '../../api/issues/issues.ts'
+import { ReleaseParams, releaseFor } from '../../api/releases/releases.ts'
+import { signedIn } from '../../auth/requester.ts'
+import type { Routes } from '../../auth/routes.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
 import type { IssueFileEvent } from '../../events/catalog/attachments.ts'
 import { discussionStream } from '../../events/streams.ts'
-import type { Discussion } from '../../projections/discussion.ts'
-import { issueId } from '../../projections/issue-selection.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { atLeast } from '../../rights/access.ts'
-import { onRepository } from '../../rights/repository-access.ts'
-import { signedIn } from '../../rights/requester.ts'
-import type { Routes } from '../../rights/routes.ts'
-import { CommentParams, commentFor } from '../../wire/comments.ts'
-import { IssueParams, onIssue } from '../../wire/issues.ts'
-import { ReleaseParams, releaseFor } from '../../wire/releases.ts'
+import type { Discussion } from '../../projections/models/issues/discussion.ts'
+import { issueId } from '../../projections/models/issues/issue-selection.ts'
 import { changeComment } from '../comments/change.ts'
-import { decideAddAttachment, decideDeleteAttachment, decideRenameAttachment } from '../comments/comment.ts'
-import type { CommandContext, Decision } from '../execute.ts'
+import {
+  decideAddAttachment,
+  decideDeleteAttachment,
+  decideRenameAttachment,
+} from '../comments/comment.decider.ts'
+import type { CommandContext, Decision } from '../execution/execute.ts'
+import { inTurn } from '../execution/turns.ts'
 import { changeDiscussion } from '../issues/change-discussion.ts'
-import { decideAddIssueFile, decideDeleteIssueFile, decideRenameIssueFile } from '../issues/issue-files.ts'
+import {
+  decideAddIssueFile,
+  decideDeleteIssueFile,
+  decideRenameIssueFile,
+} from '../issues/issue-files.decider.ts'
 import { changeRelease } from '../releases/change-release.ts'
-import { decideAddAsset, decideDeleteAsset, decideRenameAsset } from '../releases/release.ts'
-import { inTurn } from '../turns.ts'
+import { decideAddAsset, decideDeleteAsset, decideRenameAsset } from '../releases/release.decider.ts'
 import { fileRoutes } from './file-routes.ts'
 
 /** Files of issues and pull requests: their poster may change them, and who may write. */

@@ -1,9 +1,9 @@
 /** Stores the file of a multipart request, and ends requests that are too large. */
 import type { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { type AttachmentFiles, FileTooLarge, type ReceivedFile } from '../../attachments/files.ts'
-import { limitReached } from '../../limits.ts'
-import { Refused, refuse } from '../../refusal.ts'
+import { limitReached } from '../../errors/limits.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import { type AttachmentFiles, FileTooLarge, type ReceivedFile } from '../../storage/attachments/files.ts'
 
 /** The name of the part with the file. */
 const PART = 'attachment'

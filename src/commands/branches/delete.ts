@@ -1,19 +1,20 @@
 /** Deletes a branch: `DELETE /repos/{owner}/{repo}/branches/{branch}`. */
+
+import { protectionOf } from '../../access/protection-rules.ts'
+import { onRepository } from '../../access/repository-access.ts'
+import { BranchParams } from '../../api/branches/branches.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
+import { coded, Refused, refuse } from '../../errors/refusal.ts'
 import type { BranchPoint } from '../../events/catalog/pull-requests.ts'
-import { branchId } from '../../projections/branches.ts'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
-import { notFoundIn } from '../../projections/view.ts'
-import { coded, Refused, refuse } from '../../refusal.ts'
-import { protectionOf } from '../../rights/protection-rules.ts'
-import { onRepository } from '../../rights/repository-access.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import type { Services } from '../../services.ts'
-import { BranchParams } from '../../wire/branches.ts'
-import type { CommandContext } from '../execute.ts'
+import { branchId } from '../../projections/models/branches/branches.fold.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import { notFoundIn } from '../../projections/views/view.ts'
+import type { Services } from '../../services/services.ts'
+import type { CommandContext } from '../execution/execute.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
 import { removeBranch } from '../git/change-refs.ts'
 import { writerNow } from '../git/writer-now.ts'
-import { closeFromDeleted } from '../pull-requests/deleted-branches.ts'
-import { commandContext, settled } from '../request-context.ts'
+import { closeFromDeleted } from '../pull-requests/branches/deleted-branches.ts'
 
 function requireDeletable({ defaultBranch, protections }: RepositoryDocument, name: string): void {
   if (name === defaultBranch)

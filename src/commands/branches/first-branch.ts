@@ -1,12 +1,12 @@
 /** The default branch of a repository that was empty, and got other branches than the one that was named for it. */
-import { resolveRef } from '../../git/refs.ts'
-import { setDefaultBranch } from '../../git/repository.ts'
-import { branchId } from '../../projections/branches.ts'
-import { gitDirOf, type Services } from '../../services.ts'
-import { repositories } from '../aggregates.ts'
-import type { CommandContext } from '../execute.ts'
-import { branchNames } from '../pull-requests/branch-tips.ts'
-import { decideEdit } from '../repositories/repository.ts'
+import { resolveRef } from '../../git/refs/refs.ts'
+import { setDefaultBranch } from '../../git/repository/repository.ts'
+import { branchId } from '../../projections/models/branches/branches.fold.ts'
+import { gitDirOf, type Services } from '../../services/services.ts'
+import { repositories } from '../execution/aggregates.ts'
+import type { CommandContext } from '../execution/execute.ts'
+import { branchNames } from '../pull-requests/branches/branch-tips.ts'
+import { decideEdit } from '../repositories/repository.decider.ts'
 
 /** What people mean by the default branch, when both are there. */
 const PREFERRED = ['main', 'master']

@@ -9,26 +9,31 @@
  */
 import { randomUUID } from 'node:crypto'
 import { type Static, Type } from 'typebox'
-import { checkOf } from '../../checked-json.ts'
 import type { GitEvent } from '../../events/catalog/branches.ts'
-import { type Append, type ExpectedRevision, LOG_START, type Position } from '../../events/event-store.ts'
+import {
+  type Append,
+  type ExpectedRevision,
+  LOG_START,
+  type Position,
+} from '../../events/store/event-store.ts'
 import { gitStream, repositoryStream } from '../../events/streams.ts'
-import type { PushMarker } from '../../git/push-journal.ts'
-import { type RefOutcome, readRefs, updateRefs } from '../../git/refs.ts'
-import { setDefaultBranch } from '../../git/repository.ts'
-import { gitDirOf, type Services } from '../../services.ts'
-import { repositories } from '../aggregates.ts'
-import { appendAtOnce, type CommandContext, doneBefore, eventsOf } from '../execute.ts'
+import type { PushMarker } from '../../git/push/push-journal.ts'
+import { type RefOutcome, readRefs, updateRefs } from '../../git/refs/refs.ts'
+import { setDefaultBranch } from '../../git/repository/repository.ts'
+import { gitDirOf, type Services } from '../../services/services.ts'
+import { checkOf } from '../../storage/checked-json.ts'
+import { repositories } from '../execution/aggregates.ts'
+import { appendAtOnce, type CommandContext, doneBefore, eventsOf } from '../execution/execute.ts'
+import { load } from '../execution/load.ts'
 import { inGitTurn } from '../git/git-turn.ts'
 import { NO_PROCESS, NotedContext, notedContext } from '../git/noted-moves.ts'
 import { recordRefs } from '../git/record-refs.ts'
 import { recordedRefs } from '../git/recorded-refs.ts'
 import { refsUpdated } from '../git/refs-updated.ts'
-import { load } from '../load.ts'
+import { unlessDeleted } from '../pull-requests/branches/move-heads.ts'
+import { claimRenamed, renameInPulls } from '../pull-requests/branches/renamed-branches.ts'
 import { mergeTurn } from '../pull-requests/finish-merge.ts'
-import { unlessDeleted } from '../pull-requests/move-heads.ts'
-import { claimRenamed, renameInPulls } from '../pull-requests/renamed-branches.ts'
-import { repositoryDecider } from '../repositories/repository.ts'
+import { repositoryDecider } from '../repositories/repository.decider.ts'
 import { renamedSettings } from './renamed-settings.ts'
 
 /** What a marker says of a rename: all that is needed to finish it in the name of who asked for it. */

@@ -1,5 +1,5 @@
 /** What the settings of a repository say of a branch, under its new name. Pure. */
-import type { RepositoryEvent, RepositoryState } from '../repositories/repository.ts'
+import type { RepositoryEvent, RepositoryState } from '../repositories/repository.decider.ts'
 
 /**
  * The default branch stays the default one, and the rule with exactly its name stays its rule: in one append. No event when

@@ -1,15 +1,15 @@
 /** Appends changes of comments to the log. */
 import { isDeepStrictEqual } from 'node:util'
+import { Refused, refuse } from '../../errors/refusal.ts'
 import type { CommentEvent } from '../../events/catalog/comments.ts'
 import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
 import { discussionStream } from '../../events/streams.ts'
-import { type CommentDocument, commentFold } from '../../projections/comments.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import type { Services } from '../../services.ts'
-import { append, type CommandContext, type Decision, execute } from '../execute.ts'
-import type { Snapshot } from '../snapshots.ts'
-import { inTurn } from '../turns.ts'
-import { type CommentState, commentDecider } from './comment.ts'
+import { type CommentDocument, commentFold } from '../../projections/models/comments/comments.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { append, type CommandContext, type Decision, execute } from '../execution/execute.ts'
+import type { Snapshot } from '../execution/snapshots.ts'
+import { inTurn } from '../execution/turns.ts'
+import { type CommentState, commentDecider } from './comment.decider.ts'
 
 /**
  * All comments of an issue are in one stream, so changes of one would conflict with changes of another and with new

@@ -1,10 +1,10 @@
 /** The bodies of requests that change files, and what they say about the commit. */
 import { type Static, Type } from 'typebox'
-import { Refused, refuse } from '../../refusal.ts'
-import type { Services } from '../../services.ts'
-import { instantOf, ZERO_TIME } from '../../times.ts'
-import { TextOf } from '../text-schema.ts'
-import { type FileChange, OPERATIONS, type Operation } from './decide.ts'
+import { instantOf, ZERO_TIME } from '../../domain/times.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import type { Services } from '../../services/services.ts'
+import { TextOf } from '../execution/text-schema.ts'
+import { type FileChange, OPERATIONS, type Operation } from './decide.decider.ts'
 
 /** Most files of one commit: each is an object that is flushed to disk. */
 const MAX_FILES = 500

@@ -1,17 +1,17 @@
 /** The repository of a git client: who may, and what the others are told. */
 import type { FastifyRequest } from 'fastify'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { atLeast } from '../../rights/access.ts'
-import { archivedRefusal } from '../../rights/archived.ts'
-import { requireScope } from '../../rights/auth.ts'
+import { atLeast } from '../../access/access.ts'
+import { archivedRefusal } from '../../access/archived.ts'
 import {
   type RepositoryAccess,
   type RepositoryPath,
   repositoryAt,
   repositoryFor,
-} from '../../rights/repository-access.ts'
-import type { Services } from '../../services.ts'
+} from '../../access/repository-access.ts'
+import { requireScope } from '../../auth/auth.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import type { Services } from '../../services/services.ts'
 import { mayPushAnyBranch } from '../pull-requests/maintainer-edits.ts'
 
 /** @throws Refused (forbidden), which git and git-lfs show to people */

@@ -1,8 +1,8 @@
 /** The turn of a repository's refs: from before they move until the moves are in the log. It holds on all nodes. */
-import { isShared } from '../../config.ts'
-import type { ExpectedRevision } from '../../events/event-store.ts'
+import { isShared } from '../../config/config.ts'
+import type { ExpectedRevision } from '../../events/store/event-store.ts'
 import { gitStream } from '../../events/streams.ts'
-import type { Services } from '../../services.ts'
+import type { Services } from '../../services/services.ts'
 
 /** The key of the turn. Whoever needs the turn of the repository's merges, too, takes that one first. */
 export const gitTurn = (repoId: number) => `git ${repoId}`

@@ -1,5 +1,8 @@
 /** Maintains one repository or all of them, one after the other, and tells how far it is. */
-import { type RepositoryDocument, repositoryKey } from '../../projections/repositories.ts'
+import {
+  type RepositoryDocument,
+  repositoryKey,
+} from '../../projections/models/repositories/repositories.fold.ts'
 import { type MaintenanceServices, maintain } from './maintain.ts'
 
 export interface MaintenanceProgress {

@@ -1,22 +1,22 @@
 /** Maintains a repository's files, and records what they take. One at a time in the whole installation. */
 import { setTimeout as delay } from 'node:timers/promises'
-import { isShared } from '../../config.ts'
-import { exists } from '../../disk.ts'
-import { GitFailed, GitUnavailable } from '../../git/errors.ts'
-import { languagesOf } from '../../git/languages.ts'
-import { removeUnknownLfsFiles } from '../../git/lfs-files.ts'
+import { isShared } from '../../config/config.ts'
+import { removeUnknownLfsFiles } from '../../git/lfs/lfs-files.ts'
+import { GitFailed, GitUnavailable } from '../../git/process/errors.ts'
+import { languagesOf } from '../../git/repository/languages.ts'
 import {
   type MaintenanceKind,
   type MaintenanceStep,
   maintainRepository,
   UNREACHABLE_DAYS,
-} from '../../git/maintenance.ts'
-import { bytesBelow, packsOf } from '../../git/object-counts.ts'
-import { filesOfRepository } from '../../projections/attached-files.ts'
-import { branchId } from '../../projections/branches.ts'
-import type { DiskUsageDocument } from '../../projections/disk-usage.ts'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
-import { gitDirOf, type Services } from '../../services.ts'
+} from '../../git/repository/maintenance.ts'
+import { bytesBelow, packsOf } from '../../git/repository/object-counts.ts'
+import type { DiskUsageDocument } from '../../projections/installation/disk-usage.ts'
+import { filesOfRepository } from '../../projections/models/attachments/attached-files.fold.ts'
+import { branchId } from '../../projections/models/branches/branches.fold.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import { gitDirOf, type Services } from '../../services/services.ts'
+import { exists } from '../../storage/disk.ts'
 import { recordedLfsObjects } from '../lfs/record.ts'
 import { moveRefs } from './change-refs.ts'
 

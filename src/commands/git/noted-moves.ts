@@ -3,14 +3,14 @@
  * its user and the event ids of its Idempotency-Key. So a retry finds that its first attempt took effect.
  */
 import { type Static, Type } from 'typebox'
-import { checkOf } from '../../checked-json.ts'
 import { type GitEvent, RefCause } from '../../events/catalog/branches.ts'
 import type { DomainEvent } from '../../events/domain-events.ts'
-import { LOG_START } from '../../events/event-store.ts'
+import { LOG_START } from '../../events/store/event-store.ts'
 import { gitStream } from '../../events/streams.ts'
-import { type RefChange, type RefOutcome, updateRefs } from '../../git/refs.ts'
-import { gitDirOf, type Services } from '../../services.ts'
-import { type CommandContext, doneBefore } from '../execute.ts'
+import { type RefChange, type RefOutcome, updateRefs } from '../../git/refs/refs.ts'
+import { gitDirOf, type Services } from '../../services/services.ts'
+import { checkOf } from '../../storage/checked-json.ts'
+import { type CommandContext, doneBefore } from '../execution/execute.ts'
 import { recordRefs, unrecordedMoves } from './record-refs.ts'
 
 const Account = Type.Object({ id: Type.Integer(), login: Type.String() })

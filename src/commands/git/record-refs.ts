@@ -1,17 +1,17 @@
 /** Records refs that git has moved. */
 import { v5 as uuidV5 } from 'uuid'
-import { eventBytes, MAX_APPEND_BYTES } from '../../events/append-size.ts'
 import type { GitEvent, RefUpdate } from '../../events/catalog/branches.ts'
+import { eventBytes, MAX_APPEND_BYTES } from '../../events/store/append-size.ts'
 import {
   type Append,
   type ExpectedRevision,
   TooManyWriters,
   WrongExpectedRevision,
-} from '../../events/event-store.ts'
+} from '../../events/store/event-store.ts'
 import { gitStream } from '../../events/streams.ts'
-import { readRefs } from '../../git/refs.ts'
-import { gitDirOf, type Services } from '../../services.ts'
-import { append, type CommandContext, eventsOf } from '../execute.ts'
+import { readRefs } from '../../git/refs/refs.ts'
+import { gitDirOf, type Services } from '../../services/services.ts'
+import { append, type CommandContext, eventsOf } from '../execution/execute.ts'
 import { recordedRefs } from './recorded-refs.ts'
 import { refsUpdated } from './refs-updated.ts'
 

@@ -1,8 +1,8 @@
 /** The refs of a repository as the log has them. */
 import { decode } from '../../events/codec.ts'
-import type { ExpectedRevision } from '../../events/event-store.ts'
+import type { ExpectedRevision } from '../../events/store/event-store.ts'
 import { gitStream } from '../../events/streams.ts'
-import type { Services } from '../../services.ts'
+import type { Services } from '../../services/services.ts'
 
 export interface RecordedRefs {
   /** The object ids by the full names of the refs. */

@@ -1,10 +1,10 @@
 /** What events say of refs that have moved: each ref and, for a branch, its new commit; for a tag, its time. */
 
 import { piecesOf } from '../../concurrency/event-loop.ts'
-import { cutText, jsonBytes } from '../../events/append-size.ts'
 import type { CommitSummary, GitEvent, RefUpdate } from '../../events/catalog/branches.ts'
 import type { TagTime } from '../../events/catalog/tags.ts'
-import { type CommitFacts, fromCommits, type Signature } from '../../git/commits.ts'
+import { cutText, jsonBytes } from '../../events/store/append-size.ts'
+import { type CommitFacts, fromCommits, type Signature } from '../../git/commits/commits.ts'
 import { tagTimes } from './tag-times.ts'
 
 /**

@@ -1,8 +1,8 @@
 /** When tags were made, for the events about them. */
 import type { TagTime } from '../../events/catalog/tags.ts'
-import { fromCommits } from '../../git/commits.ts'
-import { objectReaders } from '../../git/object-readers.ts'
-import { fromTags } from '../../git/tags.ts'
+import { fromCommits } from '../../git/commits/commits.ts'
+import { objectReaders } from '../../git/objects/object-readers.ts'
+import { fromTags } from '../../git/refs/tags.ts'
 
 /**
  * The times of the new tags among refs that moved, by what the refs point at: the tagger's, or the committer's of a

@@ -1,11 +1,11 @@
 /** Who asks for a move of refs, and the repository, as they are when the turn has come. */
 import type { FastifyRequest } from 'fastify'
-import { requireMember } from '../../nodes/nodes.ts'
-import type { AccountDocument } from '../../projections/accounts.ts'
-import { requesterNow } from '../../rights/auth.ts'
-import { documentsNow } from '../../rights/documents-now.ts'
-import { type RepositoryAccess, repositoryNow } from '../../rights/repository-access.ts'
-import type { Services } from '../../services.ts'
+import { documentsNow } from '../../access/documents-now.ts'
+import { type RepositoryAccess, repositoryNow } from '../../access/repository-access.ts'
+import { requesterNow } from '../../auth/auth.ts'
+import { requireMember } from '../../events/nodes/nodes.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import type { Services } from '../../services/services.ts'
 
 export interface Writer extends RepositoryAccess {
   requester: AccountDocument

@@ -1,13 +1,14 @@
 /** Carries out a change of what issues and pull requests have in common. */
+
+import { refuse } from '../../errors/refusal.ts'
 import type { DiscussionEvent } from '../../events/catalog/issues.ts'
 import type { IssueRef } from '../../events/catalog/parts.ts'
 import type { PullRequestEvent } from '../../events/catalog/pull-requests.ts'
-import type { Discussion } from '../../projections/discussion.ts'
-import { refuse } from '../../refusal.ts'
-import type { Services } from '../../services.ts'
-import { issues, pulls } from '../aggregates.ts'
-import type { CommandContext, Decision } from '../execute.ts'
-import type { ActivePull } from '../pull-requests/pull-request.ts'
+import type { Discussion } from '../../projections/models/issues/discussion.ts'
+import type { Services } from '../../services/services.ts'
+import { issues, pulls } from '../execution/aggregates.ts'
+import type { CommandContext, Decision } from '../execution/execute.ts'
+import type { ActivePull } from '../pull-requests/pull-request.decider.ts'
 
 interface DiscussionDecision {
   issue(discussion: Discussion): Decision<DiscussionEvent> | Promise<Decision<DiscussionEvent>>

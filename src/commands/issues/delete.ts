@@ -1,11 +1,12 @@
 /** Deletes issues: `DELETE /repos/{owner}/{repo}/issues/{index}`, for admins of the repository, as in Gitea. */
+
+import { IssueParams, onIssue } from '../../api/issues/issues.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
 import { issueStream } from '../../events/streams.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { IssueParams, onIssue } from '../../wire/issues.ts'
-import { execute } from '../execute.ts'
-import { requestContext, settled } from '../request-context.ts'
-import { decideDeleteIssue, wholeIssueDecider } from './deletion.ts'
+import { execute } from '../execution/execute.ts'
+import { requestContext, settled } from '../execution/request-context.ts'
+import { decideDeleteIssue, wholeIssueDecider } from './deletion.decider.ts'
 
 const DESCRIPTION =
   'For admins of the repository. The number is not used again. What happened to the issue stays in the history of the ' +

@@ -5,27 +5,27 @@
 
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { IssueRef } from '../../events/catalog/parts.ts'
-import { issueId } from '../../projections/issue-selection.ts'
-import type { IssueDocument } from '../../projections/issues.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { accessTo, atLeast } from '../../rights/access.ts'
-import { archivedRefusal } from '../../rights/archived.ts'
+import { accessTo, atLeast } from '../../access/access.ts'
+import { archivedRefusal } from '../../access/archived.ts'
 import {
   movedRepository,
   onRepository,
   repositoryFor,
   repositoryNamed,
-} from '../../rights/repository-access.ts'
-import { signedIn } from '../../rights/requester.ts'
-import { type Routes, route } from '../../rights/routes.ts'
-import type { Services } from '../../services.ts'
-import { IssueParams, IssueWire, issueFor, issueNow } from '../../wire/issues.ts'
-import type { CommandContext } from '../execute.ts'
-import { commandContext, settled } from '../request-context.ts'
+} from '../../access/repository-access.ts'
+import { IssueParams, IssueWire, issueFor, issueNow } from '../../api/issues/issues.ts'
+import { signedIn } from '../../auth/requester.ts'
+import { type Routes, route } from '../../auth/routes.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import type { IssueRef } from '../../events/catalog/parts.ts'
+import { issueId } from '../../projections/models/issues/issue-selection.ts'
+import type { IssueDocument } from '../../projections/models/issues/issues.fold.ts'
+import type { Services } from '../../services/services.ts'
+import type { CommandContext } from '../execution/execute.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
 import { changeDiscussion } from './change-discussion.ts'
 import { dependsOn } from './dependency-paths.ts'
-import { decideAddDependency, decideRemoveDependency } from './discussion.ts'
+import { decideAddDependency, decideRemoveDependency } from './discussion.decider.ts'
 
 /** The other issue. Without owner and name it is in the repository of the path. */
 const IssueMeta = Type.Object({

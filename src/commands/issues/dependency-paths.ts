@@ -1,10 +1,11 @@
 /** Follows dependencies between issues, as the log has them. */
+
+import { Refused, refuse } from '../../errors/refusal.ts'
 import type { IssueRef } from '../../events/catalog/parts.ts'
-import { type Discussion, sameIssue } from '../../projections/discussion.ts'
-import { issueId } from '../../projections/issue-selection.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import type { Services } from '../../services.ts'
-import { issues, pulls } from '../aggregates.ts'
+import { type Discussion, sameIssue } from '../../projections/models/issues/discussion.ts'
+import { issueId } from '../../projections/models/issues/issue-selection.ts'
+import type { Services } from '../../services/services.ts'
+import { issues, pulls } from '../execution/aggregates.ts'
 
 /** At most this many issues are read to find a circle. */
 const MAX_STEPS = 2000

@@ -1,13 +1,14 @@
 /** Ends the assignments of users who may not write to the repository any more: create rule 6 asks assignees for that. */
-import type { AccountDocument } from '../../projections/accounts.ts'
-import { repoIdIn } from '../../projections/issue-selection.ts'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
-import { accessTo, atLeast } from '../../rights/access.ts'
-import type { Services } from '../../services.ts'
-import { eachOne } from '../each-one.ts'
-import type { CommandContext } from '../execute.ts'
+
+import { accessTo, atLeast } from '../../access/access.ts'
+import { repoIdIn } from '../../projections/models/issues/issue-selection.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { eachOne } from '../execution/each-one.ts'
+import type { CommandContext } from '../execution/execute.ts'
 import { changeDiscussion } from './change-discussion.ts'
-import { decideEditDiscussion } from './discussion.ts'
+import { decideEditDiscussion } from './discussion.decider.ts'
 
 /** Documents that are held at one time. */
 const CHUNK = 200

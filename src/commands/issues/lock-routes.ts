@@ -1,12 +1,12 @@
 /** Locks and unlocks issues and pull requests: `PUT` and `DELETE /repos/{owner}/{repo}/issues/{index}/lock`. */
 import { Type } from 'typebox'
-import { Refused, refuse } from '../../refusal.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { IssueParams, onIssue } from '../../wire/issues.ts'
-import { Nullable } from '../../wire/nullable.ts'
-import { commandContext, settled } from '../request-context.ts'
+import { IssueParams, onIssue } from '../../api/issues/issues.ts'
+import { Nullable } from '../../api/nullable.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
 import { changeDiscussion } from './change-discussion.ts'
-import { decideLock, decideUnlock, LOCK_REASONS } from './lock.ts'
+import { decideLock, decideUnlock, LOCK_REASONS } from './lock.decider.ts'
 
 const LockIssueOption = Type.Object({ lock_reason: Type.Optional(Type.String()) })
 

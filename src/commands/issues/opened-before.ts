@@ -3,10 +3,10 @@
  * looked up: a label, a milestone, an assignee or a branch may be gone since.
  */
 import { numbersStream } from '../../events/streams.ts'
-import type { Services } from '../../services.ts'
-import type { issues, pulls } from '../aggregates.ts'
-import type { CommandContext } from '../execute.ts'
-import { numberBefore } from '../sequences.ts'
+import type { Services } from '../../services/services.ts'
+import type { issues, pulls } from '../execution/aggregates.ts'
+import type { CommandContext } from '../execution/execute.ts'
+import { numberBefore } from '../execution/sequences.ts'
 
 /**
  * The number of the issue or pull request; undefined when there is none yet, or when that is hard to tell.

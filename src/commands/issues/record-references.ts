@@ -3,10 +3,10 @@
 import type { ReferencesData } from '../../events/catalog/references.ts'
 import { decode } from '../../events/codec.ts'
 import { referencesStream } from '../../events/streams.ts'
-import type { AccountDocument } from '../../projections/accounts.ts'
-import { issueId, textId } from '../../projections/issue-selection.ts'
-import type { Services } from '../../services.ts'
-import { append, type CommandContext } from '../execute.ts'
+import { issueId, textId } from '../../projections/models/issues/issue-selection.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { append, type CommandContext } from '../execution/execute.ts'
 import { mayChangeStatus, type NamedIssue } from './named-issues.ts'
 
 export type TextPlace = Pick<ReferencesData, 'repoId' | 'source'>

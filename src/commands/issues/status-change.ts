@@ -1,13 +1,13 @@
 /** Gathers the facts for the decision to close or reopen an issue or pull request, from the log. */
 import type { IssueRef } from '../../events/catalog/parts.ts'
 import { idsStream } from '../../events/streams.ts'
-import type { Discussion } from '../../projections/discussion.ts'
-import type { Services } from '../../services.ts'
-import { repositories } from '../aggregates.ts'
-import type { CommandContext } from '../execute.ts'
-import { takeNumber } from '../sequences.ts'
+import type { Discussion } from '../../projections/models/issues/discussion.ts'
+import type { Services } from '../../services/services.ts'
+import { repositories } from '../execution/aggregates.ts'
+import type { CommandContext } from '../execution/execute.ts'
+import { takeNumber } from '../execution/sequences.ts'
 import { discussionOf } from './dependency-paths.ts'
-import type { StatusChange } from './discussion.ts'
+import type { StatusChange } from './discussion.decider.ts'
 
 /** The facts, with a new id for the comment that records the change. Nothing is taken when nothing changes. */
 export async function statusChange(

@@ -1,9 +1,9 @@
 /** Site admins add and remove the public keys of others: `/admin/users/{username}/keys`. */
 import { Type } from 'typebox'
-import { siteAdmin } from '../../rights/requester.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { PublicKeyWire } from '../../wire/keys.ts'
-import { UsernameParams, userNamed } from '../../wire/users.ts'
+import { PublicKeyWire } from '../../api/keys/keys.ts'
+import { UsernameParams, userNamed } from '../../api/users/users.ts'
+import { siteAdmin } from '../../auth/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
 import { CreateKeyOption } from './key-option.ts'
 import { addUserKey, removeUserKey } from './user-key.ts'
 

@@ -1,16 +1,22 @@
 /** Adds public keys of OpenPGP to users, lets users show that the private key is theirs, and removes keys. */
+
+import { gpgTokens } from '../../auth/gpg-token.ts'
+import { gpgKeyOf, isGoodSignature } from '../../domain/openpgp/gpg.ts'
+import { Refused } from '../../errors/refusal.ts'
 import { idsStream } from '../../events/streams.ts'
-import { gpgKeyOf, isGoodSignature } from '../../openpgp/gpg.ts'
-import type { AccountDocument } from '../../projections/accounts.ts'
-import type { GpgKeyDocument } from '../../projections/gpg-keys.ts'
-import { notFoundIn } from '../../projections/view.ts'
-import { Refused } from '../../refusal.ts'
-import { gpgTokens } from '../../rights/gpg-token.ts'
-import type { Services } from '../../services.ts'
-import { gpgKeys } from '../aggregates.ts'
-import { type CommandContext, madeAt } from '../execute.ts'
-import { takeNumber } from '../sequences.ts'
-import { decideAddGpgKey, decideRemoveGpgKey, decideVerifyGpgKey, wrongTokenSignature } from './gpg-key.ts'
+import type { GpgKeyDocument } from '../../projections/models/keys/gpg-keys.fold.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import { notFoundIn } from '../../projections/views/view.ts'
+import type { Services } from '../../services/services.ts'
+import { gpgKeys } from '../execution/aggregates.ts'
+import { type CommandContext, madeAt } from '../execution/execute.ts'
+import { takeNumber } from '../execution/sequences.ts'
+import {
+  decideAddGpgKey,
+  decideRemoveGpgKey,
+  decideVerifyGpgKey,
+  wrongTokenSignature,
+} from './gpg-key.decider.ts'
 
 /** The texts that stand for the tokens: people sign them with the line's end that their tools put there. */
 const signedTexts = (tokens: readonly string[]) =>

@@ -1,14 +1,19 @@
 /** Adds public keys of users and repositories, and removes them. */
 import { hash } from 'node:crypto'
+import { isRefusal, Refused } from '../../errors/refusal.ts'
 import type { AccountRef } from '../../events/catalog/parts.ts'
 import { idsStream } from '../../events/streams.ts'
-import type { DeployKeyDocument, SshKeyDocument } from '../../projections/keys.ts'
-import { isRefusal, Refused } from '../../refusal.ts'
-import type { Services } from '../../services.ts'
-import { deployKeys, sshKeys } from '../aggregates.ts'
-import { type CommandContext, madeAt } from '../execute.ts'
-import { takeNumber } from '../sequences.ts'
-import { decideAddDeployKey, decideAddSshKey, decideRemoveDeployKey, decideRemoveSshKey } from './keys.ts'
+import type { DeployKeyDocument, SshKeyDocument } from '../../projections/models/keys/keys.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { deployKeys, sshKeys } from '../execution/aggregates.ts'
+import { type CommandContext, madeAt } from '../execution/execute.ts'
+import { takeNumber } from '../execution/sequences.ts'
+import {
+  decideAddDeployKey,
+  decideAddSshKey,
+  decideRemoveDeployKey,
+  decideRemoveSshKey,
+} from './keys.decider.ts'
 import { sshKeyOf } from './ssh-key.ts'
 
 export interface NewKey {

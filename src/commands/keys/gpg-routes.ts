@@ -1,10 +1,10 @@
 /** Adds and removes public keys of OpenPGP: `/user/gpg_keys`, `/user/gpg_key_verify`. */
 import { Type } from 'typebox'
-import { MAX_ARMORED } from '../../openpgp/gpg.ts'
-import { clientOf, signedIn } from '../../rights/requester.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { GpgKeyWire, gpgKeyFor, gpgKeyWire } from '../../wire/gpg-keys.ts'
-import { commandContext, settled } from '../request-context.ts'
+import { GpgKeyWire, gpgKeyFor, gpgKeyWire } from '../../api/keys/gpg-keys.ts'
+import { clientOf, signedIn } from '../../auth/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
+import { MAX_ARMORED } from '../../domain/openpgp/gpg.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
 import { addGpgKey, removeGpgKey, verifyGpgKey } from './change-gpg.ts'
 
 const Armored = Type.String({ minLength: 1, maxLength: MAX_ARMORED })

@@ -1,7 +1,7 @@
 /** The body that adds a public key of SSH. */
 import { type Static, Type } from 'typebox'
-import { Refused, refuse } from '../../refusal.ts'
-import { textProblem } from '../accounts/names.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import { textProblem } from '../users/accounts/names.ts'
 import type { NewKey } from './change.ts'
 
 export const CreateKeyOption = Type.Object({

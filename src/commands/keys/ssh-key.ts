@@ -1,6 +1,6 @@
 /** Reads public keys of SSH, in the form that OpenSSH writes: `ssh-ed25519 AAAA… comment`. */
 import { createPublicKey, hash, type JsonWebKey } from 'node:crypto'
-import { type Refusal, refuse } from '../../refusal.ts'
+import { type Refusal, refuse } from '../../errors/refusal.ts'
 
 export interface SshKey {
   /** The key as it was given, without what surrounds it. */

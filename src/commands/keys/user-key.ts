@@ -1,10 +1,10 @@
 /** The public keys of a user: added and removed by their owner, or by a site admin. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
-import type { AccountDocument } from '../../projections/accounts.ts'
-import type { Services } from '../../services.ts'
-import { type PublicKeyWire, publicKeyWire, sshKeyFor } from '../../wire/keys.ts'
-import { commandContext, settled } from '../request-context.ts'
+import { type PublicKeyWire, publicKeyWire, sshKeyFor } from '../../api/keys/keys.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
 import { addSshKey, removeSshKey } from './change.ts'
 import { type CreateKeyOption, wantedKey } from './key-option.ts'
 

@@ -1,13 +1,7 @@
 /** Creates, changes and deletes labels: `/repos/{owner}/{repo}/labels` and `/orgs/{org}/labels`. */
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { LabelSettings } from '../../events/catalog/labels.ts'
-import { idsStream } from '../../events/streams.ts'
-import { isRefusal, Refused, refuse } from '../../refusal.ts'
-import { onRepository, type RepositoryPath } from '../../rights/repository-access.ts'
-import { signedIn } from '../../rights/requester.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import type { Services } from '../../services.ts'
+import { onRepository, type RepositoryPath } from '../../access/repository-access.ts'
 import {
   type LabelOwner,
   LabelParams,
@@ -17,19 +11,25 @@ import {
   OrganizationLabelParams,
   organizationAsLabelOwner,
   repositoryAsLabelOwner,
-} from '../../wire/labels.ts'
-import { OrganizationParams, organizationFor } from '../../wire/organizations.ts'
-import { RepositoryParams } from '../../wire/repositories.ts'
-import { labels } from '../aggregates.ts'
-import { commandContext, settled } from '../request-context.ts'
-import { takeNumber } from '../sequences.ts'
+} from '../../api/labels/labels.ts'
+import { OrganizationParams, organizationFor } from '../../api/organizations/organizations.ts'
+import { RepositoryParams } from '../../api/repositories/repositories.ts'
+import { signedIn } from '../../auth/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
+import { isRefusal, Refused, refuse } from '../../errors/refusal.ts'
+import type { LabelSettings } from '../../events/catalog/labels.ts'
+import { idsStream } from '../../events/streams.ts'
+import type { Services } from '../../services/services.ts'
+import { labels } from '../execution/aggregates.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
+import { takeNumber } from '../execution/sequences.ts'
 import {
   decideCreateLabel,
   decideDeleteLabel,
   decideEditLabel,
   type LabelState,
   normalLabel,
-} from './label.ts'
+} from './label.decider.ts'
 
 /** As long as in Gitea's database. */
 const text = { maxLength: 255 }

@@ -1,11 +1,11 @@
 /** Large files that a repository gets from another one: a fork those of its parent. */
 
 import type { LfsObject } from '../../events/catalog/lfs.ts'
-import { LOG_START, type Position } from '../../events/event-store.ts'
+import { LOG_START, type Position } from '../../events/store/event-store.ts'
 import { repositoryStream } from '../../events/streams.ts'
-import { shareLfsFiles } from '../../git/lfs-files.ts'
-import { gitDirOf, type Services } from '../../services.ts'
-import type { CommandContext } from '../execute.ts'
+import { shareLfsFiles } from '../../git/lfs/lfs-files.ts'
+import { gitDirOf, type Services } from '../../services/services.ts'
+import type { CommandContext } from '../execution/execute.ts'
 import { recordedLfsAdditions, recordedLfsObjects, recordLfsObjects } from './record.ts'
 
 /** About this many objects are shared and recorded together. */

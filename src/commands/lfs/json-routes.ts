@@ -1,7 +1,7 @@
 /** What the routes have in common by which git-lfs and the server exchange JSON. */
 import type { FastifyInstance, FastifySchema } from 'fastify'
-import { parseJsonBodies, refuseOtherBodies } from '../../http/json-bodies.ts'
-import { LFS_JSON, LfsParams } from '../../wire/lfs.ts'
+import { LFS_JSON, LfsParams } from '../../api/lfs/lfs.ts'
+import { parseJsonBodies, refuseOtherBodies } from '../../http/bodies/json-bodies.ts'
 
 /** Their group in the API's documentation. */
 export const LFS_TAGS = ['lfs']

@@ -1,15 +1,6 @@
 /** Locks of large files: `/{owner}/{repo}.git/info/lfs/locks`. A lock is for people; pushes do not look at it. */
 import { posix } from 'node:path'
 import { Type } from 'typebox'
-import { idsStream } from '../../events/streams.ts'
-import { OptionalText } from '../../http/optional-text.ts'
-import { pathNumber } from '../../http/path-number.ts'
-import type { LfsLockDocument } from '../../projections/lfs-locks.ts'
-import type { Filter } from '../../projections/read-store.ts'
-import { notFoundIn } from '../../projections/view.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { signedIn } from '../../rights/requester.ts'
-import type { Routes } from '../../rights/routes.ts'
 import {
   LFS_JSON,
   LfsLockBody,
@@ -21,14 +12,23 @@ import {
   LfsVerifiedLocksWire,
   LfsVerifyLocksBody,
   lfsLockWires,
-} from '../../wire/lfs.ts'
-import { lfsLocks } from '../aggregates.ts'
-import { madeAt } from '../execute.ts'
+} from '../../api/lfs/lfs.ts'
+import { signedIn } from '../../auth/requester.ts'
+import type { Routes } from '../../auth/routes.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import { idsStream } from '../../events/streams.ts'
+import { OptionalText } from '../../http/requests/optional-text.ts'
+import { pathNumber } from '../../http/requests/path-number.ts'
+import type { LfsLockDocument } from '../../projections/models/lfs/lfs-locks.fold.ts'
+import type { Filter } from '../../projections/store/read-store.ts'
+import { notFoundIn } from '../../projections/views/view.ts'
+import { lfsLocks } from '../execution/aggregates.ts'
+import { madeAt } from '../execution/execute.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
+import { takeNumber } from '../execution/sequences.ts'
 import { gitRepository } from '../git/git-repository.ts'
-import { commandContext, settled } from '../request-context.ts'
-import { takeNumber } from '../sequences.ts'
 import { LFS_TAGS, lfsSchema, parseLfsBodies } from './json-routes.ts'
-import { decideLock, decideUnlock } from './lock.ts'
+import { decideLock, decideUnlock } from './lock.decider.ts'
 
 const LocksQuery = Type.Object({
   path: OptionalText('only the lock of this path'),

@@ -1,9 +1,9 @@
 /** Large files of a merged pull request from a fork: they were sent to the fork, and the base needs them from now on. */
-import { shareLfsFiles } from '../../git/lfs-files.ts'
-import { eachLfsPointer } from '../../git/lfs-pointers.ts'
-import { lfsObjectId } from '../../projections/lfs-objects.ts'
-import { gitDirOf, type Services } from '../../services.ts'
-import type { CommandContext } from '../execute.ts'
+import { shareLfsFiles } from '../../git/lfs/lfs-files.ts'
+import { eachLfsPointer } from '../../git/lfs/lfs-pointers.ts'
+import { lfsObjectId } from '../../projections/models/lfs/lfs-objects.fold.ts'
+import { gitDirOf, type Services } from '../../services/services.ts'
+import type { CommandContext } from '../execution/execute.ts'
 import { recordedLfsObjects, recordLfsObjects } from './record.ts'
 
 /** Gives the base repository the objects to which the merged commits point. May be repeated. */

@@ -2,10 +2,10 @@
 
 import type { LfsEvent, LfsObject } from '../../events/catalog/lfs.ts'
 import { decode } from '../../events/codec.ts'
-import type { Position } from '../../events/event-store.ts'
+import type { Position } from '../../events/store/event-store.ts'
 import { lfsStream } from '../../events/streams.ts'
-import type { Services } from '../../services.ts'
-import { append, type CommandContext } from '../execute.ts'
+import type { Services } from '../../services/services.ts'
+import { append, type CommandContext } from '../execution/execute.ts'
 
 /** About 100 bytes each, so an event stays far below what an append may have. */
 const OBJECTS_PER_EVENT = 1000

@@ -1,25 +1,30 @@
 /** Creates, changes and deletes milestones: `/repos/{owner}/{repo}/milestones`. */
 import { type Static, Type } from 'typebox'
+import { onRepository } from '../../access/repository-access.ts'
+import {
+  MilestoneParams,
+  MilestoneWire,
+  milestoneFor,
+  milestoneWire,
+} from '../../api/milestones/milestones.ts'
+import { RepositoryParams } from '../../api/repositories/repositories.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
+import { isRefusal, Refused } from '../../errors/refusal.ts'
 import type { MilestoneSettings } from '../../events/catalog/milestones.ts'
 import { idsStream, milestoneStream } from '../../events/streams.ts'
-import { milestoneFold } from '../../projections/milestones.ts'
-import { isRefusal, Refused } from '../../refusal.ts'
-import { onRepository } from '../../rights/repository-access.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import type { Services } from '../../services.ts'
-import { MilestoneParams, MilestoneWire, milestoneFor, milestoneWire } from '../../wire/milestones.ts'
-import { RepositoryParams } from '../../wire/repositories.ts'
-import { milestones } from '../aggregates.ts'
-import { documentNow } from '../document-now.ts'
-import { commandContext, settled } from '../request-context.ts'
-import { takeNumber } from '../sequences.ts'
-import { TextOf } from '../text-schema.ts'
+import { milestoneFold } from '../../projections/models/milestones/milestones.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { milestones } from '../execution/aggregates.ts'
+import { documentNow } from '../execution/document-now.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
+import { takeNumber } from '../execution/sequences.ts'
+import { TextOf } from '../execution/text-schema.ts'
 import {
   decideCreateMilestone,
   decideDeleteMilestone,
   decideEditMilestone,
   normalMilestone,
-} from './milestone.ts'
+} from './milestone.decider.ts'
 
 /** As long as in Gitea's database. */
 const Title = Type.String({ maxLength: 255 })

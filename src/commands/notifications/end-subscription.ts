@@ -1,9 +1,9 @@
 /** Ends the subscription of a user who may not read the issue any more. */
-import type { ParticipationDocument } from '../../projections/participations.ts'
-import type { Services } from '../../services.ts'
-import { subscriptions } from '../aggregates.ts'
-import type { CommandContext } from '../execute.ts'
-import { decideEndSubscription } from './subscription.ts'
+import type { ParticipationDocument } from '../../projections/models/notifications/participations.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { subscriptions } from '../execution/aggregates.ts'
+import type { CommandContext } from '../execution/execute.ts'
+import { decideEndSubscription } from './subscription.decider.ts'
 
 export async function endSubscription(
   services: Services,

@@ -1,16 +1,8 @@
 /** Marks notifications as read, unread or pinned. Each mark is a fact of its user, and changes nothing for others. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { readsStream } from '../../events/streams.ts'
-import { OptionalText } from '../../http/optional-text.ts'
-import { pathNumber } from '../../http/path-number.ts'
-import { timeRange } from '../../http/time-range.ts'
-import type { AccountDocument } from '../../projections/accounts.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { onRepository } from '../../rights/repository-access.ts'
-import { signedIn } from '../../rights/requester.ts'
-import { type Routes, route } from '../../rights/routes.ts'
-import { StatusQuery, statusesOf, statusNamed } from '../../wire/notification-query.ts'
+import { onRepository } from '../../access/repository-access.ts'
+import { StatusQuery, statusesOf, statusNamed } from '../../api/notifications/notification-query.ts'
 import {
   NotificationWire,
   type Status,
@@ -18,10 +10,18 @@ import {
   threadsOf,
   threadWires,
   threadWithId,
-} from '../../wire/notifications.ts'
-import { RepositoryParams } from '../../wire/repositories.ts'
-import { append } from '../execute.ts'
-import { requestContext, settled } from '../request-context.ts'
+} from '../../api/notifications/notifications.ts'
+import { RepositoryParams } from '../../api/repositories/repositories.ts'
+import { timeRange } from '../../api/time-range.ts'
+import { signedIn } from '../../auth/requester.ts'
+import { type Routes, route } from '../../auth/routes.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import { readsStream } from '../../events/streams.ts'
+import { OptionalText } from '../../http/requests/optional-text.ts'
+import { pathNumber } from '../../http/requests/path-number.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import { append } from '../execution/execute.ts'
+import { requestContext, settled } from '../execution/request-context.ts'
 
 const ToStatus = { 'to-status': OptionalText('unread, read or pinned; read when it is absent') }
 const MarkQuery = Type.Object({

@@ -1,15 +1,15 @@
 /** Subscribes users to issues and pull requests: `/repos/{owner}/{repo}/issues/{index}/subscriptions/{user}`. */
 import { Type } from 'typebox'
-import { participationId } from '../../projections/participations.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { accessTo } from '../../rights/access.ts'
-import { signedIn } from '../../rights/requester.ts'
-import { emptyAnswer, type Routes, route } from '../../rights/routes.ts'
-import { IssueParams, onIssue } from '../../wire/issues.ts'
-import { userNamed } from '../../wire/users.ts'
-import { subscriptions } from '../aggregates.ts'
-import { requestContext, settled } from '../request-context.ts'
-import { decideSubscription } from './subscription.ts'
+import { accessTo } from '../../access/access.ts'
+import { IssueParams, onIssue } from '../../api/issues/issues.ts'
+import { userNamed } from '../../api/users/users.ts'
+import { signedIn } from '../../auth/requester.ts'
+import { emptyAnswer, type Routes, route } from '../../auth/routes.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import { participationId } from '../../projections/models/notifications/participations.fold.ts'
+import { subscriptions } from '../execution/aggregates.ts'
+import { requestContext, settled } from '../execution/request-context.ts'
+import { decideSubscription } from './subscription.decider.ts'
 
 const SubscriptionParams = Type.Object({ ...IssueParams.properties, user: Type.String() })
 const CHANGED = { 200: emptyAnswer('It was so already'), 201: emptyAnswer('It is so now') }

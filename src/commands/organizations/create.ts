@@ -1,26 +1,26 @@
 /** Creates an organization: `POST /orgs`, or `POST /admin/users/{username}/orgs` for another user. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { OrganizationWire, organizationWire } from '../../api/organizations/organizations.ts'
+import { UsernameParams, userNamed } from '../../api/users/users.ts'
+import { signedIn, siteAdmin } from '../../auth/requester.ts'
+import { type Routes, route } from '../../auth/routes.ts'
+import { coded, Refused, refuse } from '../../errors/refusal.ts'
 import { idsStream, organizationStream } from '../../events/streams.ts'
-import { type AccountDocument, accountFold } from '../../projections/accounts.ts'
-import { coded, Refused, refuse } from '../../refusal.ts'
-import { signedIn, siteAdmin } from '../../rights/requester.ts'
-import { type Routes, route } from '../../rights/routes.ts'
-import { OrganizationWire, organizationWire } from '../../wire/organizations.ts'
-import { UsernameParams, userNamed } from '../../wire/users.ts'
-import { takeName } from '../accounts/claims.ts'
-import { organizations } from '../aggregates.ts'
-import { documentNow } from '../document-now.ts'
-import { load } from '../load.ts'
-import { commandContext, settled } from '../request-context.ts'
-import { takeNumber } from '../sequences.ts'
+import { type AccountDocument, accountFold } from '../../projections/models/users/accounts.fold.ts'
+import { organizations } from '../execution/aggregates.ts'
+import { documentNow } from '../execution/document-now.ts'
+import { load } from '../execution/load.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
+import { takeNumber } from '../execution/sequences.ts'
+import { takeName } from '../users/accounts/claims.ts'
 import { organizationOptions } from './options.ts'
 import {
   decideCreateOrganization,
   type OrganizationDetails,
   organizationDecider,
   organizationProblem,
-} from './organization.ts'
+} from './organization.decider.ts'
 import { requireRoomForOrganization } from './places.ts'
 
 const CreateOrgOption = Type.Object({

@@ -1,23 +1,23 @@
 /** Changes an organization: `PATCH /orgs/{org}`. */
 
 import { Type } from 'typebox'
-import type { OrganizationSettings } from '../../events/catalog/organizations.ts'
-import { notFoundIn } from '../../projections/view.ts'
-import { isRefusal, Refused, refuse } from '../../refusal.ts'
-import { signedIn } from '../../rights/requester.ts'
-import { type Routes, route } from '../../rights/routes.ts'
 import {
   OrganizationParams,
   OrganizationWire,
   organizationFor,
   organizationWire,
-} from '../../wire/organizations.ts'
-import { isOwner } from '../../wire/teams.ts'
-import { organizations } from '../aggregates.ts'
-import { finishHiding, hideRepositories, showOwnerIn } from '../repositories/hidden-owners.ts'
-import { requestContext, settled } from '../request-context.ts'
+} from '../../api/organizations/organizations.ts'
+import { isOwner } from '../../api/organizations/teams.ts'
+import { signedIn } from '../../auth/requester.ts'
+import { type Routes, route } from '../../auth/routes.ts'
+import { isRefusal, Refused, refuse } from '../../errors/refusal.ts'
+import type { OrganizationSettings } from '../../events/catalog/organizations.ts'
+import { notFoundIn } from '../../projections/views/view.ts'
+import { organizations } from '../execution/aggregates.ts'
+import { requestContext, settled } from '../execution/request-context.ts'
+import { finishHiding, hideRepositories, showOwnerIn } from '../repositories/ownership/hidden-owners.ts'
 import { organizationOptions } from './options.ts'
-import { decideEditOrganization, NOT_ITS_ADMIN } from './organization.ts'
+import { decideEditOrganization, NOT_ITS_ADMIN } from './organization.decider.ts'
 import { inTurnOfOrganization } from './turn.ts'
 import { decideStartHiding } from './visibility.ts'
 

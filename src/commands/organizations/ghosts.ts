@@ -1,13 +1,14 @@
 /** Takes a user who is being deleted, or is deleted, out of an organization. */
+
+import { Refused, refuse } from '../../errors/refusal.ts'
 import type { AccountRef } from '../../events/catalog/parts.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import type { Services } from '../../services.ts'
-import { isBeingDeleted } from '../accounts/deletion.ts'
-import { organizations } from '../aggregates.ts'
-import type { CommandContext } from '../execute.ts'
-import { hasId } from '../id-map.ts'
-import { decideRemoveMember, isLastAdmin } from './organization.ts'
-import { decideLeaveTeams } from './team.ts'
+import type { Services } from '../../services/services.ts'
+import { organizations } from '../execution/aggregates.ts'
+import type { CommandContext } from '../execution/execute.ts'
+import { hasId } from '../execution/id-map.ts'
+import { isBeingDeleted } from '../users/accounts/deletion.ts'
+import { decideRemoveMember, isLastAdmin } from './organization.decider.ts'
+import { decideLeaveTeams } from './team.decider.ts'
 
 /** Ends a membership, if there is one. The last admin stays: an organization needs one, even one who is gone. */
 export async function removeGhost(

@@ -6,18 +6,23 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { hasValidBody } from '../../http/late-validation.ts'
-import { Refused } from '../../refusal.ts'
-import { signedIn } from '../../rights/requester.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { Nullable } from '../../wire/nullable.ts'
-import { MemberParams, organizationFor } from '../../wire/organizations.ts'
-import { isOwner } from '../../wire/teams.ts'
-import { userNamed } from '../../wire/users.ts'
-import { organizations } from '../aggregates.ts'
-import { commandContext, settled } from '../request-context.ts'
+import { Nullable } from '../../api/nullable.ts'
+import { MemberParams, organizationFor } from '../../api/organizations/organizations.ts'
+import { isOwner } from '../../api/organizations/teams.ts'
+import { userNamed } from '../../api/users/users.ts'
+import { signedIn } from '../../auth/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
+import { Refused } from '../../errors/refusal.ts'
+import { hasValidBody } from '../../http/requests/late-validation.ts'
+import { organizations } from '../execution/aggregates.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
 import { requireMemberStays } from './ghosts.ts'
-import { decideRemoveMember, decideSetMember, decideShowMembership, NOT_ADMIN } from './organization.ts'
+import {
+  decideRemoveMember,
+  decideSetMember,
+  decideShowMembership,
+  NOT_ADMIN,
+} from './organization.decider.ts'
 import { requireRoomForOrganization } from './places.ts'
 
 const SetMemberOption = Type.Object({

@@ -2,8 +2,9 @@
  * In how many organizations and teams one user can be. The document of the user names them all and is read with each of
  * the user's requests, and everybody who makes an organization can put anybody in it.
  */
-import type { AccountDocument } from '../../projections/accounts.ts'
-import { Refused, refuse } from '../../refusal.ts'
+
+import { Refused, refuse } from '../../errors/refusal.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 
 const MAX_ORGANIZATIONS = 1000
 /** More than one organization can have. */

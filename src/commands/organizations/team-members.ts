@@ -1,25 +1,25 @@
 /** Members and repositories of teams: `/teams/{id}/members`, `/teams/{id}/repos`, `/repos/{owner}/{repo}/teams/{team}`. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { Refused, refuse } from '../../refusal.ts'
-import { onRepository } from '../../rights/repository-access.ts'
-import { signedIn } from '../../rights/requester.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
+import { onRepository } from '../../access/repository-access.ts'
 import {
   RepositoryTeamParams,
   repositoryInTeam,
   TeamMemberParams,
   TeamRepositoryParams,
   teamNamed,
-} from '../../wire/team-paths.ts'
-import { isOwner, teamFor } from '../../wire/teams.ts'
-import { userNamed } from '../../wire/users.ts'
-import { organizations } from '../aggregates.ts'
-import { valueAt } from '../id-map.ts'
-import { requestContext, settled } from '../request-context.ts'
+} from '../../api/organizations/team-paths.ts'
+import { isOwner, teamFor } from '../../api/organizations/teams.ts'
+import { userNamed } from '../../api/users/users.ts'
+import { signedIn } from '../../auth/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import { organizations } from '../execution/aggregates.ts'
+import { valueAt } from '../execution/id-map.ts'
+import { requestContext, settled } from '../execution/request-context.ts'
 import { requireMemberStays } from './ghosts.ts'
-import { decideRemoveMember, decideSetMember } from './organization.ts'
+import { decideRemoveMember, decideSetMember } from './organization.decider.ts'
 import { requireRoomForOrganization, requireRoomForTeam } from './places.ts'
-import { decideAddTeamMember, decideRemoveTeamMember, decideTeamRepository } from './team.ts'
+import { decideAddTeamMember, decideRemoveTeamMember, decideTeamRepository } from './team.decider.ts'
 
 export const teamMemberRoutes: Routes = (services) => {
   async function changeMember(

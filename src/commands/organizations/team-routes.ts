@@ -1,19 +1,27 @@
 /** Makes, changes and deletes teams: `POST /orgs/{org}/teams`, `PATCH` and `DELETE /teams/{id}`. */
 import { type Static, Type } from 'typebox'
+import { OrganizationParams, organizationFor } from '../../api/organizations/organizations.ts'
+import {
+  isOwner,
+  OWN_UNITS,
+  TEAM_UNITS,
+  TeamParams,
+  TeamWire,
+  teamFor,
+  teamWire,
+} from '../../api/organizations/teams.ts'
+import { signedIn } from '../../auth/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
 import type { TeamSettings } from '../../events/catalog/organizations.ts'
 import { idsStream, organizationStream } from '../../events/streams.ts'
-import { teamFold } from '../../projections/teams.ts'
-import { notFoundIn } from '../../projections/view.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { signedIn } from '../../rights/requester.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { OrganizationParams, organizationFor } from '../../wire/organizations.ts'
-import { isOwner, OWN_UNITS, TEAM_UNITS, TeamParams, TeamWire, teamFor, teamWire } from '../../wire/teams.ts'
-import { organizations } from '../aggregates.ts'
-import { documentNow } from '../document-now.ts'
-import { commandContext, requestContext, settled } from '../request-context.ts'
-import { takeNumber } from '../sequences.ts'
-import { decideCreateTeam, decideDeleteTeam, decideEditTeam, NOT_ADMIN } from './team.ts'
+import { teamFold } from '../../projections/models/organizations/teams.fold.ts'
+import { notFoundIn } from '../../projections/views/view.ts'
+import { organizations } from '../execution/aggregates.ts'
+import { documentNow } from '../execution/document-now.ts'
+import { commandContext, requestContext, settled } from '../execution/request-context.ts'
+import { takeNumber } from '../execution/sequences.ts'
+import { decideCreateTeam, decideDeleteTeam, decideEditTeam, NOT_ADMIN } from './team.decider.ts'
 
 const PERMISSIONS = ['read', 'write', 'admin'] as const
 type GivenPermission = (typeof PERMISSIONS)[number]

@@ -1,4 +1,4 @@
-import type { Services } from '../../services.ts'
+import type { Services } from '../../services/services.ts'
 
 /**
  * Changes of what an organization has take turns on all nodes: it is not deleted while it gets a repository, and not shown

@@ -1,7 +1,7 @@
 import type { Visibility } from '../../events/catalog/organizations.ts'
-import type { AccountDocument } from '../../projections/accounts.ts'
-import type { Services } from '../../services.ts'
-import { organizations } from '../aggregates.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { organizations } from '../execution/aggregates.ts'
 import { shownTo } from './visibility.ts'
 
 /** Who may see what an account gets now, by the log: its document may say who could see it before it was hidden. */

@@ -1,13 +1,14 @@
 /** Who sees an organization: what is shown to fewer is hidden first in its repositories. Pure. */
+
+import { refuse } from '../../errors/refusal.ts'
 import { VISIBILITIES, type Visibility } from '../../events/catalog/organizations.ts'
-import { refuse } from '../../refusal.ts'
-import type { Decision } from '../execute.ts'
+import type { Decision } from '../execution/execute.ts'
 import {
   decideEditOrganization,
   type MemberActor,
   type OrganizationEvent,
   type OrganizationState,
-} from './organization.ts'
+} from './organization.decider.ts'
 
 type Active = Extract<OrganizationState, { status: 'active' }>
 

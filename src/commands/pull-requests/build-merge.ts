@@ -1,15 +1,16 @@
 /** Builds the commit that a merge brings to the base branch, as git itself would make it. No ref moves. */
+
+import { coded, isRefusal, type Refusal, refuse } from '../../errors/refusal.ts'
 import type { MergeIntent } from '../../events/catalog/pull-requests.ts'
 import type { MergeStyle } from '../../events/catalog/repositories.ts'
-import { commitRange } from '../../git/commit-range.ts'
-import { commitFacts, type Signature } from '../../git/commits.ts'
-import { isAncestor } from '../../git/history.ts'
-import { type MergeResult, mergeTrees } from '../../git/merge.ts'
-import { commitTree } from '../../git/new-commit.ts'
-import { type RebaseResult, rebase } from '../../git/rebase.ts'
-import { coded, isRefusal, type Refusal, refuse } from '../../refusal.ts'
+import { commitRange } from '../../git/commits/commit-range.ts'
+import { commitFacts, type Signature } from '../../git/commits/commits.ts'
+import { isAncestor } from '../../git/commits/history.ts'
+import { commitTree } from '../../git/commits/new-commit.ts'
+import { type MergeResult, mergeTrees } from '../../git/merge/merge.ts'
+import { type RebaseResult, rebase } from '../../git/merge/rebase.ts'
 import { coAuthorsOf, type MessageFields, mergeMessage } from './merge-message.ts'
-import type { ActivePull } from './pull-request.ts'
+import type { ActivePull } from './pull-request.decider.ts'
 
 /** A squash names the authors of the newest commits only, at most of this many. */
 const MAX_SQUASHED = 1000

@@ -1,15 +1,15 @@
 /** Checks whether open pull requests can be merged, and records that. */
 
 import type { IssueRef } from '../../events/catalog/parts.ts'
-import { StoreUnavailable } from '../../events/event-store.ts'
-import { GitTookTooLong, RepositoryMissing } from '../../git/errors.ts'
-import { type MergeResult, mergeTreesAll } from '../../git/merge.ts'
-import { gitDirOf, type Services } from '../../services.ts'
-import { pulls } from '../aggregates.ts'
-import { eachOne } from '../each-one.ts'
-import type { CommandContext } from '../execute.ts'
-import { recordedTip } from './branch-tips.ts'
-import { type ActivePull, decideMergeability } from './pull-request.ts'
+import { StoreUnavailable } from '../../events/store/event-store.ts'
+import { type MergeResult, mergeTreesAll } from '../../git/merge/merge.ts'
+import { GitTookTooLong, RepositoryMissing } from '../../git/process/errors.ts'
+import { gitDirOf, type Services } from '../../services/services.ts'
+import { pulls } from '../execution/aggregates.ts'
+import { eachOne } from '../execution/each-one.ts'
+import type { CommandContext } from '../execution/execute.ts'
+import { recordedTip } from './branches/branch-tips.ts'
+import { type ActivePull, decideMergeability } from './pull-request.decider.ts'
 
 /** One git process tries this many merges. They are recorded before the next ones are tried. */
 const BATCH = 100

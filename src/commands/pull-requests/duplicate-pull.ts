@@ -1,13 +1,14 @@
 /** At most one open pull request for a head and a base: create rule 4, edit rule 6. A claim decides. */
+
+import { coded, Refused, refuse } from '../../errors/refusal.ts'
 import type { IssueRef } from '../../events/catalog/parts.ts'
 import { claimKeys, pullStream } from '../../events/streams.ts'
-import { coded, Refused, refuse } from '../../refusal.ts'
-import type { Services } from '../../services.ts'
-import { pulls } from '../aggregates.ts'
-import { type Claim, claimHolder, releaseClaim, takeClaim } from '../claims.ts'
-import type { CommandContext } from '../execute.ts'
-import { load } from '../load.ts'
-import { type ActivePull, type PullState, pullDecider } from './pull-request.ts'
+import type { Services } from '../../services/services.ts'
+import { pulls } from '../execution/aggregates.ts'
+import { type Claim, claimHolder, releaseClaim, takeClaim } from '../execution/claims.ts'
+import type { CommandContext } from '../execution/execute.ts'
+import { load } from '../execution/load.ts'
+import { type ActivePull, type PullState, pullDecider } from './pull-request.decider.ts'
 
 /** The key that a pull request holds: only an open one holds one. */
 const keyOf = (state: PullState): string | undefined =>

@@ -1,30 +1,31 @@
 /** Changes a pull request: `PATCH /repos/{owner}/{repo}/pulls/{index}`. */
 
 import { type Static, Type } from 'typebox'
+import { accessTo, atLeast } from '../../access/access.ts'
+import { onRepository } from '../../access/repository-access.ts'
+import { PullParams, PullRequestWire, pullFor, pullWire } from '../../api/pull-requests/pulls.ts'
+import { signedIn } from '../../auth/requester.ts'
+import { type Routes, route } from '../../auth/routes.ts'
+import { isRefusal, Refused, refuse } from '../../errors/refusal.ts'
 import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
 import type { PullRequestEvent } from '../../events/catalog/pull-requests.ts'
 import { claimKeys } from '../../events/streams.ts'
-import { hasValidBody } from '../../http/late-validation.ts'
-import { pathNumber } from '../../http/path-number.ts'
-import type { AccountDocument } from '../../projections/accounts.ts'
-import { type PullDocument, pullId } from '../../projections/pulls.ts'
-import { repositoryKey } from '../../projections/repositories.ts'
-import { isRefusal, Refused, refuse } from '../../refusal.ts'
-import { accessTo, atLeast } from '../../rights/access.ts'
-import { onRepository } from '../../rights/repository-access.ts'
-import { signedIn } from '../../rights/requester.ts'
-import { type Routes, route } from '../../rights/routes.ts'
-import type { Services } from '../../services.ts'
-import { PullParams, PullRequestWire, pullFor, pullWire } from '../../wire/pulls.ts'
-import { pulls } from '../aggregates.ts'
-import type { CommandContext, Decision } from '../execute.ts'
-import { type DiscussionEdit, decideEditDiscussion } from '../issues/discussion.ts'
+import { hasValidBody } from '../../http/requests/late-validation.ts'
+import { pathNumber } from '../../http/requests/path-number.ts'
+import { type PullDocument, pullId } from '../../projections/models/pull-requests/pulls.fold.ts'
+import { repositoryKey } from '../../projections/models/repositories/repositories.fold.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { pulls } from '../execution/aggregates.ts'
+import type { CommandContext, Decision } from '../execution/execute.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
+import { type DiscussionEdit, decideEditDiscussion } from '../issues/discussion.decider.ts'
 import { discussionEdit, editOptions, LabelIds } from '../issues/fields.ts'
 import { statusChange } from '../issues/status-change.ts'
-import { commandContext, settled } from '../request-context.ts'
-import { requireTip } from './branch-tips.ts'
+import { requireTip } from './branches/branch-tips.ts'
+import { catchUpAfterReopening } from './branches/move-heads.ts'
+import { targetOf } from './branches/target-branch.ts'
 import { changeClaiming } from './duplicate-pull.ts'
-import { catchUpAfterReopening } from './move-heads.ts'
 import {
   type ActivePull,
   decideMaintainerEdit,
@@ -32,8 +33,7 @@ import {
   decideTargetBranch,
   type PullState,
   pullDecider,
-} from './pull-request.ts'
-import { targetOf } from './target-branch.ts'
+} from './pull-request.decider.ts'
 
 const EditPullRequestOption = (services: Services) =>
   Type.Object({

@@ -3,28 +3,28 @@
  * recorded, and again at a start when a crash left an intent without an outcome. Each step may be repeated.
  */
 
+import { coded, isRefusal, type Refusal, refuse } from '../../errors/refusal.ts'
 import type { RefUpdate } from '../../events/catalog/branches.ts'
 import type { MergeIntent } from '../../events/catalog/pull-requests.ts'
-import type { ExpectedRevision } from '../../events/event-store.ts'
+import type { ExpectedRevision } from '../../events/store/event-store.ts'
 import { claimKeys, pullStream } from '../../events/streams.ts'
-import { RepositoryMissing } from '../../git/errors.ts'
-import { isAncestor } from '../../git/history.ts'
-import { resolveRef, updateRef } from '../../git/refs.ts'
-import { coded, isRefusal, type Refusal, refuse } from '../../refusal.ts'
-import { gitDirOf, type Services } from '../../services.ts'
-import { pulls, repositories } from '../aggregates.ts'
-import { releaseClaim, releaseOf } from '../claims.ts'
-import { appendAtOnce, type CommandContext, eventsOf } from '../execute.ts'
+import { isAncestor } from '../../git/commits/history.ts'
+import { RepositoryMissing } from '../../git/process/errors.ts'
+import { resolveRef, updateRef } from '../../git/refs/refs.ts'
+import { gitDirOf, type Services } from '../../services/services.ts'
+import { pulls, repositories } from '../execution/aggregates.ts'
+import { releaseClaim, releaseOf } from '../execution/claims.ts'
+import { appendAtOnce, type CommandContext, eventsOf } from '../execution/execute.ts'
+import { load } from '../execution/load.ts'
 import { inGitTurn } from '../git/git-turn.ts'
 import { moveOfMerge, recordMerge } from '../git/record-refs.ts'
-import { load } from '../load.ts'
 import {
   type ActivePull,
   decideMerged,
   decideMergeFailed,
   type PullState,
   pullDecider,
-} from './pull-request.ts'
+} from './pull-request.decider.ts'
 
 /** The key of the turns of merges into one repository, on all nodes: two merges into one branch both succeed. */
 export const mergeTurn = (repoId: number) => `merge ${repoId}`

@@ -3,14 +3,15 @@
  * the repository allows it. The flag gives what its poster may give now: nothing when the poster does not write to the
  * fork any more.
  */
+
+import { accessTo, atLeast } from '../../access/access.ts'
 import { nextPiece } from '../../concurrency/event-loop.ts'
-import type { AccountDocument } from '../../projections/accounts.ts'
-import { branchKey, type PullDocument } from '../../projections/pulls.ts'
-import type { Filter } from '../../projections/read-store.ts'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
-import { accessTo, atLeast } from '../../rights/access.ts'
-import type { Services } from '../../services.ts'
-import { branchNames } from './branch-tips.ts'
+import { branchKey, type PullDocument } from '../../projections/models/pull-requests/pulls.fold.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import type { Filter } from '../../projections/store/read-store.ts'
+import type { Services } from '../../services/services.ts'
+import { branchNames } from './branches/branch-tips.ts'
 
 /** A filter for the pull requests from a fork that allow the requester to push; undefined when there can be none. */
 async function invitations(

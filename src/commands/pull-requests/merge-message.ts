@@ -1,8 +1,9 @@
 /** The message of a merge commit: merge rule 5. Pure. */
-import { cutList, jsonBytes } from '../../events/append-size.ts'
+
 import type { MergeStyle } from '../../events/catalog/repositories.ts'
-import type { Signature } from '../../git/commits.ts'
-import type { ActivePull } from './pull-request.ts'
+import { cutList, jsonBytes } from '../../events/store/append-size.ts'
+import type { Signature } from '../../git/commits/commits.ts'
+import type { ActivePull } from './pull-request.decider.ts'
 
 export interface MessageFields {
   /** `MergeTitleField`; blank for the default. */

@@ -1,20 +1,21 @@
 /** Merges a pull request: for a client, or for the process that merges when checks succeed. */
+
+import { accessTo, atLeast } from '../../access/access.ts'
+import { isRefusal, type Refusal, Refused, refuse } from '../../errors/refusal.ts'
 import type { PullRequestEvent } from '../../events/catalog/pull-requests.ts'
 import { pullStream } from '../../events/streams.ts'
-import { commitFacts } from '../../git/commits.ts'
-import { isAncestor, mergeBase } from '../../git/history.ts'
-import { isObjectId } from '../../git/names.ts'
-import type { AccountDocument } from '../../projections/accounts.ts'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
-import { isRefusal, type Refusal, Refused, refuse } from '../../refusal.ts'
-import { accessTo, atLeast } from '../../rights/access.ts'
-import { gitDirOf, type Services } from '../../services.ts'
-import { shownAuthors, signatureOf } from '../accounts/signature.ts'
-import { type CommandContext, type Decision, execute } from '../execute.ts'
+import { commitFacts } from '../../git/commits/commits.ts'
+import { isAncestor, mergeBase } from '../../git/commits/history.ts'
+import { isObjectId } from '../../git/refs/names.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import { gitDirOf, type Services } from '../../services/services.ts'
+import { type CommandContext, type Decision, execute } from '../execution/execute.ts'
+import { shownAuthors, signatureOf } from '../users/accounts/signature.ts'
+import { deleteHeadBranch } from './branches/delete-head-branch.ts'
 import { buildMerge } from './build-merge.ts'
-import { deleteHeadBranch } from './delete-head-branch.ts'
 import { finishMerge, releaseHeadBase } from './finish-merge.ts'
-import { isMergeStyle, type MergeRequest, mergeRefusal } from './merge-checks.ts'
+import { isMergeStyle, type MergeRequest, mergeRefusal } from './merge-checks.decider.ts'
 import { gitTips, mergeFacts } from './merge-facts.ts'
 import type { MessageFields } from './merge-message.ts'
 import {
@@ -24,7 +25,7 @@ import {
   type PullState,
   pullDecider,
   sameApartFromCommitFacts,
-} from './pull-request.ts'
+} from './pull-request.decider.ts'
 
 export interface Merge {
   repository: RepositoryDocument

@@ -1,29 +1,33 @@
 /** Opens a pull request: `POST /repos/{owner}/{repo}/pulls`. */
 import { Type } from 'typebox'
+import { accessTo, atLeast } from '../../access/access.ts'
+import { onRepository } from '../../access/repository-access.ts'
+import { PullRequestWire, pullWire } from '../../api/pull-requests/pulls.ts'
+import { forkOf, RepositoryParams } from '../../api/repositories/repositories.ts'
+import { signedIn } from '../../auth/requester.ts'
+import { type Routes, route } from '../../auth/routes.ts'
+import { isRefusal, Refused, refuse } from '../../errors/refusal.ts'
 import type { EventOf } from '../../events/handlers.ts'
 import { claimKeys, idsStream, numbersStream, pullStream } from '../../events/streams.ts'
-import { fetchObjects } from '../../git/fetch-objects.ts'
-import { diffStat, mergeBase } from '../../git/history.ts'
-import { resolveRef, updateRef } from '../../git/refs.ts'
-import type { AccountDocument } from '../../projections/accounts.ts'
-import { pullFold, pullId } from '../../projections/pulls.ts'
-import { type RepositoryDocument, repositoryKey } from '../../projections/repositories.ts'
-import { notFoundIn } from '../../projections/view.ts'
-import { isRefusal, Refused, refuse } from '../../refusal.ts'
-import { accessTo, atLeast } from '../../rights/access.ts'
-import { onRepository } from '../../rights/repository-access.ts'
-import { signedIn } from '../../rights/requester.ts'
-import { type Routes, route } from '../../rights/routes.ts'
-import { gitDirOf, type Services } from '../../services.ts'
-import { PullRequestWire, pullWire } from '../../wire/pulls.ts'
-import { forkOf, RepositoryParams } from '../../wire/repositories.ts'
-import { pulls } from '../aggregates.ts'
-import { documentNow } from '../document-now.ts'
-import type { CommandContext } from '../execute.ts'
+import { diffStat, mergeBase } from '../../git/commits/history.ts'
+import { resolveRef, updateRef } from '../../git/refs/refs.ts'
+import { fetchObjects } from '../../git/repository/fetch-objects.ts'
+import { pullFold, pullId } from '../../projections/models/pull-requests/pulls.fold.ts'
+import {
+  type RepositoryDocument,
+  repositoryKey,
+} from '../../projections/models/repositories/repositories.fold.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import { notFoundIn } from '../../projections/views/view.ts'
+import { gitDirOf, type Services } from '../../services/services.ts'
+import { pulls } from '../execution/aggregates.ts'
+import { documentNow } from '../execution/document-now.ts'
+import type { CommandContext } from '../execution/execute.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
+import { takeNumbers, takeOfEach } from '../execution/sequences.ts'
 import { deadlineOf, discussionOptions, LabelIds, namedRefs, newTitleOf } from '../issues/fields.ts'
 import { openedBefore } from '../issues/opened-before.ts'
-import { commandContext, settled } from '../request-context.ts'
-import { decideRequestReviews } from '../reviews/request.ts'
+import { decideRequestReviews } from '../reviews/request.decider.ts'
 import {
   type Reviewers,
   requireTeamsFit,
@@ -31,11 +35,10 @@ import {
   reviewersAsked,
   wantedReviews,
 } from '../reviews/reviewers.ts'
-import { takeNumbers, takeOfEach } from '../sequences.ts'
-import { requireTip } from './branch-tips.ts'
+import { requireTip } from './branches/branch-tips.ts'
 import { tryMerge } from './check-mergeability.ts'
 import { claimHeadBase, refuseDuplicate } from './duplicate-pull.ts'
-import { decideOpen, pullDecider } from './pull-request.ts'
+import { decideOpen, pullDecider } from './pull-request.decider.ts'
 
 const CreatePullRequestOption = (services: Services) =>
   Type.Object({

@@ -1,17 +1,17 @@
 /** Appends changes of reactions to the stream of their issue or pull request. */
 import type { ReactionEvent } from '../../events/catalog/reactions.ts'
 import { discussionStream } from '../../events/streams.ts'
-import type { ReactionDocument } from '../../projections/reactions.ts'
-import { NO_COMMENT } from '../../projections/reactions.ts'
-import type { Services } from '../../services.ts'
-import { type CommandContext, type Decision, execute } from '../execute.ts'
-import { inTurn } from '../turns.ts'
+import type { ReactionDocument } from '../../projections/models/reactions/reactions.fold.ts'
+import { NO_COMMENT } from '../../projections/models/reactions/reactions.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { type CommandContext, type Decision, execute } from '../execution/execute.ts'
+import { inTurn } from '../execution/turns.ts'
 import {
   decideRemoveReaction,
   type ReactionsState,
   type ReactionTarget,
   reactionsDecider,
-} from './reactions.ts'
+} from './reactions.decider.ts'
 
 /** What others write into the stream leaves a decision as it is, unless it is a reaction to the same text. */
 export function changeReactions(

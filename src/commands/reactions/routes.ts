@@ -1,17 +1,17 @@
 /** Adds reactions to issues, pull requests and comments, and takes them back. Whoever may read, may react. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { reactionId } from '../../projections/reactions.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { onRepository, type RepositoryRequest } from '../../rights/repository-access.ts'
-import { signedIn } from '../../rights/requester.ts'
-import { emptyAnswer, type Routes, route } from '../../rights/routes.ts'
-import { CommentParams, commentFor } from '../../wire/comments.ts'
-import { IssueParams, issueFor, onIssue, requireUnlocked } from '../../wire/issues.ts'
-import { ALLOWED_REACTIONS, ReactionWire, reactionWires } from '../../wire/reactions.ts'
-import { commandContext, settled } from '../request-context.ts'
+import { onRepository, type RepositoryRequest } from '../../access/repository-access.ts'
+import { CommentParams, commentFor } from '../../api/comments/comments.ts'
+import { IssueParams, issueFor, onIssue, requireUnlocked } from '../../api/issues/issues.ts'
+import { ALLOWED_REACTIONS, ReactionWire, reactionWires } from '../../api/reactions/reactions.ts'
+import { signedIn } from '../../auth/requester.ts'
+import { emptyAnswer, type Routes, route } from '../../auth/routes.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import { reactionId } from '../../projections/models/reactions/reactions.fold.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
 import { changeReactions } from './change.ts'
-import { decideAddReaction, decideRemoveReaction, type ReactionTarget } from './reactions.ts'
+import { decideAddReaction, decideRemoveReaction, type ReactionTarget } from './reactions.decider.ts'
 
 const EditReactionOption = Type.Object({ content: Type.String({ maxLength: 64 }) })
 

@@ -1,11 +1,11 @@
 /** Appends changes of releases to the log. */
 import type { ReleaseEvent } from '../../events/catalog/releases.ts'
 import { releaseStream } from '../../events/streams.ts'
-import type { Services } from '../../services.ts'
-import { releases } from '../aggregates.ts'
-import type { CommandContext, Decision } from '../execute.ts'
-import { inTurn } from '../turns.ts'
-import type { ReleaseState } from './release.ts'
+import type { Services } from '../../services/services.ts'
+import { releases } from '../execution/aggregates.ts'
+import type { CommandContext, Decision } from '../execution/execute.ts'
+import { inTurn } from '../execution/turns.ts'
+import type { ReleaseState } from './release.decider.ts'
 
 /**
  * Carries out a command on a release. Clients upload all files of a release at once, so its changes take turns on this

@@ -1,12 +1,13 @@
 /** Makes the tag of a release that is published, unless it is there. */
+
+import { servedCommitOf } from '../../api/contents/reached-objects.ts'
+import { comparableTime } from '../../domain/times.ts'
 import { gitStream } from '../../events/streams.ts'
-import { commitFacts } from '../../git/commits.ts'
-import { objectReaders } from '../../git/object-readers.ts'
-import { resolveRef } from '../../git/refs.ts'
-import { gitDirOf, type Services } from '../../services.ts'
-import { comparableTime } from '../../times.ts'
-import { servedCommitOf } from '../../wire/reached-objects.ts'
-import { type CommandContext, doneBefore } from '../execute.ts'
+import { commitFacts } from '../../git/commits/commits.ts'
+import { objectReaders } from '../../git/objects/object-readers.ts'
+import { resolveRef } from '../../git/refs/refs.ts'
+import { gitDirOf, type Services } from '../../services/services.ts'
+import { type CommandContext, doneBefore } from '../execution/execute.ts'
 import { createTag, type NewTagging } from '../tags/tags.ts'
 
 const refOf = (tag: string) => `refs/tags/${tag}`

@@ -1,16 +1,8 @@
 /** Creates, changes and deletes releases: `/repos/{owner}/{repo}/releases`. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { ReleaseSettings } from '../../events/catalog/releases.ts'
-import { claimKeys, idsStream, releaseStream } from '../../events/streams.ts'
-import { type ReleaseDocument, releaseFold } from '../../projections/releases.ts'
-import { notFoundIn } from '../../projections/view.ts'
-import { coded, Refused, refuse } from '../../refusal.ts'
-import { onRepository, type RepositoryRequest } from '../../rights/repository-access.ts'
-import { signedIn } from '../../rights/requester.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import type { Services } from '../../services.ts'
-import type { Asking } from '../../wire/reached-objects.ts'
+import { onRepository, type RepositoryRequest } from '../../access/repository-access.ts'
+import type { Asking } from '../../api/contents/reached-objects.ts'
 import {
   ReleaseParams,
   ReleaseTagParams,
@@ -18,21 +10,34 @@ import {
   releaseFor,
   releaseOfTag,
   releaseWire,
-} from '../../wire/releases.ts'
-import { RepositoryParams } from '../../wire/repositories.ts'
-import { releases } from '../aggregates.ts'
-import { releaseClaim, takeClaim } from '../claims.ts'
-import { documentNow } from '../document-now.ts'
-import type { CommandContext } from '../execute.ts'
-import { load } from '../load.ts'
-import { commandContext, settled } from '../request-context.ts'
-import { takeNumber } from '../sequences.ts'
+} from '../../api/releases/releases.ts'
+import { RepositoryParams } from '../../api/repositories/repositories.ts'
+import { signedIn } from '../../auth/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
+import { coded, Refused, refuse } from '../../errors/refusal.ts'
+import type { ReleaseSettings } from '../../events/catalog/releases.ts'
+import { claimKeys, idsStream, releaseStream } from '../../events/streams.ts'
+import { type ReleaseDocument, releaseFold } from '../../projections/models/releases/releases.fold.ts'
+import { notFoundIn } from '../../projections/views/view.ts'
+import type { Services } from '../../services/services.ts'
+import { releases } from '../execution/aggregates.ts'
+import { releaseClaim, takeClaim } from '../execution/claims.ts'
+import { documentNow } from '../execution/document-now.ts'
+import type { CommandContext } from '../execution/execute.ts'
+import { load } from '../execution/load.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
+import { takeNumber } from '../execution/sequences.ts'
+import { TextOf } from '../execution/text-schema.ts'
 import type { Tagging } from '../tags/tags.ts'
 import { requireTagName } from '../tags/tags.ts'
-import { TextOf } from '../text-schema.ts'
 import { changeRelease } from './change-release.ts'
 import { ensureTag } from './ensure-tag.ts'
-import { decideCreateRelease, decideDeleteRelease, decideEditRelease, releaseDecider } from './release.ts'
+import {
+  decideCreateRelease,
+  decideDeleteRelease,
+  decideEditRelease,
+  releaseDecider,
+} from './release.decider.ts'
 
 const short = { maxLength: 255 }
 

@@ -1,6 +1,6 @@
 /** What a repository claims while it is there: its name, and to be its owner's fork. Pure. */
 import { claimKeys } from '../../events/streams.ts'
-import type { RepositoryState } from './repository.ts'
+import type { RepositoryState } from './repository.decider.ts'
 
 /** In the order in which it is claimed. */
 export function claimsOf(state: RepositoryState) {

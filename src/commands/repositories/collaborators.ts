@@ -1,15 +1,15 @@
 /** Sets and removes collaborators of a repository: `/repos/{owner}/{repo}/collaborators`. */
 import { Type } from 'typebox'
+import { onRepository } from '../../access/repository-access.ts'
+import { Nullable } from '../../api/nullable.ts'
+import { CollaboratorParams, collaboratorNamed } from '../../api/repositories/collaborators.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
 import type { Permission } from '../../events/catalog/organizations.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { onRepository } from '../../rights/repository-access.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { CollaboratorParams, collaboratorNamed } from '../../wire/collaborators.ts'
-import { Nullable } from '../../wire/nullable.ts'
-import { repositories } from '../aggregates.ts'
-import { commandContext, settled } from '../request-context.ts'
-import { decideRemoveCollaborator, decideSetCollaborator } from './repository.ts'
-import { whileOwnedBy } from './same-owner.ts'
+import { repositories } from '../execution/aggregates.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
+import { whileOwnedBy } from './ownership/same-owner.ts'
+import { decideRemoveCollaborator, decideSetCollaborator } from './repository.decider.ts'
 
 const PERMISSIONS: readonly Permission[] = ['read', 'write', 'admin']
 

@@ -1,12 +1,13 @@
 /** Takes what a deleted repository, or issue, left out of the read models. The events that it was made of stay. */
-import { jsonBytes, MAX_LIST_BYTES } from '../../events/append-size.ts'
+
 import type { LeftDocuments } from '../../events/catalog/repositories.ts'
-import { StoreUnavailable } from '../../events/event-store.ts'
+import { jsonBytes, MAX_LIST_BYTES } from '../../events/store/append-size.ts'
+import { StoreUnavailable } from '../../events/store/event-store.ts'
 import { repositoryStream } from '../../events/streams.ts'
-import { issueTextFold } from '../../projections/issue-texts.ts'
-import { scopeKey } from '../../projections/labels.ts'
-import type { Services } from '../../services.ts'
-import { append, type CommandContext } from '../execute.ts'
+import { issueTextFold } from '../../projections/models/issues/issue-texts.fold.ts'
+import { scopeKey } from '../../projections/models/labels/labels.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { append, type CommandContext } from '../execution/execute.ts'
 
 /** One event removes so many documents at most, and so many of one read model: to read more holds the event loop. */
 const AT_ONCE = 500

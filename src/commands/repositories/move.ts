@@ -1,14 +1,15 @@
 /** Gives a repository another owner or another name: the one place that exchanges the claims of one that exists. */
+
+import { isRefusal, Refused } from '../../errors/refusal.ts'
 import { claimKeys, repositoryStream } from '../../events/streams.ts'
-import { isRefusal, Refused } from '../../refusal.ts'
-import type { Services } from '../../services.ts'
-import { repositories } from '../aggregates.ts'
-import { releaseClaim } from '../claims.ts'
-import { type CommandContext, contended, type Decision } from '../execute.ts'
+import type { Services } from '../../services/services.ts'
+import { repositories } from '../execution/aggregates.ts'
+import { releaseClaim } from '../execution/claims.ts'
+import { type CommandContext, contended, type Decision } from '../execution/execute.ts'
 import { claimsOf, keysOf } from './claimed-keys.ts'
-import { claimRepositoryName } from './create.ts'
-import { claimFork } from './fork.ts'
-import { type RepositoryEvent, type RepositoryState, repositoryDecider } from './repository.ts'
+import { claimRepositoryName } from './creation/create.ts'
+import { claimFork } from './creation/fork.ts'
+import { type RepositoryEvent, type RepositoryState, repositoryDecider } from './repository.decider.ts'
 
 function after(state: RepositoryState, decision: Decision<RepositoryEvent>): RepositoryState {
   if (isRefusal(decision)) throw new Refused(decision)

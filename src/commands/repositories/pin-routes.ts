@@ -1,16 +1,16 @@
 /** Pins issues and pull requests, and moves the pins: `/repos/{owner}/{repo}/issues/{index}/pin`. */
 import type { FastifyReply } from 'fastify'
 import { type Static, Type } from 'typebox'
+import type { RepositoryRequest } from '../../access/repository-access.ts'
+import { IssueParams, onIssue } from '../../api/issues/issues.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
 import type { PinEvent } from '../../events/catalog/issues.ts'
-import { pathNumber } from '../../http/path-number.ts'
-import type { RepositoryRequest } from '../../rights/repository-access.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { IssueParams, onIssue } from '../../wire/issues.ts'
-import { repositories } from '../aggregates.ts'
-import type { Decision } from '../execute.ts'
-import { commandContext, settled } from '../request-context.ts'
-import { decideMovePin, decidePin, decideUnpin } from './pins.ts'
-import type { RepositoryState } from './repository.ts'
+import { pathNumber } from '../../http/requests/path-number.ts'
+import { repositories } from '../execution/aggregates.ts'
+import type { Decision } from '../execution/execute.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
+import { decideMovePin, decidePin, decideUnpin } from './pins.decider.ts'
+import type { RepositoryState } from './repository.decider.ts'
 
 const PositionParams = Type.Object({ ...IssueParams.properties, position: Type.String() })
 

@@ -1,5 +1,5 @@
 /** Names of repositories: Gitea's rules, and a name must not look like a command-line option. */
-import { Refused, refuse } from '../../refusal.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
 
 const MAX_LENGTH = 100
 const RESERVED_NAMES = new Set(['.', '..'])

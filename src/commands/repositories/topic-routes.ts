@@ -1,13 +1,13 @@
 /** Changes the topics of a repository: `/repos/{owner}/{repo}/topics`. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { Refused, refuse } from '../../refusal.ts'
-import { onRepository } from '../../rights/repository-access.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { RepositoryParams } from '../../wire/repositories.ts'
-import { repositories } from '../aggregates.ts'
-import { commandContext, settled } from '../request-context.ts'
-import { decideTopics, isTopic, topicOf } from './topics.ts'
+import { onRepository } from '../../access/repository-access.ts'
+import { RepositoryParams } from '../../api/repositories/repositories.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import { repositories } from '../execution/aggregates.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
+import { decideTopics, isTopic, topicOf } from './topics.decider.ts'
 
 const TopicParams = Type.Object({ ...RepositoryParams.properties, topic: Type.String() })
 /** Far more than a repository can have: the same topic may come more than once. */

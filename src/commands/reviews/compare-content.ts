@@ -1,13 +1,14 @@
 /** Compares what a pull request changes now with what it was when it was reviewed, or before it moved. */
-import { type Change, hasContentChanged } from '../../git/content-change.ts'
-import { GitFailed, GitOutputTooLarge, GitTookTooLong } from '../../git/errors.ts'
-import { mergeBase } from '../../git/history.ts'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
-import { protectionOf } from '../../rights/protection-rules.ts'
-import { reviewRulesOf } from '../../rights/review-rules.ts'
-import { gitDirOf, type Services } from '../../services.ts'
-import type { ActivePull } from '../pull-requests/pull-request.ts'
-import type { MovedContent } from './outdated.ts'
+
+import { protectionOf } from '../../access/protection-rules.ts'
+import { reviewRulesOf } from '../../access/review-rules.ts'
+import { mergeBase } from '../../git/commits/history.ts'
+import { type Change, hasContentChanged } from '../../git/diff/content-change.ts'
+import { GitFailed, GitOutputTooLarge, GitTookTooLong } from '../../git/process/errors.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import { gitDirOf, type Services } from '../../services/services.ts'
+import type { ActivePull } from '../pull-requests/pull-request.decider.ts'
+import type { MovedContent } from './outdated.decider.ts'
 
 /** Whether to ask git again is of no use: a commit is gone, or there is too much to compare. */
 const cannotTell = (error: unknown) =>

@@ -1,26 +1,31 @@
 /** Answers comments on lines, and says that what they are about is settled. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { atLeast } from '../../access/access.ts'
+import { onRepository, type RepositoryRequest } from '../../access/repository-access.ts'
+import { CommentParams } from '../../api/comments/comments.ts'
+import { requireUnlocked } from '../../api/issues/issues.ts'
+import { onPull, pullFor } from '../../api/pull-requests/pulls.ts'
+import { placesOf } from '../../api/reviews/review-places.ts'
+import {
+  ReviewCommentWire,
+  ReviewParams,
+  reviewCommentFor,
+  reviewCommentWires,
+} from '../../api/reviews/reviews.ts'
+import { clientOf, signedIn } from '../../auth/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
 import { idsStream, pullStream } from '../../events/streams.ts'
-import { clientGone } from '../../http/client-gone.ts'
-import { reviewCommentFold } from '../../projections/review-comments.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { atLeast } from '../../rights/access.ts'
-import { onRepository, type RepositoryRequest } from '../../rights/repository-access.ts'
-import { clientOf, signedIn } from '../../rights/requester.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { gitDirOf } from '../../services.ts'
-import { CommentParams } from '../../wire/comments.ts'
-import { requireUnlocked } from '../../wire/issues.ts'
-import { onPull, pullFor } from '../../wire/pulls.ts'
-import { placesOf } from '../../wire/review-places.ts'
-import { ReviewCommentWire, ReviewParams, reviewCommentFor, reviewCommentWires } from '../../wire/reviews.ts'
-import { pulls } from '../aggregates.ts'
-import { documentNow } from '../document-now.ts'
-import { commandContext, settled } from '../request-context.ts'
-import { takeNumber } from '../sequences.ts'
-import { TextOf } from '../text-schema.ts'
-import { decideReply, decideResolve } from './review.ts'
+import { clientGone } from '../../http/requests/client-gone.ts'
+import { reviewCommentFold } from '../../projections/models/reviews/review-comments.fold.ts'
+import { gitDirOf } from '../../services/services.ts'
+import { pulls } from '../execution/aggregates.ts'
+import { documentNow } from '../execution/document-now.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
+import { takeNumber } from '../execution/sequences.ts'
+import { TextOf } from '../execution/text-schema.ts'
+import { decideReply, decideResolve } from './review.decider.ts'
 
 export const conversationRoutes: Routes = (services) => {
   const view = services.views.reviewComments

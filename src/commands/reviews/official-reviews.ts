@@ -1,8 +1,9 @@
 /** Which reviews and requests would count by the rules of a base branch if they were made now. */
-import type { RepositoryDocument } from '../../projections/repositories.ts'
-import type { ReviewFacts } from '../../projections/review-facts.ts'
-import { isOfficialReviewer, isOfficialTeam } from '../../rights/review-rules.ts'
-import type { Services } from '../../services.ts'
+
+import { isOfficialReviewer, isOfficialTeam } from '../../access/review-rules.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import type { ReviewFacts } from '../../projections/models/reviews/review-facts.ts'
+import type { Services } from '../../services/services.ts'
 import { askedTeam } from './wanted-teams.ts'
 
 const isOfTeam = ({ kind }: ReviewFacts) => kind === 'team-request'

@@ -1,14 +1,14 @@
 /** The people and teams that a request asks for reviews: as it names them, and as is decided on. */
 import { type Static, Type } from 'typebox'
-import { requireListFits } from '../../events/append-size.ts'
-import type { AccountDocument } from '../../projections/accounts.ts'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { accessTo, atLeast, isStranger } from '../../rights/access.ts'
-import { isOfficialReviewer } from '../../rights/review-rules.ts'
-import type { Services } from '../../services.ts'
-import { userNamed } from '../../wire/users.ts'
-import type { Wanted, WantedTeam } from './request.ts'
+import { accessTo, atLeast, isStranger } from '../../access/access.ts'
+import { isOfficialReviewer } from '../../access/review-rules.ts'
+import { userNamed } from '../../api/users/users.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import { requireListFits } from '../../events/store/append-size.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import type { Services } from '../../services/services.ts'
+import type { Wanted, WantedTeam } from './request.decider.ts'
 import { type AskedTeam, requireReaders, teamReviewers, wantedTeams } from './wanted-teams.ts'
 
 const MAX_REVIEWERS = 50

@@ -1,14 +1,15 @@
 /** The teams that a request for a review names. */
+
+import { isStranger } from '../../access/access.ts'
+import { isOfficialTeam } from '../../access/review-rules.ts'
+import { teamsNamed } from '../../api/organizations/team-paths.ts'
+import type { Team } from '../../api/organizations/teams.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
 import type { TeamRef } from '../../events/catalog/organizations.ts'
-import type { AccountDocument } from '../../projections/accounts.ts'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { isStranger } from '../../rights/access.ts'
-import { isOfficialTeam } from '../../rights/review-rules.ts'
-import type { Services } from '../../services.ts'
-import { teamsNamed } from '../../wire/team-paths.ts'
-import type { Team } from '../../wire/teams.ts'
-import type { WantedTeam } from './request.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import type { Services } from '../../services/services.ts'
+import type { WantedTeam } from './request.decider.ts'
 
 const FIELD = 'team_reviewers'
 

@@ -1,16 +1,16 @@
 /** Site admins enter the data of the chain's upgrades: `/admin/upgrade/…`. The Query service answers from it. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
+import { Nullable } from '../../api/nullable.ts'
+import { ModuleVersionsWire, PlanWire, planWire } from '../../api/upgrade/upgrades.ts'
+import { siteAdmin } from '../../auth/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
 import type { UpgradeEvent } from '../../events/catalog/upgrade.ts'
 import { parseInt64, parseUint64 } from '../../events/int64.ts'
 import { UPGRADE_STREAM } from '../../events/streams.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { siteAdmin } from '../../rights/requester.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { Nullable } from '../../wire/nullable.ts'
-import { ModuleVersionsWire, PlanWire, planWire } from '../../wire/upgrades.ts'
-import { type Decision, execute } from '../execute.ts'
-import { commandContext, settled } from '../request-context.ts'
+import { type Decision, execute } from '../execution/execute.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
 import {
   type ChainState,
   chainDecider,
@@ -20,7 +20,7 @@ import {
   decideSchedulePlan,
   decideSetModuleVersions,
   decideStoreConsensusState,
-} from './chain.ts'
+} from './chain.decider.ts'
 
 /** A number of 64 bits. Numbers above 2^53 must be strings, since JSON numbers are not exact there. */
 const Number64 = Type.Union([Type.String(), Type.Integer()])

@@ -1,17 +1,17 @@
 /** Changes a user: settings, the password, or both. Routes and the command line use it. */
 import { randomUUID } from 'node:crypto'
+import { hashPassword } from '../../auth/passwords/passwords.ts'
+import { forgetPassword, keepPassword } from '../../auth/secrets.ts'
+import { endSessions } from '../../auth/sessions/session-store.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
 import type { UserSettings } from '../../events/catalog/users.ts'
 import { claimKeys, userStream } from '../../events/streams.ts'
-import type { AccountDocument } from '../../projections/accounts.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { hashPassword } from '../../rights/passwords.ts'
-import { forgetPassword, keepPassword } from '../../rights/secrets.ts'
-import { endSessions } from '../../rights/session-store.ts'
-import type { Services } from '../../services.ts'
-import { takeName } from '../accounts/claims.ts'
-import { users } from '../aggregates.ts'
-import { releaseClaim } from '../claims.ts'
-import type { CommandContext } from '../execute.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { users } from '../execution/aggregates.ts'
+import { releaseClaim } from '../execution/claims.ts'
+import type { CommandContext } from '../execution/execute.ts'
+import { takeName } from './accounts/claims.ts'
 import { passwordProblem } from './create.ts'
 import {
   decideEditUser,
@@ -20,7 +20,7 @@ import {
   type NewPassword,
   OTHER_EMAIL,
   settingsProblem,
-} from './user.ts'
+} from './user.decider.ts'
 
 export interface UserChange {
   changes?: Partial<UserSettings>

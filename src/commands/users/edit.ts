@@ -1,10 +1,6 @@
 /** Changes users: `PATCH /admin/users/{username}` for site admins, `PATCH /user/settings` for oneself. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import type { UserSettings } from '../../events/catalog/users.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { signedIn, siteAdmin } from '../../rights/requester.ts'
-import { type Routes, route } from '../../rights/routes.ts'
 import {
   UsernameParams,
   UserSettingsWire,
@@ -12,8 +8,12 @@ import {
   userNamed,
   userSettingsWire,
   userWire,
-} from '../../wire/users.ts'
-import { requestContext, settled } from '../request-context.ts'
+} from '../../api/users/users.ts'
+import { signedIn, siteAdmin } from '../../auth/requester.ts'
+import { type Routes, route } from '../../auth/routes.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import type { UserSettings } from '../../events/catalog/users.ts'
+import { requestContext, settled } from '../execution/request-context.ts'
 import { changeUser, hasOtherAdmin, requireStillAdmin, type UserChange } from './change.ts'
 
 /** Fields of a profile, which users change themselves too. */

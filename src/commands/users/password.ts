@@ -3,14 +3,14 @@
  * body too: a browser sends the one that it remembers with every request, also with one that another page made.
  */
 import { Type } from 'typebox'
-import { Refused, refuse } from '../../refusal.ts'
-import { isPassword, MAX_PASSWORD, MIN_PASSWORD } from '../../rights/passwords.ts'
-import { signedIn } from '../../rights/requester.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { passwordHashOf } from '../../rights/secrets.ts'
-import { requestContext, settled } from '../request-context.ts'
+import { isPassword, MAX_PASSWORD, MIN_PASSWORD } from '../../auth/passwords/passwords.ts'
+import { signedIn } from '../../auth/requester.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
+import { passwordHashOf } from '../../auth/secrets.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import { requestContext, settled } from '../execution/request-context.ts'
 import { changeUser } from './change.ts'
-import { NOT_THE_PASSWORD } from './user.ts'
+import { NOT_THE_PASSWORD } from './user.decider.ts'
 
 const ChangePasswordOption = Type.Object({
   old_password: Type.String({ maxLength: MAX_PASSWORD }),

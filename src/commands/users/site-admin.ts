@@ -1,17 +1,17 @@
 /** Creates the site admin at the first start. */
 import { randomBytes } from 'node:crypto'
+import { hashPassword } from '../../auth/passwords/passwords.ts'
+import { keepPassword, storedPassword } from '../../auth/secrets.ts'
 import { decode } from '../../events/codec.ts'
-import type { EventStore } from '../../events/event-store.ts'
-import type { InStart } from '../../events/start-patience.ts'
+import type { EventStore } from '../../events/store/event-store.ts'
+import type { InStart } from '../../events/store/start-patience.ts'
 import { claimKeys, claimStream } from '../../events/streams.ts'
-import { FIRST_ADMIN } from '../../projections/accounts.ts'
-import { hashPassword } from '../../rights/passwords.ts'
-import { keepPassword, storedPassword } from '../../rights/secrets.ts'
-import type { Services } from '../../services.ts'
-import { newContext } from '../execute.ts'
-import { load } from '../load.ts'
+import { FIRST_ADMIN } from '../../projections/models/users/accounts.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { newContext } from '../execution/execute.ts'
+import { load } from '../execution/load.ts'
 import { createUser } from './create.ts'
-import { type UserState, userDecider } from './user.ts'
+import { type UserState, userDecider } from './user.decider.ts'
 
 /** The next start continues a first start that was killed: both append the same events. */
 const FIRST_START = { namespace: '0b7c1c0e-6f0f-4a57-8f0e-7f4f3c1d2a90', digest: 'first-start' }

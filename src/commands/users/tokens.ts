@@ -1,27 +1,21 @@
 /** Creates and deletes access tokens: `/users/{username}/tokens`. */
 import { hash, randomBytes } from 'node:crypto'
 import { Type } from 'typebox'
+import { AccessTokenWire, accessTokenWire, tokenOwner } from '../../api/users/tokens.ts'
+import { UsernameParams } from '../../api/users/users.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
+import { forgetOlderSecrets, forgetSecret, forgetToken, keepToken, timeOfNewest } from '../../auth/secrets.ts'
+import { normalScopes, unknownScopes } from '../../auth/token-scopes.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
 import { idsStream } from '../../events/streams.ts'
-import type { AccountDocument } from '../../projections/accounts.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import {
-  forgetOlderSecrets,
-  forgetSecret,
-  forgetToken,
-  keepToken,
-  timeOfNewest,
-} from '../../rights/secrets.ts'
-import { normalScopes, unknownScopes } from '../../rights/token-scopes.ts'
-import type { Services } from '../../services.ts'
-import { AccessTokenWire, accessTokenWire, tokenOwner } from '../../wire/tokens.ts'
-import { UsernameParams } from '../../wire/users.ts'
-import { textProblem } from '../accounts/names.ts'
-import { users } from '../aggregates.ts'
-import type { CommandContext } from '../execute.ts'
-import { commandContext, settled } from '../request-context.ts'
-import { takeNumber } from '../sequences.ts'
-import { decideCreateToken, decideDeleteToken, type Token, tokenCalled } from './user.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { users } from '../execution/aggregates.ts'
+import type { CommandContext } from '../execution/execute.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
+import { takeNumber } from '../execution/sequences.ts'
+import { textProblem } from './accounts/names.ts'
+import { decideCreateToken, decideDeleteToken, type Token, tokenCalled } from './user.decider.ts'
 
 const MAX_SCOPES = 50
 

@@ -1,5 +1,8 @@
 /** What a client says of a webhook, with all its limits. Gitea's names and words. */
 import { type Static, Type } from 'typebox'
+import { globProblem } from '../../access/glob.ts'
+import type { WebhookConfig } from '../../auth/webhook-configs.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
 import {
   HOOK_CONTENT_TYPES,
   HOOK_EVENTS,
@@ -8,10 +11,7 @@ import {
   type HookType,
   type WebhookSettings,
 } from '../../events/catalog/webhooks.ts'
-import type { Outside } from '../../http/outside-request.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { globProblem } from '../../rights/glob.ts'
-import type { WebhookConfig } from '../../rights/webhook-configs.ts'
+import type { Outside } from '../../http/outside/outside-request.ts'
 
 const MAX_URL_LENGTH = 2000
 const MAX_SECRET_LENGTH = 255

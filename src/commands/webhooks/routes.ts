@@ -2,16 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { type Static, Type } from 'typebox'
 import { v5 as uuidV5 } from 'uuid'
-import type { WebhookScope } from '../../events/catalog/webhooks.ts'
-import { idsStream } from '../../events/streams.ts'
-import { createOutside } from '../../http/outside-request.ts'
-import { NO_HOSTS } from '../../outside-addresses.ts'
-import { branchId } from '../../projections/branches.ts'
-import { webhookScopeKey } from '../../projections/webhooks.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { onRepository } from '../../rights/repository-access.ts'
-import { NO_CONTENT, type Routes, route } from '../../rights/routes.ts'
-import { forgetWebhookConfig, keepWebhookConfig, webhookConfigsOf } from '../../rights/webhook-configs.ts'
+import { onRepository } from '../../access/repository-access.ts'
 import {
   HookWire,
   hookWires,
@@ -19,11 +10,20 @@ import {
   webhookFor,
   webhookIdOf,
   webhookScopeFor,
-} from '../../wire/webhooks.ts'
-import { webhooks } from '../aggregates.ts'
-import type { CommandContext } from '../execute.ts'
-import { commandContext, settled } from '../request-context.ts'
-import { takeNumber } from '../sequences.ts'
+} from '../../api/webhooks/webhooks.ts'
+import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
+import { forgetWebhookConfig, keepWebhookConfig, webhookConfigsOf } from '../../auth/webhook-configs.ts'
+import { NO_HOSTS } from '../../config/outside-addresses.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import type { WebhookScope } from '../../events/catalog/webhooks.ts'
+import { idsStream } from '../../events/streams.ts'
+import { createOutside } from '../../http/outside/outside-request.ts'
+import { branchId } from '../../projections/models/branches/branches.fold.ts'
+import { webhookScopeKey } from '../../projections/models/webhooks/webhooks.fold.ts'
+import { webhooks } from '../execution/aggregates.ts'
+import type { CommandContext } from '../execution/execute.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
+import { takeNumber } from '../execution/sequences.ts'
 import { CreateHookOption, EditHookOption, newWebhook, wantedBy, withoutSecrets } from './options.ts'
 import {
   decideCreateWebhook,
@@ -31,7 +31,7 @@ import {
   decideEditWebhook,
   decideTestWebhook,
   type WebhookState,
-} from './webhook.ts'
+} from './webhook.decider.ts'
 
 /** Of one repository, of one account, or of the site: each event is sent to all of them. */
 export const MAX_WEBHOOKS = 50

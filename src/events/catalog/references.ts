@@ -1,6 +1,6 @@
 /** Which issues and pull requests a text names, as a fact with ids. */
 import { type Static, Type } from 'typebox'
-import { REFERENCE_ACTIONS } from '../../markup/references.ts'
+import { REFERENCE_ACTIONS } from '../../domain/markup/references.ts'
 import { type EventsOf, Flag, IssueRef, OrNull, Text, Whole } from './parts.ts'
 
 /** The title and body of an issue or pull request, or one of its comments and reviews. */

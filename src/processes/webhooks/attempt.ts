@@ -1,10 +1,10 @@
 /** One attempt to deliver: makes the payload, and sends it. */
 
+import { webhookConfigsOf } from '../../auth/webhook-configs.ts'
 import { shortSignal } from '../../concurrency/short-signal.ts'
-import { BadRedirect, NotOutside, type Outside } from '../../http/outside-request.ts'
-import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
-import { webhookConfigsOf } from '../../rights/webhook-configs.ts'
-import type { Services } from '../../services.ts'
+import { BadRedirect, NotOutside, type Outside } from '../../http/outside/outside-request.ts'
+import type { WebhookDelivery } from '../../projections/models/webhooks/webhook-deliveries.fold.ts'
+import type { Services } from '../../services/services.ts'
 import { deliveryRequest } from './delivery-request.ts'
 import type { Payloads } from './payloads.ts'
 import { GIVEN_UP_AFTER_MS, isDelivered, mayChange } from './retries.ts'

@@ -1,10 +1,10 @@
 /** A comment before and after an event of it. Its own events are looked for from there back, so a new one is found at once. */
 import { decode } from '../../events/codec.ts'
 import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
-import type { EventStore } from '../../events/event-store.ts'
-import { type CommentDocument, commentFold } from '../../projections/comments.ts'
-import { SERVER } from '../../queries/replay/asker.ts'
-import { PART, turnOf } from '../../queries/replay/parts.ts'
+import type { EventStore } from '../../events/store/event-store.ts'
+import { type CommentDocument, commentFold } from '../../projections/models/comments/comments.fold.ts'
+import { SERVER } from '../../queries/history/replay/asker.ts'
+import { PART, turnOf } from '../../queries/history/replay/parts.ts'
 
 /** `before`: undefined when the event has made the comment. `after`: undefined when it has deleted it. */
 export interface CommentChange {

@@ -1,11 +1,11 @@
 /** The request of a delivery: its body, its headers and its signatures, as Gitea makes them. */
 import { createHmac } from 'node:crypto'
+import { eventHeaderOf } from '../../api/webhooks/webhooks.ts'
+import type { WebhookConfig } from '../../auth/webhook-configs.ts'
 import type { HookContentType } from '../../events/catalog/webhooks.ts'
-import type { OutsidePost } from '../../http/outside-request.ts'
-import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
-import type { WebhookConfig } from '../../rights/webhook-configs.ts'
-import { VERSION } from '../../version.ts'
-import { eventHeaderOf } from '../../wire/webhooks.ts'
+import type { OutsidePost } from '../../http/outside/outside-request.ts'
+import type { WebhookDelivery } from '../../projections/models/webhooks/webhook-deliveries.fold.ts'
+import { VERSION } from '../../storage/version.ts'
 
 const signed = (algorithm: 'sha1' | 'sha256', secret: string, text: string) =>
   secret === '' ? '' : createHmac(algorithm, secret).update(text).digest('hex')

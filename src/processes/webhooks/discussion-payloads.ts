@@ -3,17 +3,17 @@
  * text that was erased since then reads as erased.
  */
 import type { Static } from 'typebox'
+import { commentWire } from '../../api/comments/comments.ts'
+import { type LabelWire, labelsByIds, labelWire } from '../../api/labels/labels.ts'
+import { usersById } from '../../api/users/users.ts'
 import type { LabelRef } from '../../events/catalog/labels.ts'
 import type { IssueRef } from '../../events/catalog/parts.ts'
 import type { Envelope } from '../../events/domain-events.ts'
 import type { RecordedOf } from '../../events/handlers.ts'
 import { isPullStream } from '../../events/streams.ts'
-import type { CommentDocument } from '../../projections/comments.ts'
-import { issueReplayer, pullReplayer } from '../../queries/replay/replayers.ts'
-import type { Services } from '../../services.ts'
-import { commentWire } from '../../wire/comments.ts'
-import { type LabelWire, labelsByIds, labelWire } from '../../wire/labels.ts'
-import { usersById } from '../../wire/users.ts'
+import type { CommentDocument } from '../../projections/models/comments/comments.fold.ts'
+import { issueReplayer, pullReplayer } from '../../queries/history/replay/replayers.ts'
+import type { Services } from '../../services/services.ts'
 import { commentChange } from './comment-history.ts'
 import { type Scene, sceneOf } from './people.ts'
 

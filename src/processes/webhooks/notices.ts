@@ -9,7 +9,7 @@ import type { HookEvent } from '../../events/catalog/webhooks.ts'
 import type { DomainEvent, Envelope, Recorded } from '../../events/domain-events.ts'
 import { type EventType, type Handlers, handle, handledBy } from '../../events/handlers.ts'
 import { isPullStream } from '../../events/streams.ts'
-import type { Services } from '../../services.ts'
+import type { Services } from '../../services/services.ts'
 import {
   commentPayload,
   discussionPayload,

@@ -7,7 +7,10 @@
 import { v5 as uuidV5 } from 'uuid'
 import type { HookEvent } from '../../events/catalog/webhooks.ts'
 import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
-import type { LaterParts, WebhookDelivery } from '../../projections/webhook-deliveries.ts'
+import type {
+  LaterParts,
+  WebhookDelivery,
+} from '../../projections/models/webhooks/webhook-deliveries.fold.ts'
 
 /** The namespace of the ids of deliveries. */
 const DELIVERIES = '8c0f4c3e-52a5-4d0e-9d5c-1c1c9b1f7f52'

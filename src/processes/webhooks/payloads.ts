@@ -3,11 +3,11 @@
  * share what was made for one of them a moment ago: to make it may take a replay of a long history.
  */
 import { LRUCache } from 'lru-cache'
+import { ErrorWithRefusal } from '../../errors/refusal.ts'
 import type { WebhookScope } from '../../events/catalog/webhooks.ts'
 import { decode } from '../../events/codec.ts'
-import type { WebhookDelivery } from '../../projections/webhook-deliveries.ts'
-import { ErrorWithRefusal } from '../../refusal.ts'
-import type { Services } from '../../services.ts'
+import type { WebhookDelivery } from '../../projections/models/webhooks/webhook-deliveries.fold.ts'
+import type { Services } from '../../services/services.ts'
 import { notices } from './notices.ts'
 
 /** How long a payload is shared, in milliseconds, and how many are: a little more than are sent at the same time. */

@@ -1,11 +1,11 @@
 /** The people and the repository of a payload, as its receiver may see them. */
 import type { Static } from 'typebox'
+import { ownerOf, type RepositoryWire, repositoryWires } from '../../api/repositories/repositories.ts'
+import { type UserWire, userWire } from '../../api/users/users.ts'
 import type { Envelope } from '../../events/domain-events.ts'
-import type { AccountDocument } from '../../projections/accounts.ts'
-import type { RepositoryDocument } from '../../projections/repositories.ts'
-import type { Services } from '../../services.ts'
-import { ownerOf, type RepositoryWire, repositoryWires } from '../../wire/repositories.ts'
-import { type UserWire, userWire } from '../../wire/users.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import type { Services } from '../../services/services.ts'
 
 /** What all payloads about one repository have. */
 export interface Scene {

@@ -1,9 +1,10 @@
 /** The payload about releases, as they were right after the event. */
+
+import { releaseWire } from '../../api/releases/releases.ts'
 import type { Envelope } from '../../events/domain-events.ts'
-import { releaseFold } from '../../projections/releases.ts'
-import { replayStream } from '../../queries/replay/replay-stream.ts'
-import type { Services } from '../../services.ts'
-import { releaseWire } from '../../wire/releases.ts'
+import { releaseFold } from '../../projections/models/releases/releases.fold.ts'
+import { replayStream } from '../../queries/history/replay/replay-stream.ts'
+import type { Services } from '../../services/services.ts'
 import { sceneOf } from './people.ts'
 
 /** A deleted release is shown as it was before. */

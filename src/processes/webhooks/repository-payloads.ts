@@ -1,11 +1,12 @@
 /** The payloads about repositories themselves: `fork` and `repository`. */
+
+import { ownerOf } from '../../api/repositories/repositories.ts'
+import { userWire } from '../../api/users/users.ts'
 import type { Envelope } from '../../events/domain-events.ts'
 import { repositoryStream } from '../../events/streams.ts'
-import { repositoryFold } from '../../projections/repositories.ts'
-import { replayStream } from '../../queries/replay/replay-stream.ts'
-import type { Services } from '../../services.ts'
-import { ownerOf } from '../../wire/repositories.ts'
-import { userWire } from '../../wire/users.ts'
+import { repositoryFold } from '../../projections/models/repositories/repositories.fold.ts'
+import { replayStream } from '../../queries/history/replay/replay-stream.ts'
+import type { Services } from '../../services/services.ts'
 import { type Scene, sceneIn, sceneOf } from './people.ts'
 
 /** As in Gitea, `forkee` is the repository that was forked, and `repository` the fork. */

@@ -1,18 +1,21 @@
 /** Who can be asked: `/repos/{owner}/{repo}/reviewers`, and `/assignees`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
-import { sendOnePage, wantedPage } from '../../http/paging.ts'
-import { sendStreamedList } from '../../http/streamed-list.ts'
-import type { AccountDocument } from '../../projections/accounts.ts'
-import type { Filter, Sort } from '../../projections/read-store.ts'
-import { allRepositoriesOf, type RepositoryDocument } from '../../projections/repositories.ts'
-import { Refused, refuse } from '../../refusal.ts'
-import { isStranger } from '../../rights/access.ts'
-import { onRepository } from '../../rights/repository-access.ts'
-import { signedIn } from '../../rights/requester.ts'
-import type { Services } from '../../services.ts'
-import { RepositoryParams } from '../../wire/repositories.ts'
-import { UserWire, userWire } from '../../wire/users.ts'
+import { isStranger } from '../../access/access.ts'
+import { onRepository } from '../../access/repository-access.ts'
+import { RepositoryParams } from '../../api/repositories/repositories.ts'
+import { UserWire, userWire } from '../../api/users/users.ts'
+import { signedIn } from '../../auth/requester.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import { sendStreamedList } from '../../http/answers/streamed-list.ts'
+import { sendOnePage, wantedPage } from '../../http/requests/paging.ts'
+import {
+  allRepositoriesOf,
+  type RepositoryDocument,
+} from '../../projections/models/repositories/repositories.fold.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+import type { Filter, Sort } from '../../projections/store/read-store.ts'
+import type { Services } from '../../services/services.ts'
 import { listSchema, type PageRequest, pagedList } from '../paged-list.ts'
 
 /** Users that are read and held at one time. */

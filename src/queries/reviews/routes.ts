@@ -1,10 +1,7 @@
 /** Reading the reviews of a pull request, with their comments on lines. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import { clientGone } from '../../http/client-gone.ts'
-import { clientOf } from '../../rights/requester.ts'
-import { gitDirOf, type Services } from '../../services.ts'
-import { onPull, PullParams } from '../../wire/pulls.ts'
-import { placesOf } from '../../wire/review-places.ts'
+import { onPull, PullParams } from '../../api/pull-requests/pulls.ts'
+import { placesOf } from '../../api/reviews/review-places.ts'
 import {
   ReviewCommentWire,
   ReviewParams,
@@ -13,7 +10,10 @@ import {
   reviewFor,
   reviewWires,
   shownReviews,
-} from '../../wire/reviews.ts'
+} from '../../api/reviews/reviews.ts'
+import { clientOf } from '../../auth/requester.ts'
+import { clientGone } from '../../http/requests/client-gone.ts'
+import { gitDirOf, type Services } from '../../services/services.ts'
 import { listSchema, pagedRows, sendPage } from '../paged-list.ts'
 
 const BY_ID = [['id', 1]] as const

@@ -1,9 +1,9 @@
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
 import { rebuildRoutes } from '../../../src/commands/administration/rebuild.ts'
-import { registerErrors } from '../../../src/http/errors.ts'
-import type { Rebuilder, RebuildProgress } from '../../../src/projections/rebuild.ts'
-import { modelsNamed, READ_MODELS } from '../../../src/projections/views.ts'
+import { registerErrors } from '../../../src/http/answers/errors.ts'
+import type { Rebuilder, RebuildProgress } from '../../../src/projections/projector/rebuild.ts'
+import { modelsNamed, READ_MODELS } from '../../../src/projections/views/views.ts'
 import { startTestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
 

@@ -1,13 +1,13 @@
 /** What the deletion of a branch means for the open pull requests from it and into it. */
 import t from 'tap'
-import { newContext } from '../../../src/commands/execute.ts'
+import { newContext } from '../../../src/commands/execution/execute.ts'
 import {
   closeFromDeleted,
   retargetFromDeleted,
-} from '../../../src/commands/pull-requests/deleted-branches.ts'
-import { StoreUnavailable } from '../../../src/events/event-store.ts'
+} from '../../../src/commands/pull-requests/branches/deleted-branches.ts'
+import { StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { gitStream } from '../../../src/events/streams.ts'
-import { gitDirOf } from '../../../src/services.ts'
+import { gitDirOf } from '../../../src/services/services.ts'
 import { userGit } from '../../git/client.ts'
 import { until } from '../../until.ts'
 import { eventsIn, type PullRepository, startPulls } from '../pull-requests/pull-repository.ts'

@@ -6,7 +6,7 @@ import {
   decideDeleteComment,
   decideEditComment,
   decideRenameAttachment,
-} from '../../../src/commands/comments/comment.ts'
+} from '../../../src/commands/comments/comment.decider.ts'
 import type { Attachment } from '../../../src/events/catalog/attachments.ts'
 import type { CommentEvent } from '../../../src/events/catalog/comments.ts'
 import { specify } from '../../specification.ts'

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { decode } from '../../../src/events/codec.ts'
-import { StoreUnavailable } from '../../../src/events/event-store.ts'
+import { StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { gitStream } from '../../../src/events/streams.ts'
 import { startTestServer, type TestServer } from '../../start-server.ts'
 

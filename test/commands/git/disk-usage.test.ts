@@ -1,7 +1,7 @@
 import { readdir, rename } from 'node:fs/promises'
 import t from 'tap'
 import { Type } from 'typebox'
-import { checked, checkOf } from '../../../src/checked-json.ts'
+import { checked, checkOf } from '../../../src/storage/checked-json.ts'
 import { mergelog } from '../../cli/command-line.ts'
 import { tryGit } from '../../git/client.ts'
 import { workTree } from '../../git-client.ts'

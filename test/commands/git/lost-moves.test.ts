@@ -1,6 +1,6 @@
 /** A request that moved a ref and was cut off before the log had it took effect: the log gets it as of that request. */
 import t from 'tap'
-import { StoreUnavailable } from '../../../src/events/event-store.ts'
+import { StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { gitStream } from '../../../src/events/streams.ts'
 import { until } from '../../until.ts'
 import { startPulls } from '../pull-requests/pull-repository.ts'

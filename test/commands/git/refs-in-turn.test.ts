@@ -1,8 +1,8 @@
 /** Requests that move refs wait for their turn. What counts are the rights and the rules when it comes. */
 import t from 'tap'
 import { gitTurn, inGitTurn } from '../../../src/commands/git/git-turn.ts'
-import { updateRef } from '../../../src/git/refs.ts'
-import { gitDirOf } from '../../../src/services.ts'
+import { updateRef } from '../../../src/git/refs/refs.ts'
+import { gitDirOf } from '../../../src/services/services.ts'
 import { until } from '../../until.ts'
 import { type PullRepository, startPulls } from '../pull-requests/pull-repository.ts'
 

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { deadlineOf } from '../../../src/commands/issues/fields.ts'
-import { Refused } from '../../../src/refusal.ts'
+import { Refused } from '../../../src/errors/refusal.ts'
 
 t.test('edit rule 3: a deadline is 23:59:59 of its date, in the zone in which it is given', async (t) => {
   const deadlines: Record<string, string> = {

@@ -5,8 +5,8 @@ import {
   decideEditDiscussion,
   decideRemoveDependency,
   decideStatus,
-} from '../../../src/commands/issues/discussion.ts'
-import { type PullState, pullDecider } from '../../../src/commands/pull-requests/pull-request.ts'
+} from '../../../src/commands/issues/discussion.decider.ts'
+import { type PullState, pullDecider } from '../../../src/commands/pull-requests/pull-request.decider.ts'
 import type { PullRequestEvent } from '../../../src/events/catalog/pull-requests.ts'
 import { specify } from '../../specification.ts'
 

@@ -5,7 +5,7 @@ import {
   decideDeleteLabel,
   decideEditLabel,
   labelDecider,
-} from '../../../src/commands/labels/label.ts'
+} from '../../../src/commands/labels/label.decider.ts'
 import type { LabelEvent, LabelScope, LabelSettings } from '../../../src/events/catalog/labels.ts'
 import { specify } from '../../specification.ts'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { labelsByIds } from '../../../src/wire/labels.ts'
+import { labelsByIds } from '../../../src/api/labels/labels.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
 
 const server = await startTestServer(t)

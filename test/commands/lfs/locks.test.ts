@@ -1,6 +1,11 @@
 import t from 'tap'
-import { decideLock, decideUnlock, type LockState, lockDecider } from '../../../src/commands/lfs/lock.ts'
-import { isRefusal } from '../../../src/refusal.ts'
+import {
+  decideLock,
+  decideUnlock,
+  type LockState,
+  lockDecider,
+} from '../../../src/commands/lfs/lock.decider.ts'
+import { isRefusal } from '../../../src/errors/refusal.ts'
 import { startTestServer } from '../../start-server.ts'
 import { lfsOf } from './lfs-client.ts'
 

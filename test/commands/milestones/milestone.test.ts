@@ -4,7 +4,7 @@ import {
   decideDeleteMilestone,
   decideEditMilestone,
   milestoneDecider,
-} from '../../../src/commands/milestones/milestone.ts'
+} from '../../../src/commands/milestones/milestone.decider.ts'
 import type { MilestoneEvent, MilestoneSettings } from '../../../src/events/catalog/milestones.ts'
 import { specify } from '../../specification.ts'
 

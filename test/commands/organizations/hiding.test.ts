@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap'
-import { type EventStore, StoreUnavailable } from '../../../src/events/event-store.ts'
+import { type EventStore, StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { sharedStores } from '../../shared-stores.ts'
 import { startTestServer, type TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'

@@ -7,8 +7,8 @@ import {
   decideShowMembership,
   type OrganizationDetails,
   organizationDecider,
-} from '../../../src/commands/organizations/organization.ts'
-import { decideEditTeam } from '../../../src/commands/organizations/team.ts'
+} from '../../../src/commands/organizations/organization.decider.ts'
+import { decideEditTeam } from '../../../src/commands/organizations/team.decider.ts'
 import type {
   OrganizationEvent,
   Permission,

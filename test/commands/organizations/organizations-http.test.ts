@@ -1,5 +1,5 @@
 import t from 'tap'
-import { basic, identityApp, passwordOf } from '../../rights/identity-app.ts'
+import { basic, identityApp, passwordOf } from '../../auth/identity-app.ts'
 
 const alice = basic('alice', passwordOf('alice'))
 const bob = basic('bob', passwordOf('bob'))

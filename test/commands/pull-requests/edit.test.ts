@@ -1,9 +1,9 @@
 import { ContentType } from 'gitea-js'
 import t from 'tap'
-import { beginsAfter, takeClaim } from '../../../src/commands/claims.ts'
-import { StoreUnavailable } from '../../../src/events/event-store.ts'
+import { beginsAfter, takeClaim } from '../../../src/commands/execution/claims.ts'
+import { StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { claimKeys, pullStream } from '../../../src/events/streams.ts'
-import { withoutCounters } from '../../queries/replay/life.ts'
+import { withoutCounters } from '../../queries/history/replay/life.ts'
 import { aContext } from '../../stores.ts'
 import { startPulls } from './pull-repository.ts'
 

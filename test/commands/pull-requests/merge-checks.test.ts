@@ -4,12 +4,12 @@ import {
   type MergeFacts,
   type MergeRequest,
   mergeRefusal,
-} from '../../../src/commands/pull-requests/merge-checks.ts'
-import { type PullState, pullDecider } from '../../../src/commands/pull-requests/pull-request.ts'
+} from '../../../src/commands/pull-requests/merge-checks.decider.ts'
+import { type PullState, pullDecider } from '../../../src/commands/pull-requests/pull-request.decider.ts'
+import { refuse } from '../../../src/errors/refusal.ts'
 import type { BranchProtection } from '../../../src/events/catalog/branches.ts'
 import type { PullRequestEvent } from '../../../src/events/catalog/pull-requests.ts'
 import { DEFAULT_MERGE_SETTINGS } from '../../../src/events/repository-settings.ts'
-import { refuse } from '../../../src/refusal.ts'
 
 const sha = (digit: string) => digit.repeat(40)
 const alice = { id: 1, login: 'alice' }

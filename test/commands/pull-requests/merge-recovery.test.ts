@@ -2,7 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { type NewEvent, StoreUnavailable, WrongExpectedRevision } from '../../../src/events/event-store.ts'
+import {
+  type NewEvent,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from '../../../src/events/store/event-store.ts'
 import { claimKeys, claimStream, gitStream, pullStream } from '../../../src/events/streams.ts'
 import { startTestServer, type TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'

@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import t from 'tap'
-import { temporaryDirectory } from '../../backup/restored.ts'
 import { makeKey } from '../../git/ssh-keys.ts'
 import type { WorkTree } from '../../git-client.ts'
+import { temporaryDirectory } from '../../maintenance/backup/restored.ts'
 import { startPulls } from './pull-repository.ts'
 
 const directory = await temporaryDirectory(t)

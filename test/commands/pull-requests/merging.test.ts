@@ -1,5 +1,5 @@
 import t from 'tap'
-import { StoreUnavailable } from '../../../src/events/event-store.ts'
+import { StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { pullStream, readsStream } from '../../../src/events/streams.ts'
 import type { Gitea } from '../../start-server.ts'
 import { until } from '../../until.ts'

@@ -14,9 +14,9 @@ import {
   type PullState,
   pullDecider,
   sameApartFromCommitFacts,
-} from '../../../src/commands/pull-requests/pull-request.ts'
+} from '../../../src/commands/pull-requests/pull-request.decider.ts'
+import { isWorkInProgress } from '../../../src/domain/work-in-progress.ts'
 import type { MergeIntent, PullRequestEvent } from '../../../src/events/catalog/pull-requests.ts'
-import { isWorkInProgress } from '../../../src/work-in-progress.ts'
 import { specify } from '../../specification.ts'
 
 const sha = (digit: string) => digit.repeat(40)

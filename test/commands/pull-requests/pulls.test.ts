@@ -1,6 +1,6 @@
 import t from 'tap'
 import { workTree } from '../../git-client.ts'
-import { withoutCounters } from '../../queries/replay/life.ts'
+import { withoutCounters } from '../../queries/history/replay/life.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
 import { startPulls } from './pull-repository.ts'
 

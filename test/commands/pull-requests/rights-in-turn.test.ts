@@ -2,7 +2,7 @@
 import t from 'tap'
 import { gitTurn, inGitTurn } from '../../../src/commands/git/git-turn.ts'
 import { mergeTurn } from '../../../src/commands/pull-requests/finish-merge.ts'
-import { pullId } from '../../../src/projections/pulls.ts'
+import { pullId } from '../../../src/projections/models/pull-requests/pulls.fold.ts'
 import { until } from '../../until.ts'
 import { startPulls } from './pull-repository.ts'
 

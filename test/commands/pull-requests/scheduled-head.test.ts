@@ -1,9 +1,9 @@
 /** Issue 15, line 8: the head of a scheduled merge. */
 import t from 'tap'
 import { recordRefs } from '../../../src/commands/git/record-refs.ts'
-import { updateRef } from '../../../src/git/refs.ts'
+import { updateRef } from '../../../src/git/refs/refs.ts'
 import { reconcileRefs } from '../../../src/processes/recovery.ts'
-import { gitDirOf } from '../../../src/services.ts'
+import { gitDirOf } from '../../../src/services/services.ts'
 import { aContext } from '../../stores.ts'
 import { until } from '../../until.ts'
 import { type PullRepository, startPulls } from './pull-repository.ts'

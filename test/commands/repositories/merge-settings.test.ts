@@ -1,5 +1,5 @@
 import t from 'tap'
-import { withoutCounters } from '../../queries/replay/life.ts'
+import { withoutCounters } from '../../queries/history/replay/life.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
 
 const server = await startTestServer(t)

@@ -8,7 +8,7 @@ import {
   decideSetCollaborator,
   MAX_COLLABORATORS,
   repositoryDecider,
-} from '../../../src/commands/repositories/repository.ts'
+} from '../../../src/commands/repositories/repository.decider.ts'
 import { repositoryNameProblem } from '../../../src/commands/repositories/repository-name.ts'
 import type { RepositoryEvent } from '../../../src/events/catalog/repositories.ts'
 import { specify } from '../../specification.ts'

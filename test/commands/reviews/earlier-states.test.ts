@@ -1,7 +1,7 @@
 /** Approvals of what a pull request was before: by its head, by its base branch, or by the commit that was reviewed. */
 import t from 'tap'
 import { contentChanged } from '../../../src/commands/reviews/compare-content.ts'
-import { RepositoryMissing } from '../../../src/git/errors.ts'
+import { RepositoryMissing } from '../../../src/git/process/errors.ts'
 import { until } from '../../until.ts'
 import { startPulls } from '../pull-requests/pull-repository.ts'
 

@@ -1,6 +1,6 @@
 /** Which verdicts stand: after requests, comments, dismissals, and by the rights of now. */
 import t from 'tap'
-import { startTeams, UNITS } from '../../rights/team-repository.ts'
+import { startTeams, UNITS } from '../../auth/team-repository.ts'
 import { startPulls, type Test } from '../pull-requests/pull-repository.ts'
 
 const { server, repository } = await startPulls(t)

@@ -1,6 +1,6 @@
 /** Teams are asked for reviews, as people are. */
 import t from 'tap'
-import { startTeams } from '../../rights/team-repository.ts'
+import { startTeams } from '../../auth/team-repository.ts'
 
 const teams = await startTeams(t)
 const { alice, call, onApp } = teams

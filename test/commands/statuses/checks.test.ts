@@ -1,5 +1,5 @@
 import t from 'tap'
-import { checksDecider, decidePost, MAX_CONTEXTS } from '../../../src/commands/statuses/checks.ts'
+import { checksDecider, decidePost, MAX_CONTEXTS } from '../../../src/commands/statuses/checks.decider.ts'
 import type { CheckEvent, CommitState } from '../../../src/events/catalog/statuses.ts'
 import { specify } from '../../specification.ts'
 

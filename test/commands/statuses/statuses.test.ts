@@ -1,7 +1,7 @@
 import { rename } from 'node:fs/promises'
 import t from 'tap'
-import { gitDirOf } from '../../../src/services.ts'
-import { combinedState } from '../../../src/wire/statuses.ts'
+import { combinedState } from '../../../src/api/statuses/statuses.ts'
+import { gitDirOf } from '../../../src/services/services.ts'
 import { gitIn, workTree } from '../../git-client.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
 

@@ -7,7 +7,7 @@ import {
   decideSchedulePlan,
   decideSetModuleVersions,
   decideStoreConsensusState,
-} from '../../../src/commands/upgrade/chain.ts'
+} from '../../../src/commands/upgrade/chain.decider.ts'
 import type { UpgradeEvent } from '../../../src/events/catalog/upgrade.ts'
 import { specify } from '../../specification.ts'
 

@@ -1,6 +1,6 @@
 /** `POST` and `DELETE /user/emails`: other addresses of a user. */
 import t from 'tap'
-import { holderOfName } from '../../../src/commands/accounts/claims.ts'
+import { holderOfName } from '../../../src/commands/users/accounts/claims.ts'
 import { claimKeys } from '../../../src/events/streams.ts'
 import { startTestServer } from '../../start-server.ts'
 

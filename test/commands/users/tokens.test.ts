@@ -1,7 +1,7 @@
 import t from 'tap'
-import { keepToken } from '../../../src/rights/secrets.ts'
-import { tokenUses } from '../../../src/rights/token-uses.ts'
-import { basic, identityApp, passwordOf } from '../../rights/identity-app.ts'
+import { keepToken } from '../../../src/auth/secrets.ts'
+import { tokenUses } from '../../../src/auth/token-uses.ts'
+import { basic, identityApp, passwordOf } from '../../auth/identity-app.ts'
 import { clockOf } from '../../set-clock.ts'
 import { until } from '../../until.ts'
 

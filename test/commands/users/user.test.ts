@@ -8,7 +8,7 @@ import {
   MAX_TOKENS,
   tokenCalled,
   userDecider,
-} from '../../../src/commands/users/user.ts'
+} from '../../../src/commands/users/user.decider.ts'
 import type { UserEvent } from '../../../src/events/catalog/users.ts'
 import { specify } from '../../specification.ts'
 

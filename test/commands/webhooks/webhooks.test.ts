@@ -2,8 +2,8 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
+import { webhookConfigs } from '../../../src/auth/webhook-configs.ts'
 import { MAX_WEBHOOKS } from '../../../src/commands/webhooks/routes.ts'
-import { webhookConfigs } from '../../../src/rights/webhook-configs.ts'
 import { until } from '../../until.ts'
 import { startPulls } from '../pull-requests/pull-repository.ts'
 

@@ -10,7 +10,7 @@ import {
   type Appended,
   type ExpectedRevision,
   WrongExpectedRevision,
-} from '../../../src/events/event-store.ts'
+} from '../../../src/events/store/event-store.ts'
 import { AccessDenied, type Gate } from './admission.ts'
 import {
   AppendTooLarge,

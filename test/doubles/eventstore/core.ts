@@ -1,7 +1,7 @@
 /** What the nodes of a double share: the log, the members of the cluster, and who may do what. */
 import { randomUUID } from 'node:crypto'
-import { type Appended, LOG_START } from '../../../src/events/event-store.ts'
-import { openSqliteEventStore } from '../../../src/events/sqlite.ts'
+import { type Appended, LOG_START } from '../../../src/events/store/event-store.ts'
+import { openSqliteEventStore } from '../../../src/events/store/sqlite/sqlite.ts'
 import type { Access } from './admission.ts'
 import type { Member } from './gossip.ts'
 import { createScavenged } from './positions.ts'

@@ -2,7 +2,7 @@
  * Positions as a real server gives them: offsets in a file. They grow with gaps, and only the beginning of a record can
  * be named. The embedded store counts its events 1, 2, 3, …, so a record's offset is computed from its number.
  */
-import type { Position } from '../../../src/events/event-store.ts'
+import type { Position } from '../../../src/events/store/event-store.ts'
 
 /** More than any offset within a slot, so that offsets grow. */
 const SLOT = 64

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import streamsPb from '@eventstore/db-client/generated/streams_pb.js'
 import type { handleServerStreamingCall, ServerWritableStream } from '@grpc/grpc-js'
-import { type EventStore, LOG_START } from '../../../src/events/event-store.ts'
+import { type EventStore, LOG_START } from '../../../src/events/store/event-store.ts'
 import type { Gate } from './admission.ts'
 import { NotARecord, offsetOf, requireRecord, type Scavenged } from './positions.ts'
 import {

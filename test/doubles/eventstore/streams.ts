@@ -11,7 +11,7 @@ import {
   type NewEvent,
   type RecordedEvent,
   WrongExpectedRevision,
-} from '../../../src/events/event-store.ts'
+} from '../../../src/events/store/event-store.ts'
 import { offsetOf } from './positions.ts'
 
 /** EventStoreDB's default `MaxAppendSize`, in bytes. */

@@ -2,7 +2,7 @@
 import sharedPb from '@eventstore/db-client/generated/shared_pb.js'
 import streamsPb from '@eventstore/db-client/generated/streams_pb.js'
 import { Metadata, type StatusObject, status } from '@grpc/grpc-js'
-import { StoreUnavailable, WrongExpectedRevision } from '../../../src/events/event-store.ts'
+import { StoreUnavailable, WrongExpectedRevision } from '../../../src/events/store/event-store.ts'
 import { AccessDenied, NotLeader, NotReady, Unauthenticated } from './admission.ts'
 import { NotARecord } from './positions.ts'
 import {

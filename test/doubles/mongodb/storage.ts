@@ -2,7 +2,7 @@
  * Databases and collections. They are searched in memory, and every write is in a SQLite file before it is
  * acknowledged. A write command is one transaction. If the file refuses it, the change in memory is undone.
  */
-import { openSqlite, select } from '../../../src/sqlite.ts'
+import { openSqlite, select } from '../../../src/storage/sqlite/sqlite.ts'
 import { badValue, CommandFailure, unsupported } from './failure.ts'
 import { type BsonDocument, decode, elementsAt, encode, isDocument, keyOf, numberOf } from './values.ts'
 

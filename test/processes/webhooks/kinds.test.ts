@@ -1,8 +1,8 @@
 /** Every kind of delivery, with its names and the fields of Gitea's payloads. */
 import t from 'tap'
-import { loadConfig } from '../../../src/config.ts'
-import { createWebhookDeliveries } from '../../../src/projections/webhook-deliveries.ts'
-import { openReadStores } from '../../../src/stores.ts'
+import { loadConfig } from '../../../src/config/config.ts'
+import { createWebhookDeliveries } from '../../../src/projections/models/webhooks/webhook-deliveries.fold.ts'
+import { openReadStores } from '../../../src/server/stores.ts'
 import { startPulls } from '../../commands/pull-requests/pull-repository.ts'
 import { startTestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'

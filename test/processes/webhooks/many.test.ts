@@ -1,7 +1,10 @@
 /** Many deliveries at once: a push of many refs to a repository of several webhooks. */
 import t, { type Test } from 'tap'
-import { StoreUnavailable } from '../../../src/events/event-store.ts'
-import { KEPT_DELIVERIES, type WebhookDelivery } from '../../../src/projections/webhook-deliveries.ts'
+import { StoreUnavailable } from '../../../src/events/store/event-store.ts'
+import {
+  KEPT_DELIVERIES,
+  type WebhookDelivery,
+} from '../../../src/projections/models/webhooks/webhook-deliveries.fold.ts'
 import { workTree } from '../../git-client.ts'
 import { startTestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'

@@ -2,8 +2,8 @@
 import { createServer } from 'node:http'
 import { createServer as createServerOfSockets } from 'node:net'
 import t from 'tap'
-import { createOutside, NotOutside } from '../../../src/http/outside-request.ts'
-import { allowedHosts, isOutside, NO_HOSTS } from '../../../src/outside-addresses.ts'
+import { allowedHosts, isOutside, NO_HOSTS } from '../../../src/config/outside-addresses.ts'
+import { createOutside, NotOutside } from '../../../src/http/outside/outside-request.ts'
 import { startReceiver } from './receiver.ts'
 
 function allowing(entries: readonly string[]) {

@@ -1,7 +1,10 @@
 /** What webhooks have to send survives a killed server, and is sent by one of several nodes. */
 import t, { type Test } from 'tap'
-import { createWebhookDeliveries, type WebhookDelivery } from '../../../src/projections/webhook-deliveries.ts'
-import { openReadStores } from '../../../src/stores.ts'
+import {
+  createWebhookDeliveries,
+  type WebhookDelivery,
+} from '../../../src/projections/models/webhooks/webhook-deliveries.fold.ts'
+import { openReadStores } from '../../../src/server/stores.ts'
 import { workTree } from '../../git-client.ts'
 import { startServerProcess } from '../../server-process.ts'
 import { sharedStores } from '../../shared-stores.ts'

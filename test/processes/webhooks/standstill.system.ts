@@ -1,9 +1,9 @@
 /** What a node that stood still has sent: the other nodes have gone on meanwhile. */
 import type { ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
-import { NODES } from '../../../src/nodes/membership.ts'
+import { NODES } from '../../../src/events/nodes/membership.ts'
 import { checkpointName } from '../../../src/processes/process-manager.ts'
-import { openMongoDatabase } from '../../../src/projections/mongodb-database.ts'
+import { openMongoDatabase } from '../../../src/projections/store/mongodb/database.ts'
 import { sharedStores } from '../../shared-stores.ts'
 import { startTestServer, type TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'

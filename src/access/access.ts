@@ -1,0 +1,78 @@
+/** What a requester may do with a repository. Pure. */
+import type { Permission } from '../events/catalog/organizations.ts'
+import type { PendingTransfer } from '../events/catalog/repositories.ts'
+import type { RepositoryDocument } from '../projections/models/repositories/repositories.fold.ts'
+import { type AccountDocument, maySignIn } from '../projections/models/users/accounts.fold.ts'
+import type { Filter } from '../projections/store/read-store.ts'
+import { teamsWith } from './team-membership.ts'
+import { everybodyLike, isOpenTo, readerIdsOf } from './visibility.ts'
+
+export type Access = 'none' | Permission
+
+const RANK: Record<Access, number> = { none: 0, read: 1, write: 2, admin: 3 }
+
+/**
+ * The requester's access: the highest one that the requester has as a site admin, as the owner, as a member of the
+ * owning organization or of its teams, as a collaborator, as the recipient of a transfer or, in a repository that is
+ * open to all, as anyone. Null is an anonymous requester.
+ */
+export function accessTo(repository: RepositoryDocument, requester: AccountDocument | null): Access {
+  // An account that was switched off keeps nothing, also where something acts for it later (a scheduled merge).
+  if (requester !== null && !maySignIn(requester)) return accessTo(repository, null)
+  const anyone: Access = isOpenTo(repository, requester) ? 'read' : 'none'
+  if (requester === null) return anyone
+  if (requester.siteAdmin || requester.id === repository.ownerId) return 'admin'
+  const granted: Access[] = [
+    anyone,
+    requester.memberships[`${repository.ownerId}`] ?? 'none',
+    repository.collaborators[`${requester.id}`]?.permission ?? 'none',
+    repository.transfer?.recipient.id === requester.id ? 'read' : 'none',
+    ...teamAccess(repository, requester),
+  ]
+  return granted.reduce((most, access) => (RANK[access] > RANK[most] ? access : most))
+}
+
+/**
+ * Whether the requester may give the repository away: its owner, the admins of an organization that owns it, site
+ * admins.
+ */
+export function owns(repository: RepositoryDocument, requester: AccountDocument): boolean {
+  const { siteAdmin, id, memberships } = requester
+  return siteAdmin || id === repository.ownerId || memberships[`${repository.ownerId}`] === 'admin'
+}
+
+/** Whether the requester may create repositories in an organization: members who may write, and teams for that. */
+export function mayCreateIn(organizationId: number, requester: AccountDocument): boolean {
+  const permission = requester.memberships[`${organizationId}`]
+  const isInTeam = Object.values(requester.teams).some(
+    (team) => team.organizationId === organizationId && team.canCreateRepositories,
+  )
+  return requester.siteAdmin || permission === 'write' || permission === 'admin' || isInTeam
+}
+
+/** Whether the requester may accept or refuse a transfer: its recipient, or who may create repositories there. */
+export function mayAnswer({ recipient }: PendingTransfer, requester: AccountDocument): boolean {
+  if (recipient.kind === 'user') return recipient.id === requester.id
+  return mayCreateIn(recipient.id, { ...requester, siteAdmin: false })
+}
+
+/** What the requester has through teams of the owning organization. */
+function teamAccess(repository: RepositoryDocument, requester: AccountDocument): Permission[] {
+  return teamsWith(repository, requester).flatMap((id) => requester.teams[`${id}`]?.permission ?? [])
+}
+
+/** Whether the requester has access only because everybody has: then the people of the repository are not theirs to see. */
+export function isStranger(repository: RepositoryDocument, requester: AccountDocument | null): boolean {
+  return !atLeast(accessTo({ ...repository, private: true }, requester), 'read')
+}
+
+/** The repositories that a requester may read, as a filter. It agrees with `accessTo`. */
+export function readableBy(requester: AccountDocument | null): Filter<RepositoryDocument> {
+  if (requester === null || !maySignIn(requester)) return { readers: { $in: everybodyLike(null) } }
+  if (requester.siteAdmin) return {}
+  return { readers: { $in: [...everybodyLike(requester), ...readerIdsOf(requester)] } }
+}
+
+export function atLeast(access: Access, needed: Permission): boolean {
+  return RANK[access] >= RANK[needed]
+}

@@ -1,0 +1,155 @@
+/** Files and directories of a repository on the wire, as Gitea's `ContentsResponse`. */
+import { type Static, Type } from 'typebox'
+import type { CommitFacts } from '../../git/commits/commits.ts'
+import type { NamedCommit } from '../../git/commits/named-commit.ts'
+import { pathInUrl } from '../../git/objects/byte-names.ts'
+import { kindOf, type TreeEntry } from '../../git/trees/tree-entries.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import { Nullable } from '../nullable.ts'
+import { CommitMetaWire, CommitUserWire, VerificationWire, verificationWire } from './commits.ts'
+
+const Text = Nullable(Type.String())
+
+export const ContentsWire = Type.Object({
+  name: Type.String(),
+  path: Type.String(),
+  sha: Type.String(),
+  last_commit_sha: Type.Optional(
+    Type.String({ description: 'absent when it is too far back in the history' }),
+  ),
+  last_committer_date: Type.Optional(Type.String()),
+  last_author_date: Type.Optional(Type.String()),
+  last_commit_message: Type.Optional(Type.String()),
+  type: Type.String({ description: 'file, dir, symlink or submodule' }),
+  size: Type.Integer(),
+  encoding: Text,
+  content: Text,
+  target: Text,
+  url: Type.String(),
+  html_url: Text,
+  git_url: Text,
+  download_url: Text,
+  submodule_git_url: Text,
+  lfs_oid: Type.Optional(Type.String({ description: 'of a pointer of LFS, when it was asked for' })),
+  lfs_size: Type.Optional(Type.Integer()),
+  _links: Type.Object({ self: Type.String(), git: Text, html: Text }),
+})
+
+export type Contents = Static<typeof ContentsWire>
+
+/** Where an entry is looked at: in which repository, and by which name of a commit. */
+export interface ContentsPlace {
+  repository: RepositoryDocument
+  publicUrl: string
+  commit: NamedCommit
+}
+
+/** What is shown of the commit that changed an entry last. */
+export interface LastCommit {
+  sha: string
+  /** When it was written, and when it was committed: as in commits. */
+  authored: string
+  committed: string
+  message: string
+}
+
+/** What is known of an entry besides its tree. */
+export interface EntryFacts {
+  size: number
+  /** Of a file that is not too large to be in an answer. */
+  content?: Buffer | undefined
+  /** Of a link. */
+  target?: string | undefined
+  submoduleUrl?: string | undefined
+  lastCommit?: LastCommit | undefined
+  /** Whether the client wants the message of the last commit. */
+  withMessage?: boolean
+  /** What the file stands for, when it is a pointer of LFS. */
+  lfs?: { oid: string; size: number } | undefined
+}
+
+/** A time of a commit in UTC, as Gitea writes it. */
+const inUtc = (date: string) => `${new Date(date).toISOString().slice(0, 19)}Z`
+
+export function contentsWire(
+  place: ContentsPlace,
+  path: string,
+  entry: TreeEntry,
+  { size, content, target, submoduleUrl, lastCommit, withMessage = false, lfs }: EntryFacts,
+): Contents {
+  const { repository, publicUrl, commit } = place
+  const kind = kindOf(entry)
+  const fullName = `${repository.ownerLogin}/${repository.name}`
+  const api = `${publicUrl}/api/v1/repos/${fullName}`
+  const self = `${api}/contents/${pathInUrl(path)}?ref=${encodeURIComponent(commit.name)}`
+  const page = (word: string) =>
+    `${publicUrl}/${fullName}/${word}/${commit.kind}/${pathInUrl(commit.name)}/${pathInUrl(path)}`
+  const html = kind === 'submodule' ? null : page('src')
+  const git = kind === 'submodule' ? null : `${api}/git/${kind === 'dir' ? 'trees' : 'blobs'}/${entry.id}`
+  return {
+    name: path.slice(path.lastIndexOf('/') + 1),
+    path,
+    sha: entry.id,
+    ...(lastCommit !== undefined && {
+      last_commit_sha: lastCommit.sha,
+      last_committer_date: inUtc(lastCommit.committed),
+      last_author_date: inUtc(lastCommit.authored),
+      ...(withMessage && { last_commit_message: lastCommit.message }),
+    }),
+    type: kind,
+    size,
+    encoding: content === undefined ? null : 'base64',
+    content: content === undefined ? null : content.toString('base64'),
+    target: target ?? null,
+    url: self,
+    html_url: html,
+    git_url: git,
+    download_url: kind === 'file' || kind === 'symlink' ? page('raw') : null,
+    submodule_git_url: submoduleUrl ?? null,
+    ...(lfs !== undefined && { lfs_oid: lfs.oid, lfs_size: lfs.size }),
+    _links: { self, git, html },
+  }
+}
+
+const FileCommitWire = Type.Object({
+  url: Type.String(),
+  sha: Type.String(),
+  created: Type.String(),
+  html_url: Type.String(),
+  author: CommitUserWire,
+  committer: CommitUserWire,
+  parents: Type.Array(CommitMetaWire),
+  message: Type.String(),
+  tree: CommitMetaWire,
+})
+
+const ofCommit = { commit: FileCommitWire, verification: VerificationWire }
+const FileCommitParts = Type.Object(ofCommit)
+
+export const FileWire = Type.Object({ content: Nullable(ContentsWire), ...ofCommit })
+export const FilesWire = Type.Object({ files: Type.Array(Nullable(ContentsWire)), ...ofCommit })
+
+/** The commit that changed files, with its signature. */
+export function fileCommitWire(
+  { repository, publicUrl }: Pick<ContentsPlace, 'repository' | 'publicUrl'>,
+  facts: CommitFacts,
+  isVerified: boolean,
+): Static<typeof FileCommitParts> {
+  const { sha, author, committer, message, tree, parents } = facts
+  const fullName = `${repository.ownerLogin}/${repository.name}`
+  const api = `${publicUrl}/api/v1/repos/${fullName}/git`
+  const created = inUtc(committer.date)
+  const meta = (kind: 'commits' | 'trees', id: string) => ({ url: `${api}/${kind}/${id}`, sha: id, created })
+  return {
+    commit: {
+      ...meta('commits', sha),
+      html_url: `${publicUrl}/${fullName}/commit/${sha}`,
+      author: { ...author, date: inUtc(author.date) },
+      committer: { ...committer, date: created },
+      parents: parents.map((parent) => meta('commits', parent)),
+      message,
+      tree: meta('trees', tree),
+    },
+    verification: verificationWire(facts, new Set(isVerified ? [sha] : [])),
+  }
+}

@@ -1,0 +1,74 @@
+/** Objects that a client names by their ids: what no ref reaches is not there, as for a fetch. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { clientOf } from '../../auth/requester.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import type { NamedCommit } from '../../git/commits/named-commit.ts'
+import { isReached } from '../../git/commits/reachable.ts'
+import { clientGone } from '../../http/requests/client-gone.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import { gitDirOf, type Services } from '../../services/services.ts'
+import { commitOf } from '../statuses/statuses.ts'
+
+/** Who asks: what has to be searched for takes a share of this client, and ends when it goes. */
+export interface Asking {
+  request: FastifyRequest
+  reply: FastifyReply
+}
+
+/** An id, whole or abbreviated. A branch may have such a name, too. */
+const MAY_BE_ID = /^[0-9a-f]{7,40}$/i
+
+const NO_SUCH_COMMIT = refuse.notFound('there is no branch, tag or commit with that name')
+
+/** Whether a ref of the repository reaches the object: a commit, a tree, a file or a tag. */
+export async function isServed(
+  { gitLimits, gitDir }: Pick<Services, 'gitLimits' | 'gitDir'>,
+  { request, reply }: Asking,
+  { id }: Pick<RepositoryDocument, 'id'>,
+  object: string,
+): Promise<boolean> {
+  return isReached(gitDirOf({ gitDir }, id), object, (search) =>
+    gitLimits.diffs.ask(clientOf(request), clientGone(reply), search),
+  )
+}
+
+/**
+ * The id of the commit that `ref` means, as `commitOf` finds it, for who gets to see the commit or has a ref made for it.
+ * @throws Refused (not found) also when no ref reaches it
+ */
+export async function servedCommitOf(
+  services: Services,
+  asking: Asking,
+  repository: RepositoryDocument,
+  ref: string,
+): Promise<string> {
+  const sha = await commitOf(services, repository, ref)
+  if (MAY_BE_ID.test(ref) && !(await isServed(services, asking, repository, sha))) {
+    throw new Refused(NO_SUCH_COMMIT)
+  }
+  return sha
+}
+
+/**
+ * Decides again, when the turn of the refs has come, whether a ref reaches the commit that a new ref is made for: what it
+ * was found by may be gone by then. @throws Refused (not found)
+ */
+export async function requireServed(
+  services: Services,
+  asking: Asking,
+  repository: Pick<RepositoryDocument, 'id'>,
+  sha: string,
+): Promise<void> {
+  if (!(await isServed(services, asking, repository, sha))) throw new Refused(NO_SUCH_COMMIT)
+}
+
+/** The commit; undefined when it was named by its id, and no ref reaches it. */
+export async function ifServed<C extends NamedCommit>(
+  services: Services,
+  asking: Asking,
+  repository: RepositoryDocument,
+  commit: C,
+): Promise<C | undefined> {
+  const isThere = commit.kind !== 'commit' || (await isServed(services, asking, repository, commit.sha))
+  return isThere ? commit : undefined
+}

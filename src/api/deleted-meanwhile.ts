@@ -1,0 +1,17 @@
+/** What git says of a repository that is deleted while a request works on it: its objects vanish one after the other. */
+import { join } from 'node:path'
+import type { FastifyRequest } from 'fastify'
+import { GitFailed, RepositoryMissing } from '../git/process/errors.ts'
+import { gitDirOf, type Services } from '../services/services.ts'
+import { exists } from '../storage/disk.ts'
+
+/** The error, or that the repository of the request is gone: a deletion renames it first, so then that is why git failed. */
+export async function deletedMeanwhile(
+  services: Pick<Services, 'gitDir'>,
+  { repositoryId }: Pick<FastifyRequest, 'repositoryId'>,
+  error: Error,
+): Promise<Error> {
+  if (!(error instanceof GitFailed) || repositoryId === null) return error
+  const dir = gitDirOf(services, repositoryId)
+  return (await exists(join(dir, 'HEAD'))) ? error : new RepositoryMissing(`no repository at ${dir}`)
+}

@@ -1,0 +1,102 @@
+/**
+ * Recorded events on the wire, with all their data.
+ *
+ * An event may show ids of repositories that the requester may not read: of a dependency, of the head of a pull request,
+ * or of what closed an issue. A fork also shows the name of its parent. Texts of deleted comments stay readable, because
+ * the log is only appended to; erased ones do not.
+ */
+import { type Static, Type } from 'typebox'
+import { isReviewDraft } from '../../events/catalog/reviews.ts'
+import { decode, UnreadableEvent } from '../../events/codec.ts'
+import type { RecordedEvent } from '../../events/store/event-store.ts'
+import { Nullable } from '../nullable.ts'
+
+export const HistoryWire = Type.Object({
+  revision: Type.Integer({ description: 'place in its stream, from 0' }),
+  position: Type.Integer({ description: 'place in the whole log; grows, with gaps' }),
+  id: Type.String(),
+  type: Type.String(),
+  at: Type.String(),
+  actor: Nullable(Type.Object({ id: Type.Integer(), login: Type.String() }), {
+    description: 'who did it; null: the server itself',
+  }),
+  sudo: Type.Optional(
+    Type.Object(
+      { id: Type.Integer(), login: Type.String() },
+      { description: 'the site admin who acted in the name of the actor' },
+    ),
+  ),
+  stream: Type.String(),
+  data: Type.Unsafe<object>({ type: 'object', additionalProperties: true }),
+  correlation_id: Type.String({ description: 'the same for all events that one request caused' }),
+  causation_id: Type.String({ description: 'the request, or the id of the event, that caused this one' }),
+  hash: Nullable(Type.String(), {
+    description:
+      'over the recorded event, with its texts sealed, and the hash before it, so it covers the whole stream up to here',
+  }),
+  previous_hash: Nullable(Type.String(), {
+    description: 'hash of the event before it in its stream; null for the first',
+  }),
+})
+
+/** What a requester may see of an event. */
+export interface ShownParts {
+  /** False: without what pushers have passed with `--push-option`, which may be meant for the server alone. */
+  pushOptions?: false
+}
+
+/** The event with its data upcast to the current schema. */
+export function historyWire(recorded: RecordedEvent, shown: ShownParts = {}): Static<typeof HistoryWire> {
+  const event = upcast(recorded)
+  const { revision, position, id, type, stream, metadata } = event
+  const { at, actor, sudo, correlationId, causationId, hash = null, previous = null } = metadata
+  return {
+    revision,
+    position,
+    id,
+    type,
+    at,
+    actor: actor === null ? null : { id: actor.id, login: actor.login },
+    ...(sudo !== undefined && { sudo: { id: sudo.id, login: sudo.login } }),
+    stream,
+    data: shownData(event, shown),
+    correlation_id: correlationId,
+    causation_id: causationId,
+    hash,
+    previous_hash: previous,
+  }
+}
+
+/** Whether the event has something that the requester may not see. */
+export const hasHidden = ({ type, data }: RecordedEvent, { pushOptions }: ShownParts) =>
+  pushOptions === false && type === 'RefsUpdated' && 'options' in data
+
+/**
+ * The data without the texts and places of a review that is not submitted yet, which only its reviewer may see, and without
+ * the options of a push, unless the requester may push.
+ */
+function shownData(event: RecordedEvent, shown: ShownParts): RecordedEvent['data'] {
+  const { type, data } = event
+  if (hasHidden(event, shown)) {
+    return Object.fromEntries(Object.entries(data).filter(([field]) => field !== 'options'))
+  }
+  if (!isReviewDraft(type)) return data
+  return Object.fromEntries(Object.entries(data).filter(([field]) => SHOWN_OF_DRAFT.has(field)))
+}
+
+const SHOWN_OF_DRAFT = new Set(['repoId', 'index', 'reviewId', 'commentId', 'reviewer', 'author'])
+
+/** The event as one line of JSON. */
+export function historyJson(recorded: RecordedEvent, shown: ShownParts = {}): string {
+  return JSON.stringify(historyWire(recorded, shown))
+}
+
+/** The upcast event. An event that a newer version recorded is shown as it was recorded. */
+function upcast(recorded: RecordedEvent): RecordedEvent {
+  try {
+    return decode(recorded)
+  } catch (error) {
+    if (error instanceof UnreadableEvent) return recorded
+    throw error
+  }
+}

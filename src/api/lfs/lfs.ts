@@ -1,0 +1,110 @@
+/** Large files on the wire, as git-lfs has it (`docs/api` there): batches of objects, and locks. */
+import { type Static, Type } from 'typebox'
+import { wholeSeconds } from '../../domain/times.ts'
+import type { LfsLockDocument } from '../../projections/models/lfs/lfs-locks.fold.ts'
+import { GHOST } from '../../projections/models/users/accounts.fold.ts'
+import type { Services } from '../../services/services.ts'
+
+/** The media type of git-lfs, for bodies and answers. */
+export const LFS_JSON = 'application/vnd.git-lfs+json'
+
+/** Objects of one batch. git-lfs asks for 100 at a time. */
+const MAX_OBJECTS = 1000
+
+export const LfsParams = Type.Object({ owner: Type.String(), repo: Type.String() })
+
+export const LfsObjectBody = Type.Object({
+  oid: Type.String({ description: 'SHA-256 of the content, in hexadecimal digits' }),
+  size: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+})
+
+/** No ref of git has a longer name than a path may be. */
+const Ref = Type.Optional(Type.Object({ name: Type.String({ maxLength: 4096 }) }))
+
+export const LfsBatchBody = Type.Object({
+  operation: Type.Union([Type.Literal('download'), Type.Literal('upload')]),
+  transfers: Type.Optional(Type.Array(Type.String(), { maxItems: 100 })),
+  ref: Ref,
+  objects: Type.Array(LfsObjectBody, { maxItems: MAX_OBJECTS }),
+  hash_algo: Type.Optional(Type.String()),
+})
+
+const Action = Type.Object({
+  href: Type.String(),
+  header: Type.Optional(Type.Record(Type.String(), Type.String())),
+})
+const ObjectWire = Type.Object({
+  oid: Type.String(),
+  size: Type.Integer(),
+  actions: Type.Optional(
+    Type.Object({
+      download: Type.Optional(Action),
+      upload: Type.Optional(Action),
+      verify: Type.Optional(Action),
+    }),
+  ),
+  error: Type.Optional(Type.Object({ code: Type.Integer(), message: Type.String() })),
+})
+export type LfsObjectWire = Static<typeof ObjectWire>
+
+/**
+ * Makes what a client is told to request next. It goes with the credentials of the batch, as in Gitea: not all clients send
+ * their own there.
+ */
+export const lfsActions =
+  (base: string, authorization: string | undefined) =>
+  (path: string): Static<typeof Action> => ({
+    href: `${base}${path}`,
+    ...(authorization !== undefined && { header: { Authorization: authorization } }),
+  })
+export type LfsActions = ReturnType<typeof lfsActions>
+
+export const LfsBatchWire = Type.Object({
+  transfer: Type.String(),
+  objects: Type.Array(ObjectWire),
+  hash_algo: Type.String(),
+})
+
+export const LfsLockBody = Type.Object({
+  path: Type.String({ minLength: 1, maxLength: 4096 }),
+  ref: Ref,
+})
+export const LfsVerifyLocksBody = Type.Object({
+  ref: Ref,
+  cursor: Type.Optional(Type.String()),
+  limit: Type.Optional(Type.Integer()),
+})
+export const LfsUnlockBody = Type.Object({ force: Type.Optional(Type.Boolean()), ref: Ref })
+
+const LockWire = Type.Object({
+  id: Type.String(),
+  path: Type.String(),
+  locked_at: Type.String(),
+  owner: Type.Object({ name: Type.String() }),
+})
+export const LfsLockWire = Type.Object({ lock: LockWire })
+export const LfsLockTakenWire = Type.Object({ lock: LockWire, message: Type.String() })
+export const LfsLocksWire = Type.Object({
+  locks: Type.Array(LockWire),
+  next_cursor: Type.Optional(Type.String()),
+})
+export const LfsVerifiedLocksWire = Type.Object({
+  ours: Type.Array(LockWire),
+  theirs: Type.Array(LockWire),
+  next_cursor: Type.Optional(Type.String()),
+})
+
+/** Locks as git-lfs shows them, with the logins of now. */
+export async function lfsLockWires(
+  { views }: Pick<Services, 'views'>,
+  locks: readonly LfsLockDocument[],
+): Promise<Static<typeof LockWire>[]> {
+  const owners = await views.accounts.getMany([...new Set(locks.map(({ owner }) => `${owner.id}`))])
+  const logins = new Map(owners.map(({ id, login, deleted }) => [id, deleted ? GHOST : login]))
+  return locks.map(({ id, path, lockedAt, owner }) => ({
+    id: `${id}`,
+    path,
+    locked_at: wholeSeconds(lockedAt),
+    owner: { name: logins.get(owner.id) ?? owner.login },
+  }))
+}

@@ -1,0 +1,29 @@
+/** The parameters that choose notifications, for those who read them and those who mark them. */
+
+import { Refused, refuse } from '../../errors/refusal.ts'
+import { flagOf, OptionalText } from '../../http/requests/optional-text.ts'
+import { RepeatedText, textsOf } from '../../http/requests/repeated-text.ts'
+import { STATUSES, type Status } from './notifications.ts'
+
+export const StatusQuery = {
+  all: OptionalText('true: whatever their status'),
+  'status-types': RepeatedText('unread, read or pinned'),
+}
+
+const isStatus = (text: string): text is Status => STATUSES.some((status) => status === text)
+
+/** The statuses that are asked for. @throws Refused (unprocessable) for one that does not exist */
+export function statusesOf(
+  query: { all?: string; 'status-types'?: string | string[] },
+  whenAbsent: readonly Status[],
+): readonly Status[] {
+  if (flagOf(query.all, false)) return STATUSES
+  const given = textsOf(query['status-types'])
+  return given.length === 0 ? whenAbsent : given.map((text) => statusNamed('status-types', text))
+}
+
+/** @throws Refused (unprocessable) when there is no such status */
+export function statusNamed(field: string, text: string): Status {
+  if (isStatus(text)) return text
+  throw new Refused(refuse.unprocessable(`${field}: '${text.slice(0, 40)}' is not unread, read or pinned`))
+}

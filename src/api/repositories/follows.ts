@@ -1,0 +1,31 @@
+/** Watching on the wire. */
+import { type Static, Type } from 'typebox'
+import { wholeSeconds } from '../../domain/times.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+
+/** Whether the requester watches something. */
+export const WatchInfo = Type.Object({
+  subscribed: Type.Boolean(),
+  ignored: Type.Boolean(),
+  reason: Type.Null(),
+  created_at: Type.String(),
+  url: Type.String(),
+  repository_url: Type.String(),
+})
+
+/** What is said to somebody who watches the repository since then. */
+export function watchInfo(
+  { ownerLogin, name }: Pick<RepositoryDocument, 'ownerLogin' | 'name'>,
+  since: string,
+  publicUrl: string,
+): Static<typeof WatchInfo> {
+  const repository_url = `${publicUrl}/api/v1/repos/${ownerLogin}/${name}`
+  return {
+    subscribed: true,
+    ignored: false,
+    reason: null,
+    created_at: wholeSeconds(since),
+    url: `${repository_url}/subscription`,
+    repository_url,
+  }
+}

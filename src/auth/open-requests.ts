@@ -1,0 +1,99 @@
+/**
+ * The requests that are being answered, by what they signed in with. When a token, a password or an account ends, its
+ * open answers (live histories, lines of JSON, clones, downloads) end with it.
+ */
+import type { AnyCollection, Touched } from '../projections/store/read-store.ts'
+import type { Services } from '../services/services.ts'
+import { newestAccount } from './newest-accounts.ts'
+import { hasSecret } from './secrets.ts'
+import { hasSession } from './sessions/session-store.ts'
+import { type Identity, stillCounts } from './sign-in.ts'
+
+type SignInServices = Parameters<typeof newestAccount>[0] & Pick<Services, 'secrets'>
+
+type SignIn = Pick<Identity, 'account' | 'tokenId' | 'session'>
+
+interface OpenRequest {
+  signIn: SignIn
+  end: () => void
+}
+
+export interface OpenRequests {
+  /** Grows with every change that may end a sign-in. */
+  readonly changes: number
+  /**
+   * Calls `end` once when the sign-in no longer counts. `since`: `changes` before the credentials were looked up.
+   * The returned function ends the watch.
+   */
+  watch(signIn: SignIn, since: number, end: () => void): () => void
+  /** The projector reports here what it wrote, after it has told the views. */
+  applied(touched: readonly Touched[]): void
+  /** Any document of a collection may have changed. */
+  exchanged(collection: string): void
+}
+
+export function createOpenRequests(services: SignInServices): OpenRequests {
+  const { accounts, tokens } = services.views
+  /** By account id. */
+  const open = new Map<string, Set<OpenRequest>>()
+  let changes = 0
+
+  async function check(request: OpenRequest): Promise<void> {
+    const { account, tokenId, session } = request.signIn
+    try {
+      const [now, token, isSecret, isOpen] = await Promise.all([
+        accounts.get(`${account.id}`),
+        tokenId === null ? undefined : tokens.get(`${tokenId}`),
+        // The secret goes at once, also while the read model of tokens stands still.
+        tokenId === null ? false : hasSecret(services.secrets, tokenId),
+        session === undefined || hasSession(services.secrets, session),
+      ])
+      const newest = now && (await newestAccount(services, now))
+      if (isOpen && stillCounts(request.signIn, newest, token !== undefined && isSecret)) return
+    } catch {
+      // The store does not say whether it still counts. The client can sign in again.
+    }
+    request.end()
+  }
+
+  services.accountChanges.listen((id) => {
+    changes += 1
+    for (const request of open.get(`${id}`) ?? []) void check(request)
+  })
+
+  const isOf = ({ name }: Pick<AnyCollection, 'name'>) => name === 'accounts' || name === 'tokens'
+
+  return {
+    get changes() {
+      return changes
+    },
+    watch(signIn, since, end) {
+      const request = { signIn, end }
+      const key = `${signIn.account.id}`
+      const ofAccount = open.get(key) ?? new Set()
+      open.set(key, ofAccount.add(request))
+      if (since !== changes) void check(request)
+      return () => {
+        ofAccount.delete(request)
+        if (ofAccount.size === 0 && open.get(key) === ofAccount) open.delete(key)
+      }
+    },
+    exchanged(name) {
+      if (!isOf({ name })) return
+      changes += 1
+      for (const requests of open.values()) for (const request of requests) void check(request)
+    },
+    applied(touched) {
+      const own = touched.filter(({ collection }) => isOf(collection))
+      if (own.length === 0) return
+      changes += 1
+      const ended = own.flatMap(({ collection, id }): OpenRequest[] => {
+        if (collection.name === 'accounts') return [...(open.get(id) ?? [])]
+        return [...open.values()].flatMap((requests) =>
+          [...requests].filter(({ signIn }) => `${signIn.tokenId}` === id),
+        )
+      })
+      for (const request of ended) void check(request)
+    },
+  }
+}

@@ -1,0 +1,146 @@
+/**
+ * Limits how often something may fail within a time window, and lets what is over the limit go on slowly. Bounded. `now`
+ * counts spans only: the clock of the machine may be set.
+ */
+import { LRUCache } from 'lru-cache'
+import { createSemaphore, restAfter, type SemaphoreLimits } from '../../concurrency/semaphore.ts'
+import { shortKey } from '../../concurrency/short-key.ts'
+
+export interface ThrottleLimits {
+  failures: number
+  /** In milliseconds, from the first failure; then counting starts again. */
+  windowMs: number
+}
+
+interface Throttle {
+  /** Seconds until the key may try again, at least 1; undefined when it may now. */
+  blockedFor(key: string): number | undefined
+  /**
+   * Counts an attempt as a failure before its outcome is known, so that many simultaneous attempts cannot all pass.
+   * The returned function removes the failure again.
+   */
+  attempt(key: string): () => void
+}
+
+interface Count {
+  failures: number
+  /** When counting starts again, in milliseconds of `now`. */
+  until: number
+}
+
+const MAX_KEYS = 10_000
+
+export function createThrottle(
+  { failures, windowMs }: ThrottleLimits,
+  now: () => number = () => performance.now(),
+): Throttle {
+  const counts = new LRUCache<string, Count>({ max: MAX_KEYS })
+
+  function current(key: string): Count | undefined {
+    const count = counts.get(shortKey(key))
+    return count !== undefined && count.until > now() ? count : undefined
+  }
+
+  return {
+    blockedFor(key) {
+      const count = current(key)
+      if (count === undefined || count.failures < failures) return undefined
+      return Math.max(1, Math.ceil((count.until - now()) / 1000))
+    },
+    attempt(key) {
+      const count = current(key) ?? { failures: 0, until: now() + windowMs }
+      count.failures += 1
+      counts.set(shortKey(key), count)
+      return () => {
+        count.failures -= 1
+      }
+    },
+  }
+}
+
+export interface PaceLimits {
+  /** The time between two turns of one key, in milliseconds. */
+  everyMs: number
+  /** How many may wait for a turn of one key. */
+  waiting: number
+}
+
+type Waiting = (isTurn: boolean) => void
+
+interface Pace {
+  /** Resolves to true at a turn of this key, and to false when too many wait for one. */
+  turn(key: string): Promise<boolean>
+}
+
+/**
+ * Gives turns one after the other. Who waits is drawn at random, for the next turn, and for the place that a newcomer
+ * needs. So whoever tries often enough gets a turn, however many others there are with the same key.
+ */
+export function createPace(
+  { everyMs, waiting: mostWaiting }: PaceLimits,
+  random: () => number = Math.random,
+): Pace {
+  const queues = new Map<string, { waiting: Waiting[]; timer: NodeJS.Timeout }>()
+
+  function drawn(waiting: Waiting[], isTurn: boolean): void {
+    const [one] = waiting.splice(Math.floor(random() * waiting.length), 1)
+    one?.(isTurn)
+  }
+
+  // Only those who wait keep the process alive.
+  const startTimer = (key: string) => setTimeout(nextTurn, everyMs, key).unref()
+
+  function nextTurn(key: string): void {
+    const queue = queues.get(key)
+    if (queue === undefined) return
+    if (queue.waiting.length === 0) {
+      queues.delete(key)
+      return
+    }
+    drawn(queue.waiting, true)
+    queue.timer = startTimer(key)
+    if (queue.waiting.length > 0) queue.timer.ref()
+  }
+
+  return {
+    async turn(key) {
+      const queue = queues.get(key)
+      if (queue === undefined) {
+        if (queues.size >= MAX_KEYS) return false
+        queues.set(key, { waiting: [], timer: startTimer(key) })
+        return true
+      }
+      return new Promise((resolve) => {
+        queue.waiting.push(resolve)
+        if (queue.waiting.length > mostWaiting) drawn(queue.waiting, false)
+        if (queue.waiting.length > 0) queue.timer.ref()
+      })
+    },
+  }
+}
+
+/**
+ * Makes checks that may take a part of a processor only: one at a time for all keys, which take turns, and a rest after
+ * each that was bad (false). Its own caller does not wait for the rest. `later` calls what it gets after some milliseconds.
+ *
+ * @throws SlotsFull when too many wait, and what the check throws
+ */
+export function createRestingChecks(
+  limits: Pick<SemaphoreLimits, 'name' | 'waiting' | 'waitingShare'>,
+  now: () => number = () => performance.now(),
+  later: (next: () => void, ms: number) => void = setTimeout,
+): (key: string, check: () => Promise<boolean>) => Promise<boolean> {
+  const slots = createSemaphore({ ...limits, size: 1 })
+  return async (key, check) => {
+    const release = await slots.take(key)
+    const began = now()
+    let isGood = false
+    try {
+      isGood = await check()
+      return isGood
+    } finally {
+      if (isGood) release()
+      else later(release, restAfter(now() - began))
+    }
+  }
+}

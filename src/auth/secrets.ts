@@ -1,0 +1,206 @@
+/**
+ * The secret store: hashes of passwords and of access tokens. They never enter an event or a read model. The keys of
+ * sealed texts are there, too: `text-keys.ts`.
+ */
+import { hash as digest } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { nextRun } from '../concurrency/coalesce.ts'
+import { perStore } from '../concurrency/per-store.ts'
+import type { AnyCollection, Change, Collection, ReadStore } from '../projections/store/read-store.ts'
+import { sessions } from './sessions/session-store.ts'
+import { textKeyCollection } from './text-keys.ts'
+import { tokenUses } from './token-uses.ts'
+import { webhookConfigs } from './webhook-configs.ts'
+
+interface PasswordHash {
+  hash: string
+  /** Until somebody has signed in with it: a start has printed this password, and it may be lost. */
+  unused?: true
+}
+
+interface TokenSecret {
+  /** SHA-256 of the token, hexadecimal. It is also the document's id. */
+  hash: string
+  userId: number
+  tokenId: number
+  /** ISO 8601. */
+  madeAt: string
+}
+
+/** By user id and, from the second password on, the id that the log gives the password. */
+const passwordHashes: Collection<PasswordHash> = { name: 'password_hashes', indexes: [], arrays: [] }
+/** By SHA-256 of the token. A token is random, so a slow hash would not be safer. */
+export const tokenHashes: Collection<TokenSecret> = {
+  name: 'token_hashes',
+  indexes: [{ tokenId: 1 }],
+  arrays: [],
+}
+
+/** The collections that the secret store must prepare. */
+export const secretCollections: readonly AnyCollection[] = [
+  passwordHashes,
+  tokenHashes,
+  tokenUses,
+  textKeyCollection,
+  sessions,
+  webhookConfigs,
+]
+
+/** Secrets are not folded from the log, so they have no real position. */
+const position = 0
+
+/** A cache, because every request looks up its token. Each write of this process makes a new one. */
+const cachedTokens = perStore(() => ({ found: newCache() }))
+
+function newCache(): LRUCache<string, TokenSecret> {
+  return new LRUCache({ max: 10_000 })
+}
+
+const lookUpsOf = perStore((secrets: ReadStore) => {
+  const wanted = new Set<string>()
+  const read = nextRun(async () => {
+    const hashes = [...wanted]
+    wanted.clear()
+    const stored = await secrets.getMany(tokenHashes, hashes)
+    return new Map(stored.map(({ id, body }) => [id, body]))
+  })
+  return { wanted, read }
+})
+
+/** Reads a token as the store has it now. All that are asked for while one read runs share the next one. */
+async function readTogether(secrets: ReadStore, hash: string): Promise<TokenSecret | undefined> {
+  const { wanted, read } = lookUpsOf(secrets)
+  wanted.add(hash)
+  return (await read()).get(hash)
+}
+
+async function write(secrets: ReadStore, changes: readonly Change[]): Promise<void> {
+  await secrets.apply(changes, new Map())
+  // Not cleared: what is being read from before the write must not come into the cache after it.
+  cachedTokens(secrets).found = newCache()
+}
+
+const passwordKey = (userId: number, passwordId: string | null) =>
+  passwordId === null ? `${userId}` : `${userId} ${passwordId}`
+
+/**
+ * Resolves when the hash is on disk. `passwordId`: null for the first password. A later one counts only once the log
+ * has its `PasswordChanged`, so a crash between the two leaves the old password. `unused`: as in the document.
+ */
+export async function keepPassword(
+  secrets: ReadStore,
+  userId: number,
+  hash: string,
+  passwordId: string | null = null,
+  unused = false,
+): Promise<void> {
+  const body: PasswordHash = { hash, ...(unused && { unused }) }
+  const id = passwordKey(userId, passwordId)
+  await write(secrets, [{ op: 'put', collection: passwordHashes, id, position, body }])
+}
+
+export const storedPassword = (
+  secrets: ReadStore,
+  userId: number,
+  passwordId: string | null = null,
+): Promise<PasswordHash | undefined> => secrets.get(passwordHashes, passwordKey(userId, passwordId))
+
+export async function passwordHashOf(
+  secrets: ReadStore,
+  userId: number,
+  passwordId: string | null = null,
+): Promise<string | undefined> {
+  return (await storedPassword(secrets, userId, passwordId))?.hash
+}
+
+/**
+ * Puts a stronger hash of the same password in the place of a weaker one, unless that is gone or another one already. From
+ * then on the password counts as used.
+ */
+export async function strengthenPassword(
+  secrets: ReadStore,
+  userId: number,
+  passwordId: string | null,
+  { weaker, stronger }: { weaker: string; stronger: string },
+): Promise<boolean> {
+  if ((await passwordHashOf(secrets, userId, passwordId)) !== weaker) return false
+  await keepPassword(secrets, userId, stronger, passwordId)
+  return true
+}
+
+/** Deletes the hash of a password. */
+export async function forgetPassword(
+  secrets: ReadStore,
+  userId: number,
+  passwordId: string | null,
+): Promise<void> {
+  await write(secrets, [{ op: 'delete', collection: passwordHashes, id: passwordKey(userId, passwordId) }])
+}
+
+/** Resolves when the token's hash is on disk. The token does not work before its event is recorded. */
+export async function keepToken(
+  secrets: ReadStore,
+  token: string,
+  of: { userId: number; tokenId: number; madeAt: string },
+): Promise<TokenSecret> {
+  const body: TokenSecret = { ...of, hash: sha256(token) }
+  await write(secrets, [{ op: 'put', collection: tokenHashes, id: body.hash, position, body }])
+  return body
+}
+
+export async function findToken(secrets: ReadStore, token: string): Promise<TokenSecret | undefined> {
+  const hash = sha256(token)
+  // What other nodes write, too, is not taken from memory.
+  if (secrets.shared !== undefined) return readTogether(secrets, hash)
+  const { found } = cachedTokens(secrets)
+  const before = found.get(hash)
+  if (before !== undefined) return before
+  const secret = await secrets.get(tokenHashes, hash)
+  if (secret !== undefined) found.set(hash, secret)
+  return secret
+}
+
+export async function forgetSecret(secrets: ReadStore, { hash }: TokenSecret): Promise<void> {
+  await write(secrets, [{ op: 'delete', collection: tokenHashes, id: hash }])
+}
+
+/**
+ * Deletes all secrets of a token but the newest by `orderOf`. When several are made at the same time, the same one stays,
+ * no matter which call comes first: each call sees its own, and the last one sees all.
+ */
+export async function forgetOlderSecrets(secrets: ReadStore, tokenId: number): Promise<void> {
+  const all = await secrets.find(tokenHashes, { tokenId })
+  const [, ...older] = all.toSorted((one, other) => (orderOf(one) < orderOf(other) ? 1 : -1))
+  if (older.length > 0) await write(secrets, older.map(deletion))
+}
+
+/** The time of a further secret of a token: after all that it has, also when they are of a clock that is ahead of `now`. */
+export async function timeOfNewest(secrets: ReadStore, tokenId: number, now: string): Promise<string> {
+  const all = await secrets.find(tokenHashes, { tokenId })
+  const after = Math.max(...all.map(({ madeAt }) => Date.parse(madeAt) + 1), Date.parse(now))
+  return new Date(after).toISOString()
+}
+
+/** Whether a token has a secret, so that it can sign in. */
+export async function hasSecret(secrets: ReadStore, tokenId: number): Promise<boolean> {
+  return (await secrets.find(tokenHashes, { tokenId }, { limit: 1 })).length > 0
+}
+
+/** Deletes all secrets of a token, and when it was used. */
+export async function forgetToken(secrets: ReadStore, tokenId: number): Promise<void> {
+  const all = await secrets.find(tokenHashes, { tokenId })
+  const use: Change = { op: 'delete', collection: tokenUses, id: `${tokenId}` }
+  if (all.length > 0) await write(secrets, [...all.map(deletion), use])
+}
+
+function deletion({ hash }: TokenSecret): Change {
+  return { op: 'delete', collection: tokenHashes, id: hash }
+}
+
+function orderOf({ madeAt, hash }: TokenSecret): string {
+  return `${madeAt} ${hash}`
+}
+
+function sha256(text: string): string {
+  return digest('sha256', text, 'hex')
+}

@@ -1,0 +1,279 @@
+/** The provider of OpenID Connect: where a browser is sent to sign in, and who came back. */
+import { AsyncLocalStorage } from 'node:async_hooks'
+import type { FastifyBaseLogger } from 'fastify'
+import type { Configuration, CustomFetch } from 'openid-client'
+import type { Config } from '../../config/config.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import { bySystem, hostOf, type Resolve } from '../../http/outside/outside-names.ts'
+
+/** What the provider must answer with, so that the answer is for this browser and this sign-in. */
+interface Checks {
+  state: string
+  nonce: string
+  verifier: string
+}
+
+/** Who signed in at the provider. Empty texts are claims that it did not send. */
+export interface Person {
+  /** Issuer and subject together name the person for ever. All else may change. */
+  issuer: string
+  subject: string
+  login: string
+  email: string
+  emailVerified: boolean
+  fullName: string
+  /** Undefined when the provider does not say which groups the person has. */
+  groups: ReadonlySet<string> | undefined
+}
+
+export interface OpenIdProvider {
+  /** Where the browser goes. @throws Refused (unavailable) while the provider is away */
+  begin(redirectUri: string): Promise<{ url: string; checks: Checks }>
+  /**
+   * Exchanges the code in the URL to which the browser came back.
+   * @throws Refused (invalid) when the provider does not accept it or its answer is for another sign-in, (unavailable)
+   *   while the provider is away
+   */
+  finish(callback: URL, checks: Checks): Promise<Person>
+}
+
+type Step = 'begin' | 'finish'
+
+/** How long each call to the provider may take, in seconds. */
+const TIMEOUT_S = 10
+/** How long its metadata are taken to be right. */
+const FRESH_MS = 3_600_000
+/** How often a key that we do not know may make us ask again, for all sign-ins together. */
+const RENEWED_EACH_MS = 5000
+
+type Settings = Pick<
+  Config,
+  'oidcIssuer' | 'oidcClientId' | 'oidcClientSecret' | 'oidcScopes' | 'oidcLoginClaim' | 'oidcGroupsClaim'
+>
+
+/**
+ * Undefined when no provider is set. Nothing is asked of it before the first sign-in, so the start does not need it.
+ * `now`: a clock in milliseconds that nobody sets. `find`: looks up names, instead of the system.
+ */
+export function createOpenIdProvider(
+  settings: Settings,
+  log: FastifyBaseLogger,
+  now: () => number = () => performance.now(),
+  find: Resolve = bySystem(),
+): OpenIdProvider | undefined {
+  const { oidcIssuer, oidcClientId, oidcClientSecret, oidcScopes } = settings
+  if (oidcIssuer === undefined || oidcClientId === undefined || oidcClientSecret === undefined)
+    return undefined
+  const issuer = new URL(oidcIssuer)
+  let known: { configuration: Promise<Configuration>; at: number } | undefined
+  let renewedAt = Number.NEGATIVE_INFINITY
+  /** The step of a sign-in at which the provider did not answer as it should. */
+  let failing: Step | undefined
+  /**
+   * What the provider answered for the code of a sign-in. It takes a code once, so a second look needs its first
+   * answer.
+   */
+  const exchanges = new AsyncLocalStorage<{ answer?: Response }>()
+
+  const fetched: CustomFetch = async (url, { body = null, ...options }) => {
+    const signal = options.signal ?? AbortSignal.timeout(TIMEOUT_S * 1000)
+    const ask = async () => {
+      // Each `fetch` would take a thread of the stores' look-ups for as long as the name servers of the provider hang.
+      await find(hostOf(new URL(url)), signal)
+      return fetch(url, { ...options, body, signal })
+    }
+    const exchange = options.method === 'POST' ? exchanges.getStore() : undefined
+    if (exchange === undefined) return ask()
+    exchange.answer ??= await ask()
+    return exchange.answer.clone()
+  }
+
+  async function discover(): Promise<Configuration> {
+    const client = await import('openid-client')
+    const execute = [client.enableNonRepudiationChecks]
+    if (issuer.protocol === 'http:') execute.push(client.allowInsecureRequests)
+    return client.discovery(issuer, oidcClientId ?? '', oidcClientSecret, undefined, {
+      execute,
+      timeout: TIMEOUT_S,
+      [client.customFetch]: fetched,
+    })
+  }
+
+  /** All that ask at the same time share one question. A failure is forgotten, so the next sign-in asks again. */
+  function configured(): Promise<Configuration> {
+    if (known !== undefined && now() - known.at < FRESH_MS) return known.configuration
+    const mine = { configuration: discover(), at: now() }
+    known = mine
+    mine.configuration.catch(() => {
+      if (known === mine) known = undefined
+    })
+    return mine.configuration
+  }
+
+  /**
+   * The provider's metadata, whose keys are still to be read, because it signed with a key that those of `tried` do not
+   * have: it may have new ones. Undefined when that was asked a moment ago.
+   */
+  function renewed(tried: Promise<Configuration>): Promise<Configuration> | undefined {
+    if (known?.configuration === tried) {
+      if (now() - renewedAt < RENEWED_EACH_MS) return undefined
+      renewedAt = now()
+      known = undefined
+    }
+    return configured()
+  }
+
+  /** Exchanges a code for tokens. Once more with the keys that the provider has now, when it signed with an unknown one. */
+  function exchange(callback: URL, checks: Checks) {
+    return exchanges.run({}, async () => {
+      const client = await import('openid-client')
+      async function grant(configuration: Configuration) {
+        const tokens = await client.authorizationCodeGrant(configuration, callback, {
+          expectedState: checks.state,
+          expectedNonce: checks.nonce,
+          pkceCodeVerifier: checks.verifier,
+          idTokenExpected: true,
+        })
+        return { configuration, tokens }
+      }
+      const asked = configured()
+      const configuration = await asked
+      requireOwn(callback, configuration.serverMetadata())
+      try {
+        return await grant(configuration)
+      } catch (error) {
+        const isOfUnknownKey =
+          error instanceof client.ClientError && error.code === 'OAUTH_KEY_SELECTION_FAILED'
+        const newer = isOfUnknownKey ? renewed(asked) : undefined
+        if (newer === undefined) throw error
+        return grant(await newer)
+      }
+    })
+  }
+
+  /** One line for each outage and each recovery. A sign-in that only begins shows nothing of how sign-ins end. */
+  async function asking<T>(step: Step, work: () => Promise<T>): Promise<T> {
+    try {
+      const answer = await work()
+      if (failing === 'finish' && step === 'begin') return answer
+      if (failing) log.info({ issuer: issuer.href }, 'the OpenID Connect provider answers again')
+      failing = undefined
+      return answer
+    } catch (error) {
+      const refusal = await refusalOf(error)
+      if (refusal.refused !== 'unavailable') throw new Refused(refusal)
+      if (!failing) log.warn({ err: error, issuer: issuer.href }, 'no sign-in by OpenID Connect for now')
+      failing ??= step
+      throw new Refused(refusal)
+    }
+  }
+
+  return {
+    begin: (redirectUri) =>
+      asking('begin', async () => {
+        const configuration = await configured()
+        const client = await import('openid-client')
+        const checks = {
+          state: client.randomState(),
+          nonce: client.randomNonce(),
+          verifier: client.randomPKCECodeVerifier(),
+        }
+        const url = client.buildAuthorizationUrl(configuration, {
+          redirect_uri: redirectUri,
+          scope: oidcScopes,
+          state: checks.state,
+          nonce: checks.nonce,
+          code_challenge: await client.calculatePKCECodeChallenge(checks.verifier),
+          code_challenge_method: 'S256',
+        })
+        return { url: url.href, checks }
+      }),
+    finish: (callback, checks) =>
+      asking('finish', async () => {
+        const client = await import('openid-client')
+        const { configuration, tokens } = await exchange(callback, checks)
+        const claims = tokens.claims()
+        if (claims === undefined) throw new Refused(refuse.invalid('the provider sent no ID token'))
+        const hasMore = configuration.serverMetadata().userinfo_endpoint !== undefined
+        const more = hasMore ? await client.fetchUserInfo(configuration, tokens.access_token, claims.sub) : {}
+        return personIn(joinedClaims(claims, more), settings)
+      }),
+  }
+}
+
+/** Providers that name themselves in the URL keep answers of others out. @throws Refused (invalid) */
+function requireOwn(callback: URL, metadata: ReturnType<Configuration['serverMetadata']>): void {
+  const named = callback.searchParams.get('iss')
+  const isNamed = metadata.authorization_response_iss_parameter_supported === true || named !== null
+  if (isNamed && named !== metadata.issuer) {
+    throw new Refused(refuse.invalid('this answer is not from the provider of this server: begin again'))
+  }
+}
+
+async function refusalOf(error: unknown) {
+  if (error instanceof Refused) return error.refusal
+  const { ClientError, ResponseBodyError, AuthorizationResponseError } = await import('openid-client')
+  if (error instanceof AuthorizationResponseError) return refuse.invalid('the provider did not sign you in')
+  if (error instanceof ResponseBodyError && error.error === 'invalid_grant') {
+    return refuse.invalid('this sign-in was used already or took too long: begin again')
+  }
+  if (error instanceof ClientError && FOR_OTHERS.has(error.code ?? '')) {
+    return refuse.invalid("the provider's answer is not for this sign-in: begin again")
+  }
+  // The token was made a moment ago.
+  if (error instanceof ClientError && error.code === 'OAUTH_JWT_TIMESTAMP_CHECK_FAILED') {
+    return refuse.unavailable('the clocks of this server and of the provider that signs people in differ')
+  }
+  return refuse.unavailable('the provider that signs people in does not answer as it should; try again later')
+}
+
+/** The codes of errors about whom an ID token is for. */
+const FOR_OTHERS: ReadonlySet<string> = new Set(['OAUTH_JWT_CLAIM_COMPARISON_FAILED'])
+
+type Claims = Readonly<Record<string, unknown>>
+
+/**
+ * The claims of both. The ID token is signed for this server, so it says who it is. Whether an address is verified counts
+ * only from where the address comes: the other one may mean another address.
+ */
+export function joinedClaims<Token extends Claims>(token: Token, userInfo: Claims) {
+  const { email, email_verified } = 'email' in userInfo ? userInfo : token
+  return { ...token, ...userInfo, email, email_verified, iss: token.iss, sub: token.sub }
+}
+
+/** The most characters of a subject, as OpenID Connect says. It is in an event, so it needs a limit. */
+const MAX_SUBJECT = 255
+
+/**
+ * The person in the claims. A claim of another type than it should have counts as missing.
+ * @throws Refused (unprocessable) when the subject is too long
+ */
+export function personIn(
+  claims: Claims & { iss: string; sub: string },
+  { oidcLoginClaim, oidcGroupsClaim }: Pick<Settings, 'oidcLoginClaim' | 'oidcGroupsClaim'>,
+): Person {
+  if (claims.sub.length > MAX_SUBJECT) {
+    throw new Refused(
+      refuse.unprocessable(`the provider's name for you has more than ${MAX_SUBJECT} characters`),
+    )
+  }
+  const text = (name: string) => (typeof claims[name] === 'string' ? claims[name] : '')
+  return {
+    issuer: claims.iss,
+    subject: claims.sub,
+    login: text(oidcLoginClaim),
+    email: text('email'),
+    // Some providers send it as a text.
+    emailVerified: claims.email_verified === true || claims.email_verified === 'true',
+    fullName: text('name'),
+    groups: groupsIn(claims, oidcGroupsClaim),
+  }
+}
+
+function groupsIn(claims: Claims, name: string): ReadonlySet<string> | undefined {
+  const { [name]: groups, _claim_names: elsewhere } = claims
+  // A person with very many groups: the claim is then a reference.
+  if (typeof elsewhere === 'object' && elsewhere !== null && name in elsewhere) return undefined
+  const list: unknown[] = Array.isArray(groups) ? groups : [groups]
+  return new Set(list.filter((group) => typeof group === 'string'))
+}

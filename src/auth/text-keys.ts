@@ -1,0 +1,141 @@
+/** The keys that seal the texts of events, in the secrets' store. */
+import { randomBytes } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { type Static, Type } from 'typebox'
+import { coalesce } from '../concurrency/coalesce.ts'
+import { ownBytes } from '../concurrency/own-bytes.ts'
+import { KEY_BYTES } from '../events/sealing/seal.ts'
+import type { Erased } from '../events/sealing/sealed-texts.ts'
+import type { TextKey, TextKeys } from '../events/sealing/text-keys.ts'
+import type { Change, Collection, ReadStore } from '../projections/store/read-store.ts'
+import { checkOf } from '../storage/checked-json.ts'
+
+/** A key (base64url), or who destroyed it and when. */
+const TextKeyDocument = Type.Union([
+  Type.Object({ key: Type.String() }),
+  Type.Object({
+    erased: Type.Object({
+      by: Type.Union([Type.Object({ id: Type.Integer(), login: Type.String() }), Type.Null()]),
+      at: Type.String(),
+    }),
+  }),
+])
+type TextKeyDocument = Static<typeof TextKeyDocument>
+const isTextKey = checkOf(TextKeyDocument)
+
+/** By the id of the key, which the sealed text names. */
+export const textKeyCollection: Collection<TextKeyDocument> = { name: 'text_keys', indexes: [], arrays: [] }
+
+/** The position of a destroyed key is later: no write of a key replaces it. */
+const MADE = 0
+const DESTROYED = 1
+
+/** The keys of the first block, and of the largest. A block that is used up quickly is followed by a larger one. */
+const FIRST_BLOCK = 64
+const LARGEST_BLOCK = 2048
+/** How long a block should last, in milliseconds. */
+const LASTS_MS = 1000
+/** The most keys in memory, about 200 bytes each. */
+const MAX_KEYS = 20_000
+const AT_ONCE = 1000
+
+/** The keys in a store. It must have the collection: `secretCollections`. */
+export function createTextKeys(secrets: ReadStore): TextKeys {
+  let known = newCache()
+  /** Keys that were made and not given out, the next one last. */
+  let free: TextKey[] = []
+  let size = FIRST_BLOCK
+  let madeAt = 0
+  const making = coalesce<void>()
+
+  /** Makes the next block. Those who wait for keys share it. */
+  const make = () => making('', makeBlock)
+
+  async function makeBlock(): Promise<void> {
+    const now = performance.now()
+    size = now - madeAt < LASTS_MS ? Math.min(2 * size, LARGEST_BLOCK) : FIRST_BLOCK
+    madeAt = now
+    // The ids of a block are neighbours in the index, and so are those of blocks that follow each other.
+    const block = `${Date.now().toString(36).padStart(9, '0')}${randomBytes(6).toString('base64url')}`
+    const bytes = randomBytes(size * KEY_BYTES)
+    const made = Array.from({ length: size }, (_, i): TextKey => {
+      // A part would keep the bytes of all of them in memory.
+      const key = ownBytes(bytes.subarray(i * KEY_BYTES, (i + 1) * KEY_BYTES))
+      return { id: `${block}.${i.toString(36).padStart(3, '0')}`, key }
+    })
+    await secrets.apply(
+      made.map(({ id, key }): Change => {
+        const body: TextKeyDocument = { key: key.toString('base64url') }
+        return { op: 'put', collection: textKeyCollection, id, position: MADE, body }
+      }),
+      new Map(),
+    )
+    free = [...made.reverse(), ...free]
+  }
+
+  async function stored(ids: readonly string[]): Promise<Map<string, Buffer | Erased>> {
+    const found = new Map<string, Buffer | Erased>()
+    for (let i = 0; i < ids.length; i += AT_ONCE) {
+      for (const { id, body } of await secrets.getMany(textKeyCollection, ids.slice(i, i + AT_ONCE))) {
+        // A document that is damaged is no key.
+        if (!isTextKey(body)) continue
+        found.set(id, 'key' in body ? ownBytes(Buffer.from(body.key, 'base64url')) : body.erased)
+      }
+    }
+    return found
+  }
+
+  return {
+    async ahead() {
+      if (free.length === 0) await make()
+    },
+    async take(count) {
+      while (free.length < count) await make()
+      const taken = free.splice(free.length - count, count)
+      for (const { id, key } of taken) known.set(id, key)
+      // If it fails, those who need keys learn why.
+      if (free.length < size / 2) make().catch(() => {})
+      return taken
+    },
+    giveBack(keys) {
+      free.push(...keys)
+    },
+    async find(ids) {
+      const ofNow = known
+      const found = new Map<string, Buffer | Erased>()
+      const missing: string[] = []
+      for (const id of ids) {
+        const key = ofNow.get(id)
+        if (key === undefined) missing.push(id)
+        else found.set(id, key)
+      }
+      if (missing.length === 0) return found
+      for (const [id, key] of await stored(missing)) {
+        found.set(id, key)
+        // An erasure since then has begun a new memory. Destroyed keys are looked up again: they are few.
+        if (Buffer.isBuffer(key)) ofNow.set(id, key)
+      }
+      return found
+    },
+    async erase(ids, erased) {
+      const there = await stored(ids)
+      const left = ids.filter((id) => there.get(id) === undefined || Buffer.isBuffer(there.get(id)))
+      const body: TextKeyDocument = { erased }
+      for (let i = 0; i < left.length; i += AT_ONCE) {
+        await secrets.apply(
+          left.slice(i, i + AT_ONCE).map((id): Change => {
+            return { op: 'put', collection: textKeyCollection, id, position: DESTROYED, body }
+          }),
+          new Map(),
+        )
+      }
+      known = newCache()
+      return left.length
+    },
+    forget() {
+      known = newCache()
+    },
+  }
+}
+
+const newCache = (): LRUCache<string, Buffer> => new LRUCache({ max: MAX_KEYS })

@@ -1,0 +1,39 @@
+/**
+ * What webhooks send to, in the store of the secrets: a URL often has a token in it, and so have the header and the
+ * secret. A configuration never changes: an edit of a webhook makes another one, and its event names it.
+ */
+import type { Collection, ReadStore } from '../projections/store/read-store.ts'
+
+export interface WebhookConfig {
+  id: string
+  hookId: number
+  url: string
+  /** The key of the signatures; empty for none. */
+  secret: string
+  /** The header `Authorization`; empty for none. */
+  authorization: string
+}
+
+export const webhookConfigs: Collection<WebhookConfig> = { name: 'webhook_configs', indexes: [], arrays: [] }
+
+/** Secrets are not folded from the log, so they have no real position. */
+const position = 0
+
+/** Resolves when it is on disk. It counts from the event on that names it. */
+export async function keepWebhookConfig(secrets: ReadStore, body: WebhookConfig): Promise<void> {
+  await secrets.apply([{ op: 'put', collection: webhookConfigs, id: body.id, position, body }], new Map())
+}
+
+/** The configurations with these ids, by id; missing ones are left out. */
+export async function webhookConfigsOf(
+  secrets: ReadStore,
+  ids: readonly string[],
+): Promise<Map<string, WebhookConfig>> {
+  if (ids.length === 0) return new Map()
+  const found = await secrets.getMany(webhookConfigs, ids)
+  return new Map(found.map(({ id, body }) => [id, body]))
+}
+
+export async function forgetWebhookConfig(secrets: ReadStore, id: string): Promise<void> {
+  await secrets.apply([{ op: 'delete', collection: webhookConfigs, id }], new Map())
+}

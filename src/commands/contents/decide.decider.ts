@@ -1,0 +1,184 @@
+/** Decides what changes of files make of a tree: whether each may be made, and what each path has then. Pure. */
+
+import { isRefusal, type Refusal, refuse } from '../../errors/refusal.ts'
+import { type FileAt, kindOf, type TreeEntry } from '../../git/trees/tree-entries.ts'
+import { newPathProblem, partsOf } from '../../git/trees/tree-path.ts'
+
+/** `upload` is `create` or `update`; `rename` keeps the content. */
+export const OPERATIONS = ['create', 'update', 'upload', 'rename', 'delete'] as const
+export type Operation = (typeof OPERATIONS)[number]
+
+/** One change. The changes of a commit are made one after the other. */
+export interface FileChange {
+  operation: Operation
+  path: string
+  /** Where the file is before; without it, at `path`. */
+  fromPath: string
+  /** The blob that the client believes to be there; empty when it does not say. */
+  sha: string
+  /** The blob with the new content; undefined when the operation has none. */
+  blob?: string | undefined
+  /** What comes before the names of fields in refusals: `files.0.`, or nothing. */
+  field: string
+}
+
+/** What the tree has at a path and at the directories above it; undefined: nothing. */
+export type TreeLookup = (path: string) => Pick<TreeEntry, 'mode' | 'id'> | undefined
+
+type Entry = Pick<TreeEntry, 'mode' | 'id'> | undefined
+
+/** The path as trees have it; a refusal for one that no file can have. */
+function pathIn(path: string, field: string): string | Refusal {
+  const parts = partsOf(path)
+  if (parts === undefined || parts.length === 0) {
+    const reason = `${field}: is no path of a file`
+    return refuse.unprocessable(reason, [reason])
+  }
+  return parts.join('/')
+}
+
+/** Why a change cannot be made whatever the tree has. */
+export function changeProblem({
+  operation,
+  path,
+  fromPath,
+  blob,
+  field,
+}: Omit<FileChange, 'blob'> & { blob?: unknown }): Refusal | undefined {
+  const wrong = (name: string, reason: string) => {
+    const text = `${field}${name}: ${reason}`
+    return refuse.unprocessable(text, [text])
+  }
+  if (fromPath !== path) {
+    const from = pathIn(fromPath, `${field}from_path`)
+    if (typeof from !== 'string') return from
+  }
+  if (operation === 'delete') {
+    const target = pathIn(path, `${field}path`)
+    return typeof target === 'string' ? undefined : target
+  }
+  const problem = newPathProblem(path)
+  if (problem !== undefined) return wrong('path', problem)
+  if (operation === 'rename' && fromPath === path) return wrong('from_path', 'is needed for a rename')
+  if (operation !== 'rename' && blob === undefined) return wrong('content', 'is missing')
+  return undefined
+}
+
+/** The files after all changes, by path (null: removed), or why they cannot be made. */
+export function filesAfter(
+  changes: readonly FileChange[],
+  before: TreeLookup,
+): Map<string, FileAt | null> | Refusal {
+  const after = new Map<string, FileAt | null>()
+  const directories = new Set<string>()
+  const at = (path: string): Entry => {
+    if (directories.has(path)) return { mode: '40000', id: '' }
+    const changed = after.get(path)
+    return changed === undefined ? before(path) : (changed ?? undefined)
+  }
+  for (const change of changes) {
+    const result = decideChange(change, at)
+    if (isRefusal(result)) return result
+    for (const [path, file] of result) {
+      after.set(path, file)
+      if (file === null) continue
+      for (let end = path.indexOf('/'); end !== -1; end = path.indexOf('/', end + 1)) {
+        directories.add(path.slice(0, end))
+      }
+    }
+  }
+  return after
+}
+
+function decideChange(change: FileChange, at: TreeLookup): [path: string, file: FileAt | null][] | Refusal {
+  const { operation, field, blob } = change
+  const path = pathIn(change.path, `${field}path`)
+  const from = pathIn(change.fromPath, `${field}from_path`)
+  if (typeof path !== 'string') return path
+  if (typeof from !== 'string') return from
+  const entry = at(from)
+  if (operation !== 'create') {
+    const stale = staleRefusal(change, from, entry)
+    if (stale !== undefined) return stale
+  }
+  if (operation === 'delete') return [[path, null]]
+  const taken = takenRefusal(change, path, from, at)
+  if (taken !== undefined) return taken
+  const isKept = operation === 'rename' && entry !== undefined
+  const file: FileAt = isKept
+    ? { mode: fileMode(entry), id: entry.id }
+    : { mode: operation !== 'create' && entry?.mode === '100755' ? '100755' : '100644', id: blob ?? '' }
+  return from === path
+    ? [[path, file]]
+    : [
+        [from, null],
+        [path, file],
+      ]
+}
+
+const fileMode = ({ mode }: Pick<TreeEntry, 'mode'>): FileAt['mode'] =>
+  mode === '100755' || mode === '120000' || mode === '160000' ? mode : '100644'
+
+/** Why what is to be changed is not there, or is not what the client believes. */
+function staleRefusal(
+  { operation, sha, field }: FileChange,
+  from: string,
+  entry: Entry,
+): Refusal | undefined {
+  if (entry === undefined && operation !== 'upload') return refuse.notFound(`there is no file ${from}`)
+  const kind = entry && kindOf(entry)
+  if (kind === 'dir') {
+    if (operation === 'delete') return refuse.notFound(`${from} is a directory, not a file`)
+    return pathTaken(field, `${from} is a directory`)
+  }
+  if (kind === 'submodule' && operation !== 'delete') return pathTaken(field, `${from} is a submodule`)
+  if (sha === '' || sha === entry?.id) return undefined
+  const reason = `${field}sha: is not that of ${from}, which is ${entry?.id ?? 'none'}`
+  return refuse.unprocessable(reason, [reason])
+}
+
+/** Why no file can be made at the path. */
+function takenRefusal(
+  { operation, field }: FileChange,
+  path: string,
+  from: string,
+  at: TreeLookup,
+): Refusal | undefined {
+  for (let end = path.indexOf('/'); end !== -1; end = path.indexOf('/', end + 1)) {
+    const above = at(path.slice(0, end))
+    if (above === undefined) break
+    if (kindOf(above) !== 'dir') return pathTaken(field, `${path.slice(0, end)} is a file, not a directory`)
+  }
+  const there = at(path)
+  if (there === undefined) return undefined
+  const kind = kindOf(there)
+  if (kind === 'dir') return pathTaken(field, `${path} is a directory`)
+  if (kind === 'symlink') return pathTaken(field, `${path} is a symbolic link`)
+  if (kind === 'submodule') return pathTaken(field, `${path} is a submodule`)
+  if (operation === 'create' || (from !== path && operation !== 'upload')) {
+    return pathTaken(field, `${path} exists already`)
+  }
+  return undefined
+}
+
+function pathTaken(field: string, reason: string): Refusal {
+  const text = `${field}path: ${reason}`
+  return refuse.unprocessable(text, [text])
+}
+
+/** The message of a commit without one, as in Gitea: what was added, updated and deleted. */
+export function defaultMessage(changes: readonly Pick<FileChange, 'operation' | 'path'>[]): string {
+  const words = {
+    create: 'Add',
+    update: 'Update',
+    upload: 'Update',
+    rename: 'Update',
+    delete: 'Delete',
+  } as const
+  return ['Add', 'Update', 'Delete']
+    .flatMap((word) => {
+      const paths = changes.filter(({ operation }) => words[operation] === word).map(({ path }) => path)
+      return paths.length === 0 ? [] : [`${word} ${paths.join(', ')}`]
+    })
+    .join('\n')
+}

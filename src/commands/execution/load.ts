@@ -1,0 +1,67 @@
+/** Reads an aggregate: folds its stream, from what is remembered of it on. */
+import { decode } from '../../events/codec.ts'
+import type { DomainEvent } from '../../events/domain-events.ts'
+import type { EventStore, RecordedEvent } from '../../events/store/event-store.ts'
+import type { Decider } from './decider.ts'
+import { earlierAttempt } from './earlier-attempts.ts'
+import type { Snapshot } from './snapshots.ts'
+
+/** An aggregate, folded from its stream. */
+export interface Loaded<State> extends Omit<Snapshot<State>, 'revision'> {
+  /** The last revision; null when the stream does not exist. */
+  revision: number | null
+  /** The event that was looked for, if the stream has it. */
+  found: RecordedEvent | undefined
+}
+
+/** Reads and folds a stream. `find`: the id of an event to find in it, and the digest of its request. */
+export async function load<State, Event extends DomainEvent>(
+  store: EventStore,
+  stream: string,
+  decider: Decider<State, Event>,
+  find?: { id: string; digest: string },
+): Promise<Loaded<State>> {
+  const snapshots = decider.snapshots?.(store)
+  // It is older than the end of the stream that is asked about: what comes after it is read.
+  const snapshot = snapshots?.get(stream)
+  const place = find && snapshot && (await earlierAttempt(store, stream, find))
+  // When nobody knows, the event may be anywhere: then the whole stream is read.
+  const before = find === undefined || place !== undefined ? snapshot : undefined
+  let state = before?.state ?? decider.initialState
+  let revision: number | null = before?.revision ?? null
+  let abandoned = before?.abandoned ?? false
+  let found = place && (await eventAt(store, stream, place.revision))
+  for await (const recorded of store.readStream(stream, { from: revision === null ? 0 : revision + 1 })) {
+    const event = decode(recorded)
+    if (decider.handles(event)) state = decider.evolve(state, event)
+    else if (event.type === 'CreationAbandoned') abandoned = true
+    if (recorded.id === find?.id) found = recorded
+    revision = recorded.revision
+  }
+  if (revision !== null) snapshots?.set(stream, { state, revision, abandoned })
+  return { state, revision, found: found ?? undefined, abandoned }
+}
+
+/** Reads and folds a stream up to the event of a revision: the state that the event led to. */
+export async function loadAt<State, Event extends DomainEvent>(
+  store: EventStore,
+  stream: string,
+  decider: Decider<State, Event>,
+  revision: number,
+): Promise<State> {
+  let state = decider.initialState
+  for await (const recorded of store.readStream(stream, { maxCount: revision + 1 })) {
+    const event = decode(recorded)
+    if (decider.handles(event)) state = decider.evolve(state, event)
+  }
+  return state
+}
+
+async function eventAt(
+  store: EventStore,
+  stream: string,
+  revision: number,
+): Promise<RecordedEvent | undefined> {
+  for await (const recorded of store.readStream(stream, { from: revision, maxCount: 1 })) return recorded
+  return undefined
+}

@@ -1,0 +1,164 @@
+/** Erases texts: records it, destroys keys and files, and records that this is done. */
+
+import { isRefusal, Refused } from '../../../errors/refusal.ts'
+import type { DiscussionEvent } from '../../../events/catalog/issues.ts'
+import type { IssueRef } from '../../../events/catalog/parts.ts'
+import {
+  type EventStore,
+  StoreUnavailable,
+  WrongExpectedRevision,
+} from '../../../events/store/event-store.ts'
+import { discussionStream } from '../../../events/streams.ts'
+import { RebuildUnderWay } from '../../../projections/projector/rebuild.ts'
+import { READ_MODELS } from '../../../projections/views/views.ts'
+import type { Services } from '../../../services/services.ts'
+import { append, type CommandContext, contended } from '../../execution/execute.ts'
+import {
+  addErasable,
+  decideErase,
+  type Erasable,
+  nothingErasable,
+  type WhatGoes,
+  whatGoes,
+} from './erasure.decider.ts'
+
+/** What an erasure works with. */
+export type ErasureServices = Pick<
+  Services,
+  'events' | 'texts' | 'secrets' | 'readStore' | 'projector' | 'rebuilder' | 'attachments' | 'turns'
+>
+
+type Discussion = IssueRef & { isPull: boolean }
+
+const turnOf = ({ repoId, index }: Discussion) => `erasure of ${repoId}.${index}`
+
+/** Tries to append between the events of others. */
+const MAX_APPENDS = 100
+/** How long the read models may take to pass an erasure, in milliseconds. */
+const PROJECTION_MS = 10_000
+
+async function erasableIn(stored: EventStore, issue: Discussion): Promise<Erasable> {
+  const facts = nothingErasable()
+  for await (const event of stored.readStream(discussionStream(issue))) addErasable(facts, event)
+  return facts
+}
+
+/** Lists what `eraseTexts` would erase. `stored`: the log with sealed texts. @throws Refused as `eraseTexts` */
+export async function erasedBy(
+  stored: EventStore,
+  { actor: by, at }: CommandContext,
+  issue: Discussion,
+  commentId: number | null,
+): Promise<WhatGoes> {
+  const found = whatGoes(await erasableIn(stored, issue), commentId, { by, at })
+  if ('refused' in found) throw new Refused(found)
+  return found
+}
+
+/**
+ * Erases all texts of an issue or pull request that were written until now, or those of one comment. Resolves when no
+ * reader and no file of this server has them any more. Does nothing where nothing is left to erase.
+ *
+ * @throws Refused not found, or conflict where texts were never sealed
+ * @throws StoreUnavailable when it is recorded, but cannot be finished now; `finishErasure` does it later
+ */
+export async function eraseTexts(
+  services: ErasureServices,
+  context: CommandContext,
+  issue: Discussion,
+  commentId: number | null,
+): Promise<void> {
+  await recordErasure(services, context, issue, commentId)
+  await finishErasure(services, context, issue)
+}
+
+async function recordErasure(
+  services: ErasureServices,
+  context: CommandContext,
+  issue: Discussion,
+  commentId: number | null,
+): Promise<void> {
+  for (let i = 0; i < MAX_APPENDS; i++) {
+    const facts = await erasableIn(services.texts.stored, issue)
+    const decision = decideErase(facts, commentId, { by: context.actor, at: context.at })
+    if (isRefusal(decision)) throw new Refused(decision)
+    if (decision.length === 0) return
+    try {
+      await append(services.events, context, discussionStream(issue), 'erase', decision, facts.revision)
+      return
+    } catch (error) {
+      if (!(error instanceof WrongExpectedRevision)) throw error
+    }
+  }
+  throw new Refused(contended)
+}
+
+/**
+ * Finishes the recorded erasures of an issue or pull request; nothing when all are. Each step may be repeated, and nodes
+ * take turns.
+ *
+ * @throws StoreUnavailable when something is in its way: a store, a stopped read model, a rebuild, a reader of the files
+ */
+export function finishErasure(
+  services: ErasureServices,
+  context: CommandContext,
+  issue: Discussion,
+): Promise<void> {
+  return services.turns(turnOf(issue), async () => {
+    const { pending } = await erasableIn(services.texts.stored, issue)
+    const last = pending.at(-1)
+    if (last === undefined) return
+    const { texts, attachments } = services
+    for (const { keys, by, at } of pending) await texts.keys.erase(keys, { by, at })
+    texts.forget()
+    const files = pending.flatMap((erasure) => erasure.files)
+    for (const uuid of files) await attachments.remove(uuid)
+    await projected(services, issue, last.revision)
+    await purge(services)
+    const { repoId, index } = issue
+    const finished: DiscussionEvent = {
+      type: 'ErasureFinished',
+      data: {
+        repoId,
+        index,
+        upTo: last.revision,
+        texts: pending.reduce((sum, { keys }) => sum + keys.length, 0),
+        files: files.length,
+      },
+    }
+    await append(services.events, context, discussionStream(issue), 'erased', [finished], 'any')
+  })
+}
+
+/** Waits until all read models have passed the erasure, also those that have stopped. */
+async function projected(
+  { events, projector }: ErasureServices,
+  issue: Discussion,
+  revision: number,
+): Promise<void> {
+  for await (const { position } of events.readStream(discussionStream(issue), {
+    from: revision,
+    maxCount: 1,
+  })) {
+    const passed = await projector.waitFor(position, PROJECTION_MS)
+    const behind = projector
+      .status()
+      .find((model) => model.stopped !== undefined && model.position < position)
+    if (passed && behind === undefined) return
+    const reason = behind === undefined ? 'the read models lag' : `the read model ${behind.name} has stopped`
+    throw new StoreUnavailable(`the erasure is recorded, but not finished: ${reason}`)
+  }
+}
+
+/** Removes what the erased texts have left in the files of embedded stores. */
+async function purge({ readStore, secrets, rebuilder }: ErasureServices): Promise<void> {
+  try {
+    // It may have read the texts before, and is still writing them.
+    rebuilder.requireFree()
+  } catch (error) {
+    if (!(error instanceof RebuildUnderWay)) throw error
+    throw new StoreUnavailable('the erasure is recorded; it is finished after the rebuild', { cause: error })
+  }
+  if (readStore.purge !== undefined) await rebuilder.freeSpares(READ_MODELS)
+  await Promise.all([readStore.purge?.(), secrets.purge?.()])
+}

@@ -1,0 +1,62 @@
+/** Erases what was posted by mistake: `POST /repos/{owner}/{repo}/issues/{index}/erase`. */
+import { type Static, Type } from 'typebox'
+import { onRepository } from '../../../access/repository-access.ts'
+import { ErasedWire } from '../../../api/issues/erasures.ts'
+import { IssueParams } from '../../../api/issues/issues.ts'
+import { type Routes, route } from '../../../auth/routes.ts'
+import { Refused, refuse } from '../../../errors/refusal.ts'
+import { pathNumber } from '../../../http/requests/path-number.ts'
+import { issueId } from '../../../projections/models/issues/issue-selection.ts'
+import { requestContext, settled } from '../../execution/request-context.ts'
+import { erasedBy, eraseTexts } from './erase.ts'
+
+/** Nothing brings erased texts back, so a misspelt field is refused, and nothing is erased that is not asked for. */
+const EraseOption = Type.Object(
+  {
+    comment: Type.Optional(Type.Integer({ description: 'id of the only comment to erase' })),
+    all: Type.Optional(Type.Boolean({ description: 'true: all texts and files' })),
+    dry_run: Type.Optional(Type.Boolean({ description: 'true: list what would be erased' })),
+  },
+  { additionalProperties: false },
+)
+
+const DESCRIPTION =
+  'For admins of the repository. All texts that were written until now read "erased by … on …" from then on: title, ' +
+  'bodies, comments, names of files, in the history and in replays too. Also of an issue that was deleted. Attached files are removed. What is in git ' +
+  'stays. The request names one comment, or says `"all": true`. It can be repeated; 503: it is recorded, and the server ' +
+  'goes on with it.'
+
+/** The comment to erase; null for all texts. @throws Refused (unprocessable) when the request does not say which */
+function commentIn({ comment, all }: Static<typeof EraseOption>): number | null {
+  const one = comment ?? null
+  if ((one === null) === (all === true)) return one
+  throw new Refused(refuse.unprocessable('either "comment" (an id) or "all": true is needed'))
+}
+
+export const eraseRoutes: Routes = (services) => async (app) => {
+  app.post(
+    '/repos/:owner/:repo/issues/:index/erase',
+    route('issue', {
+      description: DESCRIPTION,
+      params: IssueParams,
+      body: EraseOption,
+      response: { 200: ErasedWire, 204: Type.Null() },
+    }),
+    async (request, reply) => {
+      const { repository } = await onRepository(services, request, 'admin')
+      const index = pathNumber(request.params.index)
+      if (index === undefined) throw new Refused(refuse.notFound('issue not found'))
+      const there = await services.views.issues.get(issueId(repository.id, index))
+      // A deleted issue still has its texts in the log; pull requests are not deleted.
+      const issue = there ?? { repoId: repository.id, index, isPull: false }
+      const comment = commentIn(request.body)
+      const context = requestContext(request)
+      if (request.body.dry_run) {
+        return reply.code(200).send(await erasedBy(services.texts.stored, context, issue, comment))
+      }
+      await eraseTexts(services, context, issue, comment)
+      await settled(services, context, reply)
+      return reply.code(204).send(null)
+    },
+  )
+}

@@ -1,0 +1,14 @@
+/** Decisions on the lock of issues and pull requests: only writers comment on what is locked. Pure. */
+import type { LockEvent } from '../../events/catalog/issues.ts'
+import type { Discussion } from '../../projections/models/issues/discussion.ts'
+
+/** The reasons that Gitea knows by default; none is a reason, too. */
+export const LOCK_REASONS = ['Too heated', 'Off-topic', 'Resolved', 'Spam'] as const
+
+export function decideLock({ repoId, index, locked }: Discussion, reason: string): LockEvent[] {
+  return locked ? [] : [{ type: 'DiscussionLocked', data: { repoId, index, reason } }]
+}
+
+export function decideUnlock({ repoId, index, locked }: Discussion): LockEvent[] {
+  return locked ? [{ type: 'DiscussionUnlocked', data: { repoId, index } }] : []
+}

@@ -1,0 +1,77 @@
+/**
+ * Public keys of OpenPGP, as facts. A key is an aggregate of its own, in a stream that its id names: so no two users
+ * have the same one. Pure.
+ */
+
+import { type Refusal, refuse } from '../../errors/refusal.ts'
+import type { GpgKeyEvent } from '../../events/catalog/keys.ts'
+import type { EventOf } from '../../events/handlers.ts'
+import { type Decider, deciderOf } from '../execution/decider.ts'
+import type { Decision } from '../execution/execute.ts'
+import { snapshots } from '../execution/snapshots.ts'
+import { MAX_KEYS } from './keys.decider.ts'
+
+type Added = EventOf<'GpgKeyAdded'>['data']
+
+export type GpgKeyState = { status: 'none' } | ({ status: 'there' } & Added)
+
+export const gpgKeyDecider: Decider<GpgKeyState, GpgKeyEvent> = deciderOf({
+  initialState: { status: 'none' },
+  snapshots: snapshots(),
+  becomes: {
+    GpgKeyAdded: (_, { data }) => ({ ...data, status: 'there' }),
+    GpgKeyRemoved: () => ({ status: 'none' }),
+  },
+  exists: (state: GpgKeyState) => state.status === 'there',
+  changes: { GpgKeyVerified: () => ({ verified: true }) },
+})
+
+/** The owner of a new key. */
+export interface GpgKeyOwner {
+  /** The addresses of the owner, in small letters. */
+  emails: readonly string[]
+  /** How many keys the owner has. */
+  count: number
+  /** What the owner must sign to show that the private key is theirs. */
+  token: string
+}
+
+/** Adds a key that names an address of its owner, or with which its owner has signed the token. */
+export function decideAddGpgKey(
+  state: GpgKeyState,
+  data: Added,
+  { emails, count, token }: GpgKeyOwner,
+): Decision<GpgKeyEvent> {
+  // Gitea's own words: clients look for them.
+  if (state.status === 'there') return refuse.unprocessable('A key with the same id already exists')
+  if (!data.verified && !data.emails.some((email) => emails.includes(email))) {
+    return refuse.notFound(
+      'None of the emails attached to the GPG key could be found. ' +
+        `It may still be added if you provide a valid signature for the token: ${token}`,
+    )
+  }
+  if (count >= MAX_KEYS) return refuse.unprocessable(`there are ${MAX_KEYS} keys already`)
+  return [{ type: 'GpgKeyAdded', data }]
+}
+
+/** The refusal of a signature that is none of the token by the key. */
+export const wrongTokenSignature = (token: string): Refusal =>
+  refuse.unprocessable(
+    'The provided GPG key, signature and token do not match or token is out of date. ' +
+      `Provide a valid signature for the token: ${token}`,
+  )
+
+const gone = refuse.notFound('key not found')
+
+/** Records that the owner has signed the token. A verified key stays one. */
+export function decideVerifyGpgKey(state: GpgKeyState, keyId: number): Decision<GpgKeyEvent> {
+  if (state.status === 'none' || state.keyId !== keyId) return gone
+  return state.verified ? [] : [{ type: 'GpgKeyVerified', data: { keyId, user: state.user } }]
+}
+
+/** Removes the key if it is still this one. */
+export function decideRemoveGpgKey(state: GpgKeyState, keyId: number): Decision<GpgKeyEvent> {
+  if (state.status === 'none' || state.keyId !== keyId) return gone
+  const { user, primary } = state
+  return [{ type: 'GpgKeyRemoved', data: { keyId, user, longId: primary.longId } }]
+}

@@ -1,0 +1,126 @@
+/** Deletes the head branch of a merged pull request, when the merge asked for that: merge rule 8. */
+
+import { accessTo, atLeast } from '../../../access/access.ts'
+import { archivedRefusal } from '../../../access/archived.ts'
+import { protectionOf } from '../../../access/protection-rules.ts'
+import { isRefusal, type Refusal, Refused, refuse } from '../../../errors/refusal.ts'
+import type { AccountRef } from '../../../events/catalog/parts.ts'
+import { gitStream, idsStream } from '../../../events/streams.ts'
+import { resolveRef } from '../../../git/refs/refs.ts'
+import { branchKey } from '../../../projections/models/pull-requests/pulls.fold.ts'
+import { gitDirOf, type Services } from '../../../services/services.ts'
+import { pulls } from '../../execution/aggregates.ts'
+import { type CommandContext, doneBefore } from '../../execution/execute.ts'
+import { takeNumber } from '../../execution/sequences.ts'
+import { removeBranch } from '../../git/change-refs.ts'
+import { type ActivePull, decideHeadBranchDeleted, decideHeadBranchKept } from '../pull-request.decider.ts'
+
+/** The head branch stays, for a reason that is no error: the merge has succeeded, and the history says why the branch is there. */
+interface Kept {
+  kept: string
+}
+
+/**
+ * Deletes the head branch and comments on that, unless another open pull request has the same head branch. `by`: the user
+ * who merged. When the branch stays, the history says why. Resolves to the refusal in those cases that merge rule 8 names:
+ * there is no such branch, it is the default branch, or it is protected. Runs in the turn of the merge, and may run again.
+ */
+export async function deleteHeadBranch(
+  services: Services,
+  context: CommandContext,
+  pull: ActivePull,
+  by: AccountRef,
+): Promise<Refusal | undefined> {
+  const kept = await removeHead(services, context, pull, by)
+  if (kept === undefined) await comment(services, context, pull)
+  else if (kept !== missing) {
+    const reason = isRefusal(kept) ? kept.message : kept.kept
+    await noted(services, () =>
+      pulls.change(services, context, pull, 'head branch kept', (state) =>
+        decideHeadBranchKept(state, reason),
+      ),
+    )
+  }
+  return kept !== undefined && isRefusal(kept) ? kept : undefined
+}
+
+/** Removes the branch. Resolves to why it stays, or undefined. */
+async function removeHead(
+  services: Services,
+  context: CommandContext,
+  pull: ActivePull,
+  by: AccountRef,
+): Promise<Refusal | Kept | undefined> {
+  const { repoId, branch, sha } = pull.head
+  // An earlier attempt of the same merge may have deleted it, and died then.
+  if (await doneBefore(services.events, context, gitStream(repoId), 'branch-deletion')) return undefined
+  // A pull request that was merged just before does not use the branch any more.
+  await services.projector.waitFor(context.written, services.config.projectionWaitMs)
+  const kept = await whyKept(services, pull, by)
+  if (kept !== undefined) return kept
+
+  const tip = await resolveRef(gitDirOf(services, repoId), `refs/heads/${branch}`)
+  if (tip === null) return missing
+  if (tip !== sha) return pushedTo
+  let meanwhile: Refusal | Kept | undefined
+  try {
+    const outcome = await removeBranch(services, context, pull.head, async () => {
+      await services.projector.current()
+      meanwhile = await whyKept(services, pull, by)
+      if (meanwhile !== undefined) throw new Refused(missing)
+    })
+    return outcome === 'moved' ? undefined : pushedTo
+  } catch (error) {
+    if (error instanceof Refused && meanwhile !== undefined) return meanwhile
+    if (error instanceof Refused) return error.refusal
+    throw error
+  }
+}
+
+/** Why the head branch must stay by the rights and rules of now; undefined when it may go. */
+async function whyKept(
+  { views }: Services,
+  pull: ActivePull,
+  by: AccountRef,
+): Promise<Refusal | Kept | undefined> {
+  const { repoId, branch } = pull.head
+  const [repository, merger] = await Promise.all([
+    views.repositories.get(`${repoId}`),
+    views.accounts.get(`${by.id}`),
+  ])
+  if (repository === undefined || merger === undefined) return missing
+  if (!atLeast(accessTo(repository, merger), 'write')) {
+    return { kept: 'who merged may not write to the repository of the branch' }
+  }
+  if (repository.archived) return { kept: archivedRefusal.message }
+  if (branch === repository.defaultBranch) {
+    return refuse.forbidden('the head branch is the default branch, which cannot be deleted')
+  }
+  if (protectionOf(repository.protections, branch) !== undefined) {
+    return refuse.forbidden('the head branch is protected and cannot be deleted')
+  }
+  const heads = { headKey: branchKey(repoId, branch), status: 'open' } as const
+  const others = await views.pulls.find(heads, { limit: 2 })
+  return others.some(({ id }) => id !== pull.id)
+    ? { kept: 'another open pull request has the same head branch' }
+    : undefined
+}
+
+const pushedTo: Kept = { kept: 'it was pushed to after the merge' }
+const missing = refuse.notFound('the head branch does not exist any more')
+
+/** Adds the comment on the deletion. */
+const comment = (services: Services, context: CommandContext, pull: ActivePull) =>
+  noted(services, async () => {
+    const commentId = await takeNumber(services.events, context, idsStream('comment'))
+    await pulls.change(services, context, pull, 'head branch deleted', (state) =>
+      decideHeadBranchDeleted(state, commentId),
+    )
+  })
+
+/** Records what became of the head branch. When that fails, the merge has still succeeded. */
+async function noted(services: Services, record: () => Promise<unknown>): Promise<void> {
+  await record().catch((error: unknown) =>
+    services.log.warn({ err: error }, 'the history does not say what became of a head branch'),
+  )
+}

@@ -1,0 +1,139 @@
+/**
+ * What the deletion of a branch means for the open pull requests that name it: those from it are closed, and those into it get
+ * the default branch as their base. A pull request for which that is not possible is closed, too.
+ */
+
+import { Refused } from '../../../errors/refusal.ts'
+import type { RefUpdate } from '../../../events/catalog/branches.ts'
+import type { IssueRef } from '../../../events/catalog/parts.ts'
+import type { BranchPoint } from '../../../events/catalog/pull-requests.ts'
+import type { Position } from '../../../events/store/event-store.ts'
+import { claimKeys, idsStream } from '../../../events/streams.ts'
+import { branchKey } from '../../../projections/models/pull-requests/pulls.fold.ts'
+import type { Services } from '../../../services/services.ts'
+import { pulls } from '../../execution/aggregates.ts'
+import { eachOne } from '../../execution/each-one.ts'
+import type { CommandContext } from '../../execution/execute.ts'
+import { takeNumber } from '../../execution/sequences.ts'
+import { changeClaiming, isDuplicate } from '../duplicate-pull.ts'
+import {
+  type ActivePull,
+  decideBranchGone,
+  decideTargetBranch,
+  type PullState,
+} from '../pull-request.decider.ts'
+import { branchNames, recordedTip } from './branch-tips.ts'
+import { fateOf, hasNamedSince } from './renamed-branches.ts'
+import { targetOf } from './target-branch.ts'
+
+type Side = 'head' | 'base'
+
+/** Number of branches in one query for pull requests. A push may delete thousands. */
+const BRANCHES_AT_ONCE = 200
+
+/**
+ * Closes the open pull requests from branches that were deleted. `position`: of the event of that, or later. May be repeated at
+ * any time: a branch that was made again means nothing, and neither does a pull request that was opened since.
+ */
+export const closeFromDeleted: Following = (services, context, repoId, moved, position) =>
+  eachOne(deletedIn(repoId, moved), async (keys) => {
+    const from = await services.views.pulls.find({ headKey: { $in: keys }, status: 'open' })
+    await eachOne(from, (pull) => closeWithout(services, context, pull, 'head', position))
+  })
+
+/** Gives the open pull requests into branches that were deleted another base. `position` as above. */
+export const retargetFromDeleted: Following = (services, context, repoId, moved, position) =>
+  eachOne(deletedIn(repoId, moved), async (keys) => {
+    const into = await services.views.pulls.find({ baseKey: { $in: keys }, status: 'open' })
+    await eachOne(into, (pull) => retarget(services, context, pull, position))
+  })
+
+type Following = (
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  moved: readonly RefUpdate[],
+  position: Position,
+) => Promise<void>
+
+/** The keys of the branches that moves of refs have deleted, in parts. */
+function deletedIn(repoId: number, moved: readonly RefUpdate[]): string[][] {
+  const keys = branchNames(moved.filter(({ to }) => to === null).map(({ ref }) => ref)).map((branch) =>
+    branchKey(repoId, branch),
+  )
+  const parts: string[][] = []
+  for (let i = 0; i < keys.length; i += BRANCHES_AT_ONCE) parts.push(keys.slice(i, i + BRANCHES_AT_ONCE))
+  return parts
+}
+
+/** The same for one pull request, whichever of its branches is gone. */
+export async function followDeleted(
+  services: Services,
+  context: CommandContext,
+  pull: IssueRef,
+  position: Position,
+): Promise<void> {
+  await closeWithout(services, context, pull, 'head', position)
+  await retarget(services, context, pull, position)
+}
+
+/**
+ * Whether an open pull request has lost a branch. A merge under way does not need it any more; when it fails, its event tells.
+ * A branch that was renamed is not lost: the pull request follows it.
+ */
+async function hasLost(
+  services: Services,
+  state: PullState,
+  side: Side,
+  position: Position,
+): Promise<boolean> {
+  if (state.status !== 'open' || state.merging !== null) return false
+  const point: BranchPoint = state[side]
+  if ((await fateOf(services, point)) !== 'deleted') return false
+  return !(await hasNamedSince(services, state, point, position, { orOpened: true }))
+}
+
+async function closeWithout(
+  services: Services,
+  context: CommandContext,
+  { repoId, index }: IssueRef,
+  side: Side,
+  position: Position,
+): Promise<void> {
+  const pull = { repoId, index }
+  if (!(await hasLost(services, await pulls.load(services, pull), side, position))) return
+  const close = () =>
+    pulls.change(services, context, pull, `${side} is gone`, async (state) => {
+      if (!(await hasLost(services, state, side, position))) return []
+      return decideBranchGone(state, side, await takeNumber(services.events, context, idsStream('comment')))
+    })
+  await changeClaiming(services, context, pull, () => undefined, close)
+}
+
+async function retarget(
+  services: Services,
+  context: CommandContext,
+  { repoId, index }: IssueRef,
+  position: Position,
+): Promise<void> {
+  const pull = { repoId, index }
+  if (!(await hasLost(services, await pulls.load(services, pull), 'base', position))) return
+  const repository = await services.views.repositories.get(`${repoId}`)
+  const branch = repository?.defaultBranch
+  // Without a default branch it waits for its base to come back.
+  if (branch === undefined || (await recordedTip(services, { repoId, branch, sha: '' })) === undefined) return
+  const keyAfter = ({ head, base }: ActivePull) => claimKeys.pull(head, { ...base, branch })
+  const change = () =>
+    pulls.change(services, context, pull, 'base is gone', async (state) => {
+      if (state.status === 'none' || !(await hasLost(services, state, 'base', position))) return []
+      return decideTargetBranch(state, await targetOf(services, state, branch), null)
+    })
+  try {
+    await changeClaiming(services, context, pull, keyAfter, change)
+  } catch (error) {
+    // It is from the default branch, shares no history with it, or has a twin there.
+    const isImpossible = error instanceof Refused && error.refusal.refused === 'unprocessable'
+    if (!isImpossible && !isDuplicate(error)) throw error
+    await closeWithout(services, context, pull, 'base', position)
+  }
+}

@@ -1,0 +1,232 @@
+/** Brings open pull requests up to date after a branch has moved: their heads, and the merge bases with their bases. */
+
+import { accessTo, atLeast } from '../../../access/access.ts'
+import { nextPiece } from '../../../concurrency/event-loop.ts'
+import type { RefUpdate } from '../../../events/catalog/branches.ts'
+import type { IssueRef } from '../../../events/catalog/parts.ts'
+import type { ExpectedRevision } from '../../../events/store/event-store.ts'
+import { diffStat, isAncestor, mergeBase } from '../../../git/commits/history.ts'
+import { refsWithGainedCommits } from '../../../git/commits/shared-history.ts'
+import type { Change } from '../../../git/diff/content-change.ts'
+import { falseIfGitFailed, RepositoryMissing } from '../../../git/process/errors.ts'
+import { resolveRef, updateRef } from '../../../git/refs/refs.ts'
+import { fetchObjects } from '../../../git/repository/fetch-objects.ts'
+import { branchKey } from '../../../projections/models/pull-requests/pulls.fold.ts'
+import { gitDirOf, type Services } from '../../../services/services.ts'
+import { adoptFirstBranch } from '../../branches/first-branch.ts'
+import { pulls } from '../../execution/aggregates.ts'
+import { eachOne } from '../../execution/each-one.ts'
+import type { CommandContext } from '../../execution/execute.ts'
+import { recordRefs } from '../../git/record-refs.ts'
+import { movedContent } from '../../reviews/compare-content.ts'
+import type { MovedContent } from '../../reviews/outdated.decider.ts'
+import { checkMergeability } from '../check-mergeability.ts'
+import { type ActivePull, decideHeadMoved, decideMergeBaseMoved } from '../pull-request.decider.ts'
+import { branchNames, recordedTip } from './branch-tips.ts'
+import { closeFromDeleted } from './deleted-branches.ts'
+import { movedByMergers } from './head-movers.ts'
+
+/** The pull requests of so many branches are looked for at a time. A push may have thousands. */
+const BRANCHES_AT_ONCE = 200
+
+/**
+ * Records moves of refs and moves the heads of the pull requests from these branches; the first branches of a repository
+ * may be another default branch. Ends when queries see all of this, so that the client gets its answer after that.
+ */
+export async function recordAndMoveHeads(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  cause: 'push' | 'update',
+  moved: readonly RefUpdate[],
+  since: ExpectedRevision,
+  options: readonly string[] = [],
+): Promise<void> {
+  const { projector, config } = services
+  await recordRefs(services, context, repoId, cause, moved, since, options)
+  // The moves are recorded, so a projection that lags is not a failure. The process `pull_heads` does the rest.
+  if (!(await projector.waitFor(context.written, config.projectionWaitMs))) return
+  const refs = moved.map(({ ref }) => ref)
+  await moveHeads(services, context, repoId, refs).catch((error: unknown) =>
+    services.log.warn({ err: error, repoId }, 'the heads of pull requests are left to the process'),
+  )
+  await closeFromDeleted(services, context, repoId, moved, context.written).catch((error: unknown) =>
+    services.log.warn({ err: error, repoId }, 'pull requests from deleted branches are left to the process'),
+  )
+  await adoptFirstBranch(services, context, repoId, refs).catch((error: unknown) =>
+    services.log.warn({ err: error, repoId }, 'the default branch is left to the process'),
+  )
+  await untilSeen(services)
+}
+
+/**
+ * Waits until queries see all that is in the log now. What this request has written is not enough: the process may have
+ * moved the head before it.
+ */
+async function untilSeen({ events, projector, config }: Services): Promise<void> {
+  const end = await events.lastPosition().catch(() => undefined)
+  if (end !== undefined) await projector.waitFor(end, config.projectionWaitMs)
+}
+
+/** Gives the open pull requests from the moved branches their new heads. */
+export async function moveHeads(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  refs: readonly string[],
+): Promise<void> {
+  const branches = branchNames(refs)
+  const moved: IssueRef[] = []
+  for (let i = 0; i < branches.length; i += BRANCHES_AT_ONCE) {
+    if (i > 0) await nextPiece('refs')
+    const keys = branches.slice(i, i + BRANCHES_AT_ONCE).map((branch) => branchKey(repoId, branch))
+    const found = await services.views.pulls.find({ headKey: { $in: keys }, status: 'open' })
+    for (const pull of found) moved.push({ repoId: pull.repoId, index: pull.index })
+  }
+  await eachOne(moved, (pull) => moveHead(services, context, pull))
+}
+
+/**
+ * Records the new head of one pull request. Before that, its commits are fetched into the base repository, which
+ * shows and merges them. In turn on all nodes: of two moves of a branch, the earlier one must not be recorded last, and
+ * the process that reacts to a push may run on another node than the push.
+ */
+export async function moveHead(
+  services: Services,
+  context: CommandContext,
+  { repoId, index }: IssueRef,
+): Promise<void> {
+  await services
+    .turns(`head of ${repoId}.${index}`, async () => {
+      const state = await pulls.load(services, { repoId, index })
+      if (state.status !== 'open') return
+      const to = await recordedTip(services, state.head)
+      if (to === undefined || to === state.head.sha || !(await mayStillShow(services, state))) return
+      // The head moves even when the base branch is gone: the base branch may come back.
+      const base = (await recordedTip(services, state.base)) ?? state.base.sha
+      const dir = gitDirOf(services, repoId)
+      if (state.head.repoId !== repoId) await fetchObjects(dir, gitDirOf(services, state.head.repoId), to)
+      const ancestor = await mergeBase(dir, base, to)
+      // When the two share no history any more, the difference is between the whole trees.
+      const diff = await diffStat(dir, ancestor ?? base, to)
+      const forced = await isForced(services, dir, state.head.sha, to)
+      const ref = `refs/pull/${index}/head`
+      await pulls.change(services, context, state, `head ${to}`, async (current) => {
+        // Read before the tip: then a node that has lost its turn cannot take the ref back from a later move.
+        const from = await resolveRef(dir, ref)
+        if ((await recordedTip(services, state.head)) !== to || current.status === 'none') return []
+        await updateRef(dir, ref, { from, to })
+        const moved = { to, mergeBase: ancestor ?? state.mergeBase, diff, ...(forced && { forced }) }
+        const repository = await services.views.repositories.get(`${repoId}`)
+        const after = { base: moved.mergeBase, head: to }
+        const content = await movedContent(services, current, repository, current.base.branch, after)
+        return decideHeadMoved(current, moved, await movedByMergers(services, current, to), content)
+      })
+    })
+    .catch(unlessDeleted)
+}
+
+/** Whether the new head does not contain the old one. What git cannot tell holds up no move. */
+async function isForced({ log }: Services, dir: string, from: string, to: string): Promise<boolean> {
+  try {
+    return (await mergeBase(dir, from, to)) !== from
+  } catch (error) {
+    if (error instanceof RepositoryMissing) throw error
+    log.warn({ err: error, from, to }, 'it is not known whether a head was pushed by force')
+    return false
+  }
+}
+
+/**
+ * Whether the poster may read the head repository now. A pull request shows what its poster may show: who has lost the
+ * right to read a private fork publishes nothing more of it.
+ */
+async function mayStillShow({ views }: Services, { repoId, head, poster }: ActivePull): Promise<boolean> {
+  if (head.repoId === repoId) return true
+  const [repository, account] = await Promise.all([
+    views.repositories.get(`${head.repoId}`),
+    views.accounts.get(`${poster.id}`),
+  ])
+  return repository !== undefined && atLeast(accessTo(repository, account ?? null), 'read')
+}
+
+/** Ignores the error that a repository was deleted: then there is nothing to bring up to date. */
+export function unlessDeleted(error: unknown): undefined {
+  if (!(error instanceof RepositoryMissing)) throw error
+}
+
+/** How long the client waits for the merge of a reopened pull request to be tried, in milliseconds. */
+const REOPENING_MS = 10_000
+
+/**
+ * Brings a reopened pull request up to date before the client gets its answer. A failure is only logged: the
+ * process `pull_heads` tries again.
+ */
+export async function catchUpAfterReopening(
+  services: Services,
+  context: CommandContext,
+  { repoId, index }: IssueRef,
+): Promise<void> {
+  const pull = { repoId, index }
+  try {
+    await moveHead(services, context, pull)
+    await checkMergeability(services, context, repoId, [pull], { withinMs: REOPENING_MS })
+  } catch (error) {
+    services.log.warn({ err: error, ...pull }, 'the head of a reopened pull request is left to the process')
+  }
+  await untilSeen(services)
+}
+
+/**
+ * Finds the new merge bases of the open pull requests into a branch that has moved. A pull request changes less when
+ * its base branch gets some of its commits: for example from another pull request that it builds on.
+ */
+export async function moveMergeBases(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  { ref, from, to }: RefUpdate,
+): Promise<void> {
+  const [branch] = branchNames([ref])
+  if (branch === undefined || from === null || to === null) return
+  // Also those whose `base.sha` is this tip: it says that their merge was tried with it, not that their merge base is known.
+  const into = await services.views.pulls.find({ baseKey: branchKey(repoId, branch), status: 'open' })
+  if (into.length === 0) return
+  const dir = gitDirOf(services, repoId)
+  const sharing = await refsWithGainedCommits(dir, from, to, 'refs/pull/')
+  const gained = into.filter(({ index }) => sharing === undefined || sharing.has(`refs/pull/${index}/head`))
+  await eachOne(gained, ({ index }) => moveMergeBase(services, context, { repoId, index }))
+}
+
+async function moveMergeBase(services: Services, context: CommandContext, issue: IssueRef): Promise<void> {
+  const state = await pulls.load(services, issue)
+  if (state.status !== 'open') return
+  const base = await recordedTip(services, state.base)
+  if (base === undefined) return
+  const dir = gitDirOf(services, issue.repoId)
+  const head = state.head.sha
+  const ancestor = await mergeBase(dir, base, head)
+  if (ancestor === undefined || ancestor === state.mergeBase) return
+  const diff = await diffStat(dir, ancestor, head)
+  await pulls.change(services, context, issue, `merge base ${ancestor} ${head}`, async (current) => {
+    // When the base has changed since, the head has been compared with the new one already.
+    if (current.status === 'none' || current.base.branch !== state.base.branch) return []
+    const content = await contentAfterBase(services, current, { base: ancestor, head })
+    return decideMergeBaseMoved(current, { head, to: ancestor, diff }, content)
+  })
+}
+
+/**
+ * What a moved merge base means for reviews. When the base has gained commits of the head, the pull request changes only a part
+ * of what was reviewed. When the base has lost some, it changes more.
+ */
+async function contentAfterBase(services: Services, pull: ActivePull, after: Change): Promise<MovedContent> {
+  const { repoId, mergeBase, base } = pull
+  // git may have pruned the old merge base. Then it is unknown whether the base has gained commits.
+  const hasGained = await isAncestor(gitDirOf(services, repoId), mergeBase, after.base).catch(
+    falseIfGitFailed,
+  )
+  if (hasGained) return { changed: false, dismissStale: false }
+  const repository = await services.views.repositories.get(`${repoId}`)
+  return await movedContent(services, pull, repository, base.branch, after)
+}

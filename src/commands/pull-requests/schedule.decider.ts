@@ -1,0 +1,60 @@
+/** Schedules a merge that waits for its checks: merge rule 6, and `docs/architecture.md#scheduled-merge`. */
+
+import { isRefusal, refuse } from '../../errors/refusal.ts'
+import type { PullRequestEvent } from '../../events/catalog/pull-requests.ts'
+import type { Services } from '../../services/services.ts'
+import { pulls } from '../execution/aggregates.ts'
+import type { CommandContext, Decision } from '../execution/execute.ts'
+import { isMergeStyle, mergeRefusal } from './merge-checks.decider.ts'
+import { mergeFacts, mergeWaits } from './merge-facts.ts'
+import type { Merge } from './merge-pull.ts'
+import { decideSchedule, type PullState } from './pull-request.decider.ts'
+
+/**
+ * Schedules the merge. When the checks of the head have succeeded already, it schedules nothing and resolves to the
+ * merge to carry out at once: of that head only. When there is nothing to wait for, the process makes the merge right after the
+ * schedule. Runs in the turn of the merge.
+ *
+ * @throws Refused for the same reasons as a merge, and when a merge is scheduled already
+ */
+export async function scheduleMerge(
+  services: Services,
+  context: CommandContext,
+  merge: Merge,
+): Promise<Merge | undefined> {
+  const { request } = merge
+  const pull = { repoId: merge.repository.id, index: merge.index }
+  // The first attempt of a retried request may have found that the checks had succeeded, and merged at once.
+  if ((await pulls.ifDone(services, context, pull, 'merge')) !== undefined) return merge
+  // A retried request that has scheduled the merge before is not decided again.
+  let ready: Merge | undefined
+  await pulls.change(services, context, pull, 'schedule', async (state) => {
+    const decision = await decideScheduleOf(services, state, merge)
+    if (state.status !== 'none' && !isRefusal(decision) && decision.length === 0) {
+      ready = { ...merge, request: { ...request, scheduling: false, expectedHead: state.head.sha } }
+    } else ready = undefined
+    return decision
+  })
+  return ready
+}
+
+async function decideScheduleOf(
+  services: Services,
+  state: PullState,
+  { repository, merger, request, fields, deleteBranch }: Merge,
+): Promise<Decision<PullRequestEvent>> {
+  if (state.status === 'none') return refuse.notFound('pull request not found')
+  const { style } = request
+  // The settings may have changed while the request waited for its turn.
+  const current = (await services.views.repositories.get(`${repository.id}`)) ?? repository
+  const facts = await mergeFacts(services, state, current, merger, style)
+  const refusal = mergeRefusal(state, request, facts)
+  if (refusal !== undefined) return refusal
+  // A manual merge has happened already, so there is nothing to wait for.
+  if (!isMergeStyle(style) || style === 'manually-merged') return []
+  const { waitsFor, hasChecks } = await mergeWaits(services, current, state)
+  if (state.schedule === null && waitsFor.length === 0 && hasChecks) return []
+  const by = { id: merger.id, login: merger.login }
+  const expectedHead = request.expectedHead ?? null
+  return decideSchedule(state, { style, ...fields, deleteBranch, by, expectedHead, waitsFor })
+}

@@ -1,0 +1,113 @@
+/** First content of a new repository: a README, a license, labels. */
+import { type Static, Type } from 'typebox'
+import { Refused, refuse } from '../../../errors/refusal.ts'
+import type { LabelSettings } from '../../../events/catalog/labels.ts'
+import { idsStream } from '../../../events/streams.ts'
+import type { Services } from '../../../services/services.ts'
+import { labels } from '../../execution/aggregates.ts'
+import { type CommandContext, partOf } from '../../execution/execute.ts'
+import { takeNumber } from '../../execution/sequences.ts'
+import { decideCreateLabel } from '../../labels/label.decider.ts'
+import { licenseText } from './licenses.ts'
+
+const Word = (description: string) => Type.Optional(Type.String({ maxLength: 255, description }))
+
+/** The fields of a new repository about it. */
+export const FIRST_CONTENT = {
+  readme: Word('Default: the name and the description, which auto_init writes anyway'),
+  license: Word('a name in the list of SPDX, as MIT; it is the file LICENSE of a first commit'),
+  issue_labels: Word('Default: the labels of that name in Gitea'),
+  gitignores: Word('is not supported: only an empty one'),
+  trust_model: Word('only default'),
+  object_format_name: Word('only sha1'),
+}
+
+const Option = Type.Object({
+  ...FIRST_CONTENT,
+  description: Type.Optional(Type.String()),
+  auto_init: Type.Optional(Type.Boolean()),
+})
+
+/** The values of each field besides the empty one, if it has a list of them. */
+const KNOWN: Record<Exclude<keyof typeof FIRST_CONTENT, 'license'>, string | undefined> = {
+  readme: 'Default',
+  issue_labels: 'Default',
+  gitignores: undefined,
+  trust_model: 'default',
+  object_format_name: 'sha1',
+}
+
+/** Refuses unsupported fields by name instead of ignoring them. @throws Refused (unprocessable) */
+function requireKnown(body: Static<typeof Option>): void {
+  const given = new Map<string, unknown>(Object.entries(body))
+  const errors = Object.entries(KNOWN).flatMap(([field, known]) => {
+    const value = given.get(field)
+    if (value == null || value === '' || value === known) return []
+    return [known === undefined ? `${field}: is not supported` : `${field}: can only be ${known}`]
+  })
+  if (errors.length > 0) throw new Refused(refuse.unprocessable(errors.join('; '), errors))
+}
+
+/** Files of the first commit, by name; empty when the request asks for none. @throws Refused (unprocessable) */
+export async function firstFiles(
+  body: Static<typeof Option>,
+  { name, owner, year }: { name: string; owner: string; year: number },
+): Promise<ReadonlyMap<string, string>> {
+  requireKnown(body)
+  const { auto_init, readme, license, description = '' } = body
+  const files = new Map<string, string>()
+  if (auto_init || readme) {
+    files.set('README.md', `# ${name}\n${description === '' ? '' : `\n${description}\n`}`)
+  }
+  if (license) {
+    const text = await licenseText(license, { year, holder: owner })
+    if (text === undefined) {
+      const problem = 'license: there is none of this name in the list of SPDX'
+      throw new Refused(refuse.unprocessable(problem, [problem]))
+    }
+    files.set('LICENSE', text)
+  }
+  return files
+}
+
+/** Gitea's labels of the name `Default`. */
+const DEFAULT_LABELS: readonly (readonly [name: string, color: string, description: string])[] = [
+  ['bug', 'ee0701', 'Something is not working'],
+  ['duplicate', 'cccccc', 'This issue or pull request already exists'],
+  ['enhancement', '84b6eb', 'New feature'],
+  ['help wanted', '128a0c', 'Need some help'],
+  ['invalid', 'e6e6e6', 'Something is wrong'],
+  ['question', 'cc317c', 'More information is needed'],
+  ['wontfix', 'ffffff', "This won't be fixed"],
+]
+
+export const addDefaultLabels = (services: Services, context: CommandContext, repoId: number) =>
+  addLabels(
+    services,
+    context,
+    repoId,
+    DEFAULT_LABELS.map(([name, color, description]) => ({
+      step: name,
+      settings: { name, color, description, exclusive: false, archived: false },
+    })),
+  )
+
+/** Makes labels; `step` tells one from the others. A retried request goes on where the first attempt stopped. */
+export async function addLabels(
+  services: Services,
+  context: CommandContext,
+  repoId: number,
+  wanted: readonly { step: string; settings: LabelSettings }[],
+): Promise<void> {
+  for (const { step: name, settings } of wanted) {
+    // Each takes a number of its own, which a retried request takes again.
+    const step = partOf(context, `label ${name}`)
+    const id = await takeNumber(services.events, step, idsStream('label'))
+    await labels.change(services, step, id, 'create', (state) =>
+      state.status === 'missing'
+        ? decideCreateLabel(state, id, { kind: 'repository', repoId }, settings)
+        : [],
+    )
+    context.written = Math.max(context.written, step.written)
+  }
+}

@@ -1,0 +1,34 @@
+/** Whether a fork may be shown to everybody: it has the commits of the repositories that it comes from. */
+
+import { accessTo } from '../../../access/access.ts'
+import { isOpenTo } from '../../../access/visibility.ts'
+import type { RepositoryDocument } from '../../../projections/models/repositories/repositories.fold.ts'
+import type { AccountDocument } from '../../../projections/models/users/accounts.fold.ts'
+import type { Services } from '../../../services/services.ts'
+import { repositories } from '../../execution/aggregates.ts'
+import { hiddenness } from '../repository.decider.ts'
+
+/** Forks of forks of forks: nobody needs so many. */
+const MAX_ANCESTORS = 100
+
+/**
+ * Whether the requester administers each repository above the fork, up to the first one that everybody may see. A
+ * deleted one counts as it was at its end, and nobody administers it. So a fork of a fork shows no more than the fork.
+ */
+export async function mayPublishFork(
+  services: Services,
+  fork: RepositoryDocument,
+  requester: AccountDocument,
+): Promise<boolean> {
+  if (requester.siteAdmin) return true
+  let id = fork.parentId
+  for (let i = 0; id !== null; i++) {
+    const state = await repositories.load(services, id)
+    if (i === MAX_ANCESTORS || state.status === 'none') return false
+    if (isOpenTo(hiddenness(state), null)) return true
+    const document = await services.views.repositories.get(`${id}`)
+    if (document === undefined || accessTo(document, requester) !== 'admin') return false
+    id = state.parentId
+  }
+  return true
+}

@@ -1,0 +1,58 @@
+/** What a user makes of a repository: whether it is starred, and whether it is watched. Pure. */
+
+import { refuse } from '../../../errors/refusal.ts'
+import type { FollowEvent } from '../../../events/catalog/notifications.ts'
+import type { AccountRef } from '../../../events/catalog/parts.ts'
+import { type Decider, deciderOf } from '../../execution/decider.ts'
+import type { Decision } from '../../execution/execute.ts'
+import { snapshots } from '../../execution/snapshots.ts'
+
+export interface FollowState {
+  starred: boolean
+  watched: boolean
+}
+
+/** Stars, or watches. */
+export type FollowKind = keyof FollowState
+
+/** A user may star and watch at most this many repositories: a list of them asks the store for all at once. */
+const MAX_FOLLOWED = 5000
+
+export const followDecider: Decider<FollowState, FollowEvent> = deciderOf({
+  initialState: { starred: false, watched: false },
+  snapshots: snapshots(),
+  becomes: {
+    RepositoryStarred: (state) => ({ ...state, starred: true }),
+    RepositoryUnstarred: (state) => ({ ...state, starred: false }),
+    RepositoryWatched: (state) => ({ ...state, watched: true }),
+    RepositoryUnwatched: (state) => ({ ...state, watched: false }),
+  },
+})
+
+const TYPES = {
+  starred: { begin: 'RepositoryStarred', end: 'RepositoryUnstarred' },
+  watched: { begin: 'RepositoryWatched', end: 'RepositoryUnwatched' },
+} as const
+
+/** Begins to star or to watch; no event when the user does already. `followed`: how many others the user has. */
+export function decideFollow(
+  state: FollowState,
+  kind: FollowKind,
+  data: { repoId: number; user: AccountRef },
+  followed: number,
+): Decision<FollowEvent> {
+  if (state[kind]) return []
+  if (followed >= MAX_FOLLOWED) {
+    return refuse.unprocessable(`a user can have at most ${MAX_FOLLOWED} repositories ${kind}`)
+  }
+  return [{ type: TYPES[kind].begin, data }]
+}
+
+/** Ends it; no event when the user does not. */
+export function decideUnfollow(
+  state: FollowState,
+  kind: FollowKind,
+  data: { repoId: number; user: AccountRef },
+): Decision<FollowEvent> {
+  return state[kind] ? [{ type: TYPES[kind].end, data }] : []
+}

@@ -1,0 +1,15 @@
+/** Commands that count only while a repository is that owner's whose rights were looked at. Pure. */
+import type { RepositoryDocument } from '../../../projections/models/repositories/repositories.fold.ts'
+import { contended, type Decision } from '../../execution/execute.ts'
+import type { RepositoryEvent, RepositoryState } from '../repository.decider.ts'
+
+type Decide<Event> = (state: RepositoryState) => Decision<Event>
+
+/** The requester's rights were those in a repository of this owner. When it has another one since, nothing is decided. */
+export const whileOwnedBy =
+  <Event extends RepositoryEvent>(
+    { ownerId }: Pick<RepositoryDocument, 'ownerId'>,
+    decide: Decide<Event>,
+  ): Decide<Event> =>
+  (state) =>
+    state.status === 'active' && state.owner.id !== ownerId ? contended : decide(state)

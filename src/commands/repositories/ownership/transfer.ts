@@ -1,0 +1,306 @@
+/** Gives a repository to another owner: `POST /repos/{owner}/{repo}/transfer`, `/transfer/accept`, `/transfer/reject`. */
+
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { accessTo, atLeast, mayAnswer, mayCreateIn, owns } from '../../../access/access.ts'
+import { movedRepository, onRepository, repositoryNamed } from '../../../access/repository-access.ts'
+import { belongsTo, canSee } from '../../../access/visibility.ts'
+import { RepositoryParams, RepositoryWire, repositoryPage } from '../../../api/repositories/repositories.ts'
+import { accountNamed } from '../../../api/users/users.ts'
+import { signedIn } from '../../../auth/requester.ts'
+import { type Routes, route } from '../../../auth/routes.ts'
+import { isRefusal, Refused, refuse } from '../../../errors/refusal.ts'
+import type { Visibility } from '../../../events/catalog/organizations.ts'
+import type { PendingTransfer } from '../../../events/catalog/repositories.ts'
+import { hasValidBody } from '../../../http/requests/late-validation.ts'
+import {
+  type RepositoryDocument,
+  repositoryKey,
+} from '../../../projections/models/repositories/repositories.fold.ts'
+import type { AccountDocument } from '../../../projections/models/users/accounts.fold.ts'
+import { notFoundIn } from '../../../projections/views/view.ts'
+import type { Services } from '../../../services/services.ts'
+import { organizations, repositories, users } from '../../execution/aggregates.ts'
+import type { CommandContext, Decision } from '../../execution/execute.ts'
+import { commandContext, settled } from '../../execution/request-context.ts'
+import { takeQuota } from '../../execution/room.ts'
+import { MAX_TEAMS } from '../../organizations/team.decider.ts'
+import { inTurnOfOrganization } from '../../organizations/turn.ts'
+import { visibilityNow } from '../../organizations/visibility-now.ts'
+import { isBeingDeleted } from '../../users/accounts/deletion.ts'
+import { inTurnOfAdmins } from '../../users/change.ts'
+import { repositoryNow } from '../creation/create.ts'
+import { moveRepository } from '../move.ts'
+import type { RepositoryEvent, RepositoryState } from '../repository.decider.ts'
+import { hideAs } from './hidden-owners.ts'
+import {
+  decideAcceptTransfer,
+  decideCancelTransfer,
+  decideForgetUser,
+  decideStartTransfer,
+  decideTransfer,
+  noTransfer,
+} from './ownership.decider.ts'
+import { giveToTeams, type Transferred } from './transferred-teams.ts'
+
+const TransferRepoOption = Type.Object({
+  new_owner: Type.String({ minLength: 1 }),
+  team_ids: Type.Optional(
+    Type.Array(Type.Integer(), {
+      maxItems: MAX_TEAMS,
+      description: 'teams of the new owner that get the repository; only an organization has teams',
+    }),
+  ),
+})
+
+type Request = FastifyRequest & { params: Static<typeof RepositoryParams> }
+type Step = 'start transfer' | 'transfer' | 'cancel transfer'
+
+const refOf = ({ id, login }: AccountDocument) => ({ id, login })
+const asks = ({ transfer }: RepositoryDocument, requester: AccountDocument | null): boolean =>
+  transfer != null && requester !== null && mayAnswer(transfer, requester)
+const ownerRefOf = ({ id, login, kind }: AccountDocument) => ({ id, login, kind })
+
+/** @throws Refused (not found) also for an account that the requester may not see */
+async function newOwnerNamed(services: Services, requester: AccountDocument, login: string) {
+  const account = await accountNamed(services, login)
+  if (!account.deleted && canSee(account, requester)) return account
+  throw notFoundIn(services.views.accounts, 'user not found')
+}
+
+/** The ids of these teams, each once. @throws Refused: unprocessable for unknown ones, forbidden for those of others */
+async function teamsOf(
+  services: Services,
+  requester: AccountDocument,
+  recipient: AccountDocument,
+  ids: readonly number[],
+) {
+  if (recipient.kind !== 'organization') {
+    const problem = 'team_ids: only repositories of organizations have teams'
+    throw new Refused(refuse.unprocessable(problem, [problem]))
+  }
+  const wanted = [...new Set(ids)]
+  const teams = new Map(
+    (await services.views.teams.getMany(wanted.map(String))).map((team) => [team.id, team]),
+  )
+  for (const id of wanted) {
+    const team = teams.get(id)
+    const isOther = team !== undefined && team.organizationId !== recipient.id
+    const isKnown = requester.siteAdmin || (team && belongsTo(team.organizationId, requester))
+    if (team === undefined || (isOther && !isKnown)) {
+      throw new Refused(refuse.unprocessable(`team_ids: team ${id} not found`))
+    }
+    if (isOther) {
+      throw new Refused(refuse.forbidden(`team_ids: team ${id} is not of ${recipient.login}`))
+    }
+  }
+  return wanted
+}
+
+/** Refuses early; only the claim decides. As in Gitea it is 422. @throws Refused (unprocessable) */
+async function requireFreeName(
+  { views }: Services,
+  { login }: AccountDocument,
+  { id, name }: RepositoryDocument,
+) {
+  const other = await views.repositories.findOne({ key: repositoryKey(login, name) })
+  if (other === undefined || other.id === id) return
+  const problem = `new_owner: ${login} has a repository with the name ${name} already`
+  throw new Refused(refuse.unprocessable(problem, [problem]))
+}
+
+/**
+ * Makes the repository the new owner's: room in the quota, claims, event, teams. An account does not become an owner while
+ * it is being deleted: the two take turns.
+ */
+async function transferNow(
+  services: Services,
+  context: CommandContext,
+  { id }: RepositoryDocument,
+  owner: AccountDocument,
+  decide: (state: RepositoryState, ownerVisibility: Visibility) => Decision<RepositoryEvent>,
+): Promise<void> {
+  const bytes = (await services.diskUsage.get(id))?.totalBytes ?? 0
+  const room = await takeQuota(services, { owner, repoId: id, bytes })
+  let transferred: Transferred | undefined
+  const decideAndKeep = (state: RepositoryState, ownerVisibility: Visibility) => {
+    const decision = decide(state, ownerVisibility)
+    if (!isRefusal(decision)) {
+      transferred = decision.find((event) => event.type === 'RepositoryTransferred')?.data
+    }
+    return decision
+  }
+  const isThere = async () =>
+    owner.kind === 'user'
+      ? (await users.load(services, owner.id)).status === 'existing'
+      : (await organizations.load(services, owner.id)).status === 'active'
+  const move = async () => {
+    if (!(await isThere())) throw new Refused(beingDeleted(owner))
+    const ownerVisibility = await visibilityNow(services, owner)
+    await moveRepository(services, context, id, 'transfer', (state) => decideAndKeep(state, ownerVisibility))
+    await hideAs(services, context, owner, id)
+  }
+  try {
+    await (owner.kind === 'user'
+      ? inTurnOfAdmins(services, move)
+      : inTurnOfOrganization(services, owner.id, move))
+  } finally {
+    // From the event on, the repository itself counts for its owner.
+    room.end('dropped')
+  }
+  // After a crash before this line, the process `transfers` does it.
+  if (transferred !== undefined) await giveToTeams(services, context, transferred)
+}
+
+const beingDeleted = ({ login }: AccountDocument) => refuse.conflict(`the account ${login} is being deleted`)
+
+/** Offers the repository to its recipient, who may read it from then on. */
+async function offer(
+  services: Services,
+  context: CommandContext,
+  { id, ownerId }: RepositoryDocument,
+  recipient: AccountDocument,
+  transfer: PendingTransfer,
+): Promise<void> {
+  await repositories.change(services, context, id, 'start transfer', (state) =>
+    decideStartTransfer(state, ownerId, transfer),
+  )
+  // Who deletes an account looks for what is its own after the first step, and this looks after it was recorded.
+  if (!(await isBeingDeleted(services, recipient))) return
+  await repositories.change(services, context, id, 'forget user', (state) =>
+    decideForgetUser(state, refOf(recipient)),
+  )
+  throw new Refused(beingDeleted(recipient))
+}
+
+export const transferRoutes: Routes = (services) => {
+  async function answer(
+    request: Request,
+    reply: FastifyReply,
+    context: CommandContext,
+    id: number,
+    status: 200 | 201 | 202,
+  ) {
+    const requester = signedIn(request)
+    await settled(services, context, reply)
+    const now = await repositoryNow(services, id)
+    return reply.code(status).send(await repositoryPage(services, now, accessTo(now, requester), requester))
+  }
+
+  /**
+   * The context of a request, and the id of the repository that its path names or has named: a first attempt may have moved
+   * it. @throws Refused (not found) for who may neither read it nor answer its transfer
+   */
+  async function contextOf(request: Request): Promise<{ context: CommandContext; repoId: number }> {
+    const { params, requester } = request
+    const repository = (await repositoryNamed(services, params)) ?? (await movedRepository(services, params))
+    const isShown =
+      repository && (atLeast(accessTo(repository, requester), 'read') || asks(repository, requester))
+    if (!isShown) throw notFoundIn(services.views.repositories, 'repository not found')
+    request.repositoryId = repository.id
+    return { context: commandContext(request), repoId: repository.id }
+  }
+
+  /** Whether the first attempt of a retried request has carried out this step. */
+  const isDone = async (context: CommandContext, repoId: number, step: Step) =>
+    (await repositories.ifDone(services, context, repoId, step)) !== undefined
+
+  /**
+   * The repository with a transfer that waits, for those who may answer it: they may not read it otherwise. Others must be
+   * able to read it. @throws Refused: not found also without a transfer
+   */
+  async function pendingOf(request: Request) {
+    const named = await repositoryNamed(services, request.params)
+    const isAsked = named !== undefined && asks(named, request.requester)
+    const repository =
+      named !== undefined && isAsked ? named : (await onRepository(services, request, 'read')).repository
+    const by = signedIn(request)
+    if (!repository.transfer) throw new Refused(noTransfer)
+    return { repository, transfer: repository.transfer, by, isAsked }
+  }
+
+  /** @throws Refused for everybody who may not transfer the repository */
+  async function ownedBy(request: Request) {
+    const { repository } = await onRepository(services, request, 'admin')
+    const requester = signedIn(request)
+    if (owns(repository, requester)) return { repository, requester }
+    throw new Refused(refuse.forbidden('only the owner of the repository may transfer it'))
+  }
+
+  return async (app) => {
+    app.post(
+      '/repos/:owner/:repo/transfer',
+      route('repository', {
+        params: RepositoryParams,
+        body: TransferRepoOption,
+        response: { 201: RepositoryWire, 202: RepositoryWire },
+      }),
+      async (request, reply) => {
+        if (!hasValidBody(request)) await ownedBy(request)
+        const { context, repoId } = await contextOf(request)
+        if (await isDone(context, repoId, 'transfer')) return answer(request, reply, context, repoId, 202)
+        if (await isDone(context, repoId, 'start transfer'))
+          return answer(request, reply, context, repoId, 201)
+
+        const { repository, requester } = await ownedBy(request)
+        const { new_owner: login, team_ids: ids } = request.body
+        const owner = await newOwnerNamed(services, requester, login)
+        const teamIds = ids ? await teamsOf(services, requester, owner, ids) : []
+        await requireFreeName(services, owner, repository)
+        const isOrganization = owner.kind === 'organization'
+        const isDirect =
+          requester.siteAdmin ||
+          requester.id === owner.id ||
+          (isOrganization && mayCreateIn(owner.id, requester))
+        const to = ownerRefOf(owner)
+        const { id, ownerId } = repository
+        if (isDirect) {
+          await transferNow(services, context, repository, owner, (state, ownerVisibility) =>
+            decideTransfer(state, ownerId, { owner: to, ownerVisibility, teamIds }),
+          )
+          return answer(request, reply, context, id, 202)
+        }
+        const transfer = { sender: refOf(requester), recipient: to, teamIds }
+        await offer(services, context, repository, owner, transfer)
+        return answer(request, reply, context, id, 201)
+      },
+    )
+
+    app.post(
+      '/repos/:owner/:repo/transfer/accept',
+      route('repository', { params: RepositoryParams, response: { 202: RepositoryWire } }),
+      async (request, reply) => {
+        const { context, repoId } = await contextOf(request)
+        if (await isDone(context, repoId, 'transfer')) return answer(request, reply, context, repoId, 202)
+        const { repository, transfer, isAsked } = await pendingOf(request)
+        if (!isAsked) {
+          throw new Refused(refuse.forbidden(`only ${transfer.recipient.login} may accept the transfer`))
+        }
+        const owner = await accountNamed(services, transfer.recipient.login)
+        await requireFreeName(services, owner, repository)
+        await transferNow(services, context, repository, owner, (state, ownerVisibility) =>
+          decideAcceptTransfer(state, { owner: ownerRefOf(owner), ownerVisibility }),
+        )
+        return answer(request, reply, context, repository.id, 202)
+      },
+    )
+
+    app.post(
+      '/repos/:owner/:repo/transfer/reject',
+      route('repository', { params: RepositoryParams, response: { 200: RepositoryWire } }),
+      async (request, reply) => {
+        const { context, repoId } = await contextOf(request)
+        if (await isDone(context, repoId, 'cancel transfer'))
+          return answer(request, reply, context, repoId, 200)
+        const { repository, transfer, by, isAsked } = await pendingOf(request)
+        if (!isAsked && by.id !== transfer.sender.id && !owns(repository, by)) {
+          throw new Refused(refuse.forbidden('only its recipient and its sender may end the transfer'))
+        }
+        await repositories.change(services, context, repository.id, 'cancel transfer', (state) =>
+          decideCancelTransfer(state, transfer.recipient.id),
+        )
+        return answer(request, reply, context, repository.id, 200)
+      },
+    )
+  }
+}

@@ -1,0 +1,34 @@
+/** The aggregate of a commit's statuses. Pure. */
+
+import { refuse } from '../../errors/refusal.ts'
+import type { CheckEvent, CommitState } from '../../events/catalog/statuses.ts'
+import { type Decider, deciderOf } from '../execution/decider.ts'
+import type { Decision } from '../execution/execute.ts'
+import { snapshots } from '../execution/snapshots.ts'
+
+/** Contexts of one commit. CI servers use dozens at most. */
+export const MAX_CONTEXTS = 1000
+
+export interface ChecksState {
+  /** The latest state of each context. */
+  readonly posted: ReadonlyMap<string, CommitState>
+}
+
+export const checksDecider: Decider<ChecksState, CheckEvent> = deciderOf({
+  initialState: { posted: new Map() },
+  snapshots: snapshots(),
+  becomes: {
+    CommitStatusPosted(checks, { data: { context, state } }) {
+      if (checks.posted.get(context) === state) return checks
+      return { posted: new Map(checks.posted).set(context, state) }
+    },
+  },
+})
+
+/** Each post is an event, even when the state is the same: it is later, and its description may differ. */
+export function decidePost(state: ChecksState, status: CheckEvent['data']): Decision<CheckEvent> {
+  if (!state.posted.has(status.context) && state.posted.size >= MAX_CONTEXTS) {
+    return refuse.unprocessable(`context: a commit can have statuses of at most ${MAX_CONTEXTS} contexts`)
+  }
+  return [{ type: 'CommitStatusPosted', data: status }]
+}

@@ -1,0 +1,129 @@
+/** The aggregate of the chain's upgrades, with the rules of the chain's upgrade module. Pure. */
+
+import { refuse } from '../../errors/refusal.ts'
+import type { ModuleVersion, UpgradeEvent, UpgradePlan } from '../../events/catalog/upgrade.ts'
+import { isBelow, isPositive } from '../../events/int64.ts'
+import { jsonBytes } from '../../events/store/append-size.ts'
+import { type Decider, deciderOf } from '../execution/decider.ts'
+import type { Decision } from '../execution/execute.ts'
+import { snapshots } from '../execution/snapshots.ts'
+
+export interface ChainState {
+  plan: UpgradePlan | null
+  /** The height at which a plan was applied, by the name of the plan. */
+  applied: ReadonlyMap<string, string>
+  moduleVersions: readonly ModuleVersion[]
+  authority: string
+  /** Consensus states as base64, by the last height of the chain. */
+  consensusStates: ReadonlyMap<string, string>
+}
+
+export const chainDecider: Decider<ChainState, UpgradeEvent> = deciderOf({
+  initialState: {
+    plan: null,
+    applied: new Map(),
+    moduleVersions: [],
+    authority: '',
+    consensusStates: new Map(),
+  },
+  snapshots: snapshots(),
+  becomes: {
+    PlanScheduled: (state, { data }) => ({ ...state, plan: data.plan }),
+    PlanCanceled: (state) => ({ ...state, plan: null }),
+    PlanApplied: (state, { data: { name, height } }) => ({
+      ...state,
+      plan: null,
+      applied: new Map(state.applied).set(name, height),
+    }),
+    ModuleVersionsSet: (state, { data }) => ({ ...state, moduleVersions: data.moduleVersions }),
+    AuthorityChanged: (state, { data }) => ({ ...state, authority: data.address }),
+    ConsensusStateStored: (state, { data }) => ({
+      ...state,
+      consensusStates: new Map(state.consensusStates).set(data.lastHeight, data.state),
+    }),
+  },
+})
+
+/** Half of a character (a lone surrogate): JSON can hold it, but UTF-8 and so a protobuf message cannot. */
+const isBroken = (text: string) => /\p{Surrogate}/u.test(text)
+const brokenText = (field: string) => refuse.unprocessable(`${field}: holds half of a character`)
+
+/** Schedules a plan. It replaces a plan that is scheduled already. */
+export function decideSchedulePlan(state: ChainState, plan: UpgradePlan): Decision<UpgradeEvent> {
+  if (plan.name === '') return refuse.unprocessable('name: must not be empty')
+  if (isBroken(plan.name)) return brokenText('name')
+  if (isBroken(plan.info)) return brokenText('info')
+  if (!isPositive(plan.height)) return refuse.unprocessable('height: must be greater than 0')
+  const height = state.applied.get(plan.name)
+  if (height !== undefined) {
+    return refuse.conflict(`name: the upgrade "${plan.name}" was applied at height ${height} already`)
+  }
+  return isSamePlan(state.plan, plan) ? [] : [{ type: 'PlanScheduled', data: { plan } }]
+}
+
+const isSamePlan = (a: UpgradePlan | null, b: UpgradePlan) =>
+  a?.name === b.name && a.height === b.height && a.info === b.info
+
+/** Cancels the scheduled plan. */
+export function decideCancelPlan({ plan }: ChainState): Decision<UpgradeEvent> {
+  if (plan === null) return refuse.notFound('no upgrade plan is scheduled')
+  return [{ type: 'PlanCanceled', data: { name: plan.name } }]
+}
+
+/** Records that the scheduled plan was applied, at `height` or at the height of the plan, and clears it. */
+export function decideApplyPlan({ plan }: ChainState, height = plan?.height): Decision<UpgradeEvent> {
+  if (plan === null || height === undefined) return refuse.notFound('no upgrade plan is scheduled')
+  if (isBelow(height, plan.height)) {
+    return refuse.unprocessable(`height: the plan "${plan.name}" is for height ${plan.height}, not before`)
+  }
+  return [{ type: 'PlanApplied', data: { name: plan.name, height } }]
+}
+
+/** All names must fit into one event and one answer: EventStoreDB and gRPC refuse more than 1 MiB. */
+const MAX_NAMES_BYTES = 400_000
+
+/** Sets the list of modules with their versions. It replaces the previous list. */
+export function decideSetModuleVersions(
+  state: ChainState,
+  moduleVersions: readonly ModuleVersion[],
+): Decision<UpgradeEvent> {
+  const names = new Set<string>()
+  let bytes = 0
+  for (const { name } of moduleVersions) {
+    if (name === '') return refuse.unprocessable('module_versions: a name must not be empty')
+    if (isBroken(name)) return brokenText('module_versions: a name')
+    if (names.has(name)) return refuse.unprocessable(`module_versions: "${name}" is named twice`)
+    names.add(name)
+    bytes += jsonBytes(name)
+  }
+  if (bytes > MAX_NAMES_BYTES) {
+    return refuse.unprocessable(`module_versions: all names together are over ${MAX_NAMES_BYTES} bytes`)
+  }
+  const sorted = moduleVersions.toSorted((a, b) => (a.name < b.name ? -1 : 1))
+  if (isSameList(state.moduleVersions, sorted)) return []
+  return [{ type: 'ModuleVersionsSet', data: { moduleVersions: sorted } }]
+}
+
+function isSameList(before: readonly ModuleVersion[], after: readonly ModuleVersion[]): boolean {
+  const same = ({ name, version }: ModuleVersion, i: number) =>
+    before[i]?.name === name && before[i].version === version
+  return before.length === after.length && after.every(same)
+}
+
+/** Sets the account that may conduct upgrades. */
+export function decideChangeAuthority(state: ChainState, address: string): Decision<UpgradeEvent> {
+  if (address === '') return refuse.unprocessable('address: must not be empty')
+  if (isBroken(address)) return brokenText('address')
+  return state.authority === address ? [] : [{ type: 'AuthorityChanged', data: { address } }]
+}
+
+/** Stores the consensus state with which the next chain begins. `consensusState` is base64. */
+export function decideStoreConsensusState(
+  state: ChainState,
+  lastHeight: string,
+  consensusState: string,
+): Decision<UpgradeEvent> {
+  if (!isPositive(lastHeight)) return refuse.unprocessable('last_height: must be greater than 0')
+  if (state.consensusStates.get(lastHeight) === consensusState) return []
+  return [{ type: 'ConsensusStateStored', data: { lastHeight, state: consensusState } }]
+}

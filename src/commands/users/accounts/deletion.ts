@@ -1,0 +1,51 @@
+/**
+ * An account that is being deleted gets no new repository, no transfer and no membership. Whoever deletes takes a claim
+ * first and then looks for those; whoever makes one records it first and then looks for the claim. So one of the two sees
+ * the other. When the second dies before it looks, a process takes back what it made (`src/processes/users/deleted-users.ts`).
+ */
+import type { AccountKind } from '../../../events/catalog/organizations.ts'
+import { claimKeys, organizationStream, userStream } from '../../../events/streams.ts'
+import type { Services } from '../../../services/services.ts'
+import { organizations, users } from '../../execution/aggregates.ts'
+import { claimHolder, releaseClaim, takeClaim } from '../../execution/claims.ts'
+import type { CommandContext } from '../../execution/execute.ts'
+
+type Stores = Pick<Services, 'events'>
+
+interface Account {
+  id: number
+  kind: AccountKind
+}
+
+const deletionOf = (stores: Stores, { id, kind }: Account) => ({
+  key: claimKeys.deletion(id),
+  holder: (kind === 'user' ? userStream : organizationStream)(id),
+  stillHolds: async () =>
+    (await (kind === 'user' ? users : organizations).load(stores, id)).status === 'deleted',
+})
+
+/** Whether the account is being deleted, or is deleted. */
+export async function isBeingDeleted(stores: Stores, account: Account): Promise<boolean> {
+  return (await claimHolder(stores.events, deletionOf(stores, account))) !== undefined
+}
+
+/**
+ * Does `work`, which ends with the account's deletion, while nothing becomes the account's own. When it fails, the account
+ * is free again.
+ */
+export async function whileDeleting(
+  stores: Stores,
+  context: CommandContext,
+  account: Account,
+  work: () => Promise<void>,
+): Promise<void> {
+  const { events } = stores
+  const claim = deletionOf(stores, account)
+  await takeClaim(events, context, claim)
+  try {
+    await work()
+  } catch (error) {
+    if (!(await claim.stillHolds())) await releaseClaim(events, context, claim.key, claim.holder)
+    throw error
+  }
+}

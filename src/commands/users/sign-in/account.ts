@@ -1,0 +1,169 @@
+/**
+ * The account of a person at a provider of OpenID Connect. A claim on issuer and subject decides which account it is,
+ * and nothing else that the provider says: names and addresses change, and may be somebody else's tomorrow.
+ */
+import { createHash } from 'node:crypto'
+import { noReplyAddress } from '../../../api/users/users.ts'
+import type { Person } from '../../../auth/sessions/openid-provider.ts'
+import { Refused, refuse } from '../../../errors/refusal.ts'
+import { claimKeys, idsStream, userStream } from '../../../events/streams.ts'
+import type { Services } from '../../../services/services.ts'
+import { users } from '../../execution/aggregates.ts'
+import { type Claim, claimHolder, releaseClaim, takeClaim } from '../../execution/claims.ts'
+import type { CommandContext } from '../../execution/execute.ts'
+import { load } from '../../execution/load.ts'
+import { takeNumber } from '../../execution/sequences.ts'
+import { holderOfName, takeName } from '../accounts/claims.ts'
+import { emailProblem } from '../accounts/names.ts'
+import {
+  decideCreateLinkedUser,
+  decideLinkIdentity,
+  isLinked,
+  isOtherEmail,
+  type UserState,
+  userDecider,
+} from '../user.decider.ts'
+import { loginsFor } from './login-name.ts'
+
+type Stores = Pick<Services, 'accountChanges' | 'events' | 'config' | 'publicUrl'>
+
+export type ExistingUser = Extract<UserState, { status: 'existing' }>
+
+const BEING_MADE = refuse.conflict('your account is being made by another sign-in: try again in a minute')
+const ENDED = refuse.forbidden('your account was deleted; ask a site admin')
+const MAX_FULL_NAME = 100
+
+function claimOf({ events }: Stores, { issuer, subject }: Person): Omit<Claim, 'holder'> {
+  const digest = createHash('sha256')
+    .update(JSON.stringify([issuer, subject]))
+    .digest('hex')
+  const stillHolds = async (holder: string) => {
+    const { state } = await load(events, holder, userDecider)
+    // Who was deleted does not begin again under another name.
+    return state.status === 'deleted' || isLinked(state, { issuer, subject })
+  }
+  return { key: claimKeys.identity(digest), stillHolds }
+}
+
+/**
+ * The account of the person. At the first sign-in it is linked by its verified address, if the settings say so, or made.
+ * @throws Refused (forbidden) when the account may not sign in, was deleted, or when another account has the verified
+ *   address; (conflict) when it is being made at this moment; (unprocessable) when no login can be made for it. Nothing
+ *   is changed then.
+ */
+export async function accountFor(
+  stores: Stores,
+  context: CommandContext,
+  person: Person,
+): Promise<ExistingUser> {
+  const { events } = stores
+  const claim = claimOf(stores, person)
+  const holder = await claimHolder(events, claim)
+  if (holder === undefined) return firstSignIn(stores, context, person, claim)
+  const { state } = await load(events, holder, userDecider)
+  if (state.status === 'deleted') throw new Refused(ENDED)
+  if (state.status !== 'existing' || !isLinked(state, person)) throw new Refused(BEING_MADE)
+  return requireActive(state)
+}
+
+function requireActive(state: ExistingUser): ExistingUser {
+  if (state.settings.active && !state.settings.prohibitLogin) return state
+  throw new Refused(refuse.forbidden('this account is prohibited from signing in; ask a site admin'))
+}
+
+function existing(state: UserState): ExistingUser {
+  if (state.status !== 'existing') throw new Refused(ENDED)
+  return state
+}
+
+async function firstSignIn(
+  stores: Stores,
+  context: CommandContext,
+  person: Person,
+  claim: Omit<Claim, 'holder'>,
+): Promise<ExistingUser> {
+  const { events, config } = stores
+  // Anybody can say that an address is theirs. Only one that the provider has checked counts.
+  const email = person.emailVerified && emailProblem(person.email) === undefined ? person.email : undefined
+  const owner = email && (await holderOfName(events, 'email', email))
+  if (owner === undefined || owner === '') return create(stores, context, person, email || undefined, claim)
+  const { state } = await load(events, owner, userDecider)
+  // Anybody can add an address that is not theirs: it must not stand for its owner, nor keep the owner out.
+  if (isOtherEmail(state, email)) return create(stores, context, person, undefined, claim)
+  const isOwn = state.status === 'existing' && !state.settings.siteAdmin && config.oidcLinkByEmail
+  if (!isOwn) {
+    throw new Refused(
+      refuse.forbidden(
+        `${email} is the address of an account here that is not yours by this sign-in; ask a site admin`,
+      ),
+    )
+  }
+  requireActive(state)
+  if (!(await takeClaim(events, context, { ...claim, holder: owner })).taken) throw new Refused(BEING_MADE)
+  const linked = await users.change(stores, context, state.user.id, 'link identity', (user) =>
+    decideLinkIdentity(user, person),
+  )
+  stores.accountChanges.note(state.user.id, context.written)
+  return existing(linked)
+}
+
+/** The order is number, claims of person, login and address, events: after a crash no half of a user is visible. */
+async function create(
+  stores: Stores,
+  context: CommandContext,
+  person: Person,
+  email: string | undefined,
+  claim: Omit<Claim, 'holder'>,
+): Promise<ExistingUser> {
+  const { events, publicUrl } = stores
+  const logins = loginsFor(person.login, person.email)
+  if (logins.length === 0) {
+    throw new Refused(
+      refuse.unprocessable('no login can be made of what the provider calls you; ask a site admin'),
+    )
+  }
+  const id = await takeNumber(events, context, idsStream('account'))
+  const stream = userStream(id)
+  if (!(await takeClaim(events, context, { ...claim, holder: stream })).taken) throw new Refused(BEING_MADE)
+  const taken = [claim.key]
+  try {
+    const login = await firstFree(stores, context, logins, stream)
+    taken.push(claimKeys.login(login))
+    const address = email ?? noReplyAddress(login, publicUrl())
+    if (!(await takeName(events, context, 'email', address, stream))) {
+      throw new Refused(refuse.conflict('your e-mail address was given to another account at this moment'))
+    }
+    taken.push(claimKeys.email(address))
+    const fullName = plainName(person.fullName)
+    const details = { login, email: address, fullName, siteAdmin: false }
+    const made = await users.change(stores, context, id, 'create', (state) =>
+      decideCreateLinkedUser(state, id, details, person),
+    )
+    return existing(made)
+  } catch (error) {
+    // After a refusal there is no event. After any other failure the event may exist.
+    if (error instanceof Refused) {
+      for (const key of taken) await releaseClaim(events, context, key, stream)
+    }
+    throw error
+  }
+}
+
+async function firstFree(
+  { events }: Stores,
+  context: CommandContext,
+  logins: readonly string[],
+  stream: string,
+): Promise<string> {
+  for (const login of logins) if (await takeName(events, context, 'login', login, stream)) return login
+  throw new Refused(refuse.unprocessable(`"${logins[0]}" and names like it are taken; ask a site admin`))
+}
+
+/** One line without control characters, and not too long. */
+function plainName(name: string): string {
+  const line = name
+    .toWellFormed()
+    .replace(/\p{Cc}+/gu, ' ')
+    .trim()
+  return Array.from(line).slice(0, MAX_FULL_NAME).join('')
+}

@@ -1,0 +1,303 @@
+/** The user aggregate, with its access tokens. Pure. */
+
+import { isRefusal, type Refusal, refuse } from '../../errors/refusal.ts'
+import type { AccountRef } from '../../events/catalog/parts.ts'
+import type { UserEvent, UserSettings } from '../../events/catalog/users.ts'
+import type { EventOf } from '../../events/handlers.ts'
+import { changedFields } from '../execution/changed-fields.ts'
+import { type Decider, deciderOf } from '../execution/decider.ts'
+import type { Decision } from '../execution/execute.ts'
+import { entriesOf, type IdMap, noIds, valueAt, withId, withoutId } from '../execution/id-map.ts'
+import { snapshots } from '../execution/snapshots.ts'
+import { emailProblem, loginProblem, textProblem, websiteProblem } from './accounts/names.ts'
+
+export type UserDetails = Omit<EventOf<'UserCreated'>['data'], 'id'>
+
+export type Token = { id: number } & Omit<EventOf<'TokenCreated'>['data'], 'user' | 'tokenId'>
+
+export type UserState =
+  | { status: 'missing' }
+  | { status: 'deleted'; user: AccountRef }
+  | {
+      status: 'existing'
+      user: AccountRef
+      settings: UserSettings
+      /** The ids of the last passwords, the present one last; null is the first password. At most three. */
+      passwordIds: readonly (string | null)[]
+      tokens: IdMap<Token>
+      /** The other addresses; `settings` has the primary one. */
+      emails: readonly string[]
+      /** Who signs in to it by OpenID Connect. */
+      identities: readonly Identity[]
+    }
+
+/** A person, as a provider of OpenID Connect names it for ever. */
+export type Identity = Omit<EventOf<'IdentityLinked'>['data'], 'user'>
+
+const NEW_USER: UserSettings = {
+  email: '',
+  fullName: '',
+  description: '',
+  location: '',
+  website: '',
+  showEmail: false,
+  siteAdmin: false,
+  active: true,
+  prohibitLogin: false,
+  mustChangePassword: false,
+}
+
+export const userDecider: Decider<UserState, UserEvent> = deciderOf({
+  initialState: { status: 'missing' },
+  snapshots: snapshots(),
+  becomes: {
+    UserCreated: (_, { data: { id, login, email, fullName, siteAdmin } }) => ({
+      status: 'existing',
+      user: { id, login },
+      settings: { ...NEW_USER, email, fullName, siteAdmin },
+      passwordIds: [null],
+      tokens: noIds(),
+      emails: [],
+      identities: [],
+    }),
+    UserDeleted: (_, { data: { user } }) => ({ status: 'deleted', user }),
+  },
+  exists: (state: UserState) => state.status === 'existing',
+  changes: {
+    UserEdited: ({ settings }, { data }) => ({ settings: { ...settings, ...data.changes } }),
+    PasswordChanged: ({ settings, passwordIds }, { data: { passwordId, mustChangePassword } }) => ({
+      settings: { ...settings, mustChangePassword },
+      passwordIds: [...passwordIds, passwordId].slice(-3),
+    }),
+    EmailAdded: ({ emails }, { data }) => ({ emails: [...emails, data.email] }),
+    EmailRemoved: ({ emails }, { data }) => ({ emails: emails.filter((email) => email !== data.email) }),
+    IdentityLinked: ({ identities }, { data: { issuer, subject } }) => ({
+      identities: [...identities, { issuer, subject }],
+    }),
+    TokenCreated: ({ tokens }, { data: { tokenId: id, name, lastEight, scopes } }) => ({
+      tokens: withId(tokens, id, { id, name, lastEight, scopes }),
+    }),
+    TokenDeleted: ({ tokens }, { data }) => ({ tokens: withoutId(tokens, data.tokenId) }),
+  },
+})
+
+/** What is wrong with the details of a new user, apart from names that are taken. */
+export function userProblem({ login, email, fullName, siteAdmin }: UserDetails): Refusal | undefined {
+  const errors = [
+    ['username', loginProblem(login, siteAdmin)],
+    ['email', emailProblem(email)],
+    ['full_name', textProblem(fullName)],
+  ].flatMap(([field, problem]) => (problem === undefined ? [] : [`${field}: ${problem}`]))
+  return errors.length === 0 ? undefined : refuse.unprocessable(errors.join('; '), errors)
+}
+
+export function decideCreateUser(
+  state: UserState,
+  id: number,
+  details: UserDetails,
+  mustChangePassword = false,
+): Decision<UserEvent> {
+  if (state.status !== 'missing') return refuse.conflict(`user ${id} exists already`)
+  const problem = userProblem(details)
+  if (problem !== undefined) return problem
+  const user = { id, login: details.login }
+  const edited: UserEvent = { type: 'UserEdited', data: { user, changes: { mustChangePassword } } }
+  return [{ type: 'UserCreated', data: { id, ...details } }, ...(mustChangePassword ? [edited] : [])]
+}
+
+/** What is wrong with new settings, apart from an address that is taken. */
+export function settingsProblem(changes: Partial<UserSettings>): Refusal | undefined {
+  const { email, fullName, description, location, website } = changes
+  const errors = [
+    ['email', email === undefined ? undefined : emailProblem(email)],
+    ['full_name', textProblem(fullName ?? '')],
+    ['description', textProblem(description ?? '')],
+    ['location', textProblem(location ?? '')],
+    ['website', websiteProblem(website ?? '')],
+  ].flatMap(([field, problem]) => (problem === undefined ? [] : [`${field}: ${problem}`]))
+  return errors.length === 0 ? undefined : refuse.unprocessable(errors.join('; '), errors)
+}
+
+/** Whether the settings are those of a site admin who can sign in. */
+export function isActiveAdmin({ siteAdmin, active, prohibitLogin }: UserSettings): boolean {
+  return siteAdmin && active && !prohibitLogin
+}
+
+/** A new password: the id of its hash in the store of the secrets. */
+export interface NewPassword {
+  id: string
+  mustChange: boolean
+  /** The id of the password that its user has shown to change it; absent when a site admin gives the new one. */
+  instead?: string | null
+}
+
+/**
+ * Changes settings, the password, or both. `hasOtherAdmin`: whether another site admin can sign in; without one, this
+ * one stays.
+ */
+export function decideEditUser(
+  state: UserState,
+  changes: Partial<UserSettings>,
+  { password, hasOtherAdmin }: { password?: NewPassword | undefined; hasOtherAdmin: boolean },
+): Decision<UserEvent> {
+  if (state.status !== 'existing') return NO_USER
+  const problem = settingsProblem(changes)
+  if (problem !== undefined) return problem
+  if (isOtherEmail(state, changes.email)) return OTHER_EMAIL
+  const { user, settings } = state
+  if (password?.instead !== undefined && password.instead !== state.passwordIds.at(-1))
+    return NOT_THE_PASSWORD
+  if (!hasOtherAdmin && isActiveAdmin(settings) && !isActiveAdmin({ ...settings, ...changes })) {
+    return LAST_ADMIN
+  }
+  const changed = changedFields(settings, changes)
+  const events: UserEvent[] = []
+  if (Object.keys(changed).length > 0) events.push({ type: 'UserEdited', data: { user, changes: changed } })
+  if (password !== undefined) {
+    const { id: passwordId, mustChange: mustChangePassword } = password
+    events.push({ type: 'PasswordChanged', data: { user, passwordId, mustChangePassword } })
+  }
+  return events
+}
+
+/** What keeps a user from being deleted. */
+export interface Belongings {
+  repositories: number
+  organizations: number
+  hasOtherAdmin: boolean
+}
+
+/** Deletes a user who owns nothing, as in Gitea. */
+export function decideDeleteUser(state: UserState, belongings: Belongings): Decision<UserEvent> {
+  if (state.status !== 'existing') return NO_USER
+  if (belongings.repositories > 0) {
+    return refuse.unprocessable(
+      `${state.user.login} still owns repositories (${belongings.repositories}): delete them first`,
+    )
+  }
+  if (belongings.organizations > 0) {
+    return refuse.unprocessable(
+      `${state.user.login} is still a member of organizations (${belongings.organizations}): end that first`,
+    )
+  }
+  if (!belongings.hasOtherAdmin && isActiveAdmin(state.settings)) return LAST_ADMIN
+  return [{ type: 'UserDeleted', data: { user: state.user } }]
+}
+
+/** Whether it is an address of the user, but not the primary one. */
+export const isOtherEmail = (state: UserState, email: string | undefined): boolean =>
+  state.status === 'existing' && email !== undefined && state.emails.some(sameEmail(email))
+
+export const OTHER_EMAIL = refuse.unprocessable(
+  'email: is another address of the user already; remove it from these first',
+)
+
+/** Case is ignored. */
+const sameEmail = (email: string) => (other: string) => other.toLowerCase() === email.toLowerCase()
+
+/** A user has at most this many addresses beside the primary one: each is a claim. */
+const MAX_OTHER_EMAILS = 20
+
+/** Adds addresses, all or none. Whether others have them, claims say. */
+export function decideAddEmails(state: UserState, emails: readonly string[]): Decision<UserEvent> {
+  if (state.status !== 'existing') return NO_USER
+  if (emails.length === 0) return refuse.unprocessable('emails: must not be empty')
+  const { user, settings } = state
+  const own = [settings.email, ...state.emails]
+  const errors = emails.flatMap((email, i) => {
+    const problem = emailProblem(email)
+    if (problem !== undefined) return [`emails: ${JSON.stringify(email)} ${problem}`]
+    const isKnown = [...own, ...emails.slice(0, i)].some(sameEmail(email))
+    return isKnown ? [`emails: ${JSON.stringify(email)} is an address of yours already`] : []
+  })
+  if (errors.length > 0) return refuse.unprocessable(errors.join('; '), errors)
+  if (state.emails.length + emails.length > MAX_OTHER_EMAILS) {
+    return refuse.unprocessable(`emails: a user can have at most ${MAX_OTHER_EMAILS} other addresses`)
+  }
+  return emails.map((email) => ({ type: 'EmailAdded', data: { user, email } }))
+}
+
+/** Removes addresses, all or none. The primary one stays. */
+export function decideRemoveEmails(state: UserState, emails: readonly string[]): Decision<UserEvent> {
+  if (state.status !== 'existing') return NO_USER
+  const { user, settings } = state
+  const removed = new Set<string>()
+  for (const email of emails) {
+    if (sameEmail(email)(settings.email)) {
+      return refuse.unprocessable(`emails: ${JSON.stringify(email)} is your primary address, which stays`)
+    }
+    const found = state.emails.find(sameEmail(email))
+    if (found === undefined) return refuse.notFound(`emails: ${JSON.stringify(email)} is no address of yours`)
+    removed.add(found)
+  }
+  return [...removed].map((email) => ({ type: 'EmailRemoved', data: { user, email } }))
+}
+
+const NO_USER = refuse.notFound('user not found')
+export const NOT_THE_PASSWORD = refuse.forbidden('old_password: is not your password')
+const LAST_ADMIN = refuse.unprocessable(
+  'the server needs a site admin who can sign in; make another one first',
+)
+
+/** Whether this person signs in to the account. */
+export function isLinked(state: UserState, { issuer, subject }: Identity): boolean {
+  return (
+    state.status === 'existing' &&
+    state.identities.some((one) => one.issuer === issuer && one.subject === subject)
+  )
+}
+
+/** Lets a person at a provider sign in to the account. */
+export function decideLinkIdentity(state: UserState, identity: Identity): Decision<UserEvent> {
+  if (state.status !== 'existing') return NO_USER
+  if (isLinked(state, identity)) return []
+  const { issuer, subject } = identity
+  return [{ type: 'IdentityLinked', data: { user: state.user, issuer, subject } }]
+}
+
+/** Creates a user who signs in as this person at a provider, and has no password. */
+export function decideCreateLinkedUser(
+  state: UserState,
+  id: number,
+  details: UserDetails,
+  { issuer, subject }: Identity,
+): Decision<UserEvent> {
+  const created = decideCreateUser(state, id, details)
+  if (isRefusal(created)) return created
+  const user = { id, login: details.login }
+  return [...created, { type: 'IdentityLinked', data: { user, issuer, subject } }]
+}
+
+/** A new token is compared with the names of all that the user has, and whoever deletes the user ends each of them. */
+export const MAX_TOKENS = 1000
+
+/** Creates a token. The tokens of a user have different names, since the user finds them by name. */
+export function decideCreateToken(state: UserState, token: Token): Decision<UserEvent> {
+  if (state.status !== 'existing') return NO_USER
+  if (tokenNamed(state.tokens, token.name) !== undefined) {
+    return refuse.invalid('access token name has been used already')
+  }
+  if (state.tokens.size >= MAX_TOKENS) {
+    return refuse.unprocessable(`a user can have at most ${MAX_TOKENS} access tokens: delete some first`)
+  }
+  const { id: tokenId, ...details } = token
+  return [{ type: 'TokenCreated', data: { user: state.user, tokenId, ...details } }]
+}
+
+/** The token with that id or, if there is none, with that name. */
+export function tokenCalled(state: UserState, idOrName: string): Token | undefined {
+  if (state.status !== 'existing') return undefined
+  const byId = /^[1-9]\d{0,15}$/.test(idOrName) ? valueAt(state.tokens, Number(idOrName)) : undefined
+  return byId ?? tokenNamed(state.tokens, idOrName)
+}
+
+function tokenNamed(tokens: IdMap<Token>, wanted: string): Token | undefined {
+  for (const [, token] of entriesOf(tokens)) if (token.name === wanted) return token
+  return undefined
+}
+
+export function decideDeleteToken(state: UserState, tokenId: number): Decision<UserEvent> {
+  const token = state.status === 'existing' ? valueAt(state.tokens, tokenId) : undefined
+  if (state.status !== 'existing' || token === undefined) return refuse.notFound('access token not found')
+  return [{ type: 'TokenDeleted', data: { user: state.user, tokenId, name: token.name } }]
+}

@@ -1,0 +1,97 @@
+/**
+ * Makes a directory that an operator names, with those above it. A process of its own does it: a file system that does not
+ * answer would hold a thread of this one for ever, and with it its end. Node's own `mkdir` never ends in /proc.
+ */
+import { spawn } from 'node:child_process'
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { open, rm, stat } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import { setTimeout as delay } from 'node:timers/promises'
+import { OperatorError } from '../errors/operator-error.ts'
+import { hasCode } from '../storage/disk.ts'
+import { isDiskFull } from '../storage/disk-full.ts'
+import { ConfigError } from './config.ts'
+
+/** How long a command waits for a file system. */
+const PATIENCE_MS = 60_000
+
+/** The directory is not there, or no files can be made in it. The message begins with a path and says why. */
+class PathProblem extends OperatorError {}
+
+/** @throws PathProblem */
+export async function makePath(path: string, withinMs = PATIENCE_MS): Promise<void> {
+  const said = await wordsOfMkdir(path, withinMs)
+  if (said === undefined) {
+    throw new PathProblem(`${path} is on a file system that does not answer: look whether its disk is there`)
+  }
+  const problem = await problemAt(path, said)
+  if (problem !== undefined) throw new PathProblem(problem)
+}
+
+/** Makes the data directory. @throws ConfigError */
+export async function makeDataDir(dataDir: string, withinMs?: number): Promise<void> {
+  await makePath(dataDir, withinMs).catch((error: unknown) => {
+    if (!(error instanceof PathProblem)) throw error
+    const problem = `cannot be used: ${error.message}; or set DATA_DIR to another directory`
+    throw new ConfigError('DATA_DIR', problem, { cause: error })
+  })
+}
+
+/** The error output of `mkdir`; undefined when it has not ended in time. */
+async function wordsOfMkdir(path: string, withinMs: number): Promise<string | undefined> {
+  const child = spawn('mkdir', ['-p', '--', path], {
+    env: { ...process.env, LC_ALL: 'C' },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  })
+  const ended = new AbortController()
+  const late = delay(withinMs, undefined, { signal: ended.signal }).catch(() => undefined)
+  try {
+    const said = Promise.all([text(child.stderr), once(child, 'close')]).then(([words]) => words)
+    return await Promise.race([said, late])
+  } finally {
+    ended.abort()
+    // The child may hang in the file system. It must not keep this process alive.
+    child.kill('SIGKILL')
+    child.unref()
+    child.stderr.destroy()
+  }
+}
+
+/** Why no files can be made at a path; undefined when they can. */
+async function problemAt(path: string, said: string): Promise<string | undefined> {
+  if (said !== '') {
+    const above = await firstOnTheWayUp(path)
+    if (!above.isDirectory) return `${above.path} is not a directory: name one`
+    if (said.includes('Permission denied')) return mayNotWrite(above.path)
+    return `${path} cannot be made in ${above.path}: ${said.trim().split(': ').at(-1)}: name another one`
+  }
+  // The name is that of what a lock leaves beside it: it counts as nothing in a directory that must be empty.
+  const probe = join(path, `lock.db-${randomUUID()}`)
+  try {
+    await (await open(probe, 'wx')).close()
+    await rm(probe)
+    return undefined
+  } catch (error) {
+    if (isDiskFull(error)) return undefined
+    if (hasCode(error, 'EACCES')) return mayNotWrite(path)
+    if (hasCode(error, 'EROFS')) return `${path} is on a disk that can only be read: mount it for writing`
+    throw error
+  }
+}
+
+const mayNotWrite = (path: string) => {
+  const user = process.geteuid?.() ?? 'of this process'
+  return `the user ${user} may not write in ${path}: allow it (chown ${user} ${path})`
+}
+
+/** The first that can be seen: of a path, the directory that it is in, and so on. */
+async function firstOnTheWayUp(path: string): Promise<{ path: string; isDirectory: boolean }> {
+  const found = await stat(path).catch((error: unknown) => {
+    // Where the user may not enter a directory, that directory is the one to name.
+    if (['ENOENT', 'ENOTDIR', 'EACCES'].some((code) => hasCode(error, code))) return undefined
+    throw error
+  })
+  return found === undefined ? firstOnTheWayUp(dirname(path)) : { path, isDirectory: found.isDirectory() }
+}

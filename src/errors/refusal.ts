@@ -1,0 +1,92 @@
+/**
+ * Refusals: why the server did not do what a client asked. Deciders return them; `src/http/answers/errors.ts` maps each
+ * kind to an HTTP status.
+ */
+
+import type { ErrorCode } from './error-codes.ts'
+
+interface RefusalOf<Kind> {
+  readonly refused: Kind
+  readonly message: string
+  /** Details for the client, such as the files in conflict or the wrong field. */
+  readonly errors?: readonly string[]
+  /** Lets clients and other code recognise the refusal. Don't compare messages: they are for people, and may change. */
+  readonly code?: ErrorCode
+  /** The limit that refuses. */
+  readonly id?: string
+  /** It stays refused until an operator has repaired something: to try again is of no use. */
+  readonly lasts?: true
+  /** Where what the path names is now. */
+  readonly moved?: { from: readonly string[]; to: readonly string[] }
+}
+
+function refusal<const Kind>(refused: Kind) {
+  return (message: string, errors?: readonly string[]): RefusalOf<Kind> =>
+    errors === undefined ? { refused, message } : { refused, message, errors }
+}
+
+/** Makes refusals by kind: `refuse.notFound('branch not found')`. */
+export const refuse = {
+  /** It has another name now. */
+  moved: (moved: NonNullable<RefusalOf<'moved'>['moved']>): RefusalOf<'moved'> => ({
+    refused: 'moved',
+    message: `it is ${moved.to.join('/')} now`,
+    moved,
+  }),
+  invalid: refusal('invalid'),
+  unauthenticated: refusal('unauthenticated'),
+  forbidden: refusal('forbidden'),
+  notFound: refusal('notFound'),
+  notAllowed: refusal('notAllowed'),
+  timedOut: refusal('timedOut'),
+  conflict: refusal('conflict'),
+  preconditionFailed: refusal('preconditionFailed'),
+  tooLarge: refusal('tooLarge'),
+  unsupported: refusal('unsupported'),
+  unprocessable: refusal('unprocessable'),
+  locked: refusal('locked'),
+  tooManyRequests: refusal('tooManyRequests'),
+  unavailable: refusal('unavailable'),
+  insufficientStorage: refusal('insufficientStorage'),
+}
+
+/** A refusal with a code of its own. */
+export const coded = (code: ErrorCode, refusal: Refusal): Refusal => ({ ...refusal, code })
+
+export type RefusalKind = keyof typeof refuse
+export type Refusal = RefusalOf<RefusalKind>
+
+export function isRefusal(decision: object): decision is Refusal {
+  return 'refused' in decision
+}
+
+/** An error that carries the refusal for the client. Its own message is for the log. */
+export abstract class ErrorWithRefusal extends Error {
+  override readonly name: string = this.constructor.name
+  abstract readonly refusal: Refusal
+}
+
+/** Throws a refusal up to the HTTP layer. It is a normal answer, not a failure of the server. */
+export class Refused extends ErrorWithRefusal {
+  readonly refusal: Refusal
+
+  constructor(refusal: Refusal) {
+    super(refusal.message)
+    this.refusal = refusal
+  }
+}
+
+/** The refusal of what needs a damaged part of the log. `what` names it. */
+export const logDamaged = (what: string): Refusal => ({
+  ...refuse.unavailable(`${what}. An operator must repair the log: "mergelog verify" says how`),
+  lasts: true,
+})
+
+/** The refusal of what a read model that has stopped cannot answer. `what` says which, or what for. */
+export const modelStopped = (what: string): Refusal => ({
+  ...refuse.unavailable(`${what}; see /healthz`),
+  lasts: true,
+})
+
+/** The refusal when a store, git or the disk does not answer now. */
+export const storeUnavailable = refuse.unavailable('a store that this needs does not answer; try again')

@@ -1,0 +1,219 @@
+/**
+ * Which nodes live: `docs/architecture.md#several-nodes`. Each has a document in MongoDB with a number that it counts
+ * up, its beat. Who sees the same beat of a node for `GONE_MS` removes the document: that node is fenced out. Times of
+ * two machines are never compared.
+ */
+import { randomUUID } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import { VERSION } from '../../storage/version.ts'
+import { StoreUnavailable } from '../store/event-store.ts'
+import type { NodeInfo, Nodes, NodesDatabase, NodesLog } from './nodes.ts'
+
+/** How long a node waits between two beats, in milliseconds. */
+const BEAT_MS = 1000
+/** How long a node believes that it is a member, from the moment when it sent its last good beat. */
+const BELIEF_MS = 4000
+/** How long others see no new beat before they fence a node out. It is longer than any node believes in itself. */
+const GONE_MS = 6000
+/** When two looks are further apart, the machine may have stood still, and the other nodes with it. */
+const MAX_GAP_MS = 3000
+/** A read of this small collection that takes longer has failed. */
+const READ = { maxTimeMS: 2000 }
+
+export const NODES = 'mergelog.nodes'
+
+interface NodeDocument extends Omit<NodeInfo, 'id'> {
+  _id: string
+  beat: number
+  /** Whether it takes requests. */
+  ready: boolean
+}
+
+export interface MembershipOptions extends NodesDatabase {
+  name: string
+  log: NodesLog
+  /** Whether this node takes requests now. */
+  isReady?: () => boolean
+  /** A clock that only goes forwards, in milliseconds. */
+  now?: () => number
+  /** The time of day in milliseconds. It goes on while the machine is asleep or paused, unlike the other clock. */
+  timeOfDay?: () => number
+}
+
+interface Observation {
+  info: NodeInfo
+  beat: number
+  /** When this beat was first seen. */
+  since: number
+}
+
+/**
+ * Makes a node that joins with its first tick. A tick sends a beat and looks at the others. It never rejects: after a
+ * failure, the node stops being a member when its time is over.
+ */
+export function createMembership(options: MembershipOptions): Nodes & { tick(): Promise<void> } {
+  const { database, ask, name, log, isReady = () => true } = options
+  const { now = () => performance.now(), timeOfDay = () => Date.now() } = options
+  const documents = database.collection<NodeDocument>(NODES)
+  const listeners = new Set<(id: string) => void>()
+  const others = new Map<string, Observation>()
+  let own: NodeInfo = { id: randomUUID(), name, version: VERSION }
+  let isJoined = false
+  let hasLeft = false
+  /** When the last good beat was sent; undefined when the node knows of none. */
+  let believedFrom: { at: number; timeOfDay: number } | undefined
+  let lookedAt = Number.NEGATIVE_INFINITY
+  let hasFailed = false
+  let ticking: Promise<void> | undefined
+
+  function tell(id: string): void {
+    for (const listener of listeners) listener(id)
+  }
+
+  const moment = () => ({ at: now(), timeOfDay: timeOfDay() })
+
+  async function join(): Promise<void> {
+    // An id is tried once: a join that seems to have failed may have succeeded, and is fenced out then.
+    own = { id: randomUUID(), name, version: VERSION }
+    const { id: _id } = own
+    const at = moment()
+    await ask(() => documents.insertOne({ _id, name, version: VERSION, beat: 0, ready: isReady() }))
+    isJoined = true
+    believedFrom = at
+  }
+
+  async function beat(): Promise<void> {
+    if (!isJoined) return join()
+    const at = moment()
+    const { id } = own
+    const change = { $inc: { beat: 1 }, $set: { ready: isReady() } }
+    const { matchedCount } = await ask(() => documents.updateOne({ _id: id }, change))
+    if (matchedCount === 1) {
+      believedFrom = at
+      return
+    }
+    isJoined = false
+    believedFrom = undefined
+    own = { id: randomUUID(), name, version: VERSION }
+    log.warn({ incarnation: id }, 'the other nodes have gone on without this one; it joins them again')
+    tell(id)
+    await join()
+  }
+
+  async function look(): Promise<void> {
+    const askedAt = now()
+    const found = await ask(() => documents.find({}, READ).toArray())
+    const seenAt = now()
+    if (askedAt - lookedAt > MAX_GAP_MS) forgetTimes(seenAt)
+    lookedAt = seenAt
+    const ids = new Set(found.map(({ _id }) => _id))
+    for (const id of [...others.keys()]) if (!ids.has(id)) lose(id)
+    for (const { _id: id, name, version, beat } of found) {
+      if (id === own.id) continue
+      const known = others.get(id)
+      if (known?.beat !== beat)
+        others.set(id, { info: { id, name, ...(version && { version }) }, beat, since: seenAt })
+      else if (askedAt - known.since >= GONE_MS) await fenceOut(known)
+    }
+  }
+
+  async function fenceOut({ info, beat }: Observation): Promise<void> {
+    // Not when it has beaten meanwhile.
+    const { deletedCount } = await ask(() => documents.deleteOne({ _id: info.id, beat }))
+    if (deletedCount === 0) return
+    log.warn({ lost: info.name, incarnation: info.id }, 'a node is gone; the others do its work')
+    lose(info.id)
+  }
+
+  function lose(id: string): void {
+    others.delete(id)
+    tell(id)
+  }
+
+  /** Nothing is known about the time until now. */
+  function forgetTimes(since: number): void {
+    for (const [id, known] of others) others.set(id, { ...known, since })
+  }
+
+  async function beatAndLook(): Promise<void> {
+    try {
+      await beat()
+      await look()
+      if (hasFailed) log.info('this node is in touch with the other nodes again')
+      hasFailed = false
+    } catch (error) {
+      lookedAt = Number.NEGATIVE_INFINITY
+      if (!hasFailed) log.warn({ err: error }, 'this node cannot reach the other nodes; it tries again')
+      hasFailed = true
+    }
+  }
+
+  function tick(): Promise<void> {
+    if (hasLeft) return Promise.resolve()
+    ticking ??= beatAndLook().finally(() => {
+      ticking = undefined
+    })
+    return ticking
+  }
+
+  /** By either clock: a time of day that is set may end the belief too early, until the next beat. */
+  function isMember(): boolean {
+    if (!isJoined || hasLeft || believedFrom === undefined) return false
+    const ages = [now() - believedFrom.at, timeOfDay() - believedFrom.timeOfDay]
+    return Math.max(...ages) < BELIEF_MS
+  }
+
+  return {
+    tick,
+    self: () => own,
+    isMember,
+    async confirm() {
+      // A beat that is under way may have been sent too long ago.
+      for (let tries = 0; tries < 2 && !isMember(); tries++) await tick()
+      return isMember()
+    },
+    async isGone(id) {
+      const found = await ask(() => documents.findOne({ _id: id }, { ...READ, projection: { _id: 1 } }))
+      return found === null
+    },
+    onLost(listener) {
+      listeners.add(listener)
+      return () => void listeners.delete(listener)
+    },
+    all: () => [...(isJoined ? [own] : []), ...others.values().map(({ info }) => info)],
+    async leave() {
+      if (hasLeft) return
+      hasLeft = true
+      await ticking
+      if (!isJoined) return
+      const { id } = own
+      await ask(() => documents.deleteOne({ _id: id })).catch((error: unknown) => {
+        log.warn({ err: error }, 'this node could not say that it leaves; the others will notice')
+      })
+    },
+  }
+}
+
+/** Joins the other nodes, and keeps a member until `leave`. @throws StoreUnavailable when it cannot join */
+export async function joinNodes(options: MembershipOptions): Promise<Nodes> {
+  const { tick, leave, ...nodes } = createMembership(options)
+  const stopping = new AbortController()
+  const { signal } = stopping
+  async function keepBeating(): Promise<void> {
+    while (!signal.aborted) {
+      await delay(BEAT_MS, undefined, { signal, ref: false }).catch(() => {})
+      if (!signal.aborted) await tick()
+    }
+  }
+  await tick()
+  // The reason is in the log; the start ends with one line.
+  if (nodes.all().length === 0) throw new StoreUnavailable('this node cannot join the others in MongoDB')
+  void keepBeating()
+  return {
+    ...nodes,
+    async leave() {
+      stopping.abort()
+      await leave()
+    },
+  }
+}

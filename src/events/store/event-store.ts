@@ -1,0 +1,256 @@
+/**
+ * The port to the log. It has two adapters: `sqlite.ts` (embedded) and `eventstoredb.ts` (EventStoreDB / KurrentDB).
+ * Both must pass `test/events/event-store-contract.ts`.
+ */
+import { ErrorWithRefusal, logDamaged, type Refusal, storeUnavailable } from '../../errors/refusal.ts'
+import type { PassedOver } from './damage.ts'
+
+/** A place in the whole log: a safe integer that grows with every event and may have gaps. */
+export type Position = number
+
+/** The position before the first event of the log. */
+export const LOG_START: Position = 0
+
+/** The metadata of an event. Readers of the log rely on every required field. */
+export interface EventMetadata {
+  /** The account that caused the event; null when the server itself did (recovery, a process manager). */
+  actor: { id: number; login: string } | null
+  /** When the event was decided: ISO 8601 in UTC, with milliseconds. */
+  at: string
+  /** The same id for all events that follow from one request. */
+  correlationId: string
+  /** The direct cause of this event: the id of the request, or of another event. */
+  causationId: string
+  /** The schema number of `data` for this event type. Upcasters lift older schemas. */
+  schema: number
+  /** The node that appended the event. Only operators learn it: it may name a machine. */
+  node?: string
+  /** The site admin who acted in the actor's name (`Sudo`). */
+  sudo?: { id: number; login: string }
+  /** The digest of the request body. Present when the client sent an Idempotency-Key. */
+  request?: string
+  /** The `hash` of the event before it in its stream; null for the first event. The store sets it: `chain.ts`. */
+  previous?: string | null
+  /** The SHA-256 (base64url) of the whole event, with `previous`. The store sets it. */
+  hash?: string
+}
+
+/** Whether a value from a store is metadata that Mergelog wrote. */
+export function isEventMetadata(value: unknown): value is EventMetadata {
+  return (
+    typeof value === 'object' &&
+    value !== null &&
+    'actor' in value &&
+    'at' in value &&
+    typeof value.at === 'string' &&
+    'correlationId' in value &&
+    typeof value.correlationId === 'string' &&
+    'causationId' in value &&
+    typeof value.causationId === 'string' &&
+    'schema' in value &&
+    typeof value.schema === 'number' &&
+    (!('node' in value) || typeof value.node === 'string')
+  )
+}
+
+/** An event to append. `id` is a UUID; to append the same id again changes nothing. */
+export interface NewEvent {
+  id: string
+  type: string
+  data: object
+  metadata: EventMetadata
+}
+
+/** An event that was read from the log. */
+export interface RecordedEvent extends NewEvent {
+  stream: string
+  /** The event's place in its stream, from 0. */
+  revision: number
+  position: Position
+  /** The stored JSON. Present when `readAll` was called with `withText` and the store keeps JSON as text. */
+  text?: StoredText
+}
+
+export interface StoredText {
+  data: string
+  metadata: string
+}
+
+/** An event as a store writes it. */
+export interface EventText extends StoredText {
+  id: string
+  type: string
+}
+
+/** The state of the stream that a writer expects: its last revision, or one of EventStoreDB's three words. */
+export type ExpectedRevision = number | 'any' | 'no-stream' | 'stream-exists'
+
+/** The place of the last event of an append. */
+export interface Appended {
+  revision: number
+  position: Position
+}
+
+/** Events to append to one stream, or none of them. */
+export interface Append {
+  stream: string
+  events: readonly NewEvent[]
+  expected: ExpectedRevision
+}
+
+export interface ReadStreamOptions {
+  /** The revision to begin with. Default: the first (forwards) or the last (backwards). */
+  from?: number
+  direction?: 'forwards' | 'backwards'
+  maxCount?: number
+}
+
+export interface ReadAllOptions {
+  /** Forwards: return events after this position. Backwards: before it. Default: from the start or the end. */
+  from?: Position
+  direction?: 'forwards' | 'backwards'
+  maxCount?: number
+  /** Whether to return the JSON text of each event, too. Only the embedded store has it. */
+  withText?: boolean
+  /** Called for each event that is passed over, because others wrote it or it is damaged. Only EventStoreDB has such. */
+  passedOver?: (event: PassedOver) => void
+}
+
+export interface SubscribeOptions {
+  /** The subscription delivers the events after this position. */
+  after: Position
+  /** Aborting it ends the subscription: the iteration finishes without an error. */
+  signal: AbortSignal
+  /** The most events in one batch; default 1000. */
+  batchSize?: number
+  /** Types whose events the reader does not want. They are left out, and `passed` tells how far the subscription is. */
+  unwanted?: ReadonlySet<string>
+  /**
+   * Called with a position when every event up to it was delivered, or left out, and the reader has asked for more. At
+   * the position may be an event of another application: so a reader knows that it has passed those, too. Each position
+   * is greater than the one before.
+   */
+  passed?: (position: Position) => void
+}
+
+/** What is wrong with a log that answers. */
+interface LogProblems {
+  /** Why a write was denied a moment ago. */
+  denied: string | undefined
+  /** Events in our streams that others wrote, named by stream and revision. */
+  others: readonly string[]
+  /** Streams that could not be used when they were last asked for, and why. */
+  unusable: readonly string[]
+}
+
+export interface EventStore {
+  /**
+   * Appends all events to one stream, or none. Resolves when they are durable. The caller keeps to the limit of
+   * `append-size.ts`: EventStoreDB refuses an append of more than 1 MiB.
+   *
+   * Idempotent by event id, as in EventStoreDB. If the stream already has these ids at the place where they would be
+   * written (for `any` and `stream-exists`: anywhere, in the same order), nothing is written and the result is that
+   * place.
+   *
+   * @throws WrongExpectedRevision when the stream is not at the expected revision
+   * @throws StoreUnavailable when the log cannot be written now (disk full, server unreachable)
+   */
+  append(stream: string, events: readonly NewEvent[], expected: ExpectedRevision): Promise<Appended>
+  /**
+   * Appends to several streams: all of it is stored, or nothing. Each append is made with the places of those before
+   * it, perhaps several times. The events must be new: a repeated id is refused. Only a store that can write several
+   * streams at once has this.
+   *
+   * @throws as `append`; what `makers` throw
+   */
+  appendTogether?(makers: readonly ((before: readonly Appended[]) => Append)[]): Promise<readonly Appended[]>
+  /** Reads the events of one stream in order; none when the stream does not exist. */
+  readStream(stream: string, options?: ReadStreamOptions): AsyncIterable<RecordedEvent>
+  /** Reads the events of all streams in the order of the log. */
+  readAll(options?: ReadAllOptions): AsyncIterable<RecordedEvent>
+  /** Reads the events at these ascending positions. Positions without an event are left out. */
+  readPositions(positions: readonly Position[]): AsyncIterable<RecordedEvent>
+  /**
+   * Delivers the events after a position without end: first the existing ones, then new ones as they are appended.
+   * Each event comes once, in order, in non-empty batches. What is `unwanted` is left out.
+   *
+   * @throws StoreUnavailable when the connection is lost; the reader then subscribes again after its last event
+   */
+  subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]>
+  /**
+   * A position that no event of the log comes after, and that a subscription reports when it has passed it. It is the
+   * position of the last event, or of an event of another application after it; `LOG_START` when the log is empty.
+   * Takes the same time whatever else the server holds.
+   */
+  lastPosition(): Promise<Position>
+  /**
+   * Grows when texts have been erased, here or by another node: what was remembered of events before is old then. Only
+   * a log with open texts has it (`sealed-store.ts`).
+   */
+  erasures?(): number
+  /** What an operator should know though the log answers. Without it, there is nothing. */
+  problems?(): LogProblems
+  close(): Promise<void>
+}
+
+/** The stream is not at the revision that the writer expected. The writer reloads it and decides again. */
+export class WrongExpectedRevision extends Error {
+  override readonly name = 'WrongExpectedRevision'
+  readonly stream: string
+  readonly expected: ExpectedRevision
+  /** The stream's last revision; null when it does not exist. */
+  readonly actual: number | null
+
+  constructor(stream: string, expected: ExpectedRevision, actual: number | null) {
+    super(`stream ${stream} is at ${actual ?? 'no revision'}, expected ${expected}`)
+    this.stream = stream
+    this.expected = expected
+    this.actual = actual
+  }
+}
+
+/** A store cannot answer now. The client gets 503 and may try again. */
+export class StoreUnavailable extends ErrorWithRefusal {
+  override readonly name: string = 'StoreUnavailable'
+  readonly refusal: Refusal = storeUnavailable
+}
+
+/** Others have written the same thing each time. The store answers, and who writes something else there may succeed. */
+export class TooManyWriters extends StoreUnavailable {
+  override readonly name = 'TooManyWriters'
+}
+
+/** Whether whoever waits for the same store would only wait as long for the same error. */
+export const isOutage = (error: unknown): boolean =>
+  error instanceof StoreUnavailable && !(error instanceof TooManyWriters)
+
+/** The server denies what Mergelog needs. An operator must change its settings or ours; it cannot heal by itself. */
+export class StoreDenied extends StoreUnavailable {
+  override readonly name = 'StoreDenied'
+}
+
+/** The server has another log than before, or an older copy. An operator must bring back what belongs together. */
+export class LogReplaced extends StoreUnavailable {
+  override readonly name = 'LogReplaced'
+}
+
+/**
+ * A stream cannot be used: it has a tombstone, its beginning is cut off, or an event of ours in it is damaged. Other
+ * streams can.
+ */
+export class StreamUnusable extends StoreUnavailable {
+  override readonly name = 'StreamUnusable'
+  override readonly refusal = logDamaged(this.message)
+  /** What an operator can do about it; without it, only a backup helps. */
+  readonly repair: string | undefined
+
+  constructor(message: string, { repair, ...options }: ErrorOptions & { repair?: string } = {}) {
+    super(message, options)
+    this.repair = repair
+  }
+}
+
+/** Whether the store may answer again without an operator. */
+export const mayHeal = (error: unknown): boolean =>
+  error instanceof StoreUnavailable &&
+  !(error instanceof StoreDenied || error instanceof LogReplaced || error instanceof StreamUnusable)

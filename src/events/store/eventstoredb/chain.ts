@@ -1,0 +1,284 @@
+/**
+ * Appends events to EventStoreDB and links them to the hash chain of their stream. The hash of an event covers its
+ * revision and the hash of the event before it. So every append names the revision that it follows. The server checks
+ * that revision, which keeps the chain correct when several nodes write.
+ *
+ * The server confirms a repeated append like the first one, and the stored events may come from an earlier try with
+ * other hashes. So the end of a stream is learned from events that were read. It is also learned from events that were
+ * sent, but only when no earlier try can exist: their ids are random, and this process has not sent them before.
+ */
+import { setTimeout } from 'node:timers/promises'
+import { LRUCache } from 'lru-cache'
+import { createTurns } from '../../../concurrency/turns.ts'
+import { endAfter, linkAll, STREAM_START, type StreamEnd } from '../chain.ts'
+import {
+  type Appended,
+  type EventStore,
+  type EventText,
+  type NewEvent,
+  type RecordedEvent,
+  StoreUnavailable,
+  TooManyWriters,
+  WrongExpectedRevision,
+} from '../event-store.ts'
+
+/** The number of streams whose end is remembered; about 150 bytes each. */
+const ENDS = 10_000
+/**
+ * The number of last event ids that are known of a stream, to notice a repeated append with any expected revision. The
+ * server's own check of such appends is limited, too.
+ */
+const RECENT = 500
+/** The number of ids that are remembered for all streams together; about 100 bytes each. */
+const RECENT_IDS = 100_000
+/** The number of sent ids that are remembered; about 100 bytes each. Only a try again repeats one, so soon after. */
+const SENT_IDS = 50_000
+/** An append with any expected revision gives up when another writer was first in this many tries. */
+const MAX_TRIES = 50
+
+/** The end of a stream, and the revisions of its last events by their ids. */
+interface Recent {
+  end: StreamEnd
+  revisions: ReadonlyMap<string, number>
+}
+
+export interface ChainWriter {
+  readStream: EventStore['readStream']
+  /** Appends linked events after exactly this revision. @throws WrongExpectedRevision when the stream ends elsewhere */
+  write(stream: string, events: readonly EventText[], expected: number | 'no-stream'): Promise<Appended>
+  /** Whether a stream has none of our events at these revisions, and how many it has that others wrote. */
+  others(stream: string, from: number, to: number): Promise<{ onlyOthers: boolean; count: number }>
+  /**
+   * The revision before which all events of a stream were deleted; infinite for a deleted stream. `isEmpty`: no event of
+   * ours can be read, so that a limit of the stream may have deleted any number of them.
+   */
+  deletedBefore(stream: string, isEmpty: boolean): Promise<number>
+  /** How long an append may wait for its turn, in milliseconds. */
+  turnTimeoutMs: number
+}
+
+export function createChainedAppend({
+  readStream,
+  write,
+  others,
+  deletedBefore,
+  turnTimeoutMs,
+}: ChainWriter) {
+  const ends = new LRUCache<string, StreamEnd>({ max: ENDS })
+  const recents = new LRUCache<string, Recent>({
+    maxSize: RECENT_IDS,
+    sizeCalculation: ({ revisions }) => 1 + revisions.size,
+  })
+  /** The random ids that were sent. They may be in the log, even if the append failed. */
+  const sent = new LRUCache<string, true>({ max: SENT_IDS })
+  /** Runs the appends to one stream one after another. */
+  const inTurn = createTurns({
+    timeoutMs: turnTimeoutMs,
+    timeoutError: (stream) => new StoreUnavailable(`stream ${stream} is written too slowly`),
+  })
+
+  /**
+   * Finds the end that an append after `revision` is linked to.
+   * @throws WrongExpectedRevision when the stream lacks that revision. The server must not decide this: it might have
+   *   the revision a moment later, and would then accept an append without a correct link
+   */
+  async function endAt(stream: string, revision: number): Promise<StreamEnd> {
+    const known = ends.get(stream)
+    if (known?.revision === revision) return known
+    for await (const event of readStream(stream, { from: revision, maxCount: 1 })) {
+      if (event.revision === revision) return endAfter(event)
+    }
+    for await (const last of readStream(stream, { direction: 'backwards', maxCount: 1 })) {
+      throw new WrongExpectedRevision(stream, revision, last.revision)
+    }
+    throw new WrongExpectedRevision(stream, revision, null)
+  }
+
+  /** The end of the stream, as far as it is known; read when it is not. */
+  async function lastEnd(stream: string): Promise<StreamEnd> {
+    const known = ends.get(stream)
+    if (known !== undefined) return known
+    for await (const last of readStream(stream, { direction: 'backwards', maxCount: 1 })) {
+      return endAfter(last)
+    }
+    return STREAM_START
+  }
+
+  /** Whether no earlier try to append these events can exist. */
+  const areNew = (events: readonly NewEvent[]) => events.every(({ id }) => isRandom(id) && !sent.has(id))
+
+  /** Appends after our last event. If the events are new, the last of them is the known end of the stream then. */
+  async function writeAfter(
+    stream: string,
+    end: StreamEnd,
+    events: readonly NewEvent[],
+    isNew: boolean,
+    mayLack = false,
+  ): Promise<Appended> {
+    for (const { id } of events) if (isRandom(id)) sent.set(id, true)
+    try {
+      const { appended, hash } = await writePastOthers(stream, end, events, mayLack)
+      if (isNew) ends.set(stream, { revision: appended.revision, hash })
+      return appended
+    } catch (error) {
+      // Another node was first, or the events are in the log although the append failed.
+      ends.delete(stream)
+      throw error
+    }
+  }
+
+  /**
+   * Links the events to our last event and writes them. Events that others wrote into the stream may follow it: they
+   * are passed over, and the chain goes on after them. `mayLack`: also when events that come after ours were deleted
+   * and cannot be read. The server compares an append with events that it has accepted, and shows them only some
+   * milliseconds later: an event that cannot be read is not always deleted. Resolves to the place and the hash of the
+   * last event.
+   */
+  async function writePastOthers(
+    stream: string,
+    end: StreamEnd,
+    events: readonly NewEvent[],
+    mayLack: boolean,
+  ): Promise<{ appended: Appended; hash: string | null }> {
+    const writeAt = async (at: StreamEnd) => {
+      const linked = linkAll(stream, at, events)
+      const appended = await write(stream, linked, at.revision < 0 ? 'no-stream' : at.revision)
+      return { appended, hash: linked.at(-1)?.hash ?? null }
+    }
+    try {
+      return await writeAt(end)
+    } catch (error) {
+      if (!(error instanceof WrongExpectedRevision)) throw error
+      const { actual } = error
+      if (actual === null || actual <= end.revision) throw error
+      const { onlyOthers, count } = await others(stream, end.revision + 1, actual)
+      if (!onlyOthers) throw error
+      const lacks = count < actual - end.revision
+      const first = lacks && mayLack ? await deletedBefore(stream, end.revision < 0) : 0
+      if (count < actual - Math.max(end.revision, first - 1)) throw error
+      return writeAt({ revision: actual, hash: end.hash })
+    }
+  }
+
+  /** The end of the stream, and where the events are if they were appended before. */
+  async function repeatedIn(
+    stream: string,
+    events: readonly NewEvent[],
+    expected: 'any' | 'stream-exists',
+  ): Promise<{ end: StreamEnd; before?: Appended }> {
+    const recent = await recentOf(stream)
+    const { end } = recent
+    const revision = repeated(stream, events, expected, recent)
+    if (revision === undefined) return { end }
+    for await (const { position } of readStream(stream, { from: revision, maxCount: 1 })) {
+      return { end, before: { revision, position } }
+    }
+    return { end }
+  }
+
+  /** Reads the stream's end and its last ids: only new events if the stream is known, else its last events. */
+  async function recentOf(stream: string): Promise<Recent> {
+    const known = recents.get(stream)
+    const isNear = known !== undefined && (ends.peek(stream)?.revision ?? -1) - known.end.revision <= RECENT
+    let end = isNear ? known.end : STREAM_START
+    const revisions = new Map(isNear ? known.revisions : [])
+    const events = isNear ? readStream(stream, { from: end.revision + 1 }) : await lastEvents(stream)
+    for await (const event of events) {
+      end = endAfter(event)
+      revisions.set(event.id, event.revision)
+    }
+    for (const id of revisions.keys()) {
+      if (revisions.size <= RECENT) break
+      revisions.delete(id)
+    }
+    const recent = { end, revisions }
+    recents.set(stream, recent)
+    return recent
+  }
+
+  async function lastEvents(stream: string): Promise<RecordedEvent[]> {
+    const options = { direction: 'backwards', maxCount: RECENT } as const
+    return (await Array.fromAsync(readStream(stream, options))).reverse()
+  }
+
+  /** The last revision of an append that is already in the stream; undefined when none of its ids is known. */
+  function repeated(
+    stream: string,
+    events: readonly NewEvent[],
+    expected: 'any' | 'stream-exists',
+    recent: Recent,
+  ) {
+    const places = events.map(({ id }) => recent.revisions.get(id))
+    const first = places.find((place) => place !== undefined)
+    if (first === undefined) return undefined
+    if (places.every((place, i) => place === first + i)) return first + places.length - 1
+    throw new WrongExpectedRevision(stream, expected, recent.end.revision)
+  }
+
+  return {
+    /** Remembers the end of a stream that was read: usually the next append follows it. */
+    seen,
+
+    /** Learns from a subscription where streams end that others write, too. Other streams are not remembered. */
+    followed(event: RecordedEvent): void {
+      if (ends.has(event.stream)) seen(event)
+    },
+
+    /** Appends after the given revision. @throws WrongExpectedRevision when the stream is not at it */
+    appendAfter(
+      stream: string,
+      events: readonly NewEvent[],
+      expected: number | 'no-stream',
+    ): Promise<Appended> {
+      return inTurn(stream, async () => {
+        const end = expected === 'no-stream' ? STREAM_START : await endAt(stream, expected)
+        return writeAfter(stream, end, events, areNew(events))
+      })
+    },
+
+    /** Appends to the end of the stream. @throws WrongExpectedRevision when it must exist and does not */
+    appendAnywhere(
+      stream: string,
+      events: readonly NewEvent[],
+      expected: 'any' | 'stream-exists',
+    ): Promise<Appended> {
+      return inTurn(stream, async () => {
+        const isNew = areNew(events)
+        for (let tries = 0; tries < MAX_TRIES; tries++) {
+          // New events cannot be in the stream: only they need not look for themselves there.
+          const { end, before } = isNew
+            ? { end: await lastEnd(stream) }
+            : await repeatedIn(stream, events, expected)
+          if (before !== undefined) return before
+          if (end.revision < 0 && expected === 'stream-exists') {
+            throw new WrongExpectedRevision(stream, expected, null)
+          }
+          try {
+            // Only an end that was just read is followed by nothing of ours but what was deleted.
+            return await writeAfter(stream, end, events, isNew, !isNew || tries > 0)
+          } catch (error) {
+            if (!(error instanceof WrongExpectedRevision)) throw error
+            // Another node was first: try again. Or an id is in the stream, but too far back to be among the known
+            // ones.
+            if (error.actual === end.revision) throw new WrongExpectedRevision(stream, expected, error.actual)
+            // What the other node wrote may not be readable yet.
+            if (tries > 0) await setTimeout(tries)
+          }
+        }
+        throw new TooManyWriters(`stream ${stream} is written by too many clients at the same time`)
+      })
+    },
+  }
+
+  function seen(event: RecordedEvent): void {
+    const known = ends.peek(event.stream)
+    if (known !== undefined && known.revision >= event.revision) return
+    ends.set(event.stream, endAfter(event))
+  }
+}
+
+/**
+ * Whether a UUID is random (version 4, or 7 with the time before it). Other ids derive from a request that may be
+ * repeated at any time.
+ */
+const isRandom = (id: string) => id[14] === '4' || id[14] === '7'

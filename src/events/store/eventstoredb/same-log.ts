@@ -1,0 +1,78 @@
+/**
+ * Notices that the server has another log than before: an older copy was put in its place, or an empty one. Its numbers
+ * and ids would be given twice, and read models would skip its events, because they hold later ones. So nothing is
+ * written to such a log, and nothing of it is followed.
+ */
+import type { RecordedEvent as ServerEvent } from '@eventstore/db-client'
+import { LogReplaced, type Position, StoreUnavailable } from '../event-store.ts'
+import { type ReadLimits, readBatches } from './batches.ts'
+import type { Client } from './client.ts'
+import { toReadPosition, toSafe } from './events.ts'
+
+/** An event of the log, whoever wrote it. */
+interface Place {
+  id: string
+  position: Position
+}
+
+/**
+ * The event at a position, or the one after it when a scavenge has removed it. Undefined when there is none, and when no
+ * record begins there.
+ */
+export async function firstFrom(
+  client: Client,
+  reading: ReadLimits,
+  position: Position,
+): Promise<{ event: ServerEvent; position: Position } | undefined> {
+  const from = toReadPosition(position)
+  const open = () => client.readAll({ direction: 'forwards', fromPosition: from, maxCount: 1 })
+  try {
+    for await (const batch of readBatches(open, (read) => read.cancel(), reading)) {
+      for (const { event } of batch) {
+        if (event?.position !== undefined)
+          return { event, position: toSafe(event.position.commit, 'position') }
+      }
+    }
+  } catch (error) {
+    if (error instanceof StoreUnavailable) throw error
+    // The server refuses a position at which no record begins.
+  }
+  return undefined
+}
+
+export function createSameLog(client: () => Client, reading: ReadLimits) {
+  /** The last event that was read; undefined before the first one. What was only appended may not be readable yet. */
+  let known: Place | undefined
+  /** Whether the last look found another log. */
+  let isReplaced = false
+
+  /**
+   * To be called after a connection was made, before anything is written or followed by it.
+   * @throws LogReplaced when the log lacks what it has shown before
+   */
+  async function check(): Promise<void> {
+    if (known === undefined) return
+    const { id, position } = known
+    const found = await firstFrom(client(), reading, position)
+    isReplaced = found === undefined || (found.position === position && found.event.id !== id)
+    if (isReplaced) throw replaced(position)
+  }
+
+  return {
+    seen(place: Place): void {
+      if (known !== undefined && known.position >= place.position) return
+      known = { id: place.id, position: place.position }
+    },
+    check,
+    /** As `check`, but costs nothing unless there is a reason for it: the log ends here. */
+    async checkEnd(end: Position): Promise<void> {
+      if (isReplaced || (known !== undefined && end < known.position)) await check()
+    },
+  }
+}
+
+const replaced = (position: Position) =>
+  new LogReplaced(
+    `EVENTSTORE_URL: the server has another log than before, or an older copy: it lacks the event at position ${position}. ` +
+      'Nothing is written to it. Bring the log back, or stop all servers of Mergelog and restore what belongs to this one',
+  )

@@ -1,0 +1,60 @@
+/** Lists the history of a commit: all of it, or what a client selects. */
+import { ownBytes } from '../../concurrency/own-bytes.ts'
+import { pathArguments } from '../objects/byte-names.ts'
+import { createAnswerCache } from '../process/answer-cache.ts'
+import { type GitOptions, gitOutput } from '../process/run.ts'
+import { checkedId } from '../refs/names.ts'
+
+/** Of a longer history, only the newest commits are listed. */
+const MAX_COMMITS = 1_000_000
+/** 40 hexadecimal digits and a newline. */
+const ID_LINE = 41
+
+const lists = createAnswerCache<Buffer>(128 * 1024 * 1024, (ids) => 200 + ids.length)
+
+export interface CommitSelection {
+  /** The commit to begin with. */
+  tip: string
+  /** Without this commit and its ancestors. */
+  not?: string | undefined
+  /** Only commits that change this file, or a file in this folder. */
+  path?: string | undefined
+  /** Committed at this time or later, and at this time or earlier: in milliseconds since 1970. */
+  since?: number | undefined
+  until?: number | undefined
+}
+
+/**
+ * The commits that `git log` lists. `total` is their number, at most a million; `page` gives ids, newest first.
+ *
+ * @throws GitFailed when a commit does not exist, or the path leads out of the repository
+ */
+export async function commitList(
+  dir: string,
+  { tip, not, path, since, until }: CommitSelection,
+  { signal, ...options }: Pick<GitOptions, 'queue' | 'timeout' | 'signal'> = {},
+) {
+  const last = path === undefined ? { args: ['--'] } : pathArguments(path)
+  const args = [
+    // A path is a name, never a pattern.
+    '--literal-pathspecs',
+    ...['rev-list', `--max-count=${MAX_COMMITS}`],
+    ...(since === undefined ? [] : [`--max-age=${Math.ceil(since / 1000)}`]),
+    ...(until === undefined ? [] : [`--min-age=${Math.floor(until / 1000)}`]),
+    checkedId(tip),
+    ...(not === undefined ? [] : [`^${checkedId(not)}`]),
+    ...last.args,
+  ]
+  const list = async (unwanted: AbortSignal) =>
+    ownBytes(
+      await gitOutput(args, { ...options, ...(last.input && { input: last.input }), dir, signal: unwanted }),
+    )
+  const ids = await lists([dir, ...args, path ?? ''].join('\0'), list, signal)
+  return {
+    total: ids.length / ID_LINE,
+    page(skip: number, limit: number): string[] {
+      const text = ids.toString('latin1', skip * ID_LINE, (skip + limit) * ID_LINE)
+      return text.split('\n').filter((id) => id !== '')
+    },
+  }
+}

@@ -1,0 +1,83 @@
+/** Finds the commit that a client names: by a branch, a tag or an id. */
+
+import { objectReaders } from '../objects/object-readers.ts'
+import { isObjectId, isPullHead, refNameProblem } from '../refs/names.ts'
+import { readRefs, resolveRef } from '../refs/refs.ts'
+import { commitOfTagOrId } from './revision.ts'
+
+export interface NamedCommit {
+  kind: 'branch' | 'tag' | 'commit'
+  /** The name of the branch or tag; the id of the commit. */
+  name: string
+  sha: string
+}
+
+const HEADS = 'refs/heads/'
+const TAGS = 'refs/tags/'
+
+/**
+ * The commit that a name means: a branch, a tag, or an id, whole or abbreviated; in this order. `refs/heads/main`,
+ * `refs/tags/v1` and `refs/pull/1/head` are those alone; no other refs have names here. Undefined when there is none.
+ */
+export async function namedCommit(dir: string, name: string): Promise<NamedCommit | undefined> {
+  const named = await refNamed(dir, name)
+  if (named !== undefined) return named
+  if (isPullHead(name)) {
+    const head = await peeled(dir, await resolveRef(dir, name))
+    return head === undefined ? undefined : { kind: 'commit', name: head, sha: head }
+  }
+  if (name.startsWith('refs/')) return undefined
+  const sha = await commitOfTagOrId(dir, name)
+  return sha === undefined ? undefined : { kind: 'commit', name: sha, sha }
+}
+
+/** The branch or tag with this name. */
+async function refNamed(dir: string, name: string): Promise<NamedCommit | undefined> {
+  const full = name.startsWith(HEADS) || name.startsWith(TAGS) ? [name] : [HEADS + name, TAGS + name]
+  const refs = full.filter((ref) => refNameProblem(ref) === undefined)
+  const found = refs.length === 0 ? new Map<string, string | null>() : await readRefs(dir, refs)
+  for (const ref of refs) {
+    const commit = await peeled(dir, found.get(ref))
+    if (commit === undefined) continue
+    return ref.startsWith(HEADS)
+      ? { kind: 'branch', name: ref.slice(HEADS.length), sha: commit }
+      : { kind: 'tag', name: ref.slice(TAGS.length), sha: commit }
+  }
+  return undefined
+}
+
+async function peeled(dir: string, id: string | null | undefined): Promise<string | undefined> {
+  if (id === null || id === undefined) return undefined
+  const [commit] = await objectReaders.headers(dir, [id], { peel: true })
+  return commit?.sha
+}
+
+/** A name has at most this many parts that could belong to a ref. */
+const MAX_REF_PARTS = 20
+
+/**
+ * Splits `main/src/a.md` into a commit and the path in it. Names of refs may have slashes, but no ref begins with the
+ * whole name of another one. `kind`: only names of that kind count. Undefined when the path begins with no such name.
+ */
+export async function commitAndPath(
+  dir: string,
+  text: string,
+  kind?: NamedCommit['kind'],
+): Promise<{ commit: NamedCommit; path: string } | undefined> {
+  const parts = text.split('/')
+  for (let end = 1; end <= Math.min(parts.length, MAX_REF_PARTS); end++) {
+    const name = parts.slice(0, end).join('/')
+    const commit =
+      kind === 'commit' || (end === 1 && isObjectId(name) && kind === undefined)
+        ? await commitWithId(dir, name)
+        : await refNamed(dir, kind === undefined ? name : `${kind === 'tag' ? TAGS : HEADS}${name}`)
+    if (commit !== undefined) return { commit, path: parts.slice(end).join('/') }
+    if (kind === 'commit') return undefined
+  }
+  return undefined
+}
+
+async function commitWithId(dir: string, id: string): Promise<NamedCommit | undefined> {
+  const sha = await commitOfTagOrId(dir, id)
+  return sha === undefined ? undefined : { kind: 'commit', name: sha, sha }
+}

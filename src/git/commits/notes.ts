@@ -1,0 +1,63 @@
+/** Reads the notes that `git notes` keeps beside commits. */
+
+import { objectReaders } from '../objects/object-readers.ts'
+import { type GitOptions, gitOutput } from '../process/run.ts'
+import { resolveRef } from '../refs/refs.ts'
+import { kindOf } from '../trees/tree-entries.ts'
+import { readTree } from '../trees/trees.ts'
+import { commitFacts } from './commits.ts'
+
+const NOTES = 'refs/notes/commits'
+
+/** The ref that `git notes` uses by default. */
+export interface Note {
+  message: Buffer
+  /** The id of the commit that wrote the note. */
+  commit: string
+}
+
+/** Bytes of a note that are read. */
+const MAX_NOTE_BYTES = 1024 * 1024
+
+/**
+ * The note of a commit; undefined when it has none. Notes are files named by the id of their commit; when there are
+ * many, the first digits are folders.
+ *
+ * @throws GitOutputTooLarge for a note of more than a megabyte
+ */
+export async function noteOf(
+  dir: string,
+  sha: string,
+  options: Pick<GitOptions, 'queue' | 'timeout' | 'signal'>,
+): Promise<Note | undefined> {
+  const tip = await resolveRef(dir, NOTES)
+  const root = tip === null ? undefined : (await commitFacts(dir, [tip])).get(tip)?.tree
+  if (tip === null || root === undefined) return undefined
+  const found = await noteIn(dir, root, sha, '')
+  if (found === undefined) return undefined
+  const [header] = await objectReaders.headers(dir, [found.blob])
+  if (header?.type !== 'blob' || header.size > MAX_NOTE_BYTES) return undefined
+  let message: Buffer | undefined
+  await objectReaders.contents(dir, [header], (_, content) => {
+    message = content
+  })
+  const args = ['--literal-pathspecs', 'rev-list', '--max-count=1', tip, '--', found.path]
+  const commit = (await gitOutput(args, { ...options, dir })).toString('latin1').trim()
+  return message && { message, commit: commit === '' ? tip : commit }
+}
+
+/** Looks for the rest of an id, in a folder whose own digits are in `path`. */
+async function noteIn(
+  dir: string,
+  tree: string,
+  rest: string,
+  path: string,
+): Promise<{ blob: string; path: string } | undefined> {
+  const digits = rest.slice(0, 2)
+  const entries = await (await readTree(dir, tree)).named([rest, digits])
+  const file = entries.get(rest)
+  if (file !== undefined && kindOf(file) === 'file') return { blob: file.id, path: path + rest }
+  const folder = entries.get(digits)
+  if (folder === undefined || kindOf(folder) !== 'dir') return undefined
+  return await noteIn(dir, folder.id, rest.slice(2), `${path}${digits}/`)
+}

@@ -1,0 +1,249 @@
+/** Which objects the refs of a repository reach. Nobody gets, copies or revives an object that no ref reaches. */
+import { createHash } from 'node:crypto'
+import { LRUCache } from 'lru-cache'
+import { inPieces } from '../../concurrency/event-loop.ts'
+import { objectReaders } from '../objects/object-readers.ts'
+import { GitFailed } from '../process/errors.ts'
+import type { Question } from '../process/limits.ts'
+import { type GitOptions, git } from '../process/run.ts'
+import { splitAt } from '../process/split.ts'
+
+const NEWLINE = 0x0a
+/** How long a search may take, in milliseconds. */
+const SEARCH_MS = 60_000
+/** So many objects are asked for at once. */
+const PART = 1000
+/** The objects of larger repositories are not remembered: each search walks the history again. */
+const MAX_REMEMBERED = 500_000
+/** An id in a `Set` takes about this many bytes. */
+const BYTES_PER_ID = 80
+
+/** The refs of a repository at a moment. */
+export interface Tips {
+  /** The ids that refs have: commits, and the tag objects of annotated tags. */
+  ids: ReadonlySet<string>
+  /** The same for the same ids. */
+  fingerprint: string
+}
+
+/** Ids of objects. In parts, because a large Set holds the event loop when it grows. */
+interface ObjectIds {
+  size: number
+  has(id: string): boolean
+  add(id: string): void
+}
+
+function createObjectIds(): ObjectIds {
+  const parts = new Map<string, Set<string>>()
+  let size = 0
+  return {
+    get size() {
+      return size
+    },
+    has: (id) => parts.get(id.slice(0, 2))?.has(id.slice(2)) ?? false,
+    add(id) {
+      const part = parts.get(id.slice(0, 2)) ?? new Set<string>()
+      parts.set(id.slice(0, 2), part)
+      const before = part.size
+      part.add(id.slice(2))
+      size += part.size - before
+    },
+  }
+}
+
+type SearchOptions = Pick<GitOptions, 'signal' | 'queue'>
+
+/** All refs that a reader may see: every ref of the repository. */
+export async function tipsOf(dir: string, options: SearchOptions = {}): Promise<Tips> {
+  const ids = new Set<string>()
+  const hash = createHash('sha256')
+  const onOutput = splitAt(NEWLINE, (line) => {
+    const id = line.toString('latin1')
+    if (ids.has(id)) return
+    ids.add(id)
+    hash.update(id)
+  })
+  await checked(['for-each-ref', '--format=%(objectname)'], { ...options, dir, onOutput })
+  return { ids, fingerprint: hash.digest('base64') }
+}
+
+const remembered = new LRUCache<string, ObjectIds>({
+  maxSize: 2 * MAX_REMEMBERED * BYTES_PER_ID,
+  sizeCalculation: ({ size }) => 1000 + size * BYTES_PER_ID,
+})
+
+/** What is known of single objects, by repository, refs and id. It holds as long as no ref moves. */
+const answers = new LRUCache<string, boolean>({ max: 20_000 })
+
+/**
+ * Whether a ref reaches the object with this id, as far as anybody may know: also false for one that is not there. Costs a
+ * list of the refs; what has to be searched for is searched for in a slot that `inSlot` takes.
+ *
+ * @throws GitUnavailable after a minute, and what `inSlot` throws
+ */
+export async function isReached(
+  dir: string,
+  id: string,
+  inSlot: (search: (question: Question) => Promise<boolean>) => Promise<boolean>,
+): Promise<boolean> {
+  const tips = await tipsOf(dir, { queue: 'query' })
+  if (tips.ids.has(id)) return true
+  const key = [dir, tips.fingerprint, id].join('\0')
+  const known = answers.get(key)
+  if (known !== undefined) return known
+  const answer = await inSlot(
+    async ({ queue, signal }) => (await firstUnreachable(dir, [id], tips, { queue, signal })) === undefined,
+  )
+  answers.set(key, answer)
+  return answer
+}
+
+/**
+ * One of the ids that no ref reaches; undefined when refs reach all. Costs nothing for tips, one process for commits,
+ * and a walk of the history at most for trees and blobs, which is remembered while no ref moves.
+ *
+ * @throws GitUnavailable after a minute
+ */
+export async function firstUnreachable(
+  dir: string,
+  ids: Iterable<string>,
+  tips: Tips,
+  options: SearchOptions = {},
+): Promise<string | undefined> {
+  const wanted: string[] = []
+  await inPieces(ids, (id) => {
+    if (!tips.ids.has(id)) wanted.push(id)
+  })
+  if (wanted.length === 0) return undefined
+  const at = `${dir}\0${tips.fingerprint}`
+  const known = remembered.get(at)
+  const commits: string[] = []
+  const others: string[] = []
+  // In parts: a fetch may want hundreds of thousands, and the first that is absent ends the search.
+  for (let i = 0; i < wanted.length; i += PART) {
+    options.signal?.throwIfAborted()
+    const part = wanted.slice(i, i + PART)
+    for (const [place, header] of (await objectReaders.headers(dir, part)).entries()) {
+      const id = part[place] ?? ''
+      if (header === undefined) return id
+      if (header.type === 'commit') commits.push(id)
+      else others.push(id)
+    }
+  }
+  if (commits.length > 0) {
+    const found = await unreachableCommit(dir, commits, options)
+    if (found !== undefined) return found
+  }
+  if (others.length === 0) return undefined
+  if (known !== undefined) return others.find((id) => !known.has(id))
+  // Most wanted trees and blobs are those of a branch's newest commit.
+  const newest = remembered.get(`${at}\0newest`)
+  const missing = new Set<string>()
+  await inPieces(others, (id) => {
+    if (newest?.has(id) !== true) missing.add(id)
+  })
+  if (newest === undefined) {
+    const found = await walk(dir, ['--no-walk', '--all'], missing, options)
+    if (found !== undefined) remembered.set(`${at}\0newest`, found)
+  }
+  if (missing.size === 0) return undefined
+  const all = await walk(dir, ['--all'], missing, options)
+  if (all !== undefined) remembered.set(at, all)
+  const [first] = missing
+  return first
+}
+
+/**
+ * Those of the ids that the repository has, and that are neither tips nor commits that refs reach. Trees and files count as
+ * not reached. Costs no process for tips and for what the repository does not have, and one for all commits.
+ *
+ * @throws GitUnavailable after a minute
+ */
+export async function unreachedAmong(
+  dir: string,
+  ids: Iterable<string>,
+  tips: Tips,
+  options: SearchOptions = {},
+): Promise<ReadonlySet<string>> {
+  const asked: string[] = []
+  await inPieces(ids, (id) => {
+    if (!tips.ids.has(id)) asked.push(id)
+  })
+  const commits = new Set<string>()
+  const unreached = new Set<string>()
+  for (let i = 0; i < asked.length; i += PART) {
+    options.signal?.throwIfAborted()
+    for (const header of await objectReaders.headers(dir, asked.slice(i, i + PART))) {
+      if (header === undefined) continue
+      if (header.type === 'commit') commits.add(header.sha)
+      else unreached.add(header.sha)
+    }
+  }
+  if (commits.size === 0) return unreached
+  const args = ['rev-list', '--stdin', '--not', '--all']
+  const input = [...commits].map((id) => `${id}\n`).join('')
+  const onOutput = splitAt(NEWLINE, (line) => {
+    const id = line.toString('latin1')
+    if (commits.has(id)) unreached.add(id)
+  })
+  const { code, stderr } = await git(args, { ...options, dir, input, onOutput, timeout: SEARCH_MS })
+  // An ancestor of an object that no ref reaches may be missing. Then nobody can tell which of them refs reach.
+  if (code === 128) for (const id of commits) unreached.add(id)
+  else if (code !== 0) throw new GitFailed(args, code, stderr)
+  return unreached
+}
+
+async function unreachableCommit(
+  dir: string,
+  commits: readonly string[],
+  options: SearchOptions,
+): Promise<string | undefined> {
+  const args = ['rev-list', '--max-count=1', '--stdin', '--not', '--all']
+  const input = commits.map((id) => `${id}\n`).join('')
+  const { code, stdout, stderr } = await git(args, { ...options, dir, input, timeout: SEARCH_MS })
+  // An ancestor of an object that no ref reaches may be missing.
+  if (code === 128) return commits[0]
+  if (code !== 0) throw new GitFailed(args, code, stderr)
+  const found = stdout.toString('latin1').trim()
+  return found === '' ? undefined : found
+}
+
+/**
+ * Removes from `missing` what a walk finds. Gives all objects that it found, unless they are too many: then it stops when
+ * nothing is missing.
+ */
+async function walk(
+  dir: string,
+  where: readonly string[],
+  missing: Set<string>,
+  options: SearchOptions,
+): Promise<ObjectIds | undefined> {
+  let all: ObjectIds | undefined = createObjectIds()
+  const enough = new AbortController()
+  const { signal } = options
+  const giveUp = () => enough.abort(signal?.reason)
+  signal?.addEventListener('abort', giveUp, { once: true })
+  const onOutput = splitAt(NEWLINE, (line) => {
+    const id = line.toString('latin1')
+    missing.delete(id)
+    all?.add(id)
+    if (all !== undefined && all.size > MAX_REMEMBERED) all = undefined
+    if (all === undefined && missing.size === 0) enough.abort()
+  })
+  const args = ['rev-list', '--objects', '--no-object-names', ...where]
+  try {
+    signal?.throwIfAborted()
+    await checked(args, { ...options, dir, onOutput, timeout: SEARCH_MS, signal: enough.signal })
+  } catch (error) {
+    if (missing.size > 0 || signal?.aborted) throw error
+  } finally {
+    signal?.removeEventListener('abort', giveUp)
+  }
+  return all
+}
+
+/** Runs a git command whose output is taken while it arrives. @throws GitFailed, and what `git` throws */
+async function checked(args: readonly string[], options: GitOptions): Promise<void> {
+  const { code, stderr } = await git(args, options)
+  if (code !== 0) throw new GitFailed(args, code, stderr)
+}

@@ -1,0 +1,106 @@
+/** Lists the files that differ between two commits. */
+
+import { hasRawBytes } from '../objects/byte-names.ts'
+import { createAnswerCache } from '../process/answer-cache.ts'
+import { GitFailed } from '../process/errors.ts'
+import type { Question } from '../process/limits.ts'
+import { rememberingFailure } from '../process/remembered-failures.ts'
+import { git } from '../process/run.ts'
+import { checkedId } from '../refs/names.ts'
+import { type ChangedFile, type DiffBounds, readDiff } from './diff-reader.ts'
+
+const WHITESPACE = {
+  'ignore-all': ['--ignore-all-space'],
+  'ignore-change': ['--ignore-space-change'],
+  'ignore-eol': ['--ignore-space-at-eol'],
+  'show-all': [],
+} as const satisfies Record<string, readonly string[]>
+
+/** Which differences in whitespace don't count as a change. */
+export type Whitespace = keyof typeof WHITESPACE
+
+export function isWhitespace(name: string | undefined): name is Whitespace {
+  return name !== undefined && Object.hasOwn(WHITESPACE, name)
+}
+
+export interface ChangedFilesOptions {
+  whitespace: Whitespace
+  /** The file at which the list begins; empty: the first file. The list is empty when this file did not change. */
+  skipTo: string
+  bounds: DiffBounds
+  /** Gives git its slot and its time. Called only when the answer is not known. */
+  ask?: <T>(signal: AbortSignal, answer: (question: Question) => Promise<T>) => Promise<T>
+  /** Ends git when nobody else waits for the same list. */
+  signal?: AbortSignal
+}
+
+const lists = createAnswerCache<ChangedFile[]>(64 * 1024 * 1024, (files) =>
+  files.reduce(
+    (size, { name, previousName = '' }) => size + 200 + 2 * (name.length + previousName.length),
+    0,
+  ),
+)
+
+/**
+ * The files that differ, in git's order. A renamed file is one entry. A file in which only ignored whitespace
+ * differs is left out. The list and its counts stop at the bounds; git is then ended.
+ *
+ * @throws GitFailed when a commit, or an object of it, does not exist; GitTooSlow or GitOutputTooLarge, also the next
+ * time without asking git; what `ask` throws
+ */
+export async function changedFiles(
+  dir: string,
+  from: string,
+  to: string,
+  options: ChangedFilesOptions,
+): Promise<readonly ChangedFile[]> {
+  const { whitespace, skipTo, bounds, signal, ask = (_, answer) => answer({ queue: 'query' }) } = options
+  checkedId(from)
+  checkedId(to)
+  // No file name contains NUL, and no argument of a process can.
+  if (skipTo.includes('\0')) return []
+  const key = [dir, from, to, whitespace, ...Object.values(bounds), skipTo].join('\0')
+  // Without `skipTo`: there are as many as a client likes to invent.
+  const work = [dir, from, to, whitespace].join('\0')
+  return await lists(
+    key,
+    (unwanted) =>
+      rememberingFailure(work, () =>
+        ask(unwanted, (question) => listFiles(dir, from, to, { ...options, question })),
+      ),
+    signal,
+  )
+}
+
+async function listFiles(
+  dir: string,
+  from: string,
+  to: string,
+  { whitespace, skipTo, bounds, question }: ChangedFilesOptions & { question: Question },
+): Promise<ChangedFile[]> {
+  const reader = readDiff(bounds)
+  const enough = new AbortController()
+  const signal = question.signal ? AbortSignal.any([enough.signal, question.signal]) : enough.signal
+  const args = [
+    ...['diff-tree', '-r', '-M', '-p', '-U0', '--no-color', '--no-ext-diff', '--no-textconv'],
+    ...['--src-prefix=a/', '--dst-prefix=b/'],
+    ...WHITESPACE[whitespace],
+    ...(skipTo === '' || hasRawBytes(skipTo) ? [] : [`--skip-to=${skipTo}`]),
+    ...[from, to, '--'],
+  ]
+  const onOutput = (chunk: Buffer) => {
+    reader.take(chunk)
+    if (reader.isFull()) enough.abort()
+  }
+  try {
+    const { code, stderr } = await git(args, { ...question, dir, onOutput, signal })
+    if (skipTo !== '' && /^fatal: No such path /.test(stderr)) return []
+    if (code !== 0) throw new GitFailed(args, code, stderr)
+  } catch (error) {
+    if (!enough.signal.aborted) throw error
+  }
+  const files = reader.files()
+  if (!hasRawBytes(skipTo)) return files
+  const first = files.findIndex(({ name }) => name === skipTo)
+  return first === -1 ? [] : files.slice(first)
+}

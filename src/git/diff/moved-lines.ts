@@ -1,0 +1,55 @@
+/** Where lines of a commit are in another one. The answers depend only on commit ids, so they are cached. */
+import { createAnswerCache } from '../process/answer-cache.ts'
+import type { Question } from '../process/limits.ts'
+import { type HunkStart, readHunks } from './file-hunks.ts'
+
+/** The changed parts of files, by path. A file that did not change is missing. */
+export interface FileMoves {
+  hunks: ReadonlyMap<string, readonly HunkStart[]>
+  /** False: the difference was too large, so that nobody knows about files that are missing. */
+  complete: boolean
+}
+
+const moves = createAnswerCache<FileMoves>(200_000, ({ hunks }) =>
+  hunks.values().reduce((size, ofFile) => size + 1 + ofFile.length, 1),
+)
+
+/**
+ * What has changed in these files from one commit to another.
+ *
+ * @throws GitFailed when a commit does not exist, and what `git` and `ask` throw
+ */
+export function fileMoves(
+  dir: string,
+  { from, to, paths }: { from: string; to: string; paths: readonly string[] },
+  ask: <T>(signal: AbortSignal, answer: (question: Question) => Promise<T>) => Promise<T>,
+  signal: AbortSignal,
+): Promise<FileMoves> {
+  const sorted = [...new Set(paths)].sort()
+  const read = async (question: Question): Promise<FileMoves> => {
+    const hunks = new Map<string, HunkStart[]>()
+    const complete = await readHunks(dir, { from, to, paths: sorted, context: 0 }, question, {
+      hunk(path, start) {
+        const known = hunks.get(path)
+        if (known === undefined) hunks.set(path, [start])
+        else known.push(start)
+      },
+    })
+    return { hunks, complete }
+  }
+  const key = [dir, from, to, ...sorted].join('\0')
+  return moves(key, (unwanted) => ask(unwanted, read), signal)
+}
+
+/** The number that a line has after these changes, from 1; undefined when it was changed or removed. */
+export function movedLine(hunks: readonly HunkStart[], line: number): number | undefined {
+  let shift = 0
+  for (const { oldStart, oldCount, newCount } of hunks) {
+    // A hunk that only adds lines stands after the line that it names.
+    const first = oldCount === 0 ? oldStart + 1 : oldStart
+    if (line < first) break
+    if (line < first + oldCount) return undefined
+    shift += newCount - oldCount
+  }
+  return line + shift
+}

@@ -1,0 +1,113 @@
+/** Holds the whole body of a git client's request until git gets it, so that no git process waits for a client. */
+import { randomUUID } from 'node:crypto'
+import { type FileHandle, open, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { isMissing } from '../../storage/disk.ts'
+import { GitUnavailable, RepositoryMissing } from '../process/errors.ts'
+import { bodyError } from './request-body.ts'
+
+/** Larger bodies are held in a file. */
+const MAX_IN_MEMORY = 64 * 1024
+
+/** `removeLeftovers` removes such a file if a crash leaves its name. */
+const FILE_PREFIX = 'tmp_body_'
+/** How much of a body that is too large is read, so that the client gets to read the answer. */
+const MAX_DROPPED = 1024 ** 3
+
+export interface HeldBody {
+  size: number
+  /** The bytes, without the first `skip` ones. May be called again. */
+  stream(skip?: number): Readable
+  /** Frees the file. Call it when nobody reads the body any more. */
+  release(): Promise<void>
+}
+
+/**
+ * Reads `body` to its end. Bodies of more than 64 KiB are held in a file below the repository at `dir`, without a name:
+ * nothing of it is left when the process ends.
+ *
+ * @param front bytes of the body that were read before
+ * @param most at most about this many bytes are held; what follows is dropped
+ * @throws the body's own error, RepositoryMissing, GitUnavailable when the file can't be written, or the signal's
+ * reason
+ */
+export async function holdBody(
+  dir: string,
+  body: Readable,
+  {
+    front = Buffer.alloc(0),
+    most = Number.POSITIVE_INFINITY,
+    signal,
+  }: { front?: Buffer; most?: number; signal?: AbortSignal | undefined } = {},
+): Promise<HeldBody> {
+  let chunks: Buffer[] = [front]
+  let size = front.length
+  let written = 0
+  let dropped = 0
+  let file: FileHandle | undefined
+
+  async function writeOut(): Promise<void> {
+    try {
+      file ??= await namelessFile(dir)
+      const data = Buffer.concat(chunks)
+      chunks = []
+      for (let done = 0; done < data.length; ) {
+        const { bytesWritten } = await file.write(data, done, data.length - done, written)
+        done += bytesWritten
+        written += bytesWritten
+      }
+    } catch (cause) {
+      if (isMissing(cause)) throw new RepositoryMissing(`no repository at ${dir}`)
+      throw new GitUnavailable("a request's body can't be held", { cause })
+    }
+  }
+
+  const aborted = () => body.destroy(signal?.reason)
+  signal?.addEventListener('abort', aborted, { once: true })
+  try {
+    signal?.throwIfAborted()
+    for await (const chunk of body.iterator({ destroyOnReturn: false })) {
+      if (size > most) {
+        dropped += chunk.length
+        if (dropped > MAX_DROPPED) break
+        continue
+      }
+      chunks.push(chunk)
+      size += chunk.length
+      if (size - written > MAX_IN_MEMORY) await writeOut()
+    }
+    if (file !== undefined) await writeOut()
+  } catch (error) {
+    await file?.close()
+    throw bodyError(error)
+  } finally {
+    signal?.removeEventListener('abort', aborted)
+  }
+  return {
+    size,
+    stream: (skip = 0) =>
+      file === undefined
+        ? Readable.from([Buffer.concat(chunks).subarray(skip)], { objectMode: false })
+        : Readable.from(contentOf(file, skip), { objectMode: false }),
+    release: async () => await file?.close(),
+  }
+}
+
+/** Not a stream of the file's own: to destroy one closes the file, which may be read again. */
+async function* contentOf(file: FileHandle, start: number): AsyncGenerator<Buffer> {
+  for (let at = start; ; ) {
+    const { bytesRead, buffer } = await file.read(Buffer.allocUnsafe(MAX_IN_MEMORY), 0, MAX_IN_MEMORY, at)
+    if (bytesRead === 0) return
+    at += bytesRead
+    yield buffer.subarray(0, bytesRead)
+  }
+}
+
+/** A new file that has no name any more. */
+async function namelessFile(dir: string): Promise<FileHandle> {
+  const path = join(dir, 'objects', 'pack', `${FILE_PREFIX}${randomUUID()}`)
+  const file = await open(path, 'wx+', 0o600)
+  await rm(path)
+  return file
+}

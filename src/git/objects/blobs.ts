@@ -1,0 +1,33 @@
+/** Reads the content of files. */
+
+import { GitFailed } from '../process/errors.ts'
+import { type StreamedOutput, type StreamOptions, streamOutput } from '../process/streamed-output.ts'
+import { checkedId } from '../refs/names.ts'
+import type { ObjectHeader } from './batch-answers.ts'
+import { MAX_READ_BYTES } from './object-reader.ts'
+import { objectReaders } from './object-readers.ts'
+
+/** Whether a file is read by the process that the repository has anyway. */
+export const isSmall = ({ size }: Pick<ObjectHeader, 'size'>) => size <= MAX_READ_BYTES
+
+/** The type and size of a blob. @throws GitFailed when there is no such blob */
+export async function blobHeader(dir: string, id: string): Promise<ObjectHeader> {
+  const [header] = await objectReaders.headers(dir, [id])
+  if (header?.type !== 'blob') throw new GitFailed(['cat-file'], 0, `${id} is not a blob`)
+  return header
+}
+
+/** The contents of small blobs, by id. Those that are gone are missing. */
+export async function smallBlobs(
+  dir: string,
+  headers: readonly ObjectHeader[],
+): Promise<Map<string, Buffer>> {
+  const found = new Map<string, Buffer>()
+  await objectReaders.contents(dir, headers, ({ sha }, content) => found.set(sha, content))
+  return found
+}
+
+/** The content of a blob as a stream, from a process of its own. @throws what `streamOutput` throws */
+export function blobStream(dir: string, id: string, options: StreamOptions): Promise<StreamedOutput> {
+  return streamOutput(dir, ['cat-file', 'blob', checkedId(id)], options)
+}

@@ -1,0 +1,126 @@
+/** Writes objects as loose files in git's format, without a git process. */
+import { createHash, randomUUID } from 'node:crypto'
+import { createWriteStream } from 'node:fs'
+import { mkdir, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { promisify } from 'node:util'
+import { createDeflate, deflate } from 'node:zlib'
+import { flush, flushNames, hasCode, isMissing, makeDirectory } from '../../storage/disk.ts'
+import { GitUnavailable, RepositoryMissing } from '../process/errors.ts'
+
+const deflated = promisify(deflate)
+
+export type ObjectType = 'commit' | 'tree' | 'blob' | 'tag'
+
+/** The id of an object with this content. */
+export function objectId(type: ObjectType, content: Uint8Array): string {
+  return createHash('sha1').update(`${type} ${content.length}\0`).update(content).digest('hex')
+}
+
+/** Writes an object, without flushing, into a directory `objects` that nobody reads yet. Returns its id. */
+export async function writeObject(objects: string, type: ObjectType, content: Uint8Array): Promise<string> {
+  const sha = objectId(type, content)
+  const fan = join(objects, sha.slice(0, 2))
+  await mkdir(fan, { recursive: true })
+  const file = join(fan, sha.slice(2))
+  await writeFile(file, await fileContent(type, content), { mode: 0o444, flag: 'wx' }).catch(
+    (error: unknown) => {
+      if (!hasCode(error, 'EEXIST')) throw error
+    },
+  )
+  return sha
+}
+
+/**
+ * Stores an object in the repository, as `git hash-object -w` does. It is on disk when this resolves. The objects
+ * that it refers to must exist. Returns its id.
+ *
+ * @throws RepositoryMissing, GitUnavailable when it can't be written
+ */
+export async function storeObject(dir: string, type: ObjectType, content: Uint8Array): Promise<string> {
+  const sha = objectId(type, content)
+  await place(dir, type, sha, async (draft) =>
+    writeFile(draft, await fileContent(type, content), { mode: 0o444, flag: 'wx', flush: true }),
+  )
+  return sha
+}
+
+/** Hashed in one turn of the event loop. */
+const PIECE = 256 * 1024
+
+/**
+ * Stores a blob whose content is in parts, as `storeObject` does. It may be large: the event loop is not held.
+ *
+ * @throws RepositoryMissing, GitUnavailable when it can't be written
+ */
+export async function storeBlob(dir: string, parts: readonly Buffer[]): Promise<string> {
+  const size = parts.reduce((sum, { length }) => sum + length, 0)
+  if (size <= PIECE) return storeObject(dir, 'blob', Buffer.concat(parts))
+  const head = Buffer.from(`blob ${size}\0`)
+  const hash = createHash('sha1').update(head)
+  let hashed = 0
+  for (const part of parts) {
+    hash.update(part)
+    hashed += part.length
+    if (hashed < PIECE) continue
+    hashed = 0
+    await nextTurn()
+  }
+  const sha = hash.digest('hex')
+  await place(dir, 'blob', sha, (draft) =>
+    pipeline(
+      [head, ...parts],
+      createDeflate(),
+      createWriteStream(draft, { mode: 0o444, flags: 'wx', flush: true }),
+    ),
+  )
+  return sha
+}
+
+/** Makes the file of an object: `write` writes the draft, which must be on disk then. */
+async function place(
+  dir: string,
+  type: ObjectType,
+  sha: string,
+  write: (draft: string) => Promise<void>,
+): Promise<void> {
+  const fan = join(dir, 'objects', sha.slice(0, 2))
+  // A crash leaves this file; git removes old files with names of this form.
+  const draft = join(fan, `tmp_obj_${randomUUID()}`)
+  try {
+    const isNew = await intoFanOut(fan, () => write(draft))
+    await rename(draft, join(fan, sha.slice(2)))
+    await flush(fan)
+    if (isNew) await flushNames([fan])
+  } catch (cause) {
+    await rm(draft, { force: true }).catch(() => undefined)
+    if (isMissing(cause)) throw new RepositoryMissing(`no repository at ${dir}`)
+    throw new GitUnavailable(`the ${type} ${sha} can't be written`, { cause })
+  }
+}
+
+/** How often a directory may go between the moment that it is there and that something is in it. */
+const TRIES = 10
+
+/**
+ * Makes the directory of the objects whose ids begin alike, and runs `put`, which puts a file there. A repack removes
+ * such a directory whenever it is empty: then both are done again. Returns whether the name of the directory may not be on
+ * disk yet.
+ */
+export async function intoFanOut(fan: string, put: () => Promise<void>): Promise<boolean> {
+  for (let left = TRIES - 1; ; left -= 1) {
+    const isNew = await makeDirectory(fan)
+    try {
+      await put()
+      return isNew
+    } catch (error) {
+      if (left === 0 || !isMissing(error)) throw error
+    }
+  }
+}
+
+function fileContent(type: ObjectType, content: Uint8Array): Promise<Buffer> {
+  return deflated(Buffer.concat([Buffer.from(`${type} ${content.length}\0`), content]))
+}

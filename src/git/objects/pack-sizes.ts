@@ -1,0 +1,157 @@
+/**
+ * Finds objects of a pack that are too large, by the sizes that the pack declares. A pack of some kilobytes may make
+ * gigabytes: git would make them before it says how many they are.
+ */
+import type { Readable } from 'node:stream'
+import { createInflate } from 'node:zlib'
+import { piecesOf } from '../../concurrency/event-loop.ts'
+import { limitReached } from '../../errors/limits.ts'
+import {
+  entryAt,
+  inflatedNow,
+  MAX_AT_ONCE,
+  MAX_ENTRY_BYTES,
+  PACK_HEADER_BYTES,
+  PACK_TRAILER_BYTES,
+  type PackEntry,
+  sizeMadeBy,
+} from './pack-entries.ts'
+
+/** The most bytes by which a compressed content is larger than the content. A larger one is unfolded in parts. */
+const MORE_BYTES = 1024
+/** The beginning of a delta: two numbers. */
+const DELTA_HEAD_BYTES = 20
+
+/** A stream from which bytes are taken as they are needed. */
+interface Source {
+  /** The bytes that are here and were not taken. */
+  bytes: Buffer
+  /** Waits until at least `wanted` bytes are here, or the stream has ended. */
+  fill(wanted: number): Promise<void>
+  take(count: number): void
+}
+
+function sourceOf(stream: Readable): Source {
+  const chunks = stream[Symbol.asyncIterator]()
+  const source: Source = {
+    bytes: Buffer.alloc(0),
+    async fill(wanted) {
+      while (source.bytes.length < wanted) {
+        const next = await chunks.next()
+        if (next.done) return
+        source.bytes = Buffer.concat([source.bytes, next.value])
+      }
+    },
+    take(count) {
+      source.bytes = source.bytes.subarray(count)
+    },
+  }
+  return source
+}
+
+/**
+ * The reason when the sizes cannot be read. git accepts some such packs, for example with a size that is padded with zeros:
+ * they would get around the limit.
+ */
+const UNREADABLE = 'the pack is broken'
+
+/**
+ * Why a pack is refused: an object has more than `most` bytes, or it takes longer than `workMs` milliseconds to tell, or
+ * its sizes cannot be read. A delta counts as what it makes. Costs as much as to unfold the pack, and holds little of it.
+ *
+ * @throws the stream's error
+ */
+export async function sizeProblem(
+  pack: Readable,
+  { most, workMs }: { most: number; workMs: number },
+): Promise<string | undefined> {
+  const tooLarge = (size: number) => {
+    limitReached('object_bytes')
+    return `an object has ${size} bytes, and may have at most ${most}`
+  }
+  const source = sourceOf(pack)
+  const pieces = piecesOf()
+  const end = performance.now() + workMs
+  try {
+    await source.fill(PACK_HEADER_BYTES)
+    if (source.bytes.length < PACK_HEADER_BYTES) return undefined
+    const count = source.bytes.readUInt32BE(8)
+    source.take(PACK_HEADER_BYTES)
+    for (let i = 0; i < count; i++) {
+      await source.fill(MAX_ENTRY_BYTES + PACK_TRAILER_BYTES)
+      const entry = unlessBroken(() => entryAt(source.bytes, 0))
+      if (entry === undefined) return UNREADABLE
+      if (entry.size > most) return tooLarge(entry.size)
+      source.take(entry.contentAt)
+      const made = await sizeOfContent(source, entry)
+      if (made === undefined) return UNREADABLE
+      if (made > most) return tooLarge(made)
+      if (pieces.isOver()) await pieces.next()
+      if (performance.now() <= end) continue
+      limitReached('git_time')
+      return `the push took longer than ${Math.ceil(workMs / 1000)} s`
+    }
+    return undefined
+  } finally {
+    pack.destroy()
+  }
+}
+
+/** How large an object is. Takes its content from the source. Undefined when it is broken. */
+async function sizeOfContent(source: Source, { size, base }: PackEntry): Promise<number | undefined> {
+  if (size <= MAX_AT_ONCE) {
+    await source.fill(size + MORE_BYTES)
+    const whole = unlessBroken(() => inflatedNow(source.bytes, size))
+    if (whole !== undefined) {
+      source.take(whole.taken)
+      return base === undefined ? size : unlessBroken(() => sizeMadeBy(whole.bytes))
+    }
+  }
+  const head = await takeInParts(source, size)
+  if (head === undefined) return undefined
+  return base === undefined ? size : unlessBroken(() => sizeMadeBy(head))
+}
+
+/** Takes a content of `size` bytes from the source, and gives its beginning; undefined when it is broken. */
+async function takeInParts(source: Source, size: number): Promise<Buffer | undefined> {
+  const inflate = createInflate({ chunkSize: MAX_AT_ONCE })
+  let head: Buffer = Buffer.alloc(0)
+  let unfolded = 0
+  inflate.on('data', (chunk: Buffer) => {
+    if (head.length < DELTA_HEAD_BYTES) head = Buffer.concat([head, chunk.subarray(0, DELTA_HEAD_BYTES)])
+    unfolded += chunk.length
+    if (unfolded > size) inflate.destroy()
+  })
+  const ended = new Promise<void>((resolve) => inflate.once('close', resolve))
+  inflate.on('error', () => undefined)
+  let isWhole = false
+  inflate.once('end', () => {
+    isWhole = true
+    inflate.destroy()
+  })
+  try {
+    while (!inflate.destroyed) {
+      await source.fill(1)
+      const { length } = source.bytes
+      if (length === 0) return undefined
+      const before = inflate.bytesWritten
+      // When the content ends within these bytes, the stream ends and takes no more.
+      await Promise.race([
+        new Promise<void>((resolve) => inflate.write(source.bytes, () => resolve())),
+        ended,
+      ])
+      source.take(Math.min(length, inflate.bytesWritten - before))
+    }
+    return isWhole && unfolded === size ? head : undefined
+  } finally {
+    inflate.destroy()
+  }
+}
+
+function unlessBroken<T>(read: () => T): T | undefined {
+  try {
+    return read()
+  } catch {
+    return undefined
+  }
+}

@@ -1,0 +1,352 @@
+/**
+ * Starts processes from a small process of its own, the launcher. To start one, the system copies the tables of the
+ * memory of the process that asks: in a server of 300 MB this holds the event loop for 40 ms, in the launcher nobody.
+ * The streams of a started process are sockets between it and us; what it reads and writes does not pass the launcher.
+ */
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { createServer, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { turnAwayWhenFull } from '../../http/connections/full-table.ts'
+import { program } from '../../storage/project-files.ts'
+import { removeLeftLaunchers } from './left-launchers.ts'
+import { removeLeftTemporaryDirectories } from './temporary-directories.ts'
+
+export interface Launch {
+  program: string
+  args: readonly string[]
+  env: NodeJS.ProcessEnv
+  /** How many streams it has: the three standard ones, and perhaps more. */
+  streams: number
+  /** Whether it gives way to others when processors are scarce: the more, the longer it has worked. */
+  givesWay: boolean
+}
+
+/** How a process has ended. Each is null when the other one is not. */
+export interface Exit {
+  code: number | null
+  signal: string | null
+}
+
+export interface Launched {
+  pid: number
+  streams: Socket[]
+  /** Resolves when it has ended. Its output may still be on its way. */
+  exited: Promise<Exit>
+  /** From now on it does not keep this process alive. */
+  unref(): void
+}
+
+/** What a stream begins with: the number of its process, and its own. */
+const HEAD_BYTES = 13
+
+/** A request to the launcher. */
+export type Request = Launch & { id: number }
+
+/** The process runs, it could not be started, or it has ended. `isCutOff`: the launcher's socket has no name any more. */
+export type Message = { id: number } & ({ pid: number } | Failure | { exit: Exit })
+
+interface Failure {
+  failed: string
+  /** Of an error of the system. */
+  code?: string
+  isCutOff?: boolean
+}
+
+/** A process could not be started. `code` and `syscall` are as in errors of the system. */
+class LaunchFailed extends Error {
+  readonly code: string | undefined
+  readonly syscall = 'spawn'
+
+  constructor({ failed, code }: Failure) {
+    super(failed)
+    this.code = code
+  }
+}
+
+/** When this process may open no further file, it cannot take the streams of another one. */
+const STREAMS_CUT_OFF: Failure = { failed: 'its streams were cut off', code: 'EMFILE' }
+
+/** Something has removed the launcher's socket: it can start nothing any more. What it has started goes on. */
+class LauncherCutOff extends Error {}
+
+function isMessage(value: unknown): value is Message {
+  return typeof value === 'object' && value !== null && 'id' in value && typeof value.id === 'number'
+}
+
+/** A process that was asked for and has not ended. */
+interface Asked {
+  streams: Socket[]
+  wanted: number
+  pid?: number
+  isStarted: boolean
+  hasEnded: boolean
+  keepsAlive: boolean
+  /** The process runs, and all of its streams are here. */
+  started(pid: number): void
+  failed(reason: Error): void
+  ended(exit: Exit): void
+}
+
+const PROGRAM = fileURLToPath(program('git/process/launcher-process'))
+
+/** After the launcher has ended, how long its processes may take to end, in milliseconds. */
+const ORPHAN_MS = 5000
+/**
+ * The streams of a process are made before it starts. So long after that, in milliseconds, they are looked for: what has
+ * not come when no other stream came for so many turns of the event loop was lost.
+ */
+const STREAMS_MS = 1000
+const STREAMS_TURNS = 5
+/** What a path of a socket may have, on all systems. */
+const MAX_PATH = 100
+
+/** Starts the launcher. `gone` is called when it can start nothing more. */
+async function startLauncher(gone: () => void) {
+  const processes = new Map<number, Asked>()
+  let lastId = 0
+  let isRetired = false
+  /** How many streams have come, and the last process of which one has. */
+  let came = 0
+  let cameOf = 0
+
+  const path = await socketPath()
+  const server = createServer((stream) => {
+    came += 1
+    stream.on('error', () => undefined)
+    readHead(stream, (id, place) => {
+      cameOf = Math.max(cameOf, id)
+      const asked = processes.get(id)
+      if (asked === undefined) {
+        stream.destroy()
+        return
+      }
+      asked.streams[place] = stream
+      startIfComplete(asked)
+    })
+  })
+  turnAwayWhenFull(server)
+  server.listen(path).unref()
+  await once(server, 'listening')
+  // Each process is started with an environment of its own. Node itself may need this to find its libraries.
+  const { LD_LIBRARY_PATH } = process.env
+  const child = spawned()
+  child.unref()
+  keepAlive()
+
+  function spawned() {
+    try {
+      return spawn(process.execPath, [PROGRAM, path], {
+        stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
+        detached: true,
+        env: { ...(LD_LIBRARY_PATH !== undefined && { LD_LIBRARY_PATH }) },
+      })
+    } catch (error) {
+      close()
+      throw error
+    }
+  }
+
+  function close(): void {
+    server.close()
+    void rm(dirname(path), { recursive: true, force: true }).catch(() => undefined)
+  }
+
+  /** Only processes that somebody waits for keep this process alive. */
+  function keepAlive(): void {
+    if (processes.values().some(({ keepsAlive }) => keepsAlive)) child.channel?.ref()
+    else child.channel?.unref()
+  }
+
+  function startIfComplete(asked: Asked): void {
+    const { pid, streams, wanted } = asked
+    if (pid === undefined || Object.keys(streams).length < wanted) return
+    asked.isStarted = true
+    asked.started(pid)
+  }
+
+  function take(id: number): Asked | undefined {
+    const asked = processes.get(id)
+    processes.delete(id)
+    if (isRetired && processes.size === 0 && child.connected) child.disconnect()
+    keepAlive()
+    return asked
+  }
+
+  function fail(id: number, reason: Error): void {
+    const asked = take(id)
+    for (const stream of asked?.streams ?? []) stream?.destroy()
+    asked?.failed(reason)
+  }
+
+  /** A process whose streams are not here will never have them. Perhaps it waits for input that can't come. */
+  async function requireStreams(id: number, asked: Asked): Promise<void> {
+    await delay(STREAMS_MS, undefined, { ref: false })
+    // One stream comes in a turn of the event loop, in the order of the processes. When many are started at once by a busy
+    // server, this one has to wait for the others.
+    for (let still = 0; still < STREAMS_TURNS && !asked.isStarted; ) {
+      const before = came
+      await nextTurn()
+      still = came > before && cameOf <= id ? 0 : still + 1
+    }
+    if (asked.isStarted || processes.get(id) !== asked) return
+    if (asked.pid !== undefined && !asked.hasEnded) void endOrphans(asked.pid)
+    fail(id, new LaunchFailed(STREAMS_CUT_OFF))
+  }
+
+  /** Another launcher starts the next. This one ends with the last process that it has started. */
+  function retire(): void {
+    isRetired = true
+    gone()
+  }
+
+  child.on('message', (message) => {
+    if (!isMessage(message)) return
+    const asked = processes.get(message.id)
+    if (asked === undefined) return
+    if ('failed' in message && message.isCutOff === true) {
+      retire()
+      fail(message.id, new LauncherCutOff(message.failed))
+    } else if ('failed' in message) fail(message.id, new LaunchFailed(message))
+    else if ('exit' in message) {
+      asked.hasEnded = true
+      asked.ended(message.exit)
+    } else {
+      asked.pid = message.pid
+      startIfComplete(asked)
+      if (!asked.isStarted) void requireStreams(message.id, asked)
+    }
+  })
+
+  let hasEnded = false
+  function end(reason: string): void {
+    if (hasEnded) return
+    hasEnded = true
+    gone()
+    close()
+    for (const [id, asked] of [...processes]) {
+      const { pid, isStarted } = asked
+      const orphansEnd = pid === undefined ? undefined : endOrphans(pid)
+      if (isStarted) void orphansEnd?.then(() => asked.ended({ code: null, signal: 'SIGKILL' }))
+      else fail(id, new Error(reason))
+    }
+  }
+  child.on('error', (error) => end(error.message))
+  child.on('exit', (code, signal) => end(`what starts processes was ended by ${signal ?? code}`))
+
+  return {
+    launch({ streams: wanted, ...launch }: Launch): Promise<Launched> {
+      return new Promise((resolve, reject) => {
+        lastId += 1
+        const id = lastId
+        let ended: (exit: Exit) => void = () => undefined
+        const exited = new Promise<Exit>((settle) => {
+          ended = settle
+        })
+        const asked: Asked = {
+          streams: [],
+          wanted,
+          isStarted: false,
+          hasEnded: false,
+          keepsAlive: true,
+          failed: reject,
+          ended,
+          started(pid) {
+            // It may have ended already.
+            void exited.then(() => take(id))
+            resolve({
+              pid,
+              streams: asked.streams,
+              exited,
+              unref() {
+                asked.keepsAlive = false
+                keepAlive()
+              },
+            })
+          },
+        }
+        processes.set(id, asked)
+        keepAlive()
+        const request: Request = { id, streams: wanted, ...launch }
+        child.send(request, (error) => {
+          if (error !== null) fail(id, error)
+        })
+      })
+    },
+  }
+}
+
+const PREFIX = 'mergelog-launcher-'
+
+/** Where the directories of sockets are. */
+const place = () => (join(tmpdir(), PREFIX).length < MAX_PATH - 20 ? tmpdir() : '/tmp')
+
+/** A name for a socket, in a directory that nobody else may enter. */
+async function socketPath(): Promise<string> {
+  return join(await mkdtemp(join(place(), PREFIX)), 'socket')
+}
+
+/** Takes the head of a stream off, and leaves the rest to whoever reads it next. */
+function readHead(stream: Socket, found: (id: number, place: number) => void): void {
+  stream.on('readable', function read() {
+    const head: Buffer | null = stream.read(HEAD_BYTES)
+    if (head === null) return
+    stream.off('readable', read)
+    const text = head.toString('latin1')
+    found(Number(text.slice(0, -1)), Number(text.slice(-1)))
+  })
+}
+
+/** Kills a group whose launcher is gone, so that nothing of it works on unseen. Resolves when it has ended. */
+async function endOrphans(pid: number): Promise<void> {
+  for (let waited = 0; waited < ORPHAN_MS; waited += 20) {
+    try {
+      process.kill(-pid, 'SIGKILL')
+    } catch {
+      return
+    }
+    await delay(20)
+  }
+}
+
+let current: ReturnType<typeof startLauncher> | undefined
+
+function running() {
+  const launcher = startLauncher(() => {
+    if (current === launcher) current = undefined
+  })
+  launcher.catch(() => {
+    if (current === launcher) current = undefined
+  })
+  return launcher
+}
+
+/**
+ * Starts a process that leads a group of its own. The launcher is started at the first call, and again when something
+ * has ended it, or has removed its socket: temporary files that nobody has touched for days are cleaned up on many
+ * machines. @throws an error with the system's reason when the process can't be started
+ */
+export async function launch(wanted: Launch): Promise<Launched> {
+  try {
+    return await launchBy(current ?? running(), wanted)
+  } catch (error) {
+    if (error instanceof LauncherCutOff) return await launchBy(current ?? running(), wanted)
+    throw error
+  }
+}
+
+async function launchBy(launcher: ReturnType<typeof startLauncher>, wanted: Launch): Promise<Launched> {
+  current = launcher
+  return await (await launcher).launch(wanted)
+}
+
+/** Starts the launcher now, while this process is small, and removes what killed servers left in the place for temporary files. */
+export async function prepareLaunches(): Promise<void> {
+  current ??= running()
+  await current
+  await Promise.all([removeLeftLaunchers(place(), PREFIX), removeLeftTemporaryDirectories()])
+}

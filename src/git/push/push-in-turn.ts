@@ -1,0 +1,209 @@
+/** Lets git do a push: in the turn of its repository, decided a second time, and recorded before the client is answered. */
+
+import { inPieces } from '../../concurrency/event-loop.ts'
+import { limitReached } from '../../errors/limits.ts'
+import type { HeldBody } from '../http/held-body.ts'
+import { startTransfer, type Transfer, type TransferOptions } from '../http/transfer.ts'
+import type { SentPack } from '../objects/small-pack.ts'
+import type { GitConfig } from '../process/environment.ts'
+import { GitOutputTooLarge, GitUnavailable, PushUnrecorded, RepositoryMissing } from '../process/errors.ts'
+import { standardShare } from '../process/limits.ts'
+import { failureByInput } from '../process/refused-input.ts'
+import { flushRefs, type RefChange, readRefs } from '../refs/refs.ts'
+import { freeLocks, LOCKED_WITH_REFS } from '../repository/leftovers.ts'
+import { ASK_FOR_NEW, makeTogether, newRefsTogether } from '../repository/made-together.ts'
+import { type ArrivedPush, strayObject } from './borrowed-objects.ts'
+import { saysUnplaced, withReason } from './push-answer.ts'
+import { answerHook, answerMaking, hookAsks, hookMakes } from './push-hook.ts'
+import type { PushJournal } from './push-journal.ts'
+import { type PushRequest, reasonsOfMissing, reasonsOfUnreached, refusalReport } from './push-request.ts'
+
+/** git's answer names each ref at most twice: there is room for 100,000 refs, the most that `MAX_PUSH_REFS` may be. */
+const MAX_ANSWER = 64 * 1024 * 1024
+
+export interface TurnOptions extends TransferOptions {
+  journal: PushJournal
+  /** The key of this repository in the journal. */
+  key: string
+  /**
+   * Runs work when it is this repository's turn: one push at a time, on all servers that use the repository. Called
+   * once for each push that git does, and again when a repack was in its way and no ref moved. When it rejects before
+   * it has begun the work, git moves nothing.
+   */
+  inTurn(work: () => Promise<void>): Promise<void>
+  /**
+   * Decides a second time: git has all objects, and is about to move the refs. Called in each turn, before `record`.
+   * One reason refuses the whole push, and so does an error.
+   */
+  checkAgain?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
+  /**
+   * Records what a push did, before the client gets its answer. Not called when no ref moved.
+   *
+   * Called inside `inTurn`, so for one push per repository at a time. Other code that moves refs may use the same
+   * turns, but `record` itself must not: it would wait for itself.
+   *
+   * The log may know a move already: two pushes made the same move, or a recovery was faster. After a failure,
+   * `from` may be older than the log. So trust only `to`.
+   */
+  record(updates: readonly RefChange[], pushOptions: readonly string[]): Promise<void>
+}
+
+/** A push whose whole body is here. */
+export interface HeldPush {
+  push: PushRequest
+  held: HeldBody
+  pack: SentPack
+}
+
+/**
+ * Gives a push to git. When git is about to move the refs, the push waits for its turn, is decided a second time, and is
+ * recorded. Resolves to the answer for the client; `isOfGit`: git had decided it and made the answer; `isUnplaced`: git could
+ * not move the objects to their place, and no ref moved. `brokenOff` is called when git was ended by a signal.
+ * @throws GitUnavailable, GitFailed, GitOutputTooLarge, PushUnrecorded, what `inTurn` throws before the work has begun, or
+ * what `checkAgain` throws
+ */
+export async function pushInTurn(
+  dir: string,
+  arrived: HeldPush,
+  brokenOff: () => Promise<void>,
+  options: TurnOptions & { config: GitConfig; env: Record<string, string> },
+): Promise<{ answer: Buffer; isOfGit?: boolean; isUnplaced?: boolean }> {
+  const { push, held } = arrived
+  const args = ['receive-pack', '--stateless-rpc', dir]
+  const { workMs } = options.share ?? standardShare
+  const newRefs = newRefsTogether(push, Object.keys(options.env).length > 0)
+  const config = newRefs === undefined ? options.config : [...options.config, ...ASK_FOR_NEW]
+  const transfer = await startTransfer(args, { ...options, config })
+  const marker = await options.journal.begin(options.key, transfer.pid).catch(async (error: unknown) => {
+    transfer.stop()
+    await transfer.ended
+    throw new GitUnavailable("the push can't be written to the journal", { cause: error })
+  })
+  const running = runGit(transfer, held, workMs)
+  const { channel } = transfer
+  const quarantine = channel && (await Promise.race([hookAsks(channel), running.then(() => undefined)]))
+  // Not in the turn: the walk may take long, and what it finds is refused even if a ref brings it back meanwhile.
+  let refusal =
+    quarantine === undefined
+      ? undefined
+      : await refusalOf(() => stray({ dir, quarantine, timeout: workMs, ...arrived }))
+  let updates: RefChange[] = []
+  let hasTurn = false
+  let isRecorded = true
+  try {
+    // The turn begins before the refs move, so that nothing is decided between the question and the record.
+    await options.inTurn(async () => {
+      hasTurn = true
+      if (channel !== undefined && quarantine !== undefined) {
+        refusal ??= await refusalOf(() => options.checkAgain?.(push.commands))
+        if (refusal === undefined)
+          await freeLocks(dir, [...LOCKED_WITH_REFS, ...push.commands.map(({ ref }) => ref)])
+        const making = newRefs && hookMakes(channel).then(() => newRefs)
+        answerHook(channel, refusal === undefined)
+        const made = await Promise.race([making, running.then(() => undefined)])
+        if (made !== undefined) answerMaking(channel, await makeTogether(dir, made, push))
+      }
+      const { ending } = await running
+      if (ending.code === null) await brokenOff()
+      updates = await appliedChanges(dir, push)
+      if (updates.length > 0) await options.record(updates, push.options)
+    })
+  } catch (error) {
+    if (channel !== undefined && quarantine !== undefined && !hasTurn) {
+      answerHook(channel, false)
+      await running
+      await options.journal.finish(marker).catch(() => undefined)
+      throw error
+    }
+    // Also when the repository is missing: only the log says whether it was deleted, and recovery asks it.
+    isRecorded = false
+    options.journal.abandon(marker)
+    if (!(error instanceof RepositoryMissing) || updates.length > 0)
+      throw new PushUnrecorded('the push is done but not recorded yet', { cause: error })
+  }
+  // A marker that can't be removed only costs the next recovery a comparison.
+  if (isRecorded) await options.journal.finish(marker).catch(() => undefined)
+  const { answer, ending, late } = await running
+  if (refusal !== undefined) {
+    if ('error' in refusal) throw refusal.error
+    return { answer: await refusalReport(push, refusal.reasons) }
+  }
+  if (late && updates.length === 0) {
+    const reason = `the push took longer than ${Math.ceil(workMs / 1000)} s`
+    const reasons = new Map(push.commands.map(({ ref }) => [ref, reason]))
+    return { answer: await refusalReport(push, reasons) }
+  }
+  // Some of the refs moved. They are recorded, and the client sees them when it asks again.
+  if (late) throw new GitUnavailable(`a push was ended after ${workMs} ms`)
+  if (answer === undefined) {
+    limitReached('git_output_bytes')
+    throw new GitOutputTooLarge(`git's answer has more than ${MAX_ANSWER} bytes`)
+  }
+  if (ending.code !== 0 && answer.length === 0) throw await failureByInput(args, ending, dir)
+  const isUnplaced = updates.length === 0 && saysUnplaced(answer)
+  return { answer: withReason(answer, push), isOfGit: true, isUnplaced }
+}
+
+/** What is said against a push: reasons, or an error. Undefined when nothing is. */
+type PushRefusal = { reasons: ReadonlyMap<string, string> } | { error: unknown }
+
+async function refusalOf(
+  decide: () => Promise<ReadonlyMap<string, string>> | undefined,
+): Promise<PushRefusal | undefined> {
+  try {
+    const reasons = (await decide()) ?? new Map()
+    return reasons.size > 0 ? { reasons } : undefined
+  } catch (error) {
+    return { error }
+  }
+}
+
+/** One reason for all refs of a push that takes an object which no ref reaches, or brings one. */
+async function stray(arrived: ArrivedPush): Promise<ReadonlyMap<string, string>> {
+  const found = await strayObject(arrived)
+  if (found === undefined) return new Map()
+  return 'borrowed' in found
+    ? reasonsOfMissing(arrived.push, found.borrowed)
+    : reasonsOfUnreached(arrived.push, found.unreached)
+}
+
+/** The changes of the push that are in effect. When another push moved a ref on, that push records it. */
+async function appliedChanges(dir: string, { commands }: PushRequest): Promise<RefChange[]> {
+  const refs = commands.map(({ ref }) => ref)
+  const now = await readRefs(dir, refs)
+  const updates: RefChange[] = []
+  await inPieces(commands, (command) => {
+    const { ref, from, to } = command
+    if (from !== to && now.get(ref) === to) updates.push(command)
+  })
+  const moved = updates.map(({ ref }) => ref)
+  await flushRefs(dir, moved)
+  return updates
+}
+
+/**
+ * Gives the request to git. `answer`: git's answer to the client, undefined when it is too large. `late`: git was ended
+ * because it took longer than `workMs`.
+ */
+async function runGit(transfer: Transfer, held: HeldBody, workMs: number) {
+  const chunks: Buffer[] = []
+  let size = 0
+  transfer.stdout.on('data', (chunk: Buffer) => {
+    size += chunk.length
+    if (size <= MAX_ANSWER) chunks.push(chunk)
+  })
+  let late = false
+  const timer = setTimeout(() => {
+    late = true
+    limitReached('git_time')
+    transfer.stop()
+  }, workMs)
+  const request = held.stream()
+  request.on('error', transfer.stop)
+  // git may refuse a pack early.
+  transfer.stdin.once('close', () => request.destroy())
+  request.pipe(transfer.stdin)
+  const ending = await transfer.ended
+  clearTimeout(timer)
+  return { answer: size <= MAX_ANSWER ? Buffer.concat(chunks) : undefined, ending, late }
+}

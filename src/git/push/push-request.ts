@@ -1,0 +1,269 @@
+/** Reads the commands of a push from the beginning of its request, and makes the answer that refuses a push. */
+import type { Readable } from 'node:stream'
+import { inPieces, piecesOf } from '../../concurrency/event-loop.ts'
+import { limitReached } from '../../errors/limits.ts'
+import { bandPackets, FLUSH, packet, readPacket } from '../http/pkt-line.ts'
+import { bodyError } from '../http/request-body.ts'
+import { GitClientGone, GitRequestTooLarge, MalformedGitRequest, TooManyRefs } from '../process/errors.ts'
+import { isObjectId, ZERO_ID } from '../refs/names.ts'
+import type { RefChange } from '../refs/refs.ts'
+
+export interface PushRequest {
+  /** The changes of refs that the client asks for. Each ref is named once. */
+  commands: RefChange[]
+  /** The new objects of refs that were refused before git sees the push. The pack has what they need. */
+  refusedTips: readonly string[]
+  capabilities: ReadonlySet<string>
+  /** The commits where the history of a shallow clone ends. */
+  shallow: string[]
+  /** What the client passed with `--push-option`. */
+  options: string[]
+  /** All bytes that were read from the body. git must get them before the rest of the body. */
+  front: Buffer
+  /** Where in the body the pack begins, in bytes. */
+  packStart: number
+}
+
+/** All objects for which a client has made the pack of its push. */
+export const newTips = ({ commands, refusedTips }: PushRequest): string[] => [
+  ...commands.flatMap(({ to }) => to ?? []),
+  ...refusedTips,
+]
+
+export interface PushRequestLimits {
+  /** Most bytes of the commands. */
+  maxBytes?: number
+  /** Most commands, and most ends of a shallow history. */
+  maxCommands?: number | undefined
+}
+
+const MAX_BYTES = 8 * 1024 * 1024
+/** What `MAX_PUSH_REFS` is at most. */
+const MAX_COMMANDS = 100_000
+const COMMAND = /^([0-9a-f]{40}) ([0-9a-f]{40}) ([^\0]+)$/
+const MAX_REASON_LENGTH = 500
+const NOT_ALONE = 'not pushed, because another ref of this push was refused'
+/** They are recorded with the push. */
+const MAX_OPTIONS = 50
+const MAX_OPTION_CHARACTERS = 4096
+
+/**
+ * Reads the commands of a push. Reads no further than the chunk in which they end.
+ *
+ * @throws MalformedGitRequest, TooManyRefs, GitRequestTooLarge, or GitClientGone when the body breaks off
+ */
+export async function readPushRequest(
+  body: Readable,
+  { maxBytes = MAX_BYTES, maxCommands = MAX_COMMANDS }: PushRequestLimits = {},
+): Promise<PushRequest> {
+  const packets = packetsOf(body, maxBytes)
+  const pieces = piecesOf()
+  const commands: RefChange[] = []
+  const named = new Set<string>()
+  const shallow: string[] = []
+  const capabilities = new Set<string>()
+
+  for await (const line of packets.untilFlush()) {
+    if (line.startsWith('shallow ')) {
+      const id = line.slice('shallow '.length)
+      if (!isObjectId(id)) throw new MalformedGitRequest('the push has a line of shallow without an id')
+      shallow.push(id)
+    } else if (line.startsWith('push-cert\0')) {
+      throw new MalformedGitRequest('signed pushes are not supported')
+    } else {
+      const [command = '', list = ''] = line.split('\0')
+      for (const word of capabilitiesIn(list)) capabilities.add(word)
+      const change = parseCommand(command)
+      if (named.has(change.ref)) throw new MalformedGitRequest('the push names a ref twice')
+      named.add(change.ref)
+      commands.push(change)
+    }
+    if (commands.length > maxCommands || shallow.length > maxCommands) {
+      limitReached('push_refs')
+      throw new TooManyRefs(`a push may name at most ${maxCommands} refs: push them in parts`, {
+        capabilities,
+      })
+    }
+    if (pieces.isOver()) await pieces.next()
+  }
+  const options: string[] = []
+  if (capabilities.has('push-options')) {
+    let characters = 0
+    for await (const line of packets.untilFlush()) {
+      options.push(line)
+      characters += line.length
+      if (options.length > MAX_OPTIONS || characters > MAX_OPTION_CHARACTERS) {
+        limitReached('push_refs')
+        throw new GitRequestTooLarge(
+          `a push may have at most ${MAX_OPTIONS} options, and ${MAX_OPTION_CHARACTERS} characters in them`,
+        )
+      }
+    }
+  }
+  const [front, packStart] = [packets.front(), packets.taken()]
+  return { commands, refusedTips: [], capabilities, shallow, options, front, packStart }
+}
+
+/**
+ * The capabilities as git finds them: on any line, between any white space. One with a value is there without it, too. git
+ * would end without an answer for a format that the repository does not have.
+ */
+function capabilitiesIn(list: string): string[] {
+  const words = list.split(/[ \t\n\r]+/).filter((word) => word !== '')
+  return words.flatMap((word) => {
+    const [name = '', value] = word.split('=', 2)
+    if (name === 'object-format' && value !== 'sha1') {
+      throw new MalformedGitRequest('objects have ids of SHA-1 here')
+    }
+    return value === undefined || name === 'object-format' ? [word] : [word, name]
+  })
+}
+
+function parseCommand(line: string): RefChange {
+  const [, old, next, ref] = COMMAND.exec(line) ?? []
+  if (old === undefined || next === undefined || ref === undefined) {
+    throw new MalformedGitRequest('the push has a line that is not a command')
+  }
+  return { ref, from: old === ZERO_ID ? null : old, to: next === ZERO_ID ? null : next }
+}
+
+function packetsOf(body: Readable, maxBytes: number) {
+  const front: Buffer[] = []
+  let size = 0
+  let unread: Buffer = Buffer.alloc(0)
+  const text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+  function decode(payload: Buffer): string {
+    const end = payload.at(-1) === 0x0a ? -1 : payload.length
+    try {
+      return text.decode(payload.subarray(0, end))
+    } catch {
+      throw new MalformedGitRequest('the push names a ref that is not valid UTF-8')
+    }
+  }
+
+  return {
+    front: () => Buffer.concat(front),
+    taken: () => size - unread.length,
+    async *untilFlush(): AsyncGenerator<string> {
+      for (;;) {
+        const next = readPacket(unread)
+        if (next === 'malformed') throw new MalformedGitRequest('the push is not in packet lines')
+        if (next !== undefined) {
+          unread = unread.subarray(next.length)
+          if (next.kind === 'flush') return
+          yield decode(next.payload)
+          continue
+        }
+        // The limit is for the commands only. The last chunk may contain more than commands.
+        if (size > maxBytes) {
+          limitReached('push_refs')
+          throw new GitRequestTooLarge(`the commands of a push may take at most ${maxBytes} bytes`)
+        }
+        const chunk = await nextChunk(body)
+        if (chunk === undefined) throw new MalformedGitRequest('the push ends within its commands')
+        front.push(chunk)
+        size += chunk.length
+        unread = Buffer.concat([unread, chunk])
+      }
+    },
+  }
+}
+
+/** The next bytes of the body; undefined at its end. Nobody else may read the body. */
+async function nextChunk(body: Readable): Promise<Buffer | undefined> {
+  for (;;) {
+    const chunk: unknown = body.read()
+    if (chunk instanceof Uint8Array) return Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+    if (body.errored) throw bodyError(body.errored)
+    if (body.readableEnded) return undefined
+    if (body.destroyed) throw new GitClientGone('the client went away before its request was complete')
+    await nextBodyEvent(body)
+  }
+}
+
+/** Resolves when the body may have new bytes, or has ended or failed. */
+async function nextBodyEvent(body: Readable): Promise<void> {
+  const events = ['readable', 'end', 'error', 'close']
+  await new Promise<void>((resolve) => {
+    const onEvent = () => {
+      for (const event of events) body.off(event, onEvent)
+      resolve()
+    }
+    for (const event of events) body.once(event, onEvent)
+  })
+}
+
+/**
+ * The answer to a push that is refused as a whole. A ref without its own reason is refused because of the other
+ * refs.
+ */
+export async function refusalReport(
+  push: PushRequest,
+  reasons: ReadonlyMap<string, string>,
+): Promise<Buffer> {
+  const { capabilities, commands } = push
+  const sideBand = hasSideBand(capabilities)
+  const flush = Buffer.from(FLUSH)
+  if (!capabilities.has('report-status') && !capabilities.has('report-status-v2')) {
+    return sideBand ? fatalAnswer(await reasonLines(reasons)) : Buffer.alloc(0)
+  }
+  const all = commands.map(({ ref }): [string, string] => [ref, reasons.get(ref) ?? NOT_ALONE])
+  const report = Buffer.concat([packet('unpack ok\n'), await refusedLines(all), flush])
+  return sideBand ? Buffer.concat([bandPackets(1, report), flush]) : report
+}
+
+const hasSideBand = (capabilities: ReadonlySet<string>) =>
+  capabilities.has('side-band-64k') || capabilities.has('side-band')
+
+/** The answer with which the client ends, and which it shows. */
+function fatalAnswer(text: string): Buffer {
+  return Buffer.concat([bandPackets(3, Buffer.from(text)), Buffer.from(FLUSH)])
+}
+
+/** Whether the client of a push shows its user what such an answer says. */
+export const canShowWords = ({ capabilities }: PushRequest) => hasSideBand(capabilities)
+
+/** The answer to a push of which no more can be said than this: its client shows the text, and fails. */
+export const wordsOnly = fatalAnswer
+
+/**
+ * The answer to a push that names too many refs: in words, so that its user reads them. Undefined for a client that cannot
+ * show any.
+ */
+export function tooManyRefsAnswer({ capabilities, message }: TooManyRefs): Buffer | undefined {
+  return hasSideBand(capabilities) ? fatalAnswer(`${message}\n`) : undefined
+}
+
+async function reasonLines(reasons: ReadonlyMap<string, string>): Promise<string> {
+  let text = ''
+  await inPieces(reasons, ([ref, reason]) => {
+    text += `${ref}: ${oneLine(reason)}\n`
+  })
+  return text
+}
+
+/** The lines of a report that refuse refs. */
+export async function refusedLines(reasons: Iterable<[string, string]>): Promise<Buffer> {
+  const lines: Buffer[] = []
+  await inPieces(reasons, ([ref, reason]) => {
+    lines.push(packet(`ng ${ref} ${oneLine(reason)}\n`))
+  })
+  return Buffer.concat(lines)
+}
+
+function oneLine(reason: string): string {
+  return reason.replace(/\p{Cc}+/gu, ' ').slice(0, MAX_REASON_LENGTH)
+}
+
+/** Refuses all refs of a push that get an object which it lacks, and which no ref reaches. */
+export const reasonsOfMissing = (push: PushRequest, missing: string) =>
+  reasonsOfNew(push, `no branch or tag has ${missing}, and the push does not bring it`)
+
+/** Refuses all refs of a push that brings an object which none of them reaches. */
+export const reasonsOfUnreached = (push: PushRequest, unreached: string) =>
+  reasonsOfNew(push, `the push brings ${unreached}, and no branch or tag of the push has it`)
+
+/** One reason for all refs of a push that get an object. */
+export const reasonsOfNew = ({ commands }: PushRequest, reason: string): ReadonlyMap<string, string> =>
+  new Map(commands.flatMap(({ ref, to }) => (to === null ? [] : [[ref, reason] as const])))

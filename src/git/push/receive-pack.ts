@@ -1,0 +1,213 @@
+/** Receives a push: refuses it before git sees it, or lets git do it, records it, and only then answers. */
+import type { Readable } from 'node:stream'
+import { inPieces } from '../../concurrency/event-loop.ts'
+import { limitReached } from '../../errors/limits.ts'
+import { diskFull, isDiskFull } from '../../storage/disk-full.ts'
+import { holdBody } from '../http/held-body.ts'
+import { drainBody } from '../http/request-body.ts'
+import { sizeProblem } from '../objects/pack-sizes.ts'
+import { readSentPack } from '../objects/small-pack.ts'
+import type { GitConfig } from '../process/environment.ts'
+import { GitRequestTooLarge, MalformedGitRequest, PushUnrecorded, TooManyRefs } from '../process/errors.ts'
+import { standardShare } from '../process/limits.ts'
+import { newRefProblem, refNameProblem } from '../refs/names.ts'
+import type { RefChange } from '../refs/refs.ts'
+import { deletingTogether, refusesTogether } from '../repository/deleted-together.ts'
+import { withQuarantine } from '../repository/quarantines.ts'
+import { acceptedPart, withRefused } from './accepted-part.ts'
+import { type PushRules, preparePushHook } from './push-hook.ts'
+import { type HeldPush, pushInTurn, type TurnOptions } from './push-in-turn.ts'
+import {
+  canShowWords,
+  type PushRequest,
+  readPushRequest,
+  reasonsOfMissing,
+  reasonsOfNew,
+  refusalReport,
+  tooManyRefsAnswer,
+  wordsOnly,
+} from './push-request.ts'
+import { INDEX_ALWAYS, RECEIVE_CONFIG } from './receive-config.ts'
+import { unsentObject } from './unsent-objects.ts'
+
+/** How often git receives a push whose objects it could not move to their place. */
+const TRIES = 3
+/** More than the largest pack by this much is held, so that git itself sees that the pack is too large. */
+const TOO_LARGE_BY = 1024 * 1024
+
+/** The rules are read after `check`, which may still add names. */
+export interface ReceiveOptions extends TurnOptions, Omit<PushRules, 'isAtomic'> {
+  /** Whether other servers may work on the repository: then what git leaves behind may be theirs. */
+  isShared?: boolean
+  /** Largest pack in bytes; no limit when it is not set. */
+  maxBytes?: number | undefined
+  /** Largest object in bytes; no limit when it is Infinity or not set. */
+  maxObjectBytes?: number
+  /** Most refs that a push may name. */
+  maxRefs?: number
+  /**
+   * Decides before git sees anything. Gives a reason for each ref that must not be pushed. The other refs are pushed,
+   * unless the client wants all or none (`--atomic`).
+   */
+  check(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
+  /**
+   * Decides when the whole push is here, and git has not started: by its size in bytes, for a push that brings
+   * something. One reason refuses the whole push. `end` is called when the push is done, or was not.
+   */
+  admit?(
+    commands: readonly RefChange[],
+    bytes: number,
+  ): Promise<{ reasons: ReadonlyMap<string, string>; end(isDone: boolean): void }>
+}
+
+/**
+ * Does a push, and returns the answer to `POST …/git-receive-pack`, whose type is
+ * `application/x-git-receive-pack-result`. `body` is the decoded request. All of it is read before a slot is taken and
+ * git starts; git's answer is held back until `record` has resolved.
+ *
+ * When the body breaks off, git never starts. When git has started, the push is done and recorded even if the client
+ * is gone. A push that takes too much time or memory is refused in git's own answer.
+ *
+ * A push that finds the disk full is refused in git's own answer, too.
+ *
+ * A push of too many refs is refused in words, or with GitRequestTooLarge when its client cannot show any.
+ *
+ * @throws MalformedGitRequest, GitRequestTooLarge, GitClientGone, RepositoryMissing, GitUnavailable, SlotsFull,
+ * GitFailed, PushUnrecorded, SigningFailed when `signingKey` can't be read, or what `check` throws
+ */
+export async function receivePack(dir: string, body: Readable, options: ReceiveOptions): Promise<Buffer> {
+  // The client may go away while nobody reads. Without this listener, the error would end the process.
+  body.on('error', () => undefined)
+  const reading = readPushRequest(body, { maxCommands: options.maxRefs })
+  const whole = await reading.catch(async (error: unknown) => {
+    // Some clients send everything before they read an answer.
+    if (isClientsFault(error)) await drainBody(body, options.signal)
+    return inWords(error)
+  })
+  if ('refusal' in whole) return whole.refusal
+  // git clients send an empty push to test their credentials.
+  if (whole.commands.length === 0) return Buffer.alloc(0)
+  const refused = await refusals(whole, options.check)
+  if (refused.size === 0) return await pushAccepted(dir, whole, body, options)
+  if (refused.size === whole.commands.length || whole.capabilities.has('atomic')) {
+    await drainBody(body, options.signal)
+    return await refusalReport(whole, refused)
+  }
+  const answer = await pushAccepted(dir, await acceptedPart(whole, refused), body, options)
+  return await withRefused(answer, whole, refused)
+}
+
+const isClientsFault = (error: unknown) =>
+  error instanceof MalformedGitRequest || error instanceof GitRequestTooLarge
+
+/** The refusal of a push that names too many refs, for a client that can show it. @throws any other error */
+function inWords(error: unknown): { refusal: Buffer } {
+  const refusal = error instanceof TooManyRefs ? tooManyRefsAnswer(error) : undefined
+  if (refusal === undefined) throw error
+  return { refusal }
+}
+
+/** Does a push of which nothing was refused. `body` is what follows after `push.front`. A full disk is said in words. */
+async function pushAccepted(
+  dir: string,
+  push: PushRequest,
+  body: Readable,
+  options: ReceiveOptions,
+): Promise<Buffer> {
+  try {
+    return await pushHeld(dir, push, body, options)
+  } catch (error) {
+    // Clients of git do not show what an HTTP error says.
+    if (!isDiskFull(error) || !canShowWords(push)) throw error
+    limitReached('disk_full')
+    await drainBody(body, options.signal)
+    if (error instanceof PushUnrecorded)
+      return wordsOnly(`the push is not recorded yet: ${diskFull.message}\n`)
+    const reasons = new Map(push.commands.map(({ ref }) => [ref, diskFull.message]))
+    return await refusalReport(push, reasons)
+  }
+}
+
+async function pushHeld(
+  dir: string,
+  push: PushRequest,
+  body: Readable,
+  options: ReceiveOptions,
+): Promise<Buffer> {
+  const config: GitConfig =
+    options.maxBytes === undefined
+      ? RECEIVE_CONFIG
+      : [...RECEIVE_CONFIG, ['receive.maxInputSize', String(options.maxBytes)]]
+  const { maxBytes = Number.POSITIVE_INFINITY, maxObjectBytes: most = Number.POSITIVE_INFINITY } = options
+  const { signal, share: { workMs } = standardShare } = options
+  const mostHeld = push.front.length + maxBytes + TOO_LARGE_BY
+  const held = await holdBody(dir, body, { front: push.front, most: mostHeld, signal })
+  // git itself refuses it, in words that its client knows.
+  if (held.size - push.packStart > maxBytes) limitReached('push_bytes')
+  let admitted: Awaited<ReturnType<NonNullable<ReceiveOptions['admit']>>> | undefined
+  let isDone = false
+  try {
+    // A push that only deletes refs makes room.
+    if (push.commands.some(({ to }) => to !== null))
+      admitted = await options.admit?.(push.commands, held.size)
+    if (admitted !== undefined && admitted.reasons.size > 0) {
+      return await refusalReport(push, admitted.reasons)
+    }
+    const problem =
+      most === Number.POSITIVE_INFINITY
+        ? undefined
+        : await sizeProblem(held.stream(push.packStart), { most, workMs })
+    if (problem !== undefined) return await refusalReport(push, reasonsOfNew(push, problem))
+    const pack = await readSentPack(held.stream(push.packStart), held.size - push.packStart)
+    const unsent = await unsentObject(dir, push.commands, pack.count)
+    if (unsent !== undefined) return await refusalReport(push, reasonsOfMissing(push, unsent))
+    const isAtomic = push.commands.length === 1 || push.capabilities.has('atomic')
+    const hook = await preparePushHook(dir, push.commands, { ...options, isAtomic })
+    try {
+      const receive = (arrived: HeldPush) =>
+        withQuarantine(dir, options.isShared ?? false, (brokenOff) =>
+          pushInTurn(dir, arrived, brokenOff, {
+            ...options,
+            asks: true,
+            config: [...config, ...(pack.bases === undefined ? INDEX_ALWAYS : []), ...hook.config],
+            env: hook.env,
+          }),
+        )
+      const arrived: HeldPush = { push, held, pack }
+      const together = await deletingTogether(arrived)
+      let result = await receive(together ?? arrived)
+      if (together !== undefined && result.isOfGit && (await refusesTogether(result.answer, push)))
+        result = await receive(arrived)
+      for (let left = TRIES - 1; left > 0 && result.isUnplaced; left -= 1) result = await receive(arrived)
+      isDone = true
+      return result.answer
+    } finally {
+      await hook.remove()
+    }
+  } finally {
+    admitted?.end(isDone)
+    await held.release()
+  }
+}
+
+async function refusals(
+  { commands }: PushRequest,
+  check: ReceiveOptions['check'],
+): Promise<ReadonlyMap<string, string>> {
+  const problems = new Map<string, string>()
+  const named: RefChange[] = []
+  await inPieces(commands, (command) => {
+    const { ref, from, to } = command
+    const isNew = from === null && to !== null
+    const problem = isNew ? newRefProblem(ref) : refNameProblem(ref)
+    if (problem === undefined) named.push(command)
+    else problems.set(ref, `the name ${problem}`)
+  })
+  if (named.length === 0) return problems
+  const refused = await check(named)
+  if (problems.size === 0) return refused
+  await inPieces(refused, ([ref, reason]) => {
+    problems.set(ref, reason)
+  })
+  return problems
+}

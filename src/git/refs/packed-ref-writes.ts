@@ -1,0 +1,184 @@
+/**
+ * Makes many refs at once in git's file of packed refs, in the format of git-pack-refs(1) and under git's own lock. git
+ * makes a file for each new ref and waits until it is on disk: 10,000 of them took a minute. The file of packed refs is put
+ * in place by one rename: a crash leaves all of the new refs or none.
+ */
+import { open, readFile, rename, rm, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { inPieces, piecesOf } from '../../concurrency/event-loop.ts'
+import { filesBelow, hasCode, unlessMissing } from '../../storage/disk.ts'
+import { objectReaders } from '../objects/object-readers.ts'
+
+export interface NewRef {
+  ref: string
+  sha: string
+}
+
+/** Leaves larger files to git, which does not hold all of them. */
+const MAX_BYTES = 8 * 1024 * 1024
+/** As long as git waits for this lock. */
+const LOCK_MS = 10_000
+const LOCK_PAUSE_MS = 50
+/** git looks at nothing else before it trusts the order of the lines, and that tags without a line `^ID` are none. */
+const HEADER = '# pack-refs with: peeled fully-peeled sorted \n'
+const LINE = /^(?:[0-9a-f]{40} (refs\/[^ \n]+)|\^[0-9a-f]{40})\n$/
+/** git has commits here, and nothing else. */
+const BRANCHES = 'refs/heads/'
+const NONE: ReadonlySet<string> = new Set()
+
+/** A new ref, and the lines that the file gets for it. Names are bytes in latin1: git sorts them by their bytes. */
+interface Addition {
+  ref: string
+  name: string
+  lines: string
+}
+
+/**
+ * Makes refs that do not exist, at existing objects. Resolves to those that it made; git must be asked for the others, and
+ * says what is wrong with them. Makes none when one name is taken or is in the way of another one, when somebody else has
+ * a lock, when git writes the file in another way, or when anything fails. `all`: makes all of them or none.
+ *
+ * To be called in the turn of the repository's refs. `flushRefs` has the rename on disk.
+ */
+export async function makePackedRefs(
+  dir: string,
+  refs: readonly NewRef[],
+  { all, lockMs = LOCK_MS }: { all: boolean; lockMs?: number },
+): Promise<ReadonlySet<string>> {
+  try {
+    const added = await additions(dir, refs)
+    if (added.length === 0 || (all && added.length < refs.length)) return NONE
+    await inLock(join(dir, 'packed-refs.lock'), lockMs, async () => {
+      const text = await withAdded(dir, added)
+      const written = join(dir, 'packed-refs.new')
+      try {
+        await writeFlushed(written, text)
+        await rename(written, join(dir, 'packed-refs'))
+      } catch (error) {
+        await rm(written, { force: true }).catch(() => undefined)
+        throw error
+      }
+    })
+    return new Set(added.map(({ ref }) => ref))
+  } catch {
+    return NONE
+  }
+}
+
+/** The lines of the refs that can be made, sorted. Left out: branches at what is no commit, and tags of no commit. */
+async function additions(dir: string, refs: readonly NewRef[]): Promise<Addition[]> {
+  const ids = [...new Set(refs.map(({ sha }) => sha))]
+  const types = new Map((await objectReaders.headers(dir, ids)).map((header, i) => [ids[i], header?.type]))
+  const tags = ids.filter((id) => types.get(id) === 'tag')
+  const peeled = await objectReaders.headers(dir, tags, { peel: true })
+  const commitOf = new Map(peeled.map((header, i) => [tags[i], header?.sha]))
+  const added: Addition[] = []
+  await inPieces(refs, ({ ref, sha }) => {
+    const type = types.get(sha)
+    if (type === undefined || (type !== 'commit' && ref.startsWith(BRANCHES))) return
+    const commit = commitOf.get(sha)
+    if (type === 'tag' && commit === undefined) return
+    const name = Buffer.from(ref).toString('latin1')
+    added.push({ ref, name, lines: `${sha} ${name}\n${commit === undefined ? '' : `^${commit}\n`}` })
+  })
+  return added.sort((a, b) => (a.name < b.name ? -1 : 1))
+}
+
+/** The file of packed refs with the additions. @throws when a name is taken, or the file is not what we write */
+async function withAdded(dir: string, added: readonly Addition[]): Promise<string> {
+  const names = new Set(added.map(({ name }) => name))
+  const directories = new Set<string>()
+  await inPieces(names, (name) => {
+    for (const above of pathsAbove(name)) directories.add(above)
+  })
+  /** One name must not be the beginning of another one's path. */
+  const checkFree = (name: string, isNew = false) => {
+    const isTaken = (!isNew && names.has(name)) || directories.has(name)
+    if (isTaken || pathsAbove(name).some((above) => names.has(above)))
+      throw new Error(`${name} is in the way`)
+  }
+  await inPieces(names, (name) => checkFree(name, true))
+  const pieces = piecesOf()
+  // Only the kinds of refs that are made: each has a directory of its own.
+  for (const kind of new Set(added.map(({ name }) => name.split('/', 2).join('/')))) {
+    for await (const path of filesBelow(join(dir, Buffer.from(kind, 'latin1').toString()))) {
+      const name = Buffer.from(path.slice(dir.length + 1)).toString('latin1')
+      // A lock is as much in the way as its ref.
+      checkFree(name.replace(/\.lock$/, ''))
+      if (pieces.isOver()) await pieces.next()
+    }
+  }
+  const packed = await packedRefs(dir)
+  const result = [HEADER]
+  let next = 0
+  for (let at = HEADER.length; at < packed.length; ) {
+    const end = packed.indexOf('\n', at) + 1
+    const line = packed.slice(at, end)
+    const found = LINE.exec(line)
+    if (found === null) throw new Error('packed-refs has a line that is not one')
+    const [, name] = found
+    if (name !== undefined) {
+      checkFree(name)
+      for (let one = added[next]; one !== undefined && one.name < name; one = added[next]) {
+        result.push(one.lines)
+        next += 1
+      }
+    }
+    result.push(line)
+    at = end
+    if (pieces.isOver()) await pieces.next()
+  }
+  for (const { lines } of added.slice(next)) result.push(lines)
+  return result.join('')
+}
+
+/** The directories of a ref, from the longest to the shortest: for `refs/heads/a/b`, `refs/heads/a` is the first. */
+function pathsAbove(name: string): string[] {
+  const paths: string[] = []
+  for (let end = name.lastIndexOf('/'); end > 0; end = name.lastIndexOf('/', end - 1))
+    paths.push(name.slice(0, end))
+  return paths
+}
+
+/** What the file says, as bytes in latin1; only a header when there is none. @throws when we could not add to it */
+async function packedRefs(dir: string): Promise<string> {
+  const path = join(dir, 'packed-refs')
+  const found = await unlessMissing(stat(path))
+  if (found === undefined) return HEADER
+  if (found.size > MAX_BYTES) throw new Error('packed-refs is large')
+  const text = await readFile(path, 'latin1')
+  if (!text.startsWith(HEADER)) throw new Error('packed-refs is of another git')
+  return text
+}
+
+async function writeFlushed(path: string, text: string): Promise<void> {
+  // Whoever has the lock owns this file, too: an older one is what a crash has left.
+  const file = await open(path, 'w')
+  try {
+    await file.writeFile(text, 'latin1')
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+/** Does the work while nobody else changes the file of packed refs. @throws when somebody has the lock for too long */
+async function inLock(path: string, waitMs: number, work: () => Promise<void>): Promise<void> {
+  const end = performance.now() + waitMs
+  for (;;) {
+    try {
+      await (await open(path, 'wx')).close()
+      break
+    } catch (error) {
+      if (!hasCode(error, 'EEXIST') || performance.now() >= end) throw error
+      await pause(LOCK_PAUSE_MS)
+    }
+  }
+  try {
+    await work()
+  } finally {
+    // What stays is removed as what a crash has left.
+    await rm(path, { force: true }).catch(() => undefined)
+  }
+}

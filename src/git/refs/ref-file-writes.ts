@@ -1,0 +1,81 @@
+/**
+ * Makes and moves single refs in git's own files, as gitrepository-layout(5) describes them, without a git process: to
+ * start one takes longer than all else that moves a ref. Each function resolves to whether it did. When not (the ref is
+ * not where it should be, somebody else has its lock, or anything fails), git must be asked, which says what is wrong.
+ * Whoever reads the ref finds either what was there before or all of the new value.
+ */
+import { randomUUID } from 'node:crypto'
+import { link, open, rename, rm } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { flushNames, makeBelow } from '../../storage/disk.ts'
+import { objectReaders } from '../objects/object-readers.ts'
+import { readRefFiles } from './ref-files.ts'
+
+/** Only the server makes refs here, so no ref is named like a directory of another one. */
+const PULLS = 'refs/pull/'
+/** git has commits here, and nothing else. */
+const BRANCHES = 'refs/heads/'
+
+/** Makes a ref of a pull request at an existing object. */
+export async function makeRefFile(dir: string, ref: string, sha: string): Promise<boolean> {
+  if (!ref.startsWith(PULLS)) return false
+  const path = join(dir, ref)
+  // git reads no file as a ref whose name begins with a point, and `removeLeftovers` removes locks.
+  const written = join(dirname(path), `.${randomUUID()}.lock`)
+  try {
+    const [object] = await objectReaders.headers(dir, [sha])
+    const before = await readRefFiles(dir, [ref])
+    if (object === undefined || before.get(ref) !== null) return false
+    const made = await makeBelow(dir, dirname(ref))
+    // Unlike a rename, the link fails when the ref was made meanwhile.
+    await throughFile(written, sha, async () => {
+      await link(written, path)
+      await rm(written, { force: true }).catch(() => {})
+    })
+    await flushNames(made)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Moves a ref from one object to another existing one. Its lock is git's own: who has it alone may write the ref, so
+ * what is read then stays.
+ */
+export async function moveRefFile(dir: string, ref: string, from: string, to: string): Promise<boolean> {
+  const path = join(dir, ref)
+  const lock = `${path}.lock`
+  try {
+    const [object] = await objectReaders.headers(dir, [to])
+    if (object === undefined || (ref.startsWith(BRANCHES) && object.type !== 'commit')) return false
+    await throughFile(lock, to, async () => {
+      const now = await readRefFiles(dir, [ref])
+      if (now.get(ref) !== from) throw new Error(`${ref} is not at ${from}`)
+      await rename(lock, path)
+    })
+    return true
+  } catch {
+    return false
+  }
+}
+
+/**
+ * Writes the id to a new file, on disk, and has it put in place. Nothing is left of it after a failure, which is
+ * thrown.
+ */
+async function throughFile(path: string, sha: string, put: () => Promise<void>): Promise<void> {
+  const file = await open(path, 'wx')
+  try {
+    try {
+      await file.writeFile(`${sha}\n`)
+      await file.sync()
+    } finally {
+      await file.close()
+    }
+    await put()
+  } catch (error) {
+    await rm(path, { force: true }).catch(() => {})
+    throw error
+  }
+}

@@ -1,0 +1,50 @@
+/** Copies commits from one repository of this server into another. */
+import { join } from 'node:path'
+import { exists } from '../../storage/disk.ts'
+import { objectReaders } from '../objects/object-readers.ts'
+import { GitFailed, RepositoryMissing } from '../process/errors.ts'
+import { git } from '../process/run.ts'
+import { checkedId } from '../refs/names.ts'
+import { listRefs } from '../refs/refs.ts'
+import { copyAsPack } from './staging.ts'
+
+/** Walking a long history takes minutes. */
+const WALK_TIMEOUT = 30 * 60_000
+
+/**
+ * Copies a commit with all its history from the repository `fromDir` into `intoDir`. Does little when a ref of
+ * `intoDir` reaches the commit already. Everything is on disk when this resolves; a crash leaves all objects or none.
+ * Calls may run concurrently.
+ *
+ * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable, or GitFailed when `fromDir` lacks the commit or an
+ * object of its history
+ */
+export async function fetchObjects(intoDir: string, fromDir: string, sha: string): Promise<void> {
+  if (!(await isReached(intoDir, checkedId(sha)))) await copyHistory(intoDir, fromDir, sha)
+}
+
+/**
+ * Whether refs of the repository reach the commit. One that is there without a ref is copied once more: maintenance may
+ * be about to remove it.
+ */
+async function isReached(dir: string, sha: string): Promise<boolean> {
+  const [commit] = await objectReaders.headers(dir, [sha], { peel: true })
+  if (commit === undefined) return false
+  const args = ['rev-list', '--max-count=1', `${sha}^{commit}`, '--not', '--all', '--']
+  const { code, stdout, stderr } = await git(args, { dir, timeout: WALK_TIMEOUT })
+  if (code === 0) return stdout.length === 0
+  if (code === 128) return false
+  throw new GitFailed(args, code, stderr)
+}
+
+/**
+ * Writes the missing objects as one pack, which appears atomically. A fetch would need three more processes, and
+ * would unpack small histories object by object, commits first.
+ */
+async function copyHistory(intoDir: string, fromDir: string, sha: string): Promise<void> {
+  // Tell a deleted repository from one that lacks the commit.
+  if (!(await exists(join(fromDir, 'HEAD')))) throw new RepositoryMissing(`no repository at ${fromDir}`)
+  const present = new Set((await listRefs(intoDir)).map((one) => one.sha))
+  const wanted = [`${sha}^{commit}`, ...[...present].map((id) => `^${id}`), ''].join('\n')
+  await copyAsPack(fromDir, intoDir, wanted)
+}

@@ -1,0 +1,118 @@
+/** Removes what git processes leave behind when they are killed during a write. */
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import {
+  filesBelow,
+  isAbandoned,
+  namesIn,
+  timeOfFilesIn,
+  unlessMissing,
+  writtenAt,
+} from '../../storage/disk.ts'
+
+/** git holds the lock of one ref for a moment only. Longer ones are held in the turn of the repository's refs. */
+const LOCK_MS = 5_000
+const LOCK_PAUSE_MS = 50
+/** What git locks together with refs: HEAD with the branch that it names, the packed refs with a ref that it deletes. */
+export const LOCKED_WITH_REFS = ['HEAD', 'packed-refs']
+/** The file that was to become the packed refs. Also without a lock, git does not pack refs while it is there. */
+const HALF_PACKED = 'packed-refs.new'
+/** For more refs than this, all locks of the repository are looked for. */
+const MAX_NAMES = 100
+
+/**
+ * Removes the locks that killed processes have left on these files: refs, and what is `LOCKED_WITH_REFS`. Call it before git
+ * moves refs, which git refuses while a lock is there. Nobody but the caller may hold such a lock for longer than a moment,
+ * so the packed refs, branches and tags need the turn of the repository's refs. Waits up to 5 seconds for locks that may
+ * still be in use. It never rejects: git says what is wrong.
+ */
+export async function freeLocks(dir: string, files: readonly string[]): Promise<void> {
+  const end = performance.now() + LOCK_MS + LOCK_PAUSE_MS
+  try {
+    for await (const path of locksOf(dir, files)) {
+      while (!(await isFreed(dir, path)) && performance.now() < end) await pause(LOCK_PAUSE_MS)
+    }
+  } catch {
+    // The disk is full, or it does not answer.
+  }
+}
+
+async function* locksOf(dir: string, files: readonly string[]): AsyncGenerator<string> {
+  const few = files.length > MAX_NAMES ? LOCKED_WITH_REFS : files
+  for (const name of few) yield join(dir, `${name}.lock`)
+  if (few.includes('packed-refs')) yield join(dir, HALF_PACKED)
+  if (files.length > MAX_NAMES) yield* locksBelow(dir)
+}
+
+/** Whether the lock is gone: it was not there, or it was old and has been removed. */
+async function isFreed(dir: string, path: string): Promise<boolean> {
+  const written = await writtenAt(path)
+  if (written === undefined) return true
+  const now = await timeOfFilesIn(join(dir, 'objects', 'pack'))
+  if (written >= now - LOCK_MS && !isOfLaterClock(written, now)) return false
+  await rm(path, { force: true })
+  return true
+}
+
+/**
+ * Removes the locks of refs and the half-received objects that were last written before `before` (milliseconds
+ * since 1970). The processes that wrote them must have ended. To be called in the turn of the repository's refs.
+ * `locksBefore`: the time for locks. It may be later: nobody holds a lock outside of the turn, but pushes receive objects
+ * without the turn.
+ */
+export async function removeLeftovers(dir: string, before: number, locksBefore = before): Promise<void> {
+  const now = Date.now()
+  await removeLocks(dir, (written) => written < locksBefore || isOfLaterClock(written, now))
+  await removeObjects(dir, (written) => written < before)
+}
+
+/** Whether a lock is from before the clock was set back. Nobody could take it until that time comes again. */
+const isOfLaterClock = (written: number, now: number) => written > now + LOCK_MS
+
+/**
+ * The same for a repository in which other servers work, too. To be called in the turn of its refs: then the locks of
+ * branches and tags are nobody's. Objects stay until they are so old that no server can be receiving them.
+ */
+export async function removeAbandoned(dir: string): Promise<void> {
+  const now = await unlessMissing(timeOfFilesIn(join(dir, 'objects', 'pack')))
+  // The repository was deleted.
+  if (now === undefined) return
+  await removeLocks(dir, (written) => written < now - LOCK_MS || isOfLaterClock(written, now))
+  await removeObjects(dir, isAbandoned)
+}
+
+/** Decides by the time when something was last written, in milliseconds since 1970. */
+type IsOld = (written: number) => boolean
+
+async function removeLocks(dir: string, isOld: IsOld): Promise<void> {
+  for (const name of [...LOCKED_WITH_REFS.map((file) => `${file}.lock`), HALF_PACKED])
+    await removeOld(join(dir, name), isOld)
+  for await (const path of locksBelow(dir)) await removeOld(path, isOld)
+}
+
+async function* locksBelow(dir: string): AsyncGenerator<string> {
+  for await (const path of filesBelow(join(dir, 'refs'))) if (path.endsWith('.lock')) yield path
+}
+
+/** Removes what was to become objects: what pushes received, staging areas, packs and single objects. */
+export async function removeObjects(dir: string, isOld: IsOld): Promise<void> {
+  const objects = join(dir, 'objects')
+  const names = await namesIn(objects)
+  const removeIn = async (directory: string, prefix: string) => {
+    for (const name of await namesIn(directory)) {
+      if (name.startsWith(prefix)) await removeOld(join(directory, name), isOld)
+    }
+  }
+  await removeIn(objects, 'tmp_objdir-')
+  await removeIn(join(objects, 'pack'), 'tmp_')
+  for (const fan of names.filter((name) => FAN_OUT.test(name))) await removeIn(join(objects, fan), 'tmp_')
+}
+
+/** The directories of loose objects. */
+const FAN_OUT = /^[0-9a-f]{2}$/
+
+async function removeOld(path: string, isOld: IsOld): Promise<void> {
+  const written = await writtenAt(path)
+  if (written !== undefined && isOld(written)) await rm(path, { recursive: true, force: true })
+}

@@ -1,0 +1,71 @@
+/** What the object files of a repository are, and what they take: from the names and sizes of files, without git. */
+import { opendir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { namesIn, unlessMissing } from '../../storage/disk.ts'
+
+/** The files of a pack, by their endings. */
+export interface PackFiles {
+  /** The name of its files without an ending. */
+  name: string
+  /** Of the pack itself, in bytes. */
+  bytes: number
+  /** When the pack was written, or last touched: milliseconds since 1970. */
+  writtenAt: number
+  /** Whether it holds what no ref reached when it was written. git has the times of its objects beside it. */
+  isCruft: boolean
+  /** Whether git knows what its commits reach without a walk: only a full repack makes such packs. */
+  hasBitmap: boolean
+}
+
+const PACK = /^(pack-[0-9a-f]{40})\.pack$/
+const FAN_OUT = /^[0-9a-f]{2}$/
+
+/** The packs of a repository, the largest first. A pack without an index is not complete, and is left out. */
+export async function packsOf(dir: string): Promise<PackFiles[]> {
+  const directory = join(dir, 'objects', 'pack')
+  const names = new Set(await namesIn(directory))
+  const packs: PackFiles[] = []
+  for (const file of names) {
+    const name = PACK.exec(file)?.[1]
+    if (name === undefined || !names.has(`${name}.idx`)) continue
+    const found = await unlessMissing(stat(join(directory, file)))
+    if (found === undefined) continue
+    const { size: bytes, mtimeMs: writtenAt } = found
+    const isCruft = names.has(`${name}.mtimes`)
+    packs.push({ name, bytes, writtenAt, isCruft, hasBitmap: names.has(`${name}.bitmap`) })
+  }
+  return packs.sort((a, b) => b.bytes - a.bytes)
+}
+
+/** Calls `take` with the path of each loose object. */
+export async function eachLooseObject(dir: string, take: (path: string) => Promise<void>): Promise<number> {
+  const objects = join(dir, 'objects')
+  let count = 0
+  for (const fan of await namesIn(objects)) {
+    if (!FAN_OUT.test(fan)) continue
+    for (const name of await namesIn(join(objects, fan))) {
+      if (name.startsWith('tmp_')) continue
+      count += 1
+      await take(join(objects, fan, name))
+    }
+  }
+  return count
+}
+
+/** The number of loose objects. */
+export const looseObjects = (dir: string): Promise<number> => eachLooseObject(dir, async () => {})
+
+/**
+ * The sizes of all files below a directory, in bytes; 0 when it does not exist. A file that goes meanwhile does not
+ * count. One file at a time: this is background work.
+ */
+export async function bytesBelow(directory: string): Promise<number> {
+  let bytes = 0
+  for await (const entry of (await unlessMissing(opendir(directory))) ?? []) {
+    const path = join(directory, entry.name)
+    bytes += entry.isDirectory()
+      ? ((await unlessMissing(bytesBelow(path))) ?? 0)
+      : ((await unlessMissing(stat(path)))?.size ?? 0)
+  }
+  return bytes
+}

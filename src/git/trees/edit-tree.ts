@@ -1,0 +1,77 @@
+/** Makes a tree from another one and changes of single files, without a work tree or an index. */
+import { storeObject } from '../objects/loose-objects.ts'
+import { EMPTY_TREE } from '../refs/names.ts'
+import { entryName, type FileAt, kindOf, type TreeEntry } from './tree-entries.ts'
+import { readTree } from './trees.ts'
+
+/** The changes below one directory: of its own entries, by their names' bytes. */
+interface Changes {
+  /** What the entry becomes; null: it goes. Undefined: it changes only below. */
+  own?: FileAt | null
+  below: Map<string, Changes>
+}
+
+/**
+ * Stores the tree that has these files changed (null: removed) and all others as they were, and returns its id. A
+ * directory without files goes. Only the directories on the way are written. The paths must be good ones, and the files
+ * must exist as objects.
+ */
+export async function editTree(
+  dir: string,
+  tree: string,
+  files: ReadonlyMap<string, FileAt | null>,
+): Promise<string> {
+  const root: Changes = { below: new Map() }
+  for (const [path, file] of files) {
+    let at = root
+    for (const part of path.split('/')) {
+      const name = entryName(part)
+      const next: Changes = at.below.get(name) ?? { below: new Map() }
+      at.below.set(name, next)
+      at = next
+    }
+    at.own = file
+  }
+  return (await changed(dir, tree, root)) ?? (await storeObject(dir, 'tree', Buffer.alloc(0)))
+}
+
+/** The new id of a directory; undefined when nothing is left in it. */
+async function changed(dir: string, tree: string, { below }: Changes): Promise<string | undefined> {
+  const entries = new Map((await (await readTree(dir, tree)).all()).map((entry) => [entry.name, entry]))
+  for (const [name, changes] of below) {
+    const next = await entryAfter(dir, name, entries.get(name), changes)
+    if (next === undefined) entries.delete(name)
+    else entries.set(name, next)
+  }
+  if (entries.size === 0) return undefined
+  return storeObject(dir, 'tree', treeContent([...entries.values()]))
+}
+
+async function entryAfter(
+  dir: string,
+  name: string,
+  before: TreeEntry | undefined,
+  changes: Changes,
+): Promise<TreeEntry | undefined> {
+  if (changes.own) return { name, ...changes.own }
+  if (changes.below.size === 0) return undefined
+  const tree = before !== undefined && kindOf(before) === 'dir' ? before.id : EMPTY_TREE
+  const id = await changed(dir, tree, changes)
+  if (id !== undefined) return { name, mode: '40000', id }
+  // What was no directory stays when nothing comes below it.
+  return before !== undefined && kindOf(before) !== 'dir' && changes.own !== null ? before : undefined
+}
+
+/** git sorts a directory as if its name ended with a slash. In latin1, texts sort as their bytes. */
+const sortKey = ({ name, mode }: TreeEntry) => (mode === '40000' ? `${name}/` : name)
+
+function treeContent(entries: readonly TreeEntry[]): Buffer {
+  const sorted = entries.map((entry) => ({ entry, key: sortKey(entry) }))
+  sorted.sort((one, other) => (one.key < other.key ? -1 : 1))
+  return Buffer.concat(
+    sorted.flatMap(({ entry: { mode, name, id } }) => [
+      Buffer.from(`${mode} ${name}\0`, 'latin1'),
+      Buffer.from(id, 'hex'),
+    ]),
+  )
+}

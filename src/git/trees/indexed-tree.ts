@@ -1,0 +1,92 @@
+/**
+ * A tree as git wrote it, and where in it every few entries begin. It takes a quarter of what its entries would take as
+ * objects, so that trees of hundreds of thousands of entries can be kept.
+ */
+import { piecesOf } from '../../concurrency/event-loop.ts'
+import { type EntryPlace, entryIn, placesIn } from './near-trees.ts'
+import { modeAsRead, type TreeEntry } from './tree-entries.ts'
+
+export interface IndexedTree {
+  /** How many entries it has. */
+  size: number
+  /** Bytes that it takes in memory. */
+  bytes: number
+  /** Some entries, in git's order. */
+  page(skip: number, limit: number): TreeEntry[]
+  /** The entries that have these names (as trees have them), by their names. Stops at the last one. */
+  named(names: Iterable<string>): Promise<Map<string, TreeEntry>>
+  /** All entries, in git's order. */
+  all(): Promise<TreeEntry[]>
+}
+
+/** A page is looked for from the last of these entries before it. */
+const STEP = 500
+/** What a tree takes besides its bytes. */
+const OVERHEAD = 512
+
+function treeEntryIn(content: Buffer, place: EntryPlace): TreeEntry {
+  const entry = entryIn(content, place)
+  return { ...entry, mode: modeAsRead(entry.mode) }
+}
+
+/** Keeps `content`, which must not be a part of a larger buffer. `dir`: its repository, whose work this is. */
+export async function indexedTree(dir: string, content: Buffer): Promise<IndexedTree> {
+  const starts: number[] = []
+
+  /** Visits the places of the entries in pieces, until `visit` says that it has enough. Resolves to how many it passed. */
+  async function each(visit: (place: EntryPlace) => boolean): Promise<number> {
+    const pieces = piecesOf(dir)
+    let seen = 0
+    for (const place of placesIn(content)) {
+      if (visit(place)) break
+      seen += 1
+      if (pieces.isOver()) await pieces.next()
+    }
+    return seen
+  }
+
+  let counted = 0
+  const size = await each(({ at }) => {
+    if (counted % STEP === 0) starts.push(at)
+    counted += 1
+    return false
+  })
+
+  return {
+    size,
+    bytes: content.length + 8 * starts.length + OVERHEAD,
+    page(skip, limit) {
+      const entries: TreeEntry[] = []
+      const first = Math.floor(skip / STEP)
+      let index = first * STEP
+      for (const place of placesIn(content, starts[first] ?? content.length)) {
+        if (index >= skip + limit) break
+        if (index >= skip) entries.push(treeEntryIn(content, place))
+        index += 1
+      }
+      return entries
+    },
+    async named(names) {
+      const missing = new Set(names)
+      const lengths = new Set([...missing].map(({ length }) => length))
+      const found = new Map<string, TreeEntry>()
+      if (missing.size === 0) return found
+      await each((place) => {
+        const { space, end } = place
+        if (!lengths.has(end - space - 1)) return false
+        const name = content.toString('latin1', space + 1, end)
+        if (missing.delete(name)) found.set(name, treeEntryIn(content, place))
+        return missing.size === 0
+      })
+      return found
+    },
+    async all() {
+      const entries: TreeEntry[] = []
+      await each((place) => {
+        entries.push(treeEntryIn(content, place))
+        return false
+      })
+      return entries
+    },
+  }
+}

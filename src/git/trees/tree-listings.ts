@@ -1,0 +1,113 @@
+/** Lists trees in pages: one folder, or all that is below it. */
+
+import { ownBytes } from '../../concurrency/own-bytes.ts'
+import { limitReached } from '../../errors/limits.ts'
+import { textOfBytes } from '../objects/byte-names.ts'
+import { createAnswerCache } from '../process/answer-cache.ts'
+import { GitOutputTooLarge } from '../process/errors.ts'
+import { type GitOptions, gitOutput } from '../process/run.ts'
+import { checkedId } from '../refs/names.ts'
+import { nameOf, type TreeEntry } from './tree-entries.ts'
+import { readTree } from './trees.ts'
+
+export interface ListedEntry {
+  /** The name in its folder; in a listing of all that is below a folder, the path from there. */
+  path: string
+  /** Six octal digits. */
+  mode: string
+  type: 'blob' | 'tree' | 'commit'
+  sha: string
+}
+
+/** A listing, of which pages are read. */
+export interface TreeListing {
+  total: number
+  page(skip: number, limit: number): ListedEntry[]
+}
+
+type ReadOptions = Pick<GitOptions, 'queue' | 'timeout' | 'signal'>
+
+/** Bytes of a listing. A path of a hundred characters makes it 400,000 entries. */
+const MAX_LISTING_BYTES = 64 * 1024 * 1024
+/** A page is looked for from the last of these entries before it. */
+const STEP = 500
+
+const typeOf = (mode: string): ListedEntry['type'] =>
+  mode === '040000' ? 'tree' : mode === '160000' ? 'commit' : 'blob'
+
+function listed(entry: TreeEntry): ListedEntry {
+  const mode = entry.mode.padStart(6, '0')
+  return { path: nameOf(entry), mode, type: typeOf(mode), sha: entry.id }
+}
+
+/** A listing as git wrote it, and where each `STEP`th entry begins. */
+interface Written {
+  text: Buffer
+  total: number
+  starts: readonly number[]
+}
+
+const listings = createAnswerCache<Written>(
+  MAX_LISTING_BYTES,
+  ({ text, starts }) => 200 + text.length + 8 * starts.length,
+)
+
+/**
+ * A tree: one folder, or (`recursive`) all files and folders below it, in git's order.
+ *
+ * @throws GitFailed when there is no such tree; GitOutputTooLarge when it has hundreds of thousands of entries
+ */
+export async function listTree(
+  dir: string,
+  sha: string,
+  { recursive }: { recursive: boolean },
+  { signal, ...options }: ReadOptions = {},
+): Promise<TreeListing> {
+  if (!recursive) {
+    const tree = await readTree(dir, checkedId(sha))
+    return { total: tree.size, page: (skip, limit) => tree.page(skip, limit).map(listed) }
+  }
+  const args = ['ls-tree', '-r', '-t', '-z', '--full-tree', checkedId(sha)]
+  const list = async (unwanted: AbortSignal) => await written(args, { ...options, dir, signal: unwanted })
+  const found = await listings([dir, ...args].join('\0'), list, signal)
+  return { total: found.total, page: (skip, limit) => pageOf(found, skip, limit) }
+}
+
+/** Counts the entries while they arrive. @throws GitOutputTooLarge */
+async function written(args: readonly string[], options: GitOptions): Promise<Written> {
+  const chunks: Buffer[] = []
+  const starts = [0]
+  let [size, total] = [0, 0]
+  const onOutput = (chunk: Buffer) => {
+    for (let end = chunk.indexOf(0); end !== -1; end = chunk.indexOf(0, end + 1)) {
+      total += 1
+      if (total % STEP === 0) starts.push(size + end + 1)
+    }
+    size += chunk.length
+    chunks.push(chunk)
+    if (size <= MAX_LISTING_BYTES) return
+    limitReached('git_output_bytes')
+    throw new GitOutputTooLarge(`a tree of more than ${MAX_LISTING_BYTES} bytes`)
+  }
+  await gitOutput(args, { ...options, onOutput })
+  return { text: ownBytes(Buffer.concat(chunks)), total, starts }
+}
+
+function pageOf({ text, total, starts }: Written, skip: number, limit: number): ListedEntry[] {
+  const entries: ListedEntry[] = []
+  if (skip >= total) return entries
+  let at = starts[Math.floor(skip / STEP)] ?? 0
+  for (let i = skip - (skip % STEP); i < Math.min(total, skip + limit); i++) {
+    const end = text.indexOf(0, at)
+    if (i >= skip) entries.push(entryIn(text.subarray(at, end)))
+    at = end + 1
+  }
+  return entries
+}
+
+/** Reads `<mode> <type> <id>TAB<path>`. */
+function entryIn(line: Buffer): ListedEntry {
+  const tab = line.indexOf(0x09)
+  const [mode = '', , sha = ''] = line.toString('latin1', 0, tab).split(' ')
+  return { path: textOfBytes(line.subarray(tab + 1)), mode, type: typeOf(mode), sha }
+}

@@ -1,0 +1,84 @@
+/** Which errors each route may answer with, for the API's documentation. */
+
+import { STATUS_CODES } from 'node:http'
+import type { FastifySchema, RouteOptions } from 'fastify'
+import { Type } from 'typebox'
+import { ERROR_CODES } from '../../errors/error-codes.ts'
+import type { RefusalKind } from '../../errors/refusal.ts'
+import { statusOf } from './errors.ts'
+
+declare module 'fastify' {
+  interface FastifySchema {
+    /** Refusals of this route that are not among those which follow from its method and parameters. */
+    refusals?: readonly RefusalKind[]
+  }
+}
+
+/** The components of the documentation that errors refer to. */
+export const ERROR_COMPONENTS = {
+  Error: Type.Object(
+    {
+      message: Type.String(),
+      code: Type.Enum(Object.keys(ERROR_CODES), {
+        description: 'stays the same, whatever the message says; docs/errors.md tells what each means',
+      }),
+      url: Type.String({ description: 'where the operation is documented' }),
+      errors: Type.Optional(
+        Type.Array(Type.String(), { description: 'the single reasons; every 422 has them' }),
+      ),
+    },
+    { description: 'The body of every error' },
+  ),
+}
+
+/** The head or the body of any request may be too large or too slow to be read. */
+const OF_EVERY_REQUEST = [408, 431]
+
+/** How the documentation shows an error. */
+export const errorAnswer = (status: number) => ({
+  description: STATUS_CODES[status] ?? '',
+  content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
+})
+
+/** Whether its path names a repository, which may have another name now. */
+const namesRepository = ({ params }: FastifySchema) =>
+  typeof params === 'object' &&
+  params !== null &&
+  'properties' in params &&
+  typeof params.properties === 'object' &&
+  params.properties !== null &&
+  'owner' in params.properties &&
+  'repo' in params.properties
+
+/**
+ * Every route may find the server busy, and may get a request that it cannot read. What else it refuses follows from
+ * what it takes: credentials, parameters, a body, a change.
+ */
+function refusalsOf(method: RouteOptions['method'], schema: FastifySchema): RefusalKind[] {
+  const takes = [schema.params, schema.querystring, schema.body].some((part) => part !== undefined)
+  return [
+    'invalid',
+    'tooManyRequests',
+    'unavailable',
+    // Routes that know no credentials say `security: []`.
+    ...(schema.security === undefined ? (['unauthenticated', 'forbidden'] as const) : []),
+    ...(takes ? (['notFound', 'unprocessable'] as const) : []),
+    ...(namesRepository(schema) ? (['moved'] as const) : []),
+    ...(method === 'GET'
+      ? []
+      : (['conflict', 'locked', 'tooLarge', 'unsupported', 'insufficientStorage'] as const)),
+    ...(schema.refusals ?? []),
+  ]
+}
+
+/**
+ * The schema of a route with its errors, for the documentation only. A route that says itself what its errors are
+ * (`default`) keeps them.
+ */
+export function withErrorAnswers<S extends FastifySchema>(schema: S, method: RouteOptions['method']): S {
+  const own = { ...(schema.response ?? { 200: Type.Null({ description: 'Done' }) }) }
+  if ('default' in own) return schema
+  const statuses = [...OF_EVERY_REQUEST, ...refusalsOf(method, schema).map(statusOf)]
+  const errors = statuses.map((status) => [status, errorAnswer(status)])
+  return { ...schema, response: { ...Object.fromEntries(errors), ...own } }
+}

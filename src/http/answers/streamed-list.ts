@@ -1,0 +1,34 @@
+/** Answers with a JSON array of any length: reads and sends it in parts, and never holds all of it. */
+import { Readable } from 'node:stream'
+import type { FastifyReply } from 'fastify'
+import { nextPiece } from '../../concurrency/event-loop.ts'
+import { shareOf } from '../connections/loop-shares.ts'
+import { holds } from './json-answer.ts'
+import { jsonOf } from './shared-parts.ts'
+
+/** About what such an answer holds in bytes: one part, and the row that is read for the next. */
+const HELD = 256 * 1024
+
+/**
+ * Sends the rows as one array; the headers of the list are sent before. Reads the next part when the client has taken the
+ * part before it, and stops when the client goes away. Parts of all such answers are made one at a time, and clients
+ * take turns. An error in the middle breaks the connection, so that the client doesn't take a part for the whole list.
+ */
+export function sendStreamedList(reply: FastifyReply, parts: AsyncIterable<readonly object[]>): FastifyReply {
+  const text = Readable.from(arrayText(parts, shareOf(reply.request)), { objectMode: false })
+  holds(text, HELD)
+  return reply.type('application/json; charset=utf-8').send(text)
+}
+
+async function* arrayText(parts: AsyncIterable<readonly object[]>, client: string) {
+  let before = '['
+  // An embedded store answers synchronously: each part is a piece of long work.
+  await nextPiece(client)
+  for await (const rows of parts) {
+    if (rows.length === 0) continue
+    yield before + jsonOf(rows).slice(1, -1)
+    before = ','
+    await nextPiece(client)
+  }
+  yield before === '[' ? '[]' : ']'
+}

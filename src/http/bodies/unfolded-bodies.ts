@@ -1,0 +1,66 @@
+/** Unfolds the bodies of requests that clients have compressed. */
+import { finished, type Readable } from 'node:stream'
+import { createGunzip, createInflate } from 'node:zlib'
+import type { FastifyInstance } from 'fastify'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import { mediaTypeOf } from '../answers/media-type.ts'
+import { codingOf } from './content-coding.ts'
+
+const DECODERS: ReadonlyMap<string, () => ReturnType<typeof createGunzip>> = new Map([
+  ['gzip', createGunzip],
+  ['deflate', createInflate],
+])
+
+/**
+ * For the routes that are registered after this call, in this scope. Whoever reads a body limits what it unfolds to, as
+ * the parsers do by `bodyLimit`.
+ */
+export function unfoldBodies(app: FastifyInstance): void {
+  app.addHook('onRequest', ({ raw: { headers } }, _reply, done) => {
+    if (codingOf(headers['content-encoding']) === 'identity') delete headers['content-encoding']
+    done()
+  })
+  app.addHook('preParsing', ({ headers }, reply, payload, done) => {
+    const { 'content-encoding': coding, 'content-type': type } = headers
+    if (coding === undefined) return done(null, payload)
+    const decoder = DECODERS.get(codingOf(coding))?.()
+    if (decoder === undefined) {
+      return done(new Refused(refuse.unsupported('Content-Encoding: must be gzip, deflate or identity')))
+    }
+    // The routes of uploads read the request itself.
+    if (mediaTypeOf(type).startsWith('multipart/')) {
+      return done(new Refused(refuse.unsupported('Content-Encoding: a form with files must not have one')))
+    }
+    // After the answer, the rest of the body is not unfolded.
+    reply.raw.once('finish', () => decoder.destroy())
+    done(null, unfolded(payload, decoder))
+  })
+}
+
+/**
+ * Unlike `pipeline`, it does not destroy the request when the body is damaged: then the answer would have no connection.
+ * Fastify compares the `receivedEncodedLength` with the length that the head names.
+ */
+function unfolded(body: Readable, decoder: ReturnType<typeof createGunzip>): Readable {
+  const unfolding = Object.assign(decoder, { receivedEncodedLength: 0 })
+  body.on('data', (chunk: Buffer) => {
+    unfolding.receivedEncodedLength += chunk.length
+  })
+  // Nobody may listen any more. Without a listener, an error would end the process.
+  body.on('error', () => {})
+  const unwatch = finished(body, { writable: false }, (error) => {
+    if (error) unfolding.destroy(error)
+  })
+  unfolding.once('error', (error) => {
+    Object.assign(error, {
+      statusCode: 400,
+      message: 'the body is not what its Content-Encoding says, or breaks off',
+    })
+  })
+  unfolding.once('close', () => {
+    unwatch()
+    body.unpipe(unfolding)
+    body.resume()
+  })
+  return body.pipe(unfolding)
+}

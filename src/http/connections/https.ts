@@ -1,0 +1,56 @@
+/** HTTP over TLS: the server, and a certificate that is replaced while the server runs. */
+import { createServer, type Server } from 'node:https'
+import type { FastifyBaseLogger, FastifyInstance, FastifyServerFactory } from 'fastify'
+import { TAKE_NO_HOST } from '../requests/unreadable-requests.ts'
+import { renewCertificate } from './renewed-certificate.ts'
+import { type Certificate, readCertificate, type TlsPair } from './tls-files.ts'
+
+const NAMES = { cert: 'TLS_CERT', key: 'TLS_KEY' } as const
+
+/** Reads the certificate of the settings; undefined when they name none. @throws ConfigError */
+export async function requireCertificate(settings: {
+  tlsCert: string | undefined
+  tlsKey: string | undefined
+}): Promise<Certificate | undefined> {
+  const { tlsCert: cert, tlsKey: key } = settings
+  if (cert === undefined || key === undefined) return undefined
+  return await readCertificate({ cert, key }, NAMES)
+}
+
+/** Makes the server for fastify. `timeoutMs`: how long a handshake, and then the head of a request, may take. */
+export function httpsServer({ pair }: Certificate, timeoutMs: number): FastifyServerFactory {
+  return (handler, options): Server => {
+    const server = createServer(
+      {
+        ...pair,
+        ...TAKE_NO_HOST,
+        handshakeTimeout: timeoutMs,
+        headersTimeout: timeoutMs,
+        // No limit for a whole request: bodies have limits of their own.
+        requestTimeout: 0,
+        connectionsCheckingInterval: Math.min(timeoutMs / 4, 5000),
+      },
+      handler,
+    )
+    // What fastify sets on the servers that it makes itself.
+    if (typeof options.keepAliveTimeout === 'number') server.keepAliveTimeout = options.keepAliveTimeout
+    return server
+  }
+}
+
+/** New connections to the server of `app` get the certificate that the files have then; those that are open go on. */
+export function renewHttps(
+  app: FastifyInstance,
+  certificate: Certificate,
+  log: FastifyBaseLogger,
+  everyMs?: number,
+): void {
+  const use = (pair: TlsPair) => {
+    // Typed as a server without TLS, because the routes do not care.
+    const { server }: { server: object } = app
+    if (!('setSecureContext' in server) || typeof server.setSecureContext !== 'function') return
+    Reflect.apply(server.setSecureContext, server, [pair])
+  }
+  const stop = renewCertificate(certificate, use, log, everyMs)
+  app.addHook('onClose', async () => stop())
+}

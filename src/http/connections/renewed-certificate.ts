@@ -1,0 +1,48 @@
+/** Replaces certificates while the server runs, for HTTP and for gRPC. */
+import type { FastifyBaseLogger } from 'fastify'
+import { ConfigError } from '../../config/config.ts'
+import { type Certificate, readCertificate, type TlsPair } from './tls-files.ts'
+
+/** Certificates are renewed days before they end, so this is soon enough. */
+const LOOK_EVERY_MS = 30_000
+
+/**
+ * Looks at the files again and again. When both have changed to a pair that fits, `use` gets it, for new connections.
+ * Files that cannot be used are logged once, and the certificate in use stays. Returns what ends this.
+ */
+export function renewCertificate(
+  { files, names, pair }: Certificate,
+  use: (pair: TlsPair) => void,
+  log: FastifyBaseLogger,
+  everyMs = LOOK_EVERY_MS,
+): () => void {
+  let current = pair
+  let problem = ''
+  let isLooking = false
+
+  async function look(): Promise<void> {
+    try {
+      const { pair: next } = await readCertificate(files, names)
+      problem = ''
+      if (next.cert.equals(current.cert) && next.key.equals(current.key)) return
+      use(next)
+      current = next
+      log.info({ certificate: files.cert }, 'new connections get the new certificate')
+    } catch (error) {
+      if (!(error instanceof ConfigError)) throw error
+      if (error.message !== problem) log.warn(`${error.message}; the certificate in use stays`)
+      problem = error.message
+    }
+  }
+
+  const timer = setInterval(() => {
+    if (isLooking) return
+    isLooking = true
+    look()
+      .catch((error: unknown) => log.error({ err: error }, 'the certificate could not be replaced'))
+      .finally(() => {
+        isLooking = false
+      })
+  }, everyMs).unref()
+  return () => clearInterval(timer)
+}

@@ -1,0 +1,171 @@
+/**
+ * Requests to where users say: only to addresses outside of the server's own network, unless the operator allows them.
+ * The address is looked up, checked and connected to in one step, so that a name cannot change in between; each redirect
+ * is checked anew. Time and bytes of an answer have limits.
+ */
+import { request as httpRequest, type IncomingMessage } from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import { isIP, type LookupFunction } from 'node:net'
+import { type AllowedHosts, isOutside } from '../../config/outside-addresses.ts'
+import { byDns, bySystem, hostOf, type Resolve } from './outside-names.ts'
+
+/** The address of a URL is not one to which users may make the server connect. */
+export class NotOutside extends Error {
+  override readonly name = 'NotOutside'
+
+  constructor(host: string) {
+    super(`${host} is in the server's own network, and WEBHOOK_ALLOWED_HOSTS does not allow it`)
+  }
+}
+
+/** Another server sent us on too often, or to something that is no web address. */
+export class BadRedirect extends Error {
+  override readonly name = 'BadRedirect'
+}
+
+/** The connection ended without an answer of HTTP. */
+class NoAnswer extends Error {
+  override readonly name = 'NoAnswer'
+}
+
+const MAX_REDIRECTS = 3
+/** They keep the method and the body, or must be followed with them: a POST without its body is no delivery. */
+const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 307, 308])
+/** The most bytes of an answer that are read. Nothing of them is kept. */
+const MAX_ANSWER_BYTES = 64 * 1024
+/** So many answers may come before the real one (as `103 Early Hints`): they are not counted as bytes. */
+const MAX_ANNOUNCED = 10
+
+export interface OutsidePost {
+  url: URL
+  headers: Readonly<Record<string, string>>
+  body: string
+  /** Sent to the origin of `url` only, and not where it redirects to. */
+  authorization?: string | undefined
+  signal: AbortSignal
+}
+
+export interface Outside {
+  /** Why a URL can never be connected to; undefined for one that may be. Looks nothing up. */
+  problem(url: URL): string | undefined
+  /**
+   * Sends a POST, and resolves to the status of the answer when all of it was read, or enough.
+   * @throws NotOutside, BadRedirect, NoAnswer, errors of DNS, of connections and of TLS, and the signal's reason
+   */
+  post(request: OutsidePost): Promise<number>
+}
+
+/** `resolve`: instead of the name servers and the system. */
+export function createOutside(allowed: AllowedHosts, resolve?: Resolve): Outside {
+  const fromDns = resolve ?? byDns()
+  /** What the operator has named may be in the system's own table of hosts. */
+  const fromSystem = resolve ?? bySystem()
+  const mayConnect = (address: string) => isOutside(address) || allowed.address(address)
+
+  /** The addresses of a host to which a connection may go. @throws NotOutside when there is none */
+  async function addressesOf(host: string, signal: AbortSignal): Promise<string[]> {
+    const isNamed = allowed.name(host)
+    const found = await (isNamed ? fromSystem : fromDns)(host, signal)
+    const usable = isNamed ? found : found.filter(mayConnect)
+    if (usable.length === 0) throw new NotOutside(host)
+    return usable
+  }
+
+  const lookupUntil = (signal: AbortSignal): LookupFunction => {
+    return (host, options, callback) => {
+      addressesOf(host, signal).then(
+        (found) => {
+          const all = found.map((address) => ({ address, family: isIP(address) }))
+          const [first] = all
+          if (options.all === true || first === undefined) callback(null, all)
+          else callback(null, first.address, first.family)
+        },
+        (error: unknown) => callback(error instanceof Error ? error : new Error(String(error)), ''),
+      )
+    }
+  }
+
+  /** For an address in a URL nothing is looked up. */
+  function requireUsable(url: URL): void {
+    const host = hostOf(url)
+    if (isIP(host) !== 0 && !mayConnect(host) && !allowed.name(host)) throw new NotOutside(host)
+  }
+
+  function once(
+    url: URL,
+    headers: Record<string, string>,
+    { body, signal }: OutsidePost,
+  ): Promise<IncomingMessage> {
+    requireUsable(url)
+    const start = url.protocol === 'https:' ? httpsRequest : httpRequest
+    return new Promise((answered, reject) => {
+      // An agent of its own: a connection that is kept open was checked for another URL.
+      const lookup = lookupUntil(signal)
+      const request = start(url, { method: 'POST', headers, lookup, signal, agent: false })
+      request.on('error', (error) => reject(signal.aborted ? signal.reason : error))
+      request.on('response', answered)
+      let announced = 0
+      request.on('information', () => {
+        announced += 1
+        if (announced > MAX_ANNOUNCED) request.destroy(new NoAnswer('the answer was only announced'))
+      })
+      // An answer that changes to another protocol is neither a response nor an error: Node only closes the connection.
+      request.on('close', () => reject(new NoAnswer('the connection ended without an answer')))
+      request.end(body)
+    })
+  }
+
+  return {
+    problem(url) {
+      try {
+        requireUsable(url)
+        return undefined
+      } catch (error) {
+        return error instanceof Error ? error.message : String(error)
+      }
+    },
+    async post(wanted) {
+      let { url } = wanted
+      for (let redirects = 0; ; redirects++) {
+        const isOrigin = url.origin === wanted.url.origin
+        const { authorization } = wanted
+        const answer = await once(
+          url,
+          {
+            ...wanted.headers,
+            ...(isOrigin && authorization !== undefined && { authorization }),
+          },
+          wanted,
+        )
+        await readToEnd(answer)
+        const { statusCode: status = 0, headers } = answer
+        if (!REDIRECTS.has(status) || headers.location === undefined) return status
+        if (redirects === MAX_REDIRECTS) throw new BadRedirect(`more than ${MAX_REDIRECTS} redirects`)
+        url = redirected(url, headers.location)
+      }
+    },
+  }
+}
+
+/** @throws BadRedirect */
+function redirected(from: URL, location: string): URL {
+  const to = URL.canParse(location, from.href) ? new URL(location, from) : undefined
+  if (to === undefined || (to.protocol !== 'https:' && to.protocol !== 'http:'))
+    throw new BadRedirect('a redirect to something that is no web address')
+  // Credentials in a redirect are not the user's.
+  to.username = ''
+  to.password = ''
+  return to
+}
+
+/** Reads an answer to its end, or as much of it as anybody needs. The status is known already: nothing fails any more. */
+function readToEnd(answer: IncomingMessage): Promise<void> {
+  return new Promise((resolve) => {
+    answer.on('data', () => {
+      // As they came: an answer in very small chunks is mostly what is between them.
+      if (answer.socket.bytesRead > MAX_ANSWER_BYTES) answer.destroy()
+    })
+    answer.on('error', () => {})
+    answer.on('close', () => resolve())
+  })
+}

@@ -1,0 +1,47 @@
+/** Refuses what a page of another site makes a browser send. */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { coded, Refused, refuse } from '../../errors/refusal.ts'
+
+/** Methods that change nothing. Everything else does, whatever its body is. */
+const READING = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
+
+/**
+ * A browser sends the credentials that it has for this server with requests of every page, also of a hostile one. It says
+ * where a request comes from: in `Sec-Fetch-Site`, which pages cannot set, and older browsers in `Origin`. A client that
+ * sends neither is not a browser.
+ *
+ * @param publicUrl where clients reach the server: the origin of its own pages, together with the request's own host
+ * @param trusted further origins whose pages may change things
+ */
+export function refuseCrossSite(
+  app: FastifyInstance,
+  publicUrl: () => string,
+  trusted: readonly string[],
+): void {
+  const origins = new Set(trusted)
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { origin } = request.headers
+    if (READING.has(request.method) || isOwn(request, publicUrl())) return done()
+    if (origin !== undefined && origins.has(origin)) return done()
+    const reason = 'a page of another site may not change anything here'
+    done(new Refused(coded('cross_site', refuse.forbidden(reason))))
+  })
+}
+
+function isOwn(request: FastifyRequest, publicUrl: string): boolean {
+  const { origin, 'sec-fetch-site': site } = request.headers
+  // `none`: the user did it, not a page.
+  if (site === 'same-origin' || site === 'none') return true
+  if (origin === undefined) return site === undefined
+  if (!URL.canParse(origin)) return false
+  const { host, origin: sender } = new URL(origin)
+  if (URL.canParse(publicUrl) && sender === new URL(publicUrl).origin) return true
+  // A page of the same host with another scheme or port has another origin, and then the browser says `same-site`.
+  return site === undefined && host !== '' && host === hostOf(request)
+}
+
+/** The host that the client asked for, without the default port, as an origin has it. */
+function hostOf(request: FastifyRequest): string | undefined {
+  const url = `${request.protocol}://${request.host}`
+  return URL.canParse(url) ? new URL(url).host : undefined
+}

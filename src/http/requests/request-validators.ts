@@ -1,0 +1,111 @@
+/**
+ * The validators of requests, each compiled when the first request needs it: compiling those of all routes would take
+ * most of the start, and most routes are not asked on most days.
+ */
+import { Ajv, type AnySchema, type ErrorObject, str, type ValidateFunction } from 'ajv'
+import type { FastifySchemaCompiler, FastifyServerOptions } from 'fastify'
+import { unknownFields, withoutEmpty } from '../bodies/empty-fields.ts'
+
+/** The word of a schema that says in our own words what a value must be. In the schema of an item, it speaks of the list. */
+const PROBLEM = 'x-problem'
+
+/**
+ * No coercion: "1" is not 1. `addUsedSchema: false`: schemas have no ids.
+ * One for the process: servers of the same routes share what it has compiled.
+ */
+const ajv = new Ajv({
+  // Our own schemas need no check themselves: to compile the schema of schemas takes 0.1 s of a start.
+  meta: false,
+  validateSchema: false,
+  coerceTypes: false,
+  useDefaults: true,
+  removeAdditional: false,
+  allErrors: false,
+  addUsedSchema: false,
+  verbose: true,
+  keywords: [PROBLEM],
+})
+
+/** The most bytes that a text may have as JSON: a character takes up to six. The name is an extension of OpenAPI's. */
+export const MAX_JSON_BYTES = 'x-max-json-bytes'
+
+ajv.addKeyword({
+  keyword: MAX_JSON_BYTES,
+  type: 'string',
+  schemaType: 'number',
+  validate: (most: number, text: string) =>
+    // Most texts are far too short for the limit, which a glance shows.
+    6 * text.length <= most || Buffer.byteLength(JSON.stringify(text)) - '""'.length <= most,
+  error: { message: ({ schema }) => str`must NOT have more than ${schema} bytes` },
+})
+
+/** The validator of a schema. Removes unset values from a body first, and refuses unknown fields. */
+export const validatorOf: FastifySchemaCompiler<AnySchema> = ({ schema, httpPart, url = '' }) => {
+  const check = compiledLater(schema)
+  if (httpPart !== 'body') return check
+  return (body: unknown) => {
+    const value = withoutEmpty(schema, body)
+    const { unknown, known } = url.startsWith('/api/') ? unknownFields(schema, value) : NOTHING_UNKNOWN
+    if (unknown.length > 0) {
+      return { error: unknown.slice(0, MAX_UNKNOWN_NAMED).map((name) => unknownField(name, known)) }
+    }
+    if (check(value)) return { value }
+    return { error: body === null ? [NO_BODY] : (check.errors ?? []).map(inOurWords) }
+  }
+}
+
+interface Check {
+  (value: unknown): boolean
+  /** The errors in the last value. */
+  errors?: ErrorObject[] | null
+}
+
+/** The check of a schema, which is compiled when it is needed: that takes milliseconds. */
+function compiledLater(schema: AnySchema): Check {
+  let compiled: ValidateFunction | undefined
+  const check: Check = (value) => {
+    compiled ??= ajv.compile(schema)
+    const isValid = compiled(value)
+    check.errors = compiled.errors ?? null
+    return isValid
+  }
+  return check
+}
+
+/** For fastify, an absent body is null. */
+const NO_BODY = {
+  keyword: 'required',
+  instancePath: '',
+  schemaPath: '#',
+  params: { missingProperty: 'body' },
+}
+
+/** Maximum number of unknown fields in an error. Each comes with the list of the known ones. */
+const MAX_UNKNOWN_NAMED = 5
+
+const NOTHING_UNKNOWN = { unknown: [], known: [] }
+
+const unknownField = (name: string, known: readonly string[]) => ({
+  keyword: 'additionalProperties',
+  instancePath: '',
+  schemaPath: '#',
+  params: { additionalProperty: name },
+  message: `is not known here; the fields are ${known.join(', ')}`,
+})
+
+function inOurWords(error: ErrorObject): ErrorObject {
+  const message: unknown = error.parentSchema?.[PROBLEM]
+  if (typeof message !== 'string') return error
+  return { ...error, message, instancePath: error.instancePath.replace(/\/\d+$/, '') }
+}
+
+/**
+ * Without these two, fastify loads the packages with its own compilers. The app sets what is used instead of them:
+ * `validatorOf` and `jsonAnswer`.
+ */
+export const unusedCompilers: NonNullable<FastifyServerOptions['schemaController']> = {
+  compilersFactory: {
+    buildValidator: () => (schema: AnySchema) => ajv.compile(schema),
+    buildSerializer: () => () => JSON.stringify,
+  },
+}

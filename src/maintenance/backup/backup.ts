@@ -1,0 +1,202 @@
+/**
+ * A consistent backup of an installation, with or without running servers. The backup is as of one moment:
+ * the last event in the copy of the log, position P. The log refers to files outside of it. The steps are:
+ *
+ * 1. Copy the read models first, so that they are not ahead of P. The next start brings them up to date.
+ * 2. Copy attached files and git objects for the first time, before something deletes them.
+ * 3. Copy the log.
+ * 4. Copy the secrets. They are written before their events. So a secret that the copied log names can be missing only
+ *    when it was replaced or deleted after P. Then copy the log again, as in step 5.
+ * 5. Copy the attached files and git objects that are new. Each was written before its event. So a file that
+ *    the copied log names can be missing only when it was deleted after P. Then copy the log again, which now
+ *    has the deletion, and repeat steps 4 to 6.
+ * 6. Write the refs as the log at P has them, not as git has them now. When the log has only the start of a
+ *    merge, the recovery at the next start finishes it, as after a crash at P.
+ *
+ * A backup does not contain files that are being uploaded, the lock, and the directory `pushes`. `pushes`
+ * lists repositories whose git may be ahead of the log; in the copy, git has the refs of the log.
+ */
+import { mkdir, readdir, rename, rm } from 'node:fs/promises'
+import { dirname, join, relative } from 'node:path'
+import { GitUnavailable } from '../../git/process/errors.ts'
+import { dataFormatOf, OWN_FORMAT, refuseNewerData } from '../../storage/data-format.ts'
+import { exists, flush, hasCode } from '../../storage/disk.ts'
+import { refuseHalfRestored } from '../../storage/half-restored.ts'
+import type { BackupContext, Progress, StoreCopies } from './context.ts'
+import {
+  addRemainingFiles,
+  copyAttachments,
+  copyRepositories,
+  finishRepositories,
+  isNamedBy,
+  missingAttachments,
+  removeUnnamed,
+} from './data-files.ts'
+import { databaseCopies } from './database-copies.ts'
+import { type Earlier, openEarlier } from './earlier.ts'
+import { createFileCopier, flushTree, sumOf } from './file-copier.ts'
+import { BackupProblem, DATA, type Manifest, SUMS, writeManifest } from './manifest.ts'
+import type { NamedByLog, NamedRepository } from './named-by-log.ts'
+import { openDraft } from './sums.ts'
+import { checkedTarget, isLock, lockPartial } from './target.ts'
+
+export interface BackupOptions {
+  dataDir: string
+  /** The directory of the backup. It must be new or empty. */
+  directory: string
+  onProgress?: (progress: Progress) => void
+  /** For a backup of a series: see `series.ts`. */
+  series?: BackupInSeries
+}
+
+export interface BackupInSeries {
+  /** The directory of the backup before it, whose files it may link; undefined when there is none. */
+  earlier: string | undefined
+  /** Which sixteenth of the linked files is read again. */
+  reread: number
+}
+
+export type BackupResult = Omit<Manifest, 'format' | 'sums'> & {
+  directory: string
+  /** Files of the backup before it that are damaged there. This one has copied them anew. */
+  damaged: string[]
+}
+
+/** How often the log is copied again because files that it names were deleted meanwhile. */
+const ROUNDS = 10
+
+/**
+ * Makes a backup of `dataDir` in `directory`. The directory gets its final name when the whole backup is on
+ * disk. A backup never blocks a server's writes.
+ *
+ * When the data directory lacks files that the log names (somebody deleted them by hand), the backup is made
+ * without them. The result lists them in `missing`.
+ *
+ * @throws BackupProblem, DataDirInUse (half restored), BrokenFile, UnreadableEvent, and errors of the file
+ * system
+ */
+export async function backup(options: BackupOptions): Promise<BackupResult> {
+  const { dataDir } = options
+  await refuseHalfRestored(dataDir)
+  await refuseNewerData(dataDir)
+  if (!(await exists(join(dataDir, 'events.db')))) {
+    throw new BackupProblem(`DATA_DIR: there is no log in ${dataDir}`)
+  }
+  return backupWith(databaseCopies, options)
+}
+
+/** Makes a backup with the given copies of the stores. */
+export async function backupWith(
+  stores: StoreCopies,
+  { dataDir, directory, onProgress = () => {}, series }: BackupOptions,
+): Promise<BackupResult> {
+  const target = await checkedTarget(directory, dataDir)
+  const partial = `${target}.partial`
+  const release = await lockPartial(partial, target)
+  try {
+    const manifest = await fill(stores, dataDir, partial, onProgress, series)
+    // This fails when somebody has put files into the target meanwhile.
+    await rename(partial, target)
+    await flush(dirname(target))
+    // Release the lock only now: otherwise another backup could have started in the same directory.
+    release()
+    for (const name of await readdir(target)) if (isLock(name)) await rm(join(target, name), { force: true })
+    return { ...manifest, directory: target }
+  } catch (error) {
+    await rm(partial, { recursive: true, force: true }).catch(() => undefined)
+    if (error instanceof GitUnavailable) throw new BackupProblem(error.message, { cause: error })
+    throw hasCode(error, 'ENOTEMPTY') || hasCode(error, 'EEXIST')
+      ? new BackupProblem(`${target} is no longer empty`, { cause: error })
+      : error
+  } finally {
+    release()
+  }
+}
+
+async function fill(
+  stores: StoreCopies,
+  dataDir: string,
+  partial: string,
+  onProgress: BackupContext['onProgress'],
+  series: BackupInSeries | undefined,
+): Promise<Omit<BackupResult, 'directory'>> {
+  const data = join(partial, DATA)
+  await mkdir(data)
+  const draft = await openDraft(partial)
+  let earlier: Earlier | undefined
+  try {
+    if (series?.earlier !== undefined) earlier = await openEarlier(series.earlier, partial, series.reread)
+    const context: BackupContext = {
+      dataDir,
+      data,
+      draft,
+      copy: createFileCopier({
+        keepsTimes: true,
+        before: async (original, to) => await earlier?.linkTo(relative(data, to), original, to),
+      }),
+      onProgress,
+      checked: new Map(),
+    }
+    await stores.copyBefore(context)
+    await copyAttachments(context, 'files of comments, first pass')
+    await copyRepositories(context, 'repositories, first pass')
+    const { named, missing, createdAt } = await copyUntilComplete(stores, context)
+    const isNamed = isNamedBy(named)
+    await removeUnnamed(context, isNamed)
+    await addRemainingFiles(context, isNamed, stores.files)
+    const { files, bytes, ...linked } = await draft.finish(isNamed)
+    await earlier?.close()
+    onProgress({ step: 'flushing', done: 0, total: 0 })
+    await flushTree(partial)
+    const repositories = [...named.repositories.values()]
+    const count = (of: (repository: NamedRepository) => { size: number }) =>
+      repositories.reduce((sum, repository) => sum + of(repository).size, 0)
+    const manifest = {
+      createdAt,
+      position: named.position,
+      events: named.events,
+      repositories: repositories.length,
+      refs: count(({ refs }) => refs),
+      attachments: count(({ attachments }) => attachments),
+      files,
+      bytes,
+      missing,
+      program: OWN_FORMAT.version,
+      dataFormat: (await dataFormatOf(dataDir))?.format ?? OWN_FORMAT.format,
+      ...(series && { series: { ...linked, reread: series.reread } }),
+    }
+    const { sha256: sums } = await sumOf(join(partial, SUMS))
+    await writeManifest(partial, { format: stores.format, ...manifest, sums })
+    await flush(partial)
+    return { ...manifest, damaged: earlier?.damaged ?? [] }
+  } finally {
+    await earlier?.close()
+    await draft.close()
+  }
+}
+
+/**
+ * Copies the log, and the files and secrets that it names, until none is missing because of a deletion or an edit, and no
+ * key because of an erasure. What is missing twice in a row is missing from the installation itself.
+ */
+async function copyUntilComplete(
+  stores: StoreCopies,
+  context: BackupContext,
+): Promise<{ named: NamedByLog; missing: string[]; createdAt: string }> {
+  let missingBefore = new Set<string>()
+  for (let round = 0; round < ROUNDS; round++) {
+    const createdAt = new Date().toISOString()
+    const named = await stores.copyLog(context)
+    const missingSecrets = await stores.copySecrets(context, named)
+    if (await stores.erasedSince(context, named)) continue
+    await copyAttachments(context, 'files of comments')
+    const missing = [
+      ...(await missingAttachments(context, named)),
+      ...(await finishRepositories(context, named.repositories)),
+    ]
+    const all = [...missing, ...missingSecrets]
+    if (all.every((one) => missingBefore.has(one))) return { named, missing, createdAt }
+    missingBefore = new Set(all)
+  }
+  throw new BackupProblem('files, texts or secrets were deleted too fast for a consistent backup; try again')
+}

@@ -1,0 +1,31 @@
+/** Finds secrets that the copied log names and a store of the secrets lacks. */
+
+import { passwordHashOf } from '../../auth/secrets.ts'
+import { webhookConfigsOf } from '../../auth/webhook-configs.ts'
+import type { ReadStore } from '../../projections/store/read-store.ts'
+import type { NamedByLog } from './named-by-log.ts'
+
+/** The most configurations that are looked up at a time. */
+const PART = 500
+
+/**
+ * A secret is kept before the log names it, and never comes back once it is gone. So a secret that is found was there when
+ * the secrets were copied.
+ */
+export async function missingSecrets(
+  secrets: ReadStore,
+  { webhookConfigs, passwords }: Pick<NamedByLog, 'webhookConfigs' | 'passwords'>,
+): Promise<string[]> {
+  const missing: string[] = []
+  const configIds = [...webhookConfigs.values()]
+  for (let i = 0; i < configIds.length; i += PART) {
+    const asked = configIds.slice(i, i + PART)
+    const found = await webhookConfigsOf(secrets, asked)
+    missing.push(...asked.filter((id) => !found.has(id)).map((id) => `webhook configuration ${id}`))
+  }
+  for (const [userId, passwordId] of passwords) {
+    const hash = await passwordHashOf(secrets, userId, passwordId)
+    if (hash === undefined) missing.push(`password ${passwordId}`)
+  }
+  return missing
+}

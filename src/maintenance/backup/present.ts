@@ -1,0 +1,67 @@
+/** What is in a data directory now: what a restore would replace. */
+import { lstat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Static, Type } from 'typebox'
+import { checked, checkOf } from '../../storage/checked-json.ts'
+import { exists, namesIn, unlessMissing } from '../../storage/disk.ts'
+import { RESTORING } from '../../storage/half-restored.ts'
+import { isOurs } from '../../storage/private-files.ts'
+import { openSqlite } from '../../storage/sqlite/sqlite.ts'
+import { isMadeByStarts } from './made-by-starts.ts'
+
+export interface Present {
+  /** Of its embedded log; undefined when it has none, or one that cannot be read. */
+  log: { events: number; first: string | null; last: string | null } | undefined
+  repositories: number
+  bytes: number
+}
+
+/** The names in a data directory that a restore replaces. Files of others stay where they are. */
+export async function replaceableIn(dataDir: string): Promise<string[]> {
+  return (await namesIn(dataDir))
+    .filter((name) => isOurs(name) && !name.startsWith('lock.db') && name !== RESTORING)
+    .sort()
+}
+
+/** What a data directory has that nobody uses; undefined when there is nothing to lose. */
+export async function presentIn(dataDir: string): Promise<Present | undefined> {
+  const names = await replaceableIn(dataDir)
+  const made = await Promise.all(names.map((name) => isMadeByStarts(dataDir, name)))
+  if (made.every(Boolean)) return undefined
+  const repositories = await namesIn(join(dataDir, 'git'))
+  let bytes = 0
+  for (const name of names) bytes += await bytesBelow(join(dataDir, name))
+  return {
+    log: await logIn(join(dataDir, 'events.db')).catch(() => undefined),
+    repositories: repositories.filter((name) => name.endsWith('.git')).length,
+    bytes,
+  }
+}
+
+async function bytesBelow(path: string): Promise<number> {
+  const found = await unlessMissing(lstat(path))
+  if (found === undefined) return 0
+  if (!found.isDirectory()) return found.size
+  let bytes = 0
+  for (const name of await namesIn(path)) bytes += await bytesBelow(join(path, name))
+  return bytes
+}
+
+const Moment = Type.Union([Type.String(), Type.Null()])
+const LogRow = Type.Object({ events: Type.Integer(), first: Moment, last: Moment })
+const isLogRow = checkOf(LogRow)
+
+async function logIn(file: string): Promise<Static<typeof LogRow> | undefined> {
+  if (!(await exists(file))) return undefined
+  const db = openSqlite(file, 'FULL')
+  try {
+    const at = (end: 'min' | 'max') =>
+      `(SELECT json_extract(metadata, '$.at') FROM events WHERE position = (SELECT ${end}(position) FROM events))`
+    const row: unknown = db
+      .prepare(`SELECT (SELECT count(*) FROM events) AS events, ${at('min')} AS first, ${at('max')} AS last`)
+      .get()
+    return checked(isLogRow, row)
+  } finally {
+    db.close()
+  }
+}

@@ -1,0 +1,102 @@
+/**
+ * Puts restored files in the place of others, which are moved to `DATA_DIR/replaced-…`. The new files are whole in
+ * `DATA_DIR/restoring` before the first one moves, and a file there says what moves where. So a replacement that was cut
+ * off is finished by the next restore.
+ */
+import { lstat, mkdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Static, Type } from 'typebox'
+import { checkOf } from '../../storage/checked-json.ts'
+import { flush, namesIn, unlessMissing } from '../../storage/disk.ts'
+import { REPLACEMENT, RESTORING } from '../../storage/half-restored.ts'
+import { isInItsPlace } from './made-by-starts.ts'
+import { BackupProblem } from './manifest.ts'
+import { replaceableIn } from './present.ts'
+
+const Replacement = Type.Object({
+  /** The SHA-256 of the list of files of the backup that is restored. */
+  backup: Type.String(),
+  /** The name of the directory to which the others are moved. */
+  aside: Type.String({ pattern: '^replaced-[0-9TZ-]+$' }),
+  /** The names that are moved there. */
+  names: Type.Array(Type.String({ pattern: '^[^/]+$' })),
+})
+const isReplacement = checkOf(Replacement)
+
+export type Replacement = Static<typeof Replacement>
+
+/** A replacement that was cut off; undefined when there is none. @throws BackupProblem when nobody can tell */
+export async function replacementIn(dataDir: string): Promise<Replacement | undefined> {
+  const file = join(dataDir, RESTORING, REPLACEMENT)
+  const text = await unlessMissing(readFile(file, 'utf8'))
+  if (text === undefined) return undefined
+  try {
+    const value: unknown = JSON.parse(text)
+    if (isReplacement(value)) return value
+  } catch {
+    // It is as damaged as one without its fields.
+  }
+  throw new BackupProblem(`DATA_DIR: ${file} is damaged`)
+}
+
+/** Decides that the whole and flushed files in `restoring` replace what is there. From now on it will be finished. */
+export async function beginReplacement(dataDir: string, backup: string): Promise<void> {
+  const time = new Date().toISOString().slice(0, 19).replaceAll(':', '-')
+  const replacement: Replacement = { backup, aside: `replaced-${time}Z`, names: await replaceableIn(dataDir) }
+  const directory = join(dataDir, RESTORING)
+  const draft = join(directory, `${REPLACEMENT}.draft`)
+  await writeFile(draft, JSON.stringify(replacement), { flush: true })
+  await rename(draft, join(directory, REPLACEMENT))
+  await flush(directory)
+}
+
+/**
+ * Moves all to their places. May be repeated after a crash. Resolves to the directory of what was replaced.
+ * @throws BackupProblem when something cannot be moved away, as a mount point; then all is as it was before
+ */
+export async function finishReplacement(dataDir: string, { aside, names }: Replacement): Promise<string> {
+  const kept = join(dataDir, aside)
+  const draft = join(dataDir, RESTORING)
+  await mkdir(kept, { recursive: true, mode: 0o700 })
+  // All of the old ones before the first new one: then a name in the data directory is never taken for the other.
+  for (const name of names) {
+    const path = join(dataDir, name)
+    if (await isThere(join(kept, name))) continue
+    // One may have gone: SQLite removes the `-wal` and `-shm` of a database when its last connection ends.
+    await unlessMissing(rename(path, join(kept, name))).catch(async (error: unknown) => {
+      await giveUp(dataDir, { aside, names })
+      throw isInItsPlace(path, error)
+    })
+  }
+  await flush(kept)
+  await flush(dataDir)
+  for (const name of await namesIn(draft)) {
+    if (name !== REPLACEMENT) await rename(join(draft, name), join(dataDir, name))
+  }
+  await flush(dataDir)
+  // The name changes in one step: there is never a `restoring` without its file.
+  await rename(draft, join(kept, RESTORING))
+  await flush(dataDir)
+  await rm(join(kept, RESTORING), { recursive: true, force: true })
+  return kept
+}
+
+/** Puts back what was moved away. No new file is in its place yet. May be repeated after a crash. */
+async function giveUp(
+  dataDir: string,
+  { aside, names }: Pick<Replacement, 'aside' | 'names'>,
+): Promise<void> {
+  const kept = join(dataDir, aside)
+  for (const name of names) {
+    if (await isThere(join(kept, name))) await rename(join(kept, name), join(dataDir, name))
+  }
+  await flush(kept)
+  await flush(dataDir)
+  await rename(join(dataDir, RESTORING), join(kept, RESTORING))
+  await flush(dataDir)
+  await rm(join(kept, RESTORING), { recursive: true, force: true })
+  await rmdir(kept).catch(() => undefined)
+}
+
+/** Whether something has this name, also a link to nothing. */
+const isThere = async (path: string) => (await unlessMissing(lstat(path))) !== undefined

@@ -1,0 +1,172 @@
+/**
+ * Appends the events of an export to an empty log: unchanged, with their hashes, and in their order. Only their positions
+ * are new.
+ */
+import pRetry from 'p-retry'
+import {
+  type EventStore,
+  LOG_START,
+  mayHeal,
+  type Position,
+  WrongExpectedRevision,
+} from '../../events/store/event-store.ts'
+import { BackupProblem } from '../backup/manifest.ts'
+import { isEvent, type ProcessLine } from './format.ts'
+import { linesIn, valuesIn } from './lines.ts'
+import { batchesOf, LARGEST_APPEND, type Run, type SizedEvent } from './runs.ts'
+
+/** How often a batch is tried again while EventStoreDB does not answer: half a minute in all. */
+const RETRIES = { retries: 8, minTimeout: 200, maxTimeout: 5000 }
+/** An embedded log that cannot be written is no better a moment later, and what comes after it in the order has failed. */
+const NO_RETRIES = { retries: 0 }
+
+export interface LogImport {
+  /** The file of the exported log. */
+  path: string
+  /** How many events it has. */
+  total: number
+  /** The log to fill. It stores events unchanged. */
+  log: Pick<EventStore, 'append' | 'readAll'>
+  /** Whether the log may have the first events already: an import was cut off. */
+  continues: boolean
+  /** Whether what could not be appended is tried again. */
+  retried: boolean
+  /** The positions of the processes in the exported log. */
+  processes: readonly ProcessLine[]
+  onEvents: (done: number) => void
+}
+
+/**
+ * Resolves to the positions of the processes in the filled log.
+ * @throws BackupProblem when the log has other events than the first ones of the export; StoreUnavailable
+ */
+export async function importLog(options: LogImport): Promise<ProcessLine[]> {
+  const { path, total, log, continues, retried, processes, onEvents } = options
+  const places = new Map(processes.map(({ process }) => [process, LOG_START]))
+  let done = 0
+  let last = LOG_START
+
+  /** Notes where an event of the export is in the log. */
+  function placed(from: Position, to: Position): void {
+    if (to <= last) throw otherOrder()
+    last = to
+    for (const { process, position } of processes) if (from <= position) places.set(process, to)
+  }
+
+  const events = eventsIn(path)
+  const left = continues
+    ? lackingIn(log, events, (from, to) => {
+        done += 1
+        placed(from, to)
+      })
+    : events
+  const ends = new Set(processes.map(({ position }) => position))
+  for await (const batch of batchesOf(left, ends)) {
+    const appended = await appendAll(log, batch, retried ? RETRIES : NO_RETRIES)
+    for (const [i, run] of batch.entries()) {
+      placed(run.position, appended[i] ?? LOG_START)
+      done += run.events.length
+    }
+    onEvents(done)
+  }
+  if (done !== total) throw new BackupProblem(`${path} has ${done} events instead of ${total}`)
+  return [...places].map(([process, position]) => ({ process, position }))
+}
+
+/** What all of them give. @throws what the first one of those that fail throws: the others may fail because it did */
+async function inOrder<T>(all: readonly Promise<T>[]): Promise<T[]> {
+  await Promise.allSettled(all)
+  const given: T[] = []
+  for (const one of all) given.push(await one)
+  return given
+}
+
+async function* eventsIn(path: string): AsyncGenerator<SizedEvent> {
+  let before = LOG_START
+  for await (const { line, value: event } of valuesIn(path, isEvent)) {
+    if (event.position <= before) throw new BackupProblem(`${path}: the events are not in the order of a log`)
+    before = event.position
+    yield { event, size: Buffer.byteLength(line) }
+  }
+}
+
+/** The events that the log lacks. Calls `found` for those that it has: they must be the first ones. */
+async function* lackingIn(
+  log: LogImport['log'],
+  events: AsyncIterable<SizedEvent>,
+  found: (from: Position, to: Position) => void,
+): AsyncGenerator<SizedEvent> {
+  const existing = log.readAll()[Symbol.asyncIterator]()
+  let there = await existing.next()
+  for await (const sized of events) {
+    if (there.done) {
+      yield sized
+      continue
+    }
+    const { event } = sized
+    const { id, stream, revision, position } = there.value
+    if (id !== event.id || stream !== event.stream || revision !== event.revision) throw otherEvents()
+    found(event.position, position)
+    there = await existing.next()
+  }
+  if (!there.done) throw otherEvents()
+}
+
+/**
+ * Appends runs, all of them at once: both kinds of logs keep the order in which appends are sent. Resolves to the position
+ * of the last event of each. After an outage all are sent again: a repeated append changes nothing.
+ */
+function appendAll(
+  log: LogImport['log'],
+  runs: readonly Run[],
+  retries: typeof RETRIES | typeof NO_RETRIES,
+): Promise<Position[]> {
+  return pRetry(() => inOrder(runs.map((run) => appendRun(log, run))), {
+    ...retries,
+    shouldRetry: ({ error }) => mayHeal(error),
+  })
+}
+
+/** Resolves to the position of the last event of the run. */
+async function appendRun(
+  log: LogImport['log'],
+  { stream, expected, revision, events }: Run,
+): Promise<Position> {
+  try {
+    const appended = await log.append(stream, events, expected)
+    if (appended.revision === revision) return appended.position
+  } catch (error) {
+    if (!(error instanceof WrongExpectedRevision)) throw error
+    const first = revision - events.length + 1
+    throw (error.actual ?? -1) < first - 1 ? gapBefore(stream, first, error) : otherEvents(error)
+  }
+  throw new BackupProblem(
+    `the log once had a stream ${stream}, and goes on with its revisions: use a new log`,
+  )
+}
+
+/** A server that refused an append because it was too busy may have taken later ones. */
+const otherOrder = () =>
+  new BackupProblem('the server has taken events in another order than they were sent: use a new log')
+
+const otherEvents = (cause?: Error) =>
+  new BackupProblem('the log has events that are not of this export: an import needs an empty log', { cause })
+
+/** The exported log lacks an event: it was damaged, or somebody else wrote into the stream. */
+const gapBefore = (stream: string, revision: number, cause: Error) =>
+  new BackupProblem(
+    `the export lacks an event of ${stream} before revision ${revision}: verify the log that it is of`,
+    { cause },
+  )
+
+/** Refuses an export with an event that EventStoreDB does not take. @throws BackupProblem */
+export async function refuseLargeEvents(path: string): Promise<void> {
+  let number = 0
+  for await (const line of linesIn(path)) {
+    number += 1
+    const size = line.length > LARGEST_APPEND / 3 ? Buffer.byteLength(line) : 0
+    if (size <= LARGEST_APPEND) continue
+    const what = `${path}, line ${number}: the event has ${size} bytes`
+    throw new BackupProblem(`${what}; EventStoreDB takes at most ${LARGEST_APPEND}`)
+  }
+}

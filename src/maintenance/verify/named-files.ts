@@ -1,0 +1,160 @@
+/** Checks that the files which the log names are in DATA_DIR: attached files, and large files (git LFS). */
+import { createHash } from 'node:crypto'
+import { createReadStream } from 'node:fs'
+import { stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { forEachConcurrently } from '../../concurrency/turns.ts'
+import { decode } from '../../events/codec.ts'
+import { type EventOf, type EventType, type Handlers, handle, handledBy } from '../../events/handlers.ts'
+import { withoutTexts } from '../../events/sealing/sealed-texts.ts'
+import type { EventStore, Position, RecordedEvent } from '../../events/store/event-store.ts'
+import { lfsPath } from '../../git/lfs/lfs-files.ts'
+import { unlessMissing } from '../../storage/disk.ts'
+
+/** The most files that are named. */
+const MOST = 100
+
+export interface DataFilesOptions {
+  dataDir: string
+  /** Whether large files are read to the end, and compared with their hashes. */
+  deep: boolean
+}
+
+interface FileProblem {
+  /** Below DATA_DIR. */
+  path: string
+  problem: string
+}
+
+export interface NamedFiles {
+  /** Takes the next event of the log. */
+  add(event: RecordedEvent): void
+  /**
+   * Compares with DATA_DIR. `from`: the position of the last event that was added; later ones are read when a file is not
+   * there, because it may be deleted since. Aborted by `signal`.
+   */
+  compare(log: Pick<EventStore, 'readAll'>, from: Position, signal?: AbortSignal): Promise<FilesReport>
+}
+
+export interface FilesReport {
+  /** How many files are there and right. */
+  files: number
+  /** At most 100. */
+  problems: readonly FileProblem[]
+}
+
+/** Sizes in bytes, by paths below DATA_DIR. */
+type Sizes = Map<string, number>
+
+/** The files of each repository. */
+interface Names {
+  of(repoId: number): Sizes
+  end(repoId: number): void
+}
+
+const attachmentPath = (uuid: string) => `attachments/${uuid.slice(0, 2)}/${uuid}`
+const objectPath = (repoId: number, oid: string) => `git/${repoId}.git/${lfsPath(oid)}`
+
+type Attached = EventOf<'AttachmentAdded' | 'IssueFileAdded'>
+type Detached = EventOf<'AttachmentDeleted' | 'IssueFileDeleted' | 'ReleaseAssetDeleted'>
+
+const attached = (names: Names, { data: { repoId, attachment } }: Attached) =>
+  void names.of(repoId).set(attachmentPath(attachment.uuid), attachment.size)
+const detached = (names: Names, { data: { repoId, uuid } }: Detached) =>
+  void names.of(repoId).delete(attachmentPath(uuid))
+
+function allDetached(
+  names: Names,
+  { data: { repoId, files } }: EventOf<'TextsErased' | 'CommentsDeleted' | 'IssueDeleted'>,
+) {
+  for (const uuid of files) names.of(repoId).delete(attachmentPath(uuid))
+}
+
+/** What events that name files, or end them, do to the names. Events of other types are not decoded. */
+const naming = {
+  AttachmentAdded: attached,
+  IssueFileAdded: attached,
+  ReleaseAssetAdded: (names, { data: { repoId, asset } }) =>
+    void names.of(repoId).set(attachmentPath(asset.uuid), asset.size),
+  AttachmentDeleted: detached,
+  IssueFileDeleted: detached,
+  ReleaseAssetDeleted: detached,
+  TextsErased: allDetached,
+  CommentsDeleted: allDetached,
+  IssueDeleted: allDetached,
+  LfsObjectsAdded(names, { data: { repoId, objects } }) {
+    for (const { oid, size } of objects) names.of(repoId).set(objectPath(repoId, oid), size)
+  },
+  RepositoryDeleted: (names, { data: { repoId } }) => names.end(repoId),
+} satisfies Partial<Handlers<EventType, Names, void>>
+
+const isNaming = handledBy(naming)
+
+/** Keeps the path of each file in memory: about 200 bytes for one. */
+export function createNamedFiles({ dataDir, deep }: DataFilesOptions): NamedFiles {
+  const repositories = new Map<number, Sizes>()
+  const deleted = new Set<number>()
+  const names: Names = {
+    of(repoId) {
+      const known: Sizes = repositories.get(repoId) ?? new Map()
+      // What comes after its end is nobody's.
+      if (!deleted.has(repoId)) repositories.set(repoId, known)
+      return known
+    },
+    end(repoId) {
+      repositories.delete(repoId)
+      deleted.add(repoId)
+    },
+  }
+
+  function add(recorded: RecordedEvent): void {
+    if (!isNaming(recorded)) return
+    const event: { type: string } = decode(withoutTexts(recorded))
+    if (isNaming(event)) handle(naming, names, event)
+  }
+
+  /** What is wrong with a file; undefined when it is as the log says. */
+  async function problemOf(
+    path: string,
+    size: number,
+    signal: AbortSignal | undefined,
+  ): Promise<string | undefined> {
+    signal?.throwIfAborted()
+    const file = join(dataDir, path)
+    const found = await unlessMissing(stat(file))
+    if (found === undefined) return 'it is missing'
+    if (found.size !== size) return `it has ${found.size} bytes, not ${size}`
+    if (!deep || !path.startsWith('git/')) return undefined
+    const sha256 = await unlessMissing(hashOf(file, signal))
+    if (sha256 === undefined) return 'it is missing'
+    return path.endsWith(sha256) ? undefined : 'its bytes are not those that its name says'
+  }
+
+  const isStillNamed = (path: string) => repositories.values().some((sizes) => sizes.has(path))
+
+  return {
+    add,
+    async compare(log, from, signal) {
+      const problems: FileProblem[] = []
+      let right = 0
+      for (const sizes of repositories.values()) {
+        await forEachConcurrently(sizes, async ([path, size]) => {
+          if (problems.length >= MOST) return
+          const problem = await problemOf(path, size, signal)
+          if (problem === undefined) right += 1
+          else problems.push({ path, problem })
+        })
+      }
+      if (problems.length === 0) return { files: right, problems }
+      for await (const event of log.readAll({ from })) add(event)
+      return { files: right, problems: problems.filter(({ path }) => isStillNamed(path)).slice(0, MOST) }
+    },
+  }
+}
+
+async function hashOf(file: string, signal: AbortSignal | undefined): Promise<string> {
+  const hash = createHash('sha256')
+  await pipeline(createReadStream(file), hash, { ...(signal && { signal }) })
+  return hash.digest('hex')
+}

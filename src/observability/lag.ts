@@ -1,0 +1,72 @@
+/** How far readers of the log are behind its end: in events, and in the time since the end was where they are. */
+import { LOG_START, type Position } from '../events/store/event-store.ts'
+
+/** A moment, and where the end of the log was then. */
+interface Mark {
+  end: Position
+  at: number
+}
+
+/** Marks are at least this far apart, in milliseconds. */
+const APART_MS = 250
+/** More than an hour behind is an hour behind. */
+const MAX_MARKS = 4 * 3600
+/** Older batches count half as much when so many events have been counted: what is written changes with time. */
+const COUNTED = 100_000
+
+/**
+ * Needs no I/O: it remembers where the end was when this server appended something, or looked. `isDense`: each position
+ * is an event. Otherwise positions have gaps (EventStoreDB counts bytes), and events are estimated by the batches that
+ * were delivered.
+ */
+export function createLag({
+  isDense,
+  now = () => performance.now(),
+}: {
+  isDense: boolean
+  now?: () => number
+}) {
+  const marks: Mark[] = []
+  let end = LOG_START
+  let last: Position | undefined
+  let events = 0
+  let positions = 0
+
+  return {
+    /** The log reaches at least this position now. */
+    reaches(position: Position): void {
+      if (position <= end) return
+      end = position
+      const at = now()
+      const before = marks.at(-1)
+      if (before !== undefined && at - before.at < APART_MS) before.end = position
+      else marks.push({ end: position, at })
+      if (marks.length > MAX_MARKS) marks.splice(0, MAX_MARKS / 4)
+    },
+    /** The subscription has brought these positions, in order. */
+    delivered(batch: readonly { position: Position }[]): void {
+      const from = last
+      last = batch.at(-1)?.position ?? last
+      if (from === undefined || last === undefined || last <= from) return
+      if (events > COUNTED) {
+        events /= 2
+        positions /= 2
+      }
+      events += batch.length
+      positions += last - from
+    },
+    end: () => end,
+    /** Events after a position, as far as this server knows. */
+    events(position: Position): number {
+      if (position >= end) return 0
+      const between = end - position
+      return isDense || events === 0 ? between : Math.max(1, Math.round((between * events) / positions))
+    },
+    /** Seconds since the log ended at this position or before it; 0 when it still does. */
+    seconds(position: Position): number {
+      if (position >= end) return 0
+      const first = marks.find((mark) => mark.end > position)
+      return first === undefined ? 0 : (now() - first.at) / 1000
+    },
+  }
+}

@@ -1,0 +1,87 @@
+/** `GET /metrics`, for site admins and for whoever shows `METRICS_TOKEN`; or for all, at a port of its own. */
+import { createHash, timingSafeEqual } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify'
+import { siteAdmin } from '../auth/requester.ts'
+import { route } from '../auth/routes.ts'
+import type { Config } from '../config/config.ts'
+import { listenProblem } from '../config/listen-problem.ts'
+import { turnAwayWhenFull } from '../http/connections/full-table.ts'
+import type { Scrape } from './scrape.ts'
+
+const digest = (text: string) => createHash('sha256').update(text).digest()
+
+/** Whether a request shows the token. The time that this takes does not tell how much of it is right. */
+function showsToken(token: string): (request: FastifyRequest) => boolean {
+  const expected = digest(token)
+  return ({ headers: { authorization = '' } }) => {
+    const [, shown] = /^Bearer +(\S+) *$/i.exec(authorization) ?? []
+    return shown !== undefined && timingSafeEqual(digest(shown), expected)
+  }
+}
+
+/** Without a token only site admins are let in. */
+export function metricsRoute(scrape: () => Scrape, token: string | undefined): FastifyPluginAsync {
+  const isToken = token === undefined ? () => false : showsToken(token)
+  return async (app: FastifyInstance) => {
+    app.get(
+      '/metrics',
+      { ...route('admin', { hide: true }), config: { scope: 'admin', admits: isToken } },
+      async (request, reply) => {
+        if (!isToken(request)) siteAdmin(request, 'read the metrics')
+        const { contentType, text } = scrape()
+        return reply
+          .header('Cache-Control', 'no-store')
+          .type(contentType)
+          .send(await text())
+      },
+    )
+  }
+}
+
+/** Prometheus has one connection; a person who looks has some. */
+const MAX_CONNECTIONS = 16
+
+/** Listens at `METRICS_PORT`: nothing but `GET /metrics` is there. @throws ConfigError when it can't listen */
+export async function startMetricsServer(
+  { metricsHost, host, metricsPort }: Pick<Config, 'metricsHost' | 'host' | 'metricsPort'>,
+  scrape: () => Scrape,
+): Promise<{ url: string; stop(): Promise<void> } | undefined> {
+  if (metricsPort === undefined) return undefined
+  const server = createServer({ requestTimeout: 10_000, headersTimeout: 5000 }, (request, answer) => {
+    const isScrape =
+      request.url?.split('?')[0] === '/metrics' && ['GET', 'HEAD'].includes(request.method ?? '')
+    if (!isScrape) {
+      answer.writeHead(404).end()
+      return
+    }
+    const { contentType, text } = scrape()
+    text().then(
+      (metrics) => answer.writeHead(200, { 'Content-Type': contentType }).end(metrics),
+      () => answer.writeHead(500).end(),
+    )
+  })
+  server.maxConnections = MAX_CONNECTIONS
+  turnAwayWhenFull(server, () => server.closeAllConnections())
+  server.setTimeout(30_000)
+  const at = metricsHost ?? host
+  server.listen(metricsPort, at)
+  await once(server, 'listening').catch((error: unknown) => {
+    const settings = {
+      host: metricsHost === undefined ? 'HOST' : 'METRICS_HOST',
+      port: 'METRICS_PORT',
+    } as const
+    throw listenProblem({ settings, host: at, port: metricsPort }, error)
+  })
+  const bound = server.address()
+  const port = typeof bound === 'object' && bound !== null ? bound.port : metricsPort
+  return {
+    url: `http://${at.includes(':') ? `[${at}]` : at}:${port}/metrics`,
+    async stop() {
+      server.close()
+      server.closeAllConnections()
+      if (server.listening) await once(server, 'close')
+    },
+  }
+}

@@ -1,0 +1,36 @@
+/** The log, with what a request asks of it as parts of its trace. */
+import type { EventStore, RecordedEvent } from '../events/store/event-store.ts'
+import type { Tracing } from './tracing.ts'
+
+/** `system`: which log it is, as OpenTelemetry names databases. */
+export function tracedLog(events: EventStore, tracing: Tracing, system: string): EventStore {
+  const attributes = (stream: string) => ({ 'db.system.name': system, 'mergelog.stream': stream })
+
+  async function* read(name: string, stream: string, found: AsyncIterable<RecordedEvent>) {
+    const end = tracing.part(name, attributes(stream))
+    try {
+      yield* found
+    } finally {
+      end()
+    }
+  }
+
+  const { appendTogether } = events
+  return {
+    ...events,
+    append: (stream, all, expected) =>
+      tracing.step('log append', { ...attributes(stream), 'mergelog.events': all.length }, () => {
+        tracing.appended()
+        return events.append(stream, all, expected)
+      }),
+    ...(appendTogether && {
+      appendTogether: (makers) =>
+        tracing.step('log append', attributes('several'), () => {
+          tracing.appended()
+          return appendTogether(makers)
+        }),
+    }),
+    readStream: (stream, options) => read('log read', stream, events.readStream(stream, options)),
+    lastPosition: () => tracing.step('log end', attributes('$all'), () => events.lastPosition()),
+  }
+}

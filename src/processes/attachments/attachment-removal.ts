@@ -1,0 +1,74 @@
+/** Removes files of deleted attachments, and files that a crash left behind. */
+import { readFile, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { repositoriesOfFiles } from '../../projections/models/attachments/attached-files.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { flush, isMissing } from '../../storage/disk.ts'
+import { type ProcessManager, processManager } from '../process-manager.ts'
+
+/** The process that removes the files of deleted attachments, comments and releases. */
+export function attachmentRemoval({ attachments }: Pick<Services, 'attachments'>): ProcessManager {
+  const removeAll = async (uuids: readonly string[]) => {
+    for (const uuid of uuids) await attachments.remove(uuid)
+  }
+  return processManager('attachment_removal', {
+    CommentsDeleted: (_, { data }) => removeAll(data.files),
+    IssueDeleted: (_, { data }) => removeAll(data.files),
+    AttachmentDeleted: (_, { data }) => attachments.remove(data.uuid),
+    IssueFileDeleted: (_, { data }) => attachments.remove(data.uuid),
+    ReleaseAssetDeleted: (_, { data }) => attachments.remove(data.uuid),
+  })
+}
+
+/**
+ * Removes files that belong to nothing: a crash came before the event of an upload, or after the event of a
+ * deletion. To be called when the read models are current.
+ *
+ * Nothing is removed when a read model has stopped, or when the files belong to another log: after a wrong setting
+ * the log in use knows none of these files.
+ */
+export async function removeOrphans(
+  services: Pick<Services, 'attachments' | 'views' | 'events' | 'projector' | 'log'>,
+): Promise<void> {
+  const { attachments, views, projector, log } = services
+  if (projector.status().some(({ stopped }) => stopped !== undefined)) {
+    log.warn('a read model has stopped: files that no attachment has are not removed')
+    return
+  }
+  if (!(await isOwnLog(services))) {
+    log.warn(
+      { directory: attachments.directory },
+      'the files of attachments belong to another log than the one in use: none is removed',
+    )
+    return
+  }
+  const removed = await attachments.removeUnknown(async (uuids) => {
+    const known = await repositoriesOfFiles(views, uuids)
+    const repoIds = [...new Set(known.values().map(String))]
+    const there = new Set((await views.repositories.getMany(repoIds)).map(({ id }) => id))
+    return new Set([...known].flatMap(([uuid, repoId]) => (there.has(repoId) ? [uuid] : [])))
+  })
+  if (removed > 0) log.info({ removed }, 'removed files of attachments that nothing has')
+}
+
+/** Whether the files belong to the log in use. The first log that asks becomes their log. */
+export async function isOwnLog({
+  attachments,
+  events,
+}: Pick<Services, 'attachments' | 'events'>): Promise<boolean> {
+  let first: string | undefined
+  // Each log begins with the creation of the site admin, with the same id. The time tells the logs apart.
+  for await (const { id, metadata } of events.readAll({ maxCount: 1 })) first = `${id} ${metadata.at}`
+  if (first === undefined) return false
+  const path = join(attachments.directory, 'log')
+  try {
+    const known = (await readFile(path, 'utf8')).trim()
+    // It is empty when a crash came while it was written.
+    if (known !== '') return known === first
+  } catch (error) {
+    if (!isMissing(error)) throw error
+  }
+  await writeFile(path, `${first}\n`, { flush: true })
+  await flush(attachments.directory)
+  return true
+}

@@ -1,0 +1,57 @@
+/**
+ * The process that records who is mentioned in a text, as a fact with ids: the text may be erased, and an `@login` means
+ * nothing without accounts.
+ */
+import { append, type CommandContext } from '../../commands/execution/execute.ts'
+import type { IssueRef } from '../../events/catalog/parts.ts'
+import type { Envelope } from '../../events/domain-events.ts'
+import type { Services } from '../../services/services.ts'
+import { isOfThePast, type ProcessManager, processManager } from '../process-manager.ts'
+
+/** The most people whom one text can call. */
+const MAX_MENTIONS = 20
+const MENTION = /(?<![\w/@.`-])@(\w[\w.-]{0,60})/g
+
+/** The logins after `@` in a text, in lower case, each once. */
+export function mentionsIn(text: string): string[] {
+  const logins = new Set<string>()
+  for (const [, login = ''] of text.matchAll(MENTION)) {
+    logins.add(login.toLowerCase().replace(/[.-]+$/, ''))
+    if (logins.size === MAX_MENTIONS) break
+  }
+  return [...logins]
+}
+
+export function mentions(services: Services): ProcessManager {
+  const { accounts } = services.views
+
+  async function record(
+    context: CommandContext,
+    event: Envelope & { data: IssueRef & { body: string } },
+    commentId: number | null,
+  ): Promise<void> {
+    const { stream, data } = event
+    const { repoId, index } = data
+    const logins = mentionsIn(data.body)
+    if (logins.length === 0 || isOfThePast(services, context, event)) return
+    const found = await accounts.find({ loginKey: { $in: logins }, kind: 'user' })
+    const users = found
+      .filter(({ id, deleted }) => !deleted && id !== context.actor?.id)
+      .map(({ id, login }) => ({ id, login }))
+    if (users.length === 0) return
+    const mentioned = { type: 'UsersMentioned', data: { repoId, index, commentId, users } } as const
+    await append(services.events, context, stream, 'mention', [mentioned], 'any')
+  }
+
+  return {
+    ...processManager('mentions', {
+      IssueOpened: (context, event) => record(context, event, null),
+      PullRequestOpened: (context, event) => record(context, event, null),
+      CommentAdded: (context, event) => record(context, event, event.data.commentId),
+      ReviewSubmitted: (context, event) => record(context, event, event.data.reviewId),
+      ReviewCommentAdded: (context, event) => record(context, event, event.data.commentId),
+    }),
+    /** Most texts call nobody. */
+    concerns: ({ data }) => 'body' in data && typeof data.body === 'string' && data.body.includes('@'),
+  }
+}

@@ -1,0 +1,123 @@
+/**
+ * Tries merges for the process `pull_heads`. What takes long would keep the pull requests of all other repositories
+ * waiting, so it is noted, and a worker tries it beside the process: for whoever has taken the least time lately.
+ */
+import { randomUUID } from 'node:crypto'
+import { type CommandContext, newContext } from '../../commands/execution/execute.ts'
+import { checkMergeability, TRY_MS } from '../../commands/pull-requests/check-mergeability.ts'
+import { createWorker, type Work } from '../../concurrency/worker.ts'
+import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
+import type { Position } from '../../events/store/event-store.ts'
+import { GitFailed, GitTookTooLong, RepositoryMissing } from '../../git/process/errors.ts'
+import { type LateMerges as Note, openLateMerges } from '../../projections/installation/late-merges.ts'
+import type { Services } from '../../services/services.ts'
+import { createPatience } from '../patience.ts'
+
+/** How many repositories the worker looks at together, and how many pull requests one git process tries. */
+const REPOSITORIES = 2
+const PULLS = 30
+
+interface RepositoryWork extends Work {
+  repoId: number
+}
+
+const workOf = (repoId: number, actor: AccountRef | null): RepositoryWork => ({
+  id: `${repoId}`,
+  account: `${actor?.id ?? 'server'}`,
+  repoId,
+})
+
+export type LateMerges = ReturnType<typeof createLateMerges>
+
+interface LateMergeOptions {
+  /** How long the process waits, and how long the worker tries, in milliseconds. */
+  atOnceMs?: number
+  tryMs?: number
+  /** To test what fails. */
+  tryMerges?: typeof checkMergeability
+}
+
+/** Makes both: what the process calls (`check`), and the worker. `signal` ends the worker, and the git that it runs. */
+export function createLateMerges(
+  services: Services,
+  signal: AbortSignal,
+  { atOnceMs, tryMs = TRY_MS, tryMerges = checkMergeability }: LateMergeOptions = {},
+) {
+  const { log, readStore } = services
+  const notes = openLateMerges(readStore)
+  const patience = createPatience(atOnceMs)
+  const worker = createWorker<RepositoryWork>(
+    {
+      places: REPOSITORIES,
+      async load() {
+        for (const { repoId, actor } of await notes.all()) void worker.add(workOf(repoId, actor))
+      },
+      async work({ repoId }) {
+        const note = await notes.get(repoId)
+        if (note === undefined) return undefined
+        await tryNext(note)
+        // Until nothing is left: in between, others have their turn.
+        return 0
+      },
+      failed(error, one) {
+        const what = one === undefined ? 'the merges to try could not be read' : 'merges could not be tried'
+        log.warn({ err: error, repoId: one?.repoId }, `${what}; it will be tried again`)
+      },
+    },
+    signal,
+  )
+
+  /**
+   * Tries the merges of open pull requests into one repository, or notes that they are to be tried: when that takes long,
+   * or others into this repository are noted already. `position`: the event after which it is done.
+   */
+  async function check(
+    context: CommandContext,
+    position: Position,
+    repoId: number,
+    pulls: readonly IssueRef[],
+  ): Promise<void> {
+    const { actor } = context
+    const one = workOf(repoId, actor)
+    const withinMs = patience.with(one.account)
+    if (withinMs > 0 && (await notes.get(repoId)) === undefined) {
+      try {
+        return await patience.during(one.account, () =>
+          tryMerges(services, context, repoId, pulls, { withinMs }),
+        )
+      } catch (error) {
+        if (!(error instanceof GitTookTooLong)) throw error
+      }
+    }
+    const indexes = pulls.map(({ index }) => index)
+    await notes.add({ repoId, actor }, indexes, position)
+    void worker.add(one)
+  }
+
+  /** Tries some of a note. */
+  async function tryNext({ repoId, actor, alone, pulls }: Note): Promise<void> {
+    const some = pulls.slice(0, alone ? 1 : PULLS)
+    const refs = some.map(({ index }) => ({ repoId, index }))
+    try {
+      // A single one that takes too long cannot be merged: to try it again would take as long.
+      const options = { withinMs: tryMs, isLastTry: alone, signal }
+      await tryMerges(services, newContext(actor, randomUUID()), repoId, refs, options)
+      await notes.remove(repoId, some)
+    } catch (error) {
+      if (error instanceof RepositoryMissing) return await notes.forget(repoId)
+      if (!(error instanceof GitTookTooLong || error instanceof GitFailed)) throw error
+      if (!alone) return await notes.separate(repoId)
+      // It would fail again, and again.
+      log.error({ err: error, ...refs[0] }, 'whether a pull request can be merged cannot be tried')
+      await notes.remove(repoId, some)
+    }
+  }
+
+  return {
+    check,
+    /** To be called before the process runs. */
+    prepare: notes.prepare,
+    start: worker.start,
+    stopped: worker.stopped,
+  }
+}

@@ -1,0 +1,135 @@
+/**
+ * The process that brings open pull requests up to date after their head or base branch has moved, and finishes what else
+ * follows from a push.
+ */
+
+import { adoptFirstBranch } from '../../commands/branches/first-branch.ts'
+import { eachOne } from '../../commands/execution/each-one.ts'
+import type { CommandContext } from '../../commands/execution/execute.ts'
+import { branchNames, recordedTip } from '../../commands/pull-requests/branches/branch-tips.ts'
+import {
+  closeFromDeleted,
+  followDeleted,
+  retargetFromDeleted,
+} from '../../commands/pull-requests/branches/deleted-branches.ts'
+import {
+  moveHead,
+  moveHeads,
+  moveMergeBases,
+  unlessDeleted,
+} from '../../commands/pull-requests/branches/move-heads.ts'
+import {
+  followRenames,
+  renamedIn,
+  renameInPulls,
+} from '../../commands/pull-requests/branches/renamed-branches.ts'
+import type { IssueRef } from '../../events/catalog/parts.ts'
+import type { BranchPoint } from '../../events/catalog/pull-requests.ts'
+import type { RecordedOf } from '../../events/handlers.ts'
+import type { Position } from '../../events/store/event-store.ts'
+import { branchKey, type PullDocument } from '../../projections/models/pull-requests/pulls.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { type ProcessManager, processManager } from '../process-manager.ts'
+import type { LateMerges } from './late-merges.ts'
+
+/** `check` tries the merges of pull requests into one repository, or leaves what takes long for later. */
+export function pullHeads(services: Services, check: LateMerges['check']): ProcessManager {
+  const { views } = services
+
+  /** Checks the pull requests of each base repository together: one git process serves one repository. */
+  async function checkAll(
+    context: CommandContext,
+    position: Position,
+    pulls: readonly PullDocument[],
+  ): Promise<void> {
+    const affected = [...new Map(pulls.map((pull) => [pull.id, pull])).values()]
+    await eachOne(new Set(affected.map((pull) => pull.repoId)), async (baseId) => {
+      const own = affected.filter((pull) => pull.repoId === baseId)
+      await check(context, position, baseId, own).catch(unlessDeleted)
+    })
+  }
+
+  async function onRefs({ data, position }: RecordedOf<'RefsUpdated'>, context: CommandContext) {
+    const { repoId } = data
+    const refs = data.refs.map(({ ref }) => ref)
+    // What fails for one pull request must not stop what follows for the others.
+    const renamed = renamedIn(data)
+    const steps = [
+      // First: the steps after it look for the branches by their new names.
+      async () => renamed && (await renameInPulls(services, context, renamed, position)),
+      () => closeFromDeleted(services, context, repoId, data.refs, position),
+      () => retargetFromDeleted(services, context, repoId, data.refs, position),
+      () => moveHeads(services, context, repoId, refs),
+      () => eachOne(data.refs, (update) => moveMergeBases(services, context, repoId, update)),
+      () => checkBranches(context, position, repoId, refs),
+      () => adoptFirstBranch(services, context, repoId, refs),
+    ]
+    await eachOne(steps, (step) => step())
+  }
+
+  /** Checks the pull requests from these branches and into them. */
+  async function checkBranches(
+    context: CommandContext,
+    position: Position,
+    repoId: number,
+    refs: readonly string[],
+  ) {
+    const keys = branchNames(refs).map((branch) => branchKey(repoId, branch))
+    if (keys.length === 0) return
+    const [from, into] = await Promise.all([
+      views.pulls.find({ headKey: { $in: keys }, status: 'open' }),
+      views.pulls.find({ baseKey: { $in: keys }, status: 'open' }),
+    ])
+    await checkAll(context, position, [...from, ...into])
+  }
+
+  /** Catches up with pushes during the request: their events came before its own, and had nothing to move yet. */
+  async function onBranches(
+    pull: IssueRef,
+    context: CommandContext,
+    position: Position,
+    ...points: readonly BranchPoint[]
+  ) {
+    const tips = await Promise.all(points.map((point) => recordedTip(services, point)))
+    if (tips.includes(undefined)) {
+      await followRenames(services, context, pull)
+      await followDeleted(services, context, pull, position)
+    }
+    if (points.some(({ sha }, i) => sha !== tips[i])) await catchUp(context, position, pull)
+  }
+
+  /** Brings one pull request up to date with its branches. */
+  async function catchUp(context: CommandContext, position: Position, { repoId, index }: IssueRef) {
+    const pull = { repoId, index }
+    await moveHead(services, context, pull)
+    await check(context, position, repoId, [pull])
+  }
+
+  const manager = processManager('pull_heads', {
+    RefsUpdated: (context, event) => onRefs(event, context),
+    PullRequestOpened: (context, { data, position }) =>
+      onBranches(data, context, position, data.head, data.base),
+    TargetBranchChanged: (context, { data, position }) => onBranches(data, context, position, data.base),
+    // While the merge was under way, its branches may have gone.
+    MergeFailed: (context, { data, position }) => followDeleted(services, context, data, position),
+    async StatusChanged(context, { data, position }) {
+      if (!data.closed) await catchUp(context, position, data)
+    },
+    async RepositoryDeleted(context, { data: { repoId }, position }) {
+      // The range of the keys of all of its branches: `;` comes right after `:`.
+      const heads = { $gte: branchKey(repoId, ''), $lt: `${repoId};` }
+      const from = await views.pulls.find({ headKey: heads, status: 'open' })
+      const elsewhere = from.filter((pull) => pull.repoId !== repoId)
+      await eachOne(elsewhere, (pull) => followDeleted(services, context, pull, position))
+    },
+  })
+
+  return {
+    ...manager,
+    react(event, context) {
+      // A repeated reaction finds nothing to do, so its events need no ids that derive from the event.
+      const { retry: _retry, ...own } = context
+      return manager.react(event, own).catch(unlessDeleted)
+    },
+  }
+}

@@ -1,0 +1,23 @@
+/**
+ * The process that makes a clone check out the default branch after a crash. The request that chooses the branch tells git
+ * right after its event, so normally nothing is left to do here. But the server may die between the two.
+ */
+import { repositories } from '../../commands/execution/aggregates.ts'
+import { inGitTurn } from '../../commands/git/git-turn.ts'
+import { unlessDeleted } from '../../commands/pull-requests/branches/move-heads.ts'
+import { setDefaultBranch } from '../../git/repository/repository.ts'
+import { gitDirOf, type Services } from '../../services/services.ts'
+import { type ProcessManager, processManager } from '../process-manager.ts'
+
+export function defaultBranches(services: Services): ProcessManager {
+  return processManager('default_branches', {
+    async RepositoryEdited(_, { data: { repoId, changes } }) {
+      if (changes.defaultBranch === undefined) return
+      await inGitTurn(services, repoId, async () => {
+        const state = await repositories.load(services, repoId)
+        if (state.status !== 'active') return
+        await setDefaultBranch(gitDirOf(services, repoId), state.settings.defaultBranch)
+      }).catch(unlessDeleted)
+    },
+  })
+}

@@ -1,0 +1,199 @@
+/**
+ * The process that ends what people made of a repository that they may not read any more: their stars, their watching,
+ * and their subscriptions, and the assignments of those who may not write to it any more. So who lost access is neither
+ * counted nor listed. It also ends them, with the reactions and the keys, for users who are deleted. Lists ask for the
+ * present rights besides: they do not wait.
+ */
+
+import { accessTo } from '../../access/access.ts'
+import { eachOne } from '../../commands/execution/each-one.ts'
+import type { CommandContext } from '../../commands/execution/execute.ts'
+import { endAssignments, mayBeAssigned } from '../../commands/issues/end-assignments.ts'
+import { removeSshKey } from '../../commands/keys/change.ts'
+import { removeGpgKey } from '../../commands/keys/change-gpg.ts'
+import { endSubscription } from '../../commands/notifications/end-subscription.ts'
+import { endReaction } from '../../commands/reactions/change.ts'
+import { endFollow } from '../../commands/repositories/follows/change.ts'
+import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
+import { repoIdIn } from '../../projections/models/issues/issue-selection.ts'
+import { followId } from '../../projections/models/repositories/follows.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { type ProcessManager, processManager } from '../process-manager.ts'
+
+/** Documents that are held at one time. */
+const CHUNK = 200
+
+/** How what users made of repositories that they may not read any more is ended. */
+export function endAccess(services: Services) {
+  const { accounts, follows, participations, repositories } = services.views
+
+  /** Those whose user may not read the repository, or whose repository is gone. */
+  async function withoutAccess<Tie extends { repoId: number; userId: number }>(
+    found: readonly Tie[],
+  ): Promise<Tie[]> {
+    const [users, places] = await Promise.all([
+      accounts.getMany([...new Set(found.map(({ userId }) => `${userId}`))]),
+      repositories.getMany([...new Set(found.map(({ repoId }) => `${repoId}`))]),
+    ])
+    const userById = new Map(users.map((user) => [user.id, user]))
+    const repositoryById = new Map(places.map((repository) => [repository.id, repository]))
+    return found.filter(({ repoId, userId }) => {
+      const repository = repositoryById.get(repoId)
+      const user = userById.get(userId)
+      if (repository === undefined || user === undefined || user.deleted) return true
+      return accessTo(repository, user) === 'none'
+    })
+  }
+
+  async function reconsider(context: CommandContext, ids: readonly string[]): Promise<void> {
+    for (let i = 0; i < ids.length; i += CHUNK) {
+      const found = await follows.getMany(ids.slice(i, i + CHUNK))
+      await eachOne(await withoutAccess(found), (follow) => endFollow(services, context, follow))
+    }
+  }
+
+  /** Of a user, or of a repository; `within`: only of these repositories. */
+  async function among(
+    context: CommandContext,
+    filter: { repoId: number } | { userId: number },
+    within?: ReadonlySet<string>,
+  ): Promise<void> {
+    const isWithin = (id: string) => within === undefined || within.has(`${repoIdIn(id)}`)
+    await reconsider(context, (await follows.ids(filter)).filter(isWithin))
+    const ids = (await participations.ids({ ...filter, subscribed: true })).filter(isWithin)
+    for (let i = 0; i < ids.length; i += CHUNK) {
+      const found = await participations.getMany(ids.slice(i, i + CHUNK))
+      await eachOne(await withoutAccess(found), (subscription) =>
+        endSubscription(services, { ...context, actor: null }, subscription),
+      )
+    }
+  }
+
+  return { among, reconsider }
+}
+
+export function lostAccess(services: Services): ProcessManager {
+  const { accounts, gpgKeys, participations, reactions, repositories, sshKeys, teams } = services.views
+  const { among, reconsider } = endAccess(services)
+
+  /** Of those who were in a team, in the repositories of its organization. */
+  async function amongMembers(
+    context: CommandContext,
+    { organization, members }: { organization: AccountRef; members: readonly number[] },
+  ): Promise<void> {
+    const within = new Set(await repositories.ids({ ownerId: organization.id }))
+    await eachOne(members, async (userId) => {
+      await among(context, { userId }, within)
+      await endAssignments(services, context, userId, within)
+    })
+  }
+
+  /** Of one user, wherever it may be. */
+  async function ofUser(context: CommandContext, userId: number): Promise<void> {
+    await among(context, { userId })
+    await endAssignments(services, context, userId)
+  }
+
+  /** Of all who are assigned in a repository. */
+  async function assignedIn(context: CommandContext, repoId: number): Promise<void> {
+    const userIds = (await participations.ids({ repoId })).map((id) => Number(id.split('.').at(-1)))
+    await eachOne(new Set(userIds), (userId) =>
+      endAssignments(services, context, userId, new Set([`${repoId}`])),
+    )
+  }
+
+  /** Of those who were just assigned: the right may have ended while the request was under way. */
+  async function assigned(context: CommandContext, { repoId }: IssueRef, people: readonly AccountRef[]) {
+    if (people.length === 0) return
+    const repository = await repositories.get(`${repoId}`)
+    const users = await accounts.getMany(people.map(({ id }) => `${id}`))
+    const lost = users.filter((user) => repository !== undefined && !mayBeAssigned(repository, user))
+    await eachOne(lost, ({ id }) => endAssignments(services, context, id, new Set([`${repoId}`])))
+  }
+
+  const manager = processManager('lost_access', {
+    async RepositoryEdited(context, { data: { repoId, changes } }) {
+      if (changes.private === true) await among(context, { repoId })
+    },
+    async OwnerVisibilityChanged(context, { data: { repoId, visibility } }) {
+      if (visibility !== 'public') await among(context, { repoId })
+    },
+    async RepositoryTransferred(context, { data: { repoId } }) {
+      await among(context, { repoId })
+      await assignedIn(context, repoId)
+    },
+    async TransferCanceled(context, { data: { recipient } }) {
+      if (recipient.kind === 'user') await among(context, { userId: recipient.id })
+    },
+    async CollaboratorRemoved(context, { data: { user } }) {
+      await ofUser(context, user.id)
+    },
+    async CollaboratorSet(context, { data: { repoId, user, permission } }) {
+      if (permission === 'read') await endAssignments(services, context, user.id, new Set([`${repoId}`]))
+    },
+    async MemberRemoved(context, { data: { user } }) {
+      await ofUser(context, user.id)
+    },
+    async MemberSet(context, { data: { user, permission } }) {
+      if (permission === 'read') await endAssignments(services, context, user.id)
+    },
+    async TeamMemberRemoved(context, { data: { organization, team, user } }) {
+      // Who leaves an organization leaves all its teams, each with an event of its own.
+      const hasAll = (await teams.get(`${team.id}`))?.allRepositories === true
+      const of = hasAll ? { ownerId: organization.id } : { teams: team.id }
+      const within = new Set(await repositories.ids(of))
+      await among(context, { userId: user.id }, within)
+      await endAssignments(services, context, user.id, within)
+    },
+    async TeamRepositoryRemoved(context, { data: { repoId } }) {
+      await among(context, { repoId })
+      await assignedIn(context, repoId)
+    },
+    async TeamDeleted(context, { data }) {
+      await amongMembers(context, data)
+    },
+    async TeamEdited(context, { data }) {
+      // The rights of its members change only when the event names them.
+      await amongMembers(context, data)
+    },
+    async UserEdited(context, { data: { user, changes } }) {
+      if (changes.siteAdmin === false) await ofUser(context, user.id)
+    },
+    async IssueOpened(context, { data }) {
+      await assigned(context, data, data.assignees)
+    },
+    async PullRequestOpened(context, { data }) {
+      await assigned(context, data, data.assignees)
+    },
+    async AssigneesChanged(context, { data }) {
+      await assigned(context, data, data.added)
+    },
+    // The right may have ended while the request was under way.
+    async RepositoryStarred(context, { data: { repoId, user } }) {
+      await reconsider(context, [followId(repoId, user.id)])
+    },
+    async RepositoryWatched(context, { data: { repoId, user } }) {
+      await reconsider(context, [followId(repoId, user.id)])
+    },
+    async UserDeleted(context, { data: { user } }) {
+      await ofUser(context, user.id)
+      await eachOne(await sshKeys.find({ userId: user.id }), (key) =>
+        removeSshKey(services, { ...context, actor: null }, key),
+      )
+      await eachOne(await gpgKeys.find({ userId: user.id }), (key) =>
+        removeGpgKey(services, { ...context, actor: null }, key),
+      )
+      const ids = await reactions.ids({ userId: user.id })
+      for (let i = 0; i < ids.length; i += CHUNK) {
+        await eachOne(await reactions.getMany(ids.slice(i, i + CHUNK)), (reaction) =>
+          endReaction(services, { ...context, actor: null }, reaction),
+        )
+      }
+    },
+  })
+  return {
+    ...manager,
+    /** Most issues are opened without assignees. */
+    concerns: ({ data }) => !('poster' in data) || data.assignees.length > 0,
+  }
+}

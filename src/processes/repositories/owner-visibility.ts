@@ -1,0 +1,84 @@
+/**
+ * The process that keeps in each repository who may see its owner, and hides the forks of what is hidden. A new repository
+ * knows its owner from the start; one that was made while its organization changed gets it here.
+ */
+import { organizations, repositories } from '../../commands/execution/aggregates.ts'
+import type { CommandContext } from '../../commands/execution/execute.ts'
+import { inTurnOfOrganization } from '../../commands/organizations/turn.ts'
+import { shownTo } from '../../commands/organizations/visibility.ts'
+import {
+  finishHiding,
+  hideAs,
+  hideFork,
+  hideForksOf,
+  showOwnerIn,
+} from '../../commands/repositories/ownership/hidden-owners.ts'
+import { decideOwnerVisibility } from '../../commands/repositories/repository.decider.ts'
+import type { AccountKind } from '../../events/catalog/organizations.ts'
+import type { Services } from '../../services/services.ts'
+import { type ProcessManager, processManager } from '../process-manager.ts'
+
+export function ownerVisibility(services: Services): ProcessManager {
+  const { repositories: documents } = services.views
+
+  /** Records who may see the owner, unless the repository knows it already, or has another owner since. */
+  async function showOwner(
+    context: CommandContext,
+    { repoId, owner }: { repoId: number; owner: { id: number; kind: AccountKind } },
+  ): Promise<void> {
+    if (owner.kind !== 'organization') return
+    const repository = await documents.get(`${repoId}`)
+    if (repository?.ownerId !== owner.id) return
+    const visibility = async () => {
+      const organization = await organizations.load(services, owner.id)
+      return organization.status === 'active' ? shownTo(organization) : repository.ownerVisibility
+    }
+    if (repository.ownerVisibility === (await visibility())) return
+    await inTurnOfOrganization(services, owner.id, async () => {
+      const now = await visibility()
+      await repositories.change(services, { ...context, actor: null }, repoId, 'owner visibility', (state) =>
+        state.status === 'active' && state.owner.id === owner.id ? decideOwnerVisibility(state, now) : [],
+      )
+    })
+  }
+
+  async function hideAsOwner(context: CommandContext, repoId: number): Promise<void> {
+    const repository = await documents.get(`${repoId}`)
+    if (repository === undefined) return
+    const { ownerId: id, ownerKind: kind, ownerVisibility } = repository
+    await hideAs(services, context, { id, kind, visibility: ownerVisibility }, repoId)
+  }
+
+  return processManager('owner_visibility', {
+    async RepositoryCreated(context, { data }) {
+      await showOwner(context, data)
+      const { repoId, parent } = data
+      // It was made while its base was being hidden.
+      if (parent !== undefined && !data.private)
+        await hideFork(services, context, { baseId: parent.repoId, repoId })
+    },
+    async RepositoryTransferred(context, { data }) {
+      await showOwner(context, data)
+      if (data.ownerVisibility !== 'public') await hideForksOf(services, context, data.repoId)
+    },
+    async HidingStarted(context, { data: { organization } }) {
+      await inTurnOfOrganization(services, organization.id, () =>
+        finishHiding(services, context, organization.id),
+      )
+    },
+    async OrganizationEdited(context, { data: { organization, changes } }) {
+      if (changes.visibility === undefined) return
+      await inTurnOfOrganization(services, organization.id, () =>
+        showOwnerIn(services, context, organization.id),
+      )
+    },
+    async RepositoryEdited(context, { data: { repoId, changes } }) {
+      if (changes.private === true) await hideForksOf(services, context, repoId)
+    },
+    async OwnerVisibilityChanged(context, { data: { repoId, visibility } }) {
+      if (visibility !== 'public') await hideForksOf(services, context, repoId)
+      // A node that stood still may have recorded what it knew before the organization was hidden.
+      if (visibility !== 'private') await hideAsOwner(context, repoId)
+    },
+  })
+}

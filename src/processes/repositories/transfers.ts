@@ -1,0 +1,21 @@
+/**
+ * The process that finishes what a server that died has begun: a name that a repository has left is free, and the teams of
+ * its owners know whether they have it.
+ */
+import { releaseLeftName } from '../../commands/repositories/move.ts'
+import { giveToTeams } from '../../commands/repositories/ownership/transferred-teams.ts'
+import type { Services } from '../../services/services.ts'
+import { type ProcessManager, processManager } from '../process-manager.ts'
+
+export function transfers(services: Services): ProcessManager {
+  return processManager('transfers', {
+    async RepositoryTransferred(context, { data, metadata: { at } }) {
+      const own = { ...context, actor: null }
+      await releaseLeftName(services, own, data.repoId, { ownerId: data.from.id, name: data.name })
+      await giveToTeams(services, { ...own, at }, data)
+    },
+    async RepositoryRenamed(context, { data: { repoId, owner, from } }) {
+      await releaseLeftName(services, { ...context, actor: null }, repoId, { ownerId: owner.id, name: from })
+    },
+  })
+}

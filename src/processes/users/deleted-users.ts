@@ -1,0 +1,100 @@
+/**
+ * The process that keeps deleted accounts without belongings after a crash. Whoever gives an account something records it
+ * first and then looks whether it is being deleted; a server that dies between the two leaves it to a ghost. Nobody was
+ * told that it was made, so it is taken back here. It also ends what was an organization's own. The order of the log
+ * decides: whichever of the two events comes last finds the other one.
+ */
+import { labels, pulls, repositories } from '../../commands/execution/aggregates.ts'
+import { eachOne } from '../../commands/execution/each-one.ts'
+import type { CommandContext } from '../../commands/execution/execute.ts'
+import { removeSshKey } from '../../commands/keys/change.ts'
+import { removeGpgKey } from '../../commands/keys/change-gpg.ts'
+import { decideDeleteLabel } from '../../commands/labels/label.decider.ts'
+import { leaveTeams, organizationsIn, removeGhost } from '../../commands/organizations/ghosts.ts'
+import { deleteWithClaims } from '../../commands/repositories/delete.ts'
+import { decideForgetUser } from '../../commands/repositories/ownership/ownership.decider.ts'
+import { endTransfersTo } from '../../commands/repositories/ownership/transfers-to.ts'
+import { decideRemoveRequests } from '../../commands/reviews/request.decider.ts'
+import type { LabelScope } from '../../events/catalog/labels.ts'
+import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
+import { scopeKey } from '../../projections/models/labels/labels.fold.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { type ProcessManager, processManager } from '../process-manager.ts'
+
+export function deletedUsers(services: Services): ProcessManager {
+  const { accounts, repositories: documents } = services.views
+  const isGhost = async (id: number) => (await accounts.get(`${id}`))?.deleted === true
+
+  async function takeBack(context: CommandContext, repository: RepositoryDocument | undefined) {
+    if (repository === undefined) return
+    // The request that made it may have taken it back itself.
+    if ((await repositories.load(services, repository.id)).status !== 'active') return
+    await deleteWithClaims(services, { ...context, actor: null }, repository)
+  }
+
+  async function endAccess(context: CommandContext, repoId: number, user: AccountRef) {
+    await repositories.change(services, { ...context, actor: null }, repoId, 'remove collaborator', (state) =>
+      decideForgetUser(state, user),
+    )
+  }
+
+  /** Nobody waits for the review of someone who is gone: it would block merges for ever. */
+  async function endRequest(context: CommandContext, pull: IssueRef, user: AccountRef) {
+    await pulls.change(services, { ...context, actor: null }, pull, 'remove review requests', (state) =>
+      state.status === 'none' ? [] : decideRemoveRequests(state, [user]),
+    )
+  }
+
+  return processManager('deleted_users', {
+    async ReviewRequested(context, { data }) {
+      if (await isGhost(data.reviewer.id)) await endRequest(context, data, data.reviewer)
+    },
+    async SshKeyAdded(context, { data: { keyId: id, user, fingerprint } }) {
+      if (!(await isGhost(user.id))) return
+      await removeSshKey(services, { ...context, actor: null }, { id, fingerprint })
+    },
+    async GpgKeyAdded(context, { data: { keyId: id, user, primary } }) {
+      if (!(await isGhost(user.id))) return
+      await removeGpgKey(services, { ...context, actor: null }, { id, primary })
+    },
+    async RepositoryCreated(context, { data: { repoId, owner } }) {
+      if (await isGhost(owner.id)) await takeBack(context, await documents.get(`${repoId}`))
+    },
+    async MemberSet(context, { data: { organization, user } }) {
+      if (await isGhost(user.id)) await removeGhost(services, context, organization.id, user)
+    },
+    async TeamMemberAdded(context, { data: { organization, user } }) {
+      if (await isGhost(user.id)) await leaveTeams(services, context, organization.id, user)
+    },
+    async CollaboratorSet(context, { data: { repoId, user } }) {
+      if (await isGhost(user.id)) await endAccess(context, repoId, user)
+    },
+    async TransferStarted(context, { data: { repoId, recipient } }) {
+      if (await isGhost(recipient.id)) await endAccess(context, repoId, recipient)
+    },
+    async UserDeleted(context, { data: { user } }) {
+      for (const pull of await services.views.pulls.find({ requestedReviewerIds: user.id })) {
+        await endRequest(context, pull, user)
+      }
+      for (const repository of await documents.find({ ownerId: user.id })) await takeBack(context, repository)
+      for (const id of await documents.ids({ readers: user.id })) await endAccess(context, Number(id), user)
+      const { memberships = {}, teams = {} } = (await accounts.get(`${user.id}`)) ?? {}
+      for (const id of organizationsIn(teams)) await leaveTeams(services, context, id, user)
+      for (const id of Object.keys(memberships)) await removeGhost(services, context, Number(id), user)
+    },
+    async OrganizationDeleted(context, { data: { organization } }) {
+      const own = { ...context, actor: null }
+      for (const repository of await documents.find({ ownerId: organization.id })) {
+        await takeBack(context, repository)
+      }
+      await endTransfersTo(services, own, organization)
+      const scope: LabelScope = { kind: 'organization', organizationId: organization.id }
+      await eachOne(await services.views.labels.ids({ scopeKey: scopeKey(scope) }), async (id) => {
+        await labels.change(services, own, Number(id), 'delete label', (state) =>
+          state.status === 'active' ? decideDeleteLabel(state, scope) : [],
+        )
+      })
+    },
+  })
+}

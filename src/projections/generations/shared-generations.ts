@@ -1,0 +1,209 @@
+/**
+ * Generations in a store that several servers share. Each has a number that is given once, so no server ever writes
+ * into what another one has begun or has put away. Each version of a fold has its own current generation: while servers
+ * are upgraded one after the other, the documents of the newer fold are made beside those of the older one.
+ */
+
+import type { Membership } from '../../events/nodes/nodes.ts'
+import { LOG_START, StoreUnavailable } from '../../events/store/event-store.ts'
+import type { Checkpoint, HeldCheckpoint, ReadStore, SharedCheckpoints } from '../store/read-store.ts'
+import { generationStore, nameOf } from './generation-store.ts'
+import { type Generations, ReplacedMeanwhile } from './generations.ts'
+
+/** The highest number that was given to a generation is the `position` here. */
+const numbersOf = (name: string) => `${name}.generation`
+
+/** The current generation of a version is the `version` here. */
+const rowOf = (name: string, version: number) => `${name}.v${version}`
+
+/** How many generations are looked at, from the latest on, to remove those that nobody has: more than can have failed. */
+const EARLIER = 30
+const MAX_ATTEMPTS = 10
+/**
+ * How long a generation of another version stays although no server writes it, in milliseconds: its servers may start
+ * again.
+ */
+const UNHELD_MS = 600_000
+/**
+ * How long a generation that was replaced stays, in milliseconds: requests may read from it. Another node learns of the new
+ * one within a second. A read takes at most 30 s, and may begin again.
+ */
+const REPLACED_MS = 120_000
+
+interface Known {
+  current: number
+  spare: number
+}
+
+/**
+ * Splits a shared store into generations. `versions`: of the fold of each collection. To close `current` closes the
+ * store.
+ */
+export function sharedGenerations(
+  store: ReadStore,
+  shared: SharedCheckpoints,
+  versions: ReadonlyMap<string, number>,
+  { self, isGone }: Membership,
+  unheldMs = UNHELD_MS,
+): Generations {
+  const known = new Map<string, Promise<Known>>()
+  let exchanged: (collection: string) => void = () => {}
+  /** Generations that no server writes: how they were when that was seen first. */
+  const unheld = new Map<string, { position: number; since: number }>()
+
+  const currentIn = async ({ checkpoint }: Pick<ReadStore, 'checkpoint'>, name: string) => {
+    const version = versions.get(name)
+    // The checkpoint of a process is no collection.
+    if (version === undefined) return 0
+    const row = (await checkpoint(rowOf(name, version))) ?? (await checkpoint(numbersOf(name)))
+    return row?.version ?? 0
+  }
+
+  function knownOf(name: string): Promise<Known> {
+    const answer = known.get(name) ?? currentIn(store, name).then((current) => ({ current, spare: current }))
+    known.set(name, answer)
+    answer.catch(() => known.delete(name))
+    return answer
+  }
+
+  const know = (name: string, current: number, spare: number) =>
+    void known.set(name, Promise.resolve({ current, spare }))
+
+  /** Gives a number that no generation has had. */
+  async function newNumber(name: string): Promise<number> {
+    const isFirstUsed = (await store.checkpoint(name)) !== undefined
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+      const row = await store.checkpoint(numbersOf(name))
+      const highest = row === undefined ? (isFirstUsed ? 0 : -1) : Math.max(row.position, row.version)
+      const after: Checkpoint = { position: highest + 1, version: row?.version ?? 0 }
+      if (await store.moveCheckpoint(numbersOf(name), row, after)) return highest + 1
+    }
+    throw new StoreUnavailable(`too many servers make generations of ${name} at the same time`)
+  }
+
+  /** Chooses the generation of this version, when no server of it has done so before. */
+  async function choose(name: string, version: number): Promise<void> {
+    const row = await store.checkpoint(rowOf(name, version))
+    if (row === undefined) {
+      // A store from a version without these rows: its generation is of the version that its checkpoint has.
+      const earlier = (await store.checkpoint(numbersOf(name)))?.version ?? 0
+      const isOurs = (await store.checkpoint(nameOf(name, earlier)))?.version === version
+      const number = isOurs ? earlier : await newNumber(name)
+      await store.moveCheckpoint(rowOf(name, version), undefined, { position: LOG_START, version: number })
+    }
+    const current = await currentIn(store, name)
+    know(name, current, current)
+  }
+
+  /** Reads checkpoints, and with them which generations are current: another server may have exchanged them. */
+  async function readCurrent(names: readonly string[]): Promise<Map<string, HeldCheckpoint>> {
+    const wanted = await Promise.all(
+      names.map(async (name) => {
+        const version = versions.get(name)
+        const { current } = version === undefined ? { current: 0 } : await knownOf(name)
+        return { name, current, row: version === undefined ? '' : rowOf(name, version) }
+      }),
+    )
+    const found = await shared.read(wanted.flatMap(({ name, current, row }) => [row, nameOf(name, current)]))
+    const replaced = wanted.filter(({ row, current }) => (found.get(row)?.version ?? current) !== current)
+    for (const { name, row, current } of replaced) {
+      know(name, found.get(row)?.version ?? current, current)
+      exchanged(name)
+    }
+    if (replaced.length > 0) return readCurrent(names)
+    return new Map(
+      wanted.flatMap(({ name, current }) => {
+        const checkpoint = found.get(nameOf(name, current))
+        return checkpoint === undefined ? [] : [[name, checkpoint]]
+      }),
+    )
+  }
+
+  const current = generationStore(store, async (name) => (await knownOf(name)).current, currentIn)
+  const spare = generationStore(
+    store,
+    async (name) => (await knownOf(name)).spare,
+    async (_, name) => (await knownOf(name)).spare,
+  )
+
+  async function isHeld(name: string, number: number, { holder }: HeldCheckpoint): Promise<boolean> {
+    if (holder === undefined) return false
+    if (holder === self().id) return number === (await knownOf(name)).spare
+    return !(await isGone(holder))
+  }
+
+  /** Whether nobody comes back to a generation. */
+  async function isAbandoned(name: string, number: number, checkpoint: HeldCheckpoint): Promise<boolean> {
+    const key = nameOf(name, number)
+    if (await isHeld(name, number, checkpoint)) {
+      unheld.delete(key)
+      return false
+    }
+    const isOurs = checkpoint.version === versions.get(name)
+    const stays = isOurs ? Math.min(REPLACED_MS, unheldMs) : unheldMs
+    const before = unheld.get(key)
+    if (before?.position === checkpoint.position) return performance.now() - before.since >= stays
+    unheld.set(key, { position: checkpoint.position, since: performance.now() })
+    return false
+  }
+
+  return {
+    current: {
+      ...current,
+      async prepare(collections) {
+        for (const { name } of collections) {
+          const version = versions.get(name)
+          if (version !== undefined) await choose(name, version)
+        }
+        await current.prepare(collections)
+      },
+      ...(current.shared && { shared: { ...current.shared, read: readCurrent } }),
+    },
+    spare,
+    async begin(collection) {
+      const { name } = collection
+      const { current } = await knownOf(name)
+      const number = await newNumber(name)
+      const stored = { ...collection, name: nameOf(name, number) }
+      const empty = { position: LOG_START, version: versions.get(name) ?? 0, holder: self().id }
+      await shared.take(stored.name, undefined, empty)
+      know(name, current, number)
+      await spare.prepare([collection])
+      return async () => {
+        await store.drop(stored)
+        await shared.remove(stored.name, empty)
+      }
+    },
+    async exchange({ name }, checkpoint) {
+      const { version } = checkpoint
+      const { current, spare: next } = await knownOf(name)
+      const holder = self().id
+      await shared.move(new Map([[nameOf(name, next), checkpoint]]), holder)
+      const row = (number: number) => ({ position: LOG_START, version: number })
+      if (!(await store.moveCheckpoint(rowOf(name, version), row(current), row(next))))
+        throw new ReplacedMeanwhile(name)
+      know(name, next, current)
+      // If this fails, it counts as held until this server is gone.
+      await shared.give(nameOf(name, current), holder).catch(() => {})
+    },
+    async free(collection) {
+      const { name } = collection
+      const { current } = await knownOf(name)
+      const latest = (await store.checkpoint(numbersOf(name)))?.position ?? 0
+      const numbers = Array.from({ length: EARLIER }, (_, i) => latest - i).filter(
+        (n) => n >= 0 && n !== current,
+      )
+      const found = await shared.read(numbers.map((number) => nameOf(name, number)))
+      for (const number of numbers) {
+        const stored = { ...collection, name: nameOf(name, number) }
+        const checkpoint = found.get(stored.name)
+        if (checkpoint === undefined || !(await isAbandoned(name, number, checkpoint))) continue
+        // Whoever has taken it meanwhile keeps it.
+        if (await shared.remove(stored.name, checkpoint)) await store.drop(stored)
+      }
+    },
+    onExchanged(listener) {
+      exchanged = listener
+    },
+  }
+}

@@ -1,0 +1,11 @@
+/** What a pull request says of its branches after one of them got another name. Deciders and read models share it. */
+import type { BranchPoint } from '../../../events/catalog/pull-requests.ts'
+import type { EventOf } from '../../../events/handlers.ts'
+
+/** The head or the base, under its new name. */
+export function renamedBranch(
+  { head, base }: { head: BranchPoint; base: BranchPoint },
+  { data: { side, to } }: EventOf<'PullRequestBranchRenamed'>,
+): { head: BranchPoint } | { base: BranchPoint } {
+  return side === 'head' ? { head: { ...head, branch: to } } : { base: { ...base, branch: to } }
+}

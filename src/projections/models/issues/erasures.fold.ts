@@ -1,0 +1,32 @@
+/**
+ * The issues and pull requests with an erasure that is recorded but not finished: a server died, or something was in its
+ * way. Usually there is none.
+ */
+import { isPullStream } from '../../../events/streams.ts'
+import { type Fold, foldOf } from '../../projector/read-model.ts'
+
+export interface ErasureDocument {
+  repoId: number
+  index: number
+  isPull: boolean
+  /** The revision of the last erasure. */
+  revision: number
+}
+
+export const erasureId = ({ repoId, index }: { repoId: number; index: number }) => `${repoId}.${index}`
+
+export const erasureFold: Fold<ErasureDocument> = foldOf({
+  name: 'erasures',
+  version: 1,
+  ids: ({ data }) => [erasureId(data)],
+  becomes: {
+    TextsErased: (_, { stream, revision, data: { repoId, index } }) => ({
+      repoId,
+      index,
+      isPull: isPullStream(stream),
+      revision,
+    }),
+    ErasureFinished: (before, { data }) =>
+      before === undefined || data.upTo >= before.revision ? undefined : before,
+  },
+})

@@ -1,0 +1,41 @@
+/**
+ * Which issues and pull requests have files of their own. What is shown of the files is in the documents of the issues;
+ * this finds them: few issues have any.
+ */
+import { isPullStream } from '../../../events/streams.ts'
+import { type Fold, foldOf } from '../../projector/read-model.ts'
+import { issueId } from './issue-selection.ts'
+
+export interface IssueFilesDocument {
+  repoId: number
+  index: number
+  isPull: boolean
+  files: { id: number; uuid: string; size: number }[]
+  /** The uuids of the files: a download finds the issue by them. */
+  uuids: string[]
+}
+
+const uuidsOf = (files: IssueFilesDocument['files']) => files.map(({ uuid }) => uuid)
+
+export const issueFileFold: Fold<IssueFilesDocument> = foldOf({
+  name: 'issue_files',
+  indexes: [{ repoId: 1, index: 1 }],
+  arrays: ['uuids'],
+  version: 2,
+  staysUntilRemoved: true,
+  ids: ({ data: { repoId, index } }) => [issueId(repoId, index)],
+  becomes: {
+    IssueFileAdded(before, { stream, data: { repoId, index, attachment } }) {
+      const { id, uuid, size } = attachment
+      const files = [...(before?.files ?? []), { id, uuid, size }]
+      return { repoId, index, isPull: isPullStream(stream), files, uuids: uuidsOf(files) }
+    },
+    IssueDeleted: () => undefined,
+    IssueFileDeleted(before, { data: { attachmentId } }) {
+      const files = (before?.files ?? []).filter(({ id }) => id !== attachmentId)
+      return before === undefined || files.length === 0
+        ? undefined
+        : { ...before, files, uuids: uuidsOf(files) }
+    },
+  },
+})

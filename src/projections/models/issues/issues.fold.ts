@@ -1,0 +1,150 @@
+/**
+ * Issues, and the part of pull requests that they share with issues. They are one collection, because they share their
+ * numbers and most lists show both. The other fields of pull requests are in `pulls.ts`.
+ */
+
+import { type Fold, foldOf } from '../../projector/read-model.ts'
+import { type Discussion, discussionChanges, stateOf } from './discussion.ts'
+import { type IssueSelection, issueId, type OpenedEvent, selectionOf } from './issue-selection.ts'
+import { issueTextFold } from './issue-texts.fold.ts'
+
+export interface IssueDocument extends Discussion, IssueSelection {
+  /** The keys of the issues that this one depends on. */
+  dependencyKeys: string[]
+  /** When the pull request was merged; null for one that was not, and for an issue. */
+  mergedAt: string | null
+  /** As in Gitea, a review of a pull request counts as one. */
+  comments: number
+  createdAt: string
+  closedAt: string | null
+  /** Only for filters: the words of the title, the body and the comments, which are in `issue-texts.fold.ts`. */
+  words?: readonly string[]
+}
+
+export const issueFold: Fold<IssueDocument> = foldOf({
+  name: 'issues',
+  // Lists are sorted newest first. There is one index for each combination of filters.
+  indexes: [
+    { repoId: 1, state: 1, id: -1 },
+    { repoId: 1, isPull: 1, state: 1, id: -1 },
+    { repoId: 1, isPull: 1, id: -1 },
+    { repoId: 1, id: -1 },
+    { state: 1, id: -1 },
+    { isPull: 1, state: 1, id: -1 },
+    { isPull: 1, id: -1 },
+    { id: -1 },
+    // To find the few of many, and to count them.
+    { posterId: 1, repoId: 1, state: 1, isPull: 1, id: -1 },
+    { milestoneId: 1, repoId: 1, state: 1, isPull: 1, id: -1 },
+    { repoId: 1, updatedAt: 1 },
+  ],
+  arrays: [
+    'assigneeIds',
+    'labelIds',
+    'dependencyKeys',
+    'reviewerIds',
+    'requestedReviewerIds',
+    'mentionedIds',
+  ],
+  wordsIn: { words: issueTextFold.collection },
+  version: 7,
+  staysUntilRemoved: true,
+  ids: ({ data }) => [issueId(data.repoId, data.index)],
+  becomes: {
+    IssueOpened(_, event) {
+      const issue = openedIssue(event)
+      return event.data.ref === undefined ? issue : Object.assign(issue, { ref: event.data.ref })
+    },
+    PullRequestOpened: (_, event) => openedIssue(event),
+    IssueDeleted: () => undefined,
+  },
+  begins: ['IssueOpened', 'PullRequestOpened'],
+  creates: ['IssueOpened', 'PullRequestOpened'],
+  onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
+  changes: {
+    ...discussionChanges,
+    ErasureFinished: ({ updatedAt }) => ({ updatedAt }),
+    StatusChanged: (_, { data: { closed }, metadata }) => ({ closed, closedAt: closed ? metadata.at : null }),
+    PullRequestMerged: (_, { metadata: { at } }) => ({ closed: true, mergedAt: at, closedAt: at }),
+    CommentAdded: ({ comments }) => ({ comments: comments + 1 }),
+    CommentEdited: () => ({}),
+    CommentDeleted: ({ comments }) => ({ comments: comments - 1 }),
+    // Only the time: a pull request was updated at the same time as an issue and as itself.
+    PullRequestHeadMoved: () => ({}),
+    TargetBranchChanged: () => ({}),
+    MaintainerEditChanged: () => ({}),
+    HeadBranchDeleted: () => ({}),
+    HeadBranchKept: () => ({}),
+    MergeScheduled: () => ({}),
+    MergeScheduleCanceled: () => ({}),
+    ScheduledMergeRefused: () => ({}),
+    ReviewRequested: ({ requestedReviewerIds: ids }, { data: { reviewer } }) => ({
+      requestedReviewerIds: [...ids, reviewer.id],
+    }),
+    ReviewRequestRemoved: ({ requestedReviewerIds: ids }, { data: { reviewer } }) => ({
+      requestedReviewerIds: without(ids, reviewer.id),
+    }),
+    TeamReviewRequested: ({ requestedReviewerIds: ids }, { data: { team } }) => ({
+      requestedReviewerIds: [...ids, team.id],
+    }),
+    TeamReviewRequestRemoved: ({ requestedReviewerIds: ids }, { data: { team } }) => ({
+      requestedReviewerIds: without(ids, team.id),
+    }),
+    ReviewSubmitted: (
+      { requestedReviewerIds: ids, reviewerIds, comments },
+      { data: { reviewer, answeredTeams = [] } },
+    ) => ({
+      comments: comments + 1,
+      requestedReviewerIds: without(ids, reviewer.id, ...answeredTeams),
+      reviewerIds: [...reviewerIds, reviewer.id],
+    }),
+    // Found by the server in texts that were there already, so the issue was not updated.
+    UsersMentioned: ({ mentionedIds, updatedAt }, { data: { users } }) => ({
+      mentionedIds: [...new Set([...mentionedIds, ...users.map(({ id }) => id)])],
+      updatedAt,
+    }),
+    ReviewDismissed: () => ({}),
+    ReviewUndismissed: () => ({}),
+    ReviewCommentAdded: () => ({}),
+    ReviewDeleted: ({ reviewerIds, comments }, { data: { reviewer } }) => ({
+      comments: comments - 1,
+      reviewerIds: withoutOne(reviewerIds, reviewer.id),
+    }),
+  },
+  derived: ({ closed, assignees, labels, milestone, dependencies }) => ({
+    state: stateOf(closed),
+    assigneeIds: assignees.map(({ id }) => id),
+    labelIds: labels.map(({ id }) => id),
+    milestoneId: milestone?.id ?? null,
+    dependencyKeys: dependencies.map(({ repoId, index }) => issueId(repoId, index)),
+  }),
+})
+
+const without = (ids: readonly number[], ...ended: readonly number[]) =>
+  ids.filter((id) => !ended.includes(id))
+
+const withoutOne = (ids: readonly number[], ended: number) => {
+  const at = ids.indexOf(ended)
+  return ids.filter((_, i) => i !== at)
+}
+
+function openedIssue(event: OpenedEvent): IssueDocument {
+  const { title, body, poster, labels, milestone, assignees, deadline } = event.data
+  // In V8 an object literal that begins with a spread and then adds fields takes thirty times as long.
+  return Object.assign(selectionOf(event), {
+    title,
+    body,
+    poster,
+    labels,
+    milestone,
+    assignees,
+    deadline,
+    closed: false,
+    dependencies: [],
+    dependencyKeys: [],
+    mergedAt: null,
+    comments: 0,
+    createdAt: event.metadata.at,
+    closedAt: null,
+  })
+}

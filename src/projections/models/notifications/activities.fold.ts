@@ -1,0 +1,106 @@
+/**
+ * What last happened to an issue or pull request of which people are told (an opening, a comment, a review, a close,
+ * a push, a merge), and who hears of it. `participations.fold.ts` says what each of these people has seen.
+ */
+
+import type { IssueRef } from '../../../events/catalog/parts.ts'
+import type { Envelope } from '../../../events/domain-events.ts'
+import type { Position } from '../../../events/store/event-store.ts'
+import { isPullStream } from '../../../events/streams.ts'
+import { type Fold, foldOf } from '../../projector/read-model.ts'
+import { issueId } from '../issues/issue-selection.ts'
+
+export interface ActivityDocument extends IssueRef {
+  /** The id of the issue: unique on the server. */
+  id: number
+  isPull: boolean
+  at: string
+  /** Where that is in the log. */
+  position: Position
+  /** Who did it; 0 for the server itself. */
+  by: number
+  /** The newest comment; 0 when there is none. */
+  commentId: number
+  /** The ids of those who hear of it, sorted. */
+  participants: number[]
+  /** The ids of those who do not want to hear of it: they are no participants, whatever happens. */
+  left: number[]
+  /** When it last happened, or somebody was last named: lists begin with the latest. */
+  touchedAt: string
+}
+
+type People = Pick<ActivityDocument, 'participants' | 'left'>
+
+const now = ({ position, metadata: { at, actor } }: Envelope) => ({
+  ...{ at, position, by: actor?.id ?? 0, touchedAt: at },
+})
+
+/** They hear of it from now on, apart from those who have left. */
+function withPeople({ participants, left }: People, ids: readonly number[]): Pick<People, 'participants'> {
+  const more = ids.filter((id) => !participants.includes(id) && !left.includes(id))
+  return { participants: more.length === 0 ? participants : withOthers(participants, more) }
+}
+
+/** Each once, sorted. */
+const withOthers = (ids: readonly number[], others: readonly number[]) =>
+  [...new Set([...ids, ...others])].sort((a, b) => a - b)
+
+/** Somebody named them. */
+const named = (before: ActivityDocument, { metadata }: Envelope, ids: readonly number[]) => ({
+  ...withPeople(before, ids),
+  touchedAt: metadata.at,
+})
+
+const idsOf = (people: readonly { id: number }[]) => people.map(({ id }) => id)
+
+export const activityFold: Fold<ActivityDocument> = foldOf({
+  name: 'activities',
+  indexes: [{ id: 1 }, { repoId: 1, touchedAt: -1 }, { touchedAt: -1 }],
+  arrays: ['participants'],
+  version: 6,
+  staysUntilRemoved: true,
+  ids: ({ data }) => [issueId(data.repoId, data.index)],
+  becomes: {
+    IssueOpened: (_, event) => opened(event),
+    PullRequestOpened: (_, event) => opened(event),
+    IssueDeleted: () => undefined,
+  },
+  begins: ['IssueOpened', 'PullRequestOpened'],
+  creates: ['IssueOpened', 'PullRequestOpened'],
+  changes: {
+    CommentAdded: (before, event) => ({
+      ...withPeople(before, [event.data.author.id]),
+      ...now(event),
+      commentId: event.data.commentId,
+    }),
+    ReviewSubmitted: (before, event) => ({ ...withPeople(before, [event.data.reviewer.id]), ...now(event) }),
+    ReviewCommentAdded: (before, event) => ({ ...withPeople(before, [event.data.author.id]), ...now(event) }),
+    CommentDeleted: ({ commentId }, { data }) => (commentId === data.commentId ? { commentId: 0 } : {}),
+    StatusChanged: (_, event) => now(event),
+    PullRequestHeadMoved: (_, event) => now(event),
+    PullRequestMerged: (_, event) => now(event),
+    AssigneesChanged: (before, event) => named(before, event, idsOf(event.data.added)),
+    ReviewRequested: (before, event) => named(before, event, [event.data.reviewer.id]),
+    TeamReviewRequested: (before, event) => named(before, event, event.data.members),
+    UsersMentioned: (before, event) => named(before, event, idsOf(event.data.users)),
+    IssueSubscribed: ({ participants, left }, { data: { user } }) => ({
+      participants: withOthers(participants, [user.id]),
+      left: left.filter((id) => id !== user.id),
+    }),
+    IssueUnsubscribed: ({ participants, left }, { data: { user } }) => ({
+      participants: participants.filter((id) => id !== user.id),
+      left: withOthers(left, [user.id]),
+    }),
+  },
+})
+
+function opened(
+  event: Envelope & {
+    data: IssueRef & { id: number; poster: { id: number }; assignees: readonly { id: number }[] }
+  },
+): ActivityDocument {
+  const { repoId, index, id, poster, assignees } = event.data
+  const participants = withOthers([poster.id], idsOf(assignees))
+  const isPull = isPullStream(event.stream)
+  return { repoId, index, id, isPull, commentId: 0, participants, left: [], ...now(event) }
+}

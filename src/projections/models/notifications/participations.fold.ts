@@ -1,0 +1,117 @@
+/**
+ * What ties a user to an issue or pull request, and what the user has seen of it: one document for both. It is made when
+ * the user opens it, comments, reviews it, is assigned, mentioned or asked for a review, subscribes, or marks it as read.
+ */
+import type { AccountRef, IssueRef } from '../../../events/catalog/parts.ts'
+import type { Envelope } from '../../../events/domain-events.ts'
+import { LOG_START, type Position } from '../../../events/store/event-store.ts'
+import { type Fold, foldOf } from '../../projector/read-model.ts'
+import { issueId } from '../issues/issue-selection.ts'
+
+export interface ParticipationDocument extends IssueRef {
+  userId: number
+  /** Whether the user hears of what others do. */
+  active: boolean
+  /** What the user said about it; null: nothing. */
+  subscribed: boolean | null
+  /** When it last concerned the user: the pinned ones begin with the latest. */
+  since: string
+  /** When the user was last assigned, mentioned or asked, and where in the log; empty and 0 when never. */
+  namedAt: string
+  namedTo: Position
+  /** What happened up to this place in the log is read: the clocks of servers differ. 0: nothing is. */
+  seenTo: Position
+  /** What was marked as read: what happened up to a time, and before this place. Null: nothing. */
+  marked: { upTo: string; before: Position } | null
+  pinned: boolean
+}
+
+export const participationId = ({ repoId, index }: IssueRef, userId: number) =>
+  `${issueId(repoId, index)}.${userId}`
+
+type Before = ParticipationDocument | undefined
+
+function begun(before: Before, id: string): ParticipationDocument {
+  if (before !== undefined) return before
+  const [repoId = 0, index = 0, userId = 0] = id.split('.').map(Number)
+  const nothing = {
+    since: '',
+    namedAt: '',
+    namedTo: LOG_START,
+    seenTo: LOG_START,
+    marked: null,
+    pinned: false,
+  }
+  return { repoId, index, userId, active: false, subscribed: null, ...nothing }
+}
+
+/** The user did something: what was there before, the user has seen. */
+function acted(before: Before, id: string, { position, metadata: { at } }: Envelope): ParticipationDocument {
+  const document = begun(before, id)
+  return { ...document, active: document.subscribed !== false, since: at, seenTo: position }
+}
+
+/** Somebody named the user. */
+function named(before: Before, id: string, { position, metadata: { at } }: Envelope): ParticipationDocument {
+  const document = begun(before, id)
+  return { ...document, active: document.subscribed !== false, since: at, namedAt: at, namedTo: position }
+}
+
+/** Somebody asked the user, or a team of the user, for a review. Nobody asks themselves. */
+const asked = (before: Before, event: Envelope, id: string) => {
+  const { actor } = event.metadata
+  return (actor !== null && isOf(id, actor) ? acted : named)(before, id, event)
+}
+
+const idsOf = (issue: IssueRef, people: readonly Pick<AccountRef, 'id'>[]) => [
+  ...new Set(people.map(({ id }) => participationId(issue, id))),
+]
+const isOf = (id: string, { id: userId }: AccountRef) => id.endsWith(`.${userId}`)
+
+export const participationFold: Fold<ParticipationDocument> = foldOf({
+  name: 'participations',
+  indexes: [
+    { userId: 1, pinned: 1, since: -1 },
+    { repoId: 1, index: 1, subscribed: 1, userId: 1 },
+  ],
+  version: 5,
+  staysUntilRemoved: true,
+  ids({ data }) {
+    if ('poster' in data) return idsOf(data, [data.poster, ...data.assignees])
+    if ('author' in data) return idsOf(data, [data.author])
+    if ('added' in data) return idsOf(data, data.added)
+    if ('users' in data) return idsOf(data, data.users)
+    if ('reviewer' in data) return idsOf(data, [data.reviewer])
+    if ('members' in data)
+      return idsOf(
+        data,
+        data.members.map((id) => ({ id })),
+      )
+    return idsOf(data, [data.user])
+  },
+  becomes: {
+    IssueOpened: (before, event, id) => (isOf(id, event.data.poster) ? acted : named)(before, id, event),
+    PullRequestOpened: (before, event, id) =>
+      (isOf(id, event.data.poster) ? acted : named)(before, id, event),
+    CommentAdded: (before, event, id) => acted(before, id, event),
+    ReviewSubmitted: (before, event, id) => acted(before, id, event),
+    ReviewCommentAdded: (before, event, id) => acted(before, id, event),
+    AssigneesChanged: asked,
+    ReviewRequested: asked,
+    TeamReviewRequested: asked,
+    UsersMentioned: (before, event, id) => named(before, id, event),
+    IssueSubscribed(before, { position, metadata: { at } }, id) {
+      const document = begun(before, id)
+      const hasSeen = document.seenTo > LOG_START || document.marked !== null
+      const seenTo = hasSeen ? document.seenTo : position
+      return { ...document, active: true, subscribed: true, since: at, seenTo }
+    },
+    IssueUnsubscribed: (before, _, id) => ({ ...begun(before, id), active: false, subscribed: false }),
+    IssueRead: (before, { position }, id) => ({ ...begun(before, id), seenTo: position }),
+    NotificationMarked(before, { position, data: { status, upTo } }, id) {
+      const document = begun(before, id)
+      if (status === 'unread') return { ...document, seenTo: LOG_START, marked: null, pinned: false }
+      return { ...document, marked: { upTo, before: position }, pinned: status === 'pinned' }
+    },
+  },
+})

@@ -1,0 +1,215 @@
+/** Pull requests. All lists and details are read from here, without git. */
+
+import type { TeamRef } from '../../../events/catalog/organizations.ts'
+import type { AccountRef } from '../../../events/catalog/parts.ts'
+import type { BranchPoint, DiffStat, ScheduledMerge } from '../../../events/catalog/pull-requests.ts'
+import type { EventOf } from '../../../events/handlers.ts'
+import { isPullStream } from '../../../events/streams.ts'
+import { type Fold, foldOf } from '../../projector/read-model.ts'
+import { renamedBranch } from '../branches/renamed-branch.ts'
+import { discussionChanges, erasedPullTexts, stateOf } from '../issues/discussion.ts'
+import type { IssueDocument } from '../issues/issues.fold.ts'
+
+/** It lacks the fields of an issue by which only lists of issues find it. */
+export interface PullDocument
+  extends Omit<IssueDocument, 'isPull' | 'assigneeIds' | 'mergedAt' | 'reviewerIds' | 'mentionedIds'> {
+  status: 'open' | 'closed' | 'merged'
+  head: BranchPoint
+  base: BranchPoint
+  /** `repoId:branch` of head and base, to look up the pull requests of a branch that moved. */
+  headKey: string
+  baseKey: string
+  headSha: string
+  mergeBase: string
+  diff: DiffStat
+  mergeable: boolean
+  /** The files in conflict, from the last check. */
+  conflicts: string[]
+  allowMaintainerEdit: boolean
+  merged: { commit: string; at: string; by: AccountRef } | null
+  /** Whether a merge has started and its result is not recorded. After a crash, the next start must finish it. */
+  merging: boolean
+  schedule: ScheduledMerge | null
+  scheduled: boolean
+  /** Whose reviews are requested and not there yet. */
+  requestedReviewers: AccountRef[]
+  requestedReviewerIds: number[]
+  /** Comments on lines in submitted reviews. */
+  reviewComments: number
+  /** The teams that are asked for a review. Absent: no team ever was. */
+  requestedTeams?: TeamRef[]
+}
+
+export const pullId = (repoId: number, index: number) => `${repoId}.${index}`
+export const branchKey = (repoId: number, branch: string) => `${repoId}:${branch}`
+
+export const pullFold: Fold<PullDocument> = foldOf({
+  name: 'pulls',
+  indexes: [
+    { repoId: 1, state: 1, index: 1 },
+    { repoId: 1, state: 1, updatedAt: 1, index: 1 },
+    { repoId: 1, state: 1, closedAt: 1, index: 1 },
+    { repoId: 1, state: 1, comments: 1, index: 1 },
+    { repoId: 1, index: 1 },
+    { repoId: 1, updatedAt: 1, index: 1 },
+    { repoId: 1, closedAt: 1, index: 1 },
+    { repoId: 1, comments: 1, index: 1 },
+    { headKey: 1, status: 1 },
+    { baseKey: 1, status: 1 },
+    { repoId: 1, milestoneId: 1, state: 1, index: 1 },
+    { repoId: 1, posterId: 1, state: 1, index: 1 },
+    { merging: 1 },
+    { scheduled: 1, repoId: 1 },
+  ],
+  arrays: ['labelIds', 'dependencyKeys', 'requestedReviewerIds'],
+  version: 8,
+  staysUntilRemoved: true,
+  // Issues have most of these events, too.
+  ids: ({ stream, data }) => (isPullStream(stream) ? [pullId(data.repoId, data.index)] : []),
+  becomes: {
+    PullRequestOpened(_, { data, metadata: { at } }) {
+      const { repoId, index, id, poster, title, body, head, base, mergeBase, diff } = data
+      const { mergeable, labels, milestone, assignees, deadline } = data
+      const [dependencies, schedule, requestedReviewers] = [[], null, []]
+      return {
+        repoId,
+        index,
+        id,
+        poster,
+        posterId: poster.id,
+        title,
+        body,
+        head,
+        base,
+        mergeBase,
+        diff,
+        mergeable,
+        labels,
+        milestone,
+        assignees,
+        deadline,
+        state: 'open',
+        status: 'open',
+        closed: false,
+        dependencies,
+        conflicts: [],
+        allowMaintainerEdit: false,
+        merged: null,
+        merging: false,
+        schedule,
+        comments: 0,
+        reviewComments: 0,
+        createdAt: at,
+        updatedAt: at,
+        closedAt: null,
+        requestedReviewers,
+        ...derived({ head, base, labels, milestone, dependencies, schedule, requestedReviewers }),
+      }
+    },
+  },
+  begins: ['PullRequestOpened'],
+  creates: ['PullRequestOpened'],
+  onEveryChange: ({ metadata }) => ({ updatedAt: metadata.at }),
+  changes: {
+    ...discussionChanges,
+    ...erasedPullTexts,
+    ErasureFinished: ({ updatedAt }) => ({ updatedAt }),
+    StatusChanged: (_, { data: { closed }, metadata }) => ({
+      closed,
+      state: stateOf(closed),
+      status: stateOf(closed),
+      closedAt: closed ? metadata.at : null,
+    }),
+    PullRequestHeadMoved: ({ head }, { data: { to, mergeBase, diff } }) => ({
+      head: { ...head, sha: to },
+      mergeBase,
+      diff,
+    }),
+    // Results of the server's checks and steps of a merge are not updates: `updatedAt` stays the same.
+    MergeabilityChecked: ({ base, updatedAt }, { data: { base: sha, mergeable, conflicts } }) => ({
+      base: { ...base, sha },
+      mergeable,
+      conflicts,
+      updatedAt,
+    }),
+    MergeBaseMoved: ({ updatedAt }, { data: { to, diff } }) => ({ mergeBase: to, diff, updatedAt }),
+    MergeStarted: ({ updatedAt }) => ({ merging: true, updatedAt }),
+    MergeFailed: ({ updatedAt }) => ({ merging: false, updatedAt }),
+    TargetBranchChanged: (_, { data: { base, mergeBase, diff } }) => ({ base, mergeBase, diff }),
+    // Nobody has changed the pull request, so it was not updated.
+    PullRequestBranchRenamed: (pull, event) => ({ ...renamedBranch(pull, event), updatedAt: pull.updatedAt }),
+    MaintainerEditChanged: (_, { data }) => ({ allowMaintainerEdit: data.allowed }),
+    PullRequestMerged: (pull, { data: { commit, head, mergeBase, mergedBy }, metadata: { at } }) => ({
+      state: 'closed',
+      status: 'merged',
+      closed: true,
+      head: { ...pull.head, sha: head },
+      mergeBase: mergeBase ?? pull.mergeBase,
+      merged: { commit, at, by: mergedBy },
+      merging: false,
+      schedule: null,
+      mergeable: false,
+      closedAt: at,
+    }),
+    HeadBranchDeleted: () => ({}),
+    HeadBranchKept: () => ({}),
+    MergeScheduled: (_, { data: { repoId: _repoId, index: _index, ...schedule } }) => ({ schedule }),
+    MergeScheduleCanceled: () => ({ schedule: null }),
+    ScheduledMergeRefused: () => ({ schedule: null }),
+    CommentAdded: ({ comments }) => ({ comments: comments + 1 }),
+    CommentEdited: () => ({}),
+    CommentDeleted: ({ comments }) => ({ comments: comments - 1 }),
+    ReviewRequested: ({ requestedReviewers }, { data: { reviewer } }) => ({
+      requestedReviewers: [...requestedReviewers, reviewer],
+    }),
+    ReviewRequestRemoved: withoutRequest,
+    TeamReviewRequested: ({ requestedTeams = [] }, { data: { team } }) => ({
+      requestedTeams: [...requestedTeams, team],
+    }),
+    TeamReviewRequestRemoved: (pull, { data: { team } }) => withoutTeams(pull, [team.id]),
+    ReviewSubmitted: (pull, event) => ({
+      comments: pull.comments + 1,
+      ...withoutRequest(pull, event),
+      ...withoutTeams(pull, event.data.answeredTeams),
+    }),
+    ReviewDismissed: () => ({}),
+    ReviewUndismissed: () => ({}),
+    ReviewCommentAdded: ({ reviewComments }) => ({ reviewComments: reviewComments + 1 }),
+    ReviewDeleted: ({ comments, reviewComments }, { data }) => ({
+      comments: comments - 1,
+      reviewComments: reviewComments - data.comments.length,
+    }),
+  },
+  derived,
+})
+
+/** Who has answered, or was released from it. */
+function withoutRequest(
+  { requestedReviewers }: PullDocument,
+  { data: { reviewer } }: EventOf<'ReviewRequestRemoved' | 'ReviewSubmitted'>,
+) {
+  return { requestedReviewers: requestedReviewers.filter(({ id }) => id !== reviewer.id) }
+}
+
+const withoutTeams = ({ requestedTeams = [] }: PullDocument, ids: readonly number[] | undefined) =>
+  ids === undefined ? {} : { requestedTeams: requestedTeams.filter(({ id }) => !ids.includes(id)) }
+
+type Found = Pick<
+  PullDocument,
+  'head' | 'base' | 'labels' | 'milestone' | 'dependencies' | 'schedule' | 'requestedReviewers'
+>
+
+/** The fields that are computed from others and only serve to find the pull request. */
+function derived(found: Found) {
+  const { head, base, labels, milestone, dependencies, schedule, requestedReviewers } = found
+  return {
+    headKey: branchKey(head.repoId, head.branch),
+    baseKey: branchKey(base.repoId, base.branch),
+    headSha: head.sha,
+    labelIds: labels.map(({ id }) => id),
+    milestoneId: milestone?.id ?? null,
+    dependencyKeys: dependencies.map(({ repoId, index }) => pullId(repoId, index)),
+    scheduled: schedule !== null,
+    requestedReviewerIds: requestedReviewers.map(({ id }) => id),
+  }
+}

@@ -1,0 +1,36 @@
+/** Where the repositories are that had another name, or another owner: until somebody takes the name. */
+import { type Fold, foldOf } from '../../projector/read-model.ts'
+import { repositoryKey } from './repositories.fold.ts'
+
+export interface RedirectDocument {
+  /** The old `owner/name` in lower case. */
+  key: string
+  repoId: number
+}
+
+/** The old name leads to the repository. The new one is taken, so it leads nowhere else any more. */
+const moved = (id: string, taken: string, repoId: number) => (id === taken ? undefined : { key: id, repoId })
+
+export const redirectFold: Fold<RedirectDocument> = foldOf({
+  name: 'redirects',
+  indexes: [{ repoId: 1 }],
+  version: 1,
+  staysUntilRemoved: true,
+  ids({ type, data }) {
+    switch (type) {
+      case 'RepositoryCreated':
+        return [repositoryKey(data.owner.login, data.name)]
+      case 'RepositoryRenamed':
+        return [repositoryKey(data.owner.login, data.from), repositoryKey(data.owner.login, data.name)]
+      case 'RepositoryTransferred':
+        return [repositoryKey(data.from.login, data.name), repositoryKey(data.owner.login, data.name)]
+    }
+  },
+  becomes: {
+    RepositoryCreated: () => undefined,
+    RepositoryRenamed: (_, { data }, id) =>
+      moved(id, repositoryKey(data.owner.login, data.name), data.repoId),
+    RepositoryTransferred: (_, { data }, id) =>
+      moved(id, repositoryKey(data.owner.login, data.name), data.repoId),
+  },
+})

@@ -1,0 +1,37 @@
+/** Tags by repository, so that a list of tags finds its page without git. */
+
+import { type Fold, foldOf } from '../../projector/read-model.ts'
+import { lastUpdateOf } from '../branches/moved-refs.ts'
+
+export interface TagDocument {
+  repoId: number
+  name: string
+  /** What the ref points at: the tag's own object, or its commit. */
+  sha: string
+  /** When the tag was made, in milliseconds since 1970; of tags that the log has no time of, when it was recorded. */
+  date: number
+}
+
+const PREFIX = 'refs/tags/'
+
+export const tagId = (repoId: number, name: string) => `${repoId}/${name}`
+
+export const tagFold: Fold<TagDocument> = foldOf({
+  name: 'tags',
+  indexes: [{ repoId: 1, date: 1, name: 1 }],
+  version: 1,
+  staysUntilRemoved: true,
+  ids({ data: { repoId, refs } }) {
+    const tags = refs.filter((update) => update.ref.startsWith(PREFIX))
+    return tags.map((update) => tagId(repoId, update.ref.slice(PREFIX.length)))
+  },
+  becomes: {
+    RefsUpdated(_, { data: { repoId, refs, tags = [] }, metadata }, id) {
+      const name = id.slice(tagId(repoId, '').length)
+      const sha = lastUpdateOf(refs, PREFIX + name)?.to ?? null
+      if (sha === null) return undefined
+      const at = tags.find((tag) => tag.sha === sha)?.at ?? metadata.at
+      return { repoId, name, sha, date: Date.parse(at) }
+    },
+  },
+})

@@ -1,0 +1,165 @@
+/**
+ * What webhooks have to send and have sent. It says which event, and never what was sent: the text is made from the log
+ * when it is sent, so what was erased meanwhile is not in it. Deliveries are work of this installation and not of the
+ * log, so they are no events and no read model: they are kept beside them.
+ */
+
+import type { HookEvent } from '../../../events/catalog/webhooks.ts'
+import type { Position } from '../../../events/store/event-store.ts'
+import {
+  type Change,
+  type Collection,
+  type FindOptions,
+  type FoundPage,
+  foundPage,
+  type ReadStore,
+} from '../../store/read-store.ts'
+
+export interface WebhookDelivery {
+  /** A UUID, the same whenever the event is looked at again: receivers can tell what they have had already. */
+  id: string
+  hookId: number
+  /** Whose share of the work it takes: the account whose repositories or hooks they are. */
+  ownerId: number
+  /** The event, by its id and its place. Several deliveries of one event have their places in it. */
+  eventId: string
+  position: Position
+  part: number
+  event: HookEvent
+  /** Later deliveries of the same event: each becomes one of its own when the one before it is done. */
+  rest?: readonly LaterParts[]
+  /** When the event was, or was first seen here, in milliseconds since 1970. */
+  at: number
+  state: 'waiting' | 'delivered' | 'failed'
+  attempts: number
+  /** When it is tried at the earliest, in milliseconds since 1970. */
+  notBefore: number
+  /** Of the last attempt: its end in milliseconds since 1970, how long it took, and the status or what was wrong. */
+  triedAt: number | null
+  durationMs: number
+  statusCode: number
+  problem: string
+}
+
+/** Places in an event, in ascending order. */
+export interface LaterParts {
+  event: HookEvent
+  parts: readonly number[]
+}
+
+const collection: Collection<WebhookDelivery> = {
+  name: 'webhook_deliveries',
+  indexes: [
+    { hookId: 1, state: 1, position: 1, part: 1 },
+    { state: 1, hookId: 1, position: 1, part: 1 },
+    { hookId: 1, position: -1, part: -1 },
+  ],
+  arrays: [],
+}
+
+/** They are not folded from the log, so they have no real position. */
+const NO_POSITION = 0
+/** Of one webhook, so many that are done are kept for its admins. */
+export const KEPT_DELIVERIES = 50
+const AT_ONCE = 500
+
+export type WebhookDeliveries = ReturnType<typeof createWebhookDeliveries>
+
+/** Opens the deliveries of a store. `prepare` must be called before anything else. */
+export function createWebhookDeliveries(store: ReadStore) {
+  const putting = (body: WebhookDelivery): Change => {
+    return { op: 'put', collection, id: body.id, position: NO_POSITION, body }
+  }
+  const deletion = ({ id }: WebhookDelivery): Change => ({ op: 'delete', collection, id })
+
+  return {
+    prepare: () => store.prepare([collection]),
+
+    /**
+     * Adds those that are not there: an event may be looked at again after a crash. Resolves to those that it added.
+     * `requireHold` is asked between a look and the write, and throws when another node may have added and sent them.
+     */
+    async add(wanted: readonly WebhookDelivery[], requireHold: () => void): Promise<WebhookDelivery[]> {
+      const added: WebhookDelivery[] = []
+      for (let i = 0; i < wanted.length; i += AT_ONCE) {
+        const part = wanted.slice(i, i + AT_ONCE)
+        const there = await store.getMany(
+          collection,
+          part.map(({ id }) => id),
+        )
+        const known = new Set(there.map(({ id }) => id))
+        const missing = part.filter(({ id }) => !known.has(id))
+        requireHold()
+        if (missing.length > 0) await store.apply(missing.map(putting), new Map())
+        added.push(...missing)
+      }
+      return added
+    },
+
+    /** Puts them in one write. The embedded store puts all or none; MongoDB puts them in their order. */
+    put: (...those: readonly WebhookDelivery[]): Promise<void> => store.apply(those.map(putting), new Map()),
+
+    /** The one that a webhook sends next. */
+    async next(hookId: number): Promise<WebhookDelivery | undefined> {
+      const sort = [
+        ['position', 1],
+        ['part', 1],
+      ] as const
+      const [first] = await store.find(collection, { hookId, state: 'waiting' }, { sort, limit: 1 })
+      return first
+    },
+
+    waiting: (hookId: number): Promise<number> => store.count(collection, { hookId, state: 'waiting' }),
+
+    /** The next delivery of each webhook that has one. Reads one for each. */
+    async heads(): Promise<WebhookDelivery[]> {
+      const found: WebhookDelivery[] = []
+      const sort = [
+        ['hookId', 1],
+        ['position', 1],
+        ['part', 1],
+      ] as const
+      for (let last = 0; ; ) {
+        const filter = { state: 'waiting', hookId: { $gt: last } } as const
+        const [head] = await store.find(collection, filter, { sort, limit: 1 })
+        if (head === undefined) return found
+        found.push(head)
+        last = head.hookId
+      }
+    },
+
+    /** Removes the oldest of a webhook that are done, beyond those that are kept. */
+    async prune(hookId: number): Promise<void> {
+      const sort = [
+        ['position', -1],
+        ['part', -1],
+      ] as const
+      for (const state of ['delivered', 'failed'] as const) {
+        const page = { sort, skip: KEPT_DELIVERIES, limit: AT_ONCE }
+        const old = await store.find(collection, { hookId, state }, page)
+        if (old.length > 0) await store.apply(old.map(deletion), new Map())
+      }
+    },
+
+    /** Removes all of a webhook. */
+    async removeAll(hookId: number): Promise<void> {
+      for (;;) {
+        const some = await store.find(collection, { hookId }, { limit: AT_ONCE })
+        if (some.length === 0) return
+        await store.apply(some.map(deletion), new Map())
+      }
+    },
+
+    /** Those of a webhook, the newest first. */
+    page: async (
+      hookId: number,
+      options: Pick<FindOptions<WebhookDelivery>, 'skip' | 'limit'>,
+    ): Promise<FoundPage<WebhookDelivery>> => {
+      const sort = [
+        ['position', -1],
+        ['part', -1],
+      ] as const
+      return foundPage(await store.page(collection, { hookId }, { ...options, sort }))
+    },
+  }
+}

@@ -1,0 +1,58 @@
+/** Webhooks. What they send to, and their secrets, are in the store of the secrets. */
+
+import type { HookType, WebhookScope, WebhookSettings } from '../../../events/catalog/webhooks.ts'
+import type { Position } from '../../../events/store/event-store.ts'
+import { type Fold, foldOf } from '../../projector/read-model.ts'
+
+export interface WebhookDocument extends WebhookSettings {
+  id: number
+  type: HookType
+  scope: WebhookScope
+  /** The same for all webhooks of one repository, of one account, or of the site: look-ups use it. */
+  scopeKey: string
+  /** Where in the log it was made: it gets what happens after that. */
+  madeAt: Position
+  createdAt: string
+  updatedAt: string
+}
+
+export function webhookScopeKey(scope: WebhookScope): string {
+  switch (scope.kind) {
+    case 'repository':
+      return `repository-${scope.repoId}`
+    case 'owner':
+      return `owner-${scope.ownerId}`
+    case 'site':
+      return 'site'
+  }
+}
+
+export const webhookFold: Fold<WebhookDocument> = foldOf({
+  name: 'webhooks',
+  indexes: [{ scopeKey: 1, id: 1 }],
+  version: 2,
+  ids: ({ data }) => [`${data.id}`],
+  becomes: {
+    WebhookCreated(_, { data, position, metadata: { at } }) {
+      const { id, type, scope, contentType, events, branchFilter, active, origin, configId } = data
+      return {
+        id,
+        type,
+        scope,
+        scopeKey: webhookScopeKey(scope),
+        contentType,
+        events,
+        branchFilter,
+        active,
+        origin,
+        configId,
+        madeAt: position,
+        createdAt: at,
+        updatedAt: at,
+      }
+    },
+    WebhookDeleted: () => undefined,
+  },
+  begins: ['WebhookCreated'],
+  changes: { WebhookEdited: (_, { data, metadata: { at } }) => ({ ...data.changes, updatedAt: at }) },
+})

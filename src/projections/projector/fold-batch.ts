@@ -1,0 +1,108 @@
+/** Folds a batch of the log for the read models that this server writes. */
+import type { RecordedEvent } from '../../events/store/event-store.ts'
+import type { Progress } from '../generations/shared-models.ts'
+import type { Change, Checkpoint, MovedCheckpoint, ReadStore, Touched } from '../store/read-store.ts'
+import { placeOf } from './log-positions.ts'
+import type { Advance, Poison } from './read-model.ts'
+import { eventsFor, type ReadBatch } from './readable-events.ts'
+import { reasonOf } from './stopped-models.ts'
+
+/** What a batch comes to. It is complete when all its changes were taken. */
+export interface FoldedBatch {
+  /** The changed documents of each read model, one after the other. */
+  changes: AsyncGenerator<Change[], void>
+  /** The same lists, as far as they were taken. */
+  made: Change[][]
+  touched: Touched[]
+  /**
+   * Where the models are then whose documents the batch touches, to be written with the changes. Nothing changes for the
+   * others: to fold the batch again for them is harmless, so it is enough to know their positions here.
+   */
+  checkpoints: Map<string, MovedCheckpoint>
+  /** The positions of all models, for when the batch is written. */
+  reached: Map<Progress, Reached>
+  poisoned: { p: Progress; poison: Poison }[]
+}
+
+type Reached = Pick<Checkpoint, 'position' | 'event'>
+
+const NOTHING: Advance = { changes: [], touched: [] }
+
+export interface Advancing {
+  views: Pick<ReadStore, 'getMany'>
+  /** What some of the events made may be stored already. */
+  mayRepeat: boolean
+}
+
+interface Folding extends Advancing {
+  /**
+   * A store that is a round trip away is asked for the documents of all models at once. Otherwise one model folds after the
+   * other, while the store writes the changes of the one before.
+   */
+  together: boolean
+  /** What was folded before: see `fold-ahead.ts`. */
+  ahead: ReadonlyMap<Progress, Advance>
+  /** Called with all changes when every model has folded the batch. */
+  folded(made: readonly Change[][]): void
+  /** Called before changes are written. @throws LostHold when this server may not write any more */
+  requireWriter(): void
+}
+
+/** Folds a batch for one model. */
+export async function advance(
+  { model, position }: Progress,
+  read: ReadBatch,
+  { views, mayRepeat }: Advancing,
+): Promise<Advance> {
+  const { events, poison } = eventsFor(model, read, position)
+  const advanced = events.length === 0 ? NOTHING : await model.advance(events, views, mayRepeat)
+  return poison === undefined ? advanced : { poison, ...advanced }
+}
+
+/** Folds a batch for the models, one after the other. */
+export function foldBatch(
+  batch: readonly RecordedEvent[],
+  read: ReadBatch,
+  models: readonly Progress[],
+  { together, ahead, folded, requireWriter, ...advancing }: Folding,
+): FoldedBatch {
+  const made: Change[][] = []
+  const touched: Touched[] = []
+  const checkpoints = new Map<string, MovedCheckpoint>()
+  const reached = new Map<Progress, Reached>()
+  const poisoned: { p: Progress; poison: Poison }[] = []
+
+  function note(p: Progress, { touched: own, poison }: Advance): void {
+    touched.push(...own)
+    // A position is never computed: a server takes only positions of events, to continue behind them.
+    const taken = batch.findLast((e) => poison === undefined || e.position < poison.event.position)
+    const at: Reached =
+      taken !== undefined && taken.position > p.position
+        ? { position: taken.position, event: placeOf(taken) }
+        : { position: p.position, ...(p.event !== undefined && { event: p.event }) }
+    reached.set(p, at)
+    if (poison !== undefined) poisoned.push({ p, poison })
+    // Also when nothing changed: after a write that was cut off, the documents may be written and the checkpoint not.
+    if (own.length === 0 && poison === undefined) return
+    const stopped = poison && reasonOf(poison)
+    const { name, version } = p.model
+    checkpoints.set(name, { ...at, version, ...(stopped && { stopped }) })
+  }
+
+  async function* changes(): AsyncGenerator<Change[], void> {
+    const begun = together ? models.map((p) => advance(p, read, advancing)) : []
+    // Each is awaited in its turn, unless an earlier one fails.
+    for (const one of begun) one.catch(() => {})
+    for (const [i, p] of models.entries()) {
+      const advanced = ahead.get(p) ?? (await (begun[i] ?? advance(p, read, advancing)))
+      note(p, advanced)
+      if (advanced.changes.length === 0) continue
+      requireWriter()
+      made.push(advanced.changes)
+      yield advanced.changes
+    }
+    folded(made)
+  }
+
+  return { changes: changes(), made, touched, checkpoints, reached, poisoned }
+}

@@ -1,0 +1,136 @@
+/** Follows the log: gets its events in batches, and gives them to the writer. Begins again after each failure. */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { FastifyBaseLogger } from 'fastify'
+import type { EventStore, Position, RecordedEvent } from '../../events/store/event-store.ts'
+import { readAhead } from '../../events/store/read-ahead.ts'
+import { BrokenFile } from '../../storage/sqlite/sqlite.ts'
+import type { SharedModels } from '../generations/shared-models.ts'
+import { LostHold } from '../store/read-store.ts'
+import { roughSize } from '../views/rough-size.ts'
+import type { BatchWriter } from './batch-writer.ts'
+import { type BatchInWork, foldAhead } from './fold-ahead.ts'
+import type { ModelStarts } from './model-starts.ts'
+import type { Reach } from './reach.ts'
+import type { WrittenDocuments } from './written-documents.ts'
+
+interface Following {
+  log: FastifyBaseLogger
+  events: EventStore
+  reach: Reach
+  starts: ModelStarts
+  documents: WrittenDocuments
+  shared: SharedModels | undefined
+  writer: BatchWriter
+  /** Takes the models that nobody writes any more. */
+  takeModels(): Promise<void>
+  /** Called when the models have reached a position. */
+  moved(): void
+  /** Aborts when the projector stops. */
+  stopping: AbortSignal
+}
+
+const RETRY_MS = 500
+const BATCH = 1000
+/** An event of refs changes a document for each of them, and those are read and written in one go. */
+const WEIGHT_OF_REF = 2
+/** Other events weigh by their size, because what waits is in memory: so many characters weigh as much as a small event. */
+const CHARACTERS = 16 * 1024
+/** As how many small events an event counts. An event with members counts once for each of them. */
+const weightOf = ({ data }: RecordedEvent) => {
+  if ('refs' in data && Array.isArray(data.refs)) return Math.max(1, WEIGHT_OF_REF * data.refs.length)
+  if ('members' in data && Array.isArray(data.members)) return Math.max(1, data.members.length)
+  return Math.max(1, roughSize(data) / CHARACTERS)
+}
+/** More is waiting behind such a batch. Behind a small one, what comes while it is written is better one batch. */
+const isLarge = (batch: readonly RecordedEvent[]) =>
+  batch.length >= BATCH / 2 || batch.reduce((weight, event) => weight + weightOf(event), 0) >= BATCH / 2
+
+export function createLogFollower(following: Following) {
+  const { log, events, reach, starts, documents, shared, writer, takeModels, moved, stopping } = following
+  /** Undefined while nothing follows the log. */
+  let working: Promise<void> | undefined
+  /** Ends the subscription, so that it begins anew. */
+  let beginAnew = () => {}
+
+  async function follow(): Promise<void> {
+    while (!stopping.aborted) {
+      const after = reach.passed()
+      try {
+        await followFrom(after)
+        if (reach.running().length === 0 && shared === undefined) return
+      } catch (error) {
+        if (stopping.aborted) return
+        if (error instanceof LostHold) {
+          log.warn({ err: error }, 'another server writes the read models now')
+          await takeModels().catch(() => {})
+          await delay(RETRY_MS, undefined, { signal: stopping }).catch(() => {})
+          continue
+        }
+        if (error instanceof BrokenFile) {
+          // Another try cannot help. `/healthz` reports it, and queries still read what was projected so far.
+          for (const p of reach.running()) p.stopped = error.message
+          log.error({ err: error }, 'the read models stopped at a broken log')
+          return
+        }
+        log.warn({ err: error }, 'the projector lost a store and tries again')
+        await delay(RETRY_MS, undefined, { signal: stopping }).catch(() => {})
+      }
+    }
+  }
+
+  /** Follows the log until no read model runs. */
+  async function followFrom(after: Position): Promise<void> {
+    const ending = new AbortController()
+    const { signal } = ending
+    const batches = readAhead(events, {
+      after,
+      signal: AbortSignal.any([stopping, signal]),
+      batchSize: BATCH,
+      weightOf,
+      passed(position) {
+        reach.sawUpTo(position)
+        shared?.passed(position)
+        moved()
+        // The log may end with events of others.
+        starts.passed([], reach.passed())
+      },
+    })
+    shared?.restart(after)
+    beginAnew = () => ending.abort()
+    /** The last batch that was begun. */
+    let inWork: BatchInWork | undefined
+    const allHaveStopped = () => reach.running().length === 0 && shared === undefined
+    try {
+      for await (const batch of batches) {
+        const ahead =
+          inWork &&
+          (await foldAhead(batch, inWork, reach.running(), writer.advancing(batch), documents.age()))
+        await inWork?.written
+        if (allHaveStopped()) return
+        inWork = writer.begin(batch, ahead, signal)
+        // Whoever waits for the next batch learns of it.
+        inWork.written.catch(() => ending.abort())
+        if (isLarge(batch) && shared === undefined) continue
+        await inWork.written
+        inWork = undefined
+        if (allHaveStopped()) return
+      }
+    } catch (error) {
+      if (!signal.aborted) throw error
+    }
+    await inWork?.written
+  }
+
+  return {
+    /** Starts to follow the log. While it is followed, does nothing. */
+    start(): void {
+      working ??= follow().finally(() => {
+        working = undefined
+      })
+    },
+    /** Gets the events after the models' positions again. */
+    beginAnew: () => beginAnew(),
+    /** Resolves when nothing follows the log any more. */
+    ended: () => working,
+  }
+}

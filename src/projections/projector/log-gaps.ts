@@ -1,0 +1,33 @@
+/** Notices events that a log no longer has: a server's scavenge removed them after a deletion or a `$maxCount`. */
+import type { RecordedEvent } from '../../events/store/event-store.ts'
+
+/** The most gaps that are named. */
+const MOST = 100
+
+export interface Gaps {
+  /** Takes the next event of the log. */
+  next(event: RecordedEvent): void
+  /** The gaps in words: `issue-1.3: revisions 0 to 4`. Streams that are gone completely leave no trace. */
+  found(): readonly string[]
+}
+
+/**
+ * Keeps the last event of each stream in memory. A revision may be missing because another application wrote it: then
+ * the hash chain goes on, and it is no gap.
+ */
+export function createGaps(): Gaps {
+  const ends = new Map<string, { revision: number; hash: string | null }>()
+  const gaps: string[] = []
+  return {
+    next(event) {
+      const { stream, revision, metadata } = event
+      const end = ends.get(stream) ?? { revision: -1, hash: null }
+      ends.set(stream, { revision, hash: metadata.hash ?? null })
+      const first = end.revision + 1
+      if (revision <= first || metadata.previous === end.hash || gaps.length >= MOST) return
+      const last = revision - 1
+      gaps.push(`${stream}: ${first === last ? `revision ${first}` : `revisions ${first} to ${last}`}`)
+    },
+    found: () => gaps,
+  }
+}

@@ -1,0 +1,258 @@
+/**
+ * Folds the log into the read models, in order and in batches. Each batch writes its documents and checkpoints
+ * together, so the projector may stop at any point. In a store that several servers share, a server folds only the
+ * models that it holds, and follows the others: see `shared-models.ts`.
+ */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { FastifyBaseLogger } from 'fastify'
+import { createTurns } from '../../concurrency/turns.ts'
+import {
+  type EventStore,
+  LOG_START,
+  type Position,
+  StoreUnavailable,
+} from '../../events/store/event-store.ts'
+import { ReplacedMeanwhile } from '../generations/generations.ts'
+import { createSharedModels, isFollowed, type Progress, type Sharing } from '../generations/shared-models.ts'
+import { LostHold, type ReadStore, type Touched } from '../store/read-store.ts'
+import { type AroundBatch, createBatchWriter } from './batch-writer.ts'
+import { createLogFollower } from './log-follower.ts'
+import { createModelStarts } from './model-starts.ts'
+import { createPositions } from './positions.ts'
+import { createReach } from './reach.ts'
+import type { ReadModel } from './read-model.ts'
+import { createWaiters } from './waiters.ts'
+import { createWrittenDocuments } from './written-documents.ts'
+
+interface ReadModelStatus {
+  name: string
+  position: Position
+  /** Why the read model stopped; absent while it runs. */
+  stopped?: string
+}
+
+export interface Projector {
+  /**
+   * Prepares the collections, clears those whose fold changed, and starts to follow the log.
+   * @throws BrokenFile when the log ends before the read models' checkpoints
+   */
+  start(): Promise<void>
+  stop(): Promise<void>
+  /** Resolves to true when every running read model has reached the position, or to false after `timeoutMs`. */
+  waitFor(position: Position, timeoutMs: number): Promise<boolean>
+  /**
+   * Resolves to true when every running read model has all events that the log had at the start, or to false after
+   * `timeoutMs`. Before that, a missing document does not mean that the thing does not exist.
+   */
+  caughtUp(timeoutMs: number): Promise<boolean>
+  /**
+   * Resolves when queries show what had been written before the call, by this server or by another. Undefined when they
+   * do already. @throws StoreUnavailable when this server cannot know it within 5 s
+   */
+  current(): Promise<void> | undefined
+  /** The position that every running read model has reached; when none runs, that every one has reached. */
+  position(): Position
+  status(): ReadModelStatus[]
+  /** Those of `status` that have stopped; almost always none. */
+  stopped(): ReadModelStatus[]
+  /** Whether the last batch could not be written because the disk is full. It is tried again. */
+  isDiskFull(): boolean
+  /**
+   * Makes this server the one that writes a read model, in a store that several share.
+   * @throws StoreUnavailable when the server that writes it does not give it within 10 s
+   */
+  hold(model: string): Promise<void>
+  /**
+   * Replaces the documents of a read model with rebuilt ones. It does so between two batches, so that nothing is
+   * written meanwhile. `replace` must bring the new documents at least to the position that it gets, and resolves to
+   * the position that they hold. The model continues from there, even if it had stopped.
+   */
+  exchange(model: string, replace: (position: Position) => Promise<Position>): Promise<void>
+}
+
+interface Projecting {
+  log: FastifyBaseLogger
+  events: EventStore
+  views: ReadStore
+  models: readonly ReadModel[]
+  /** Called with the documents of a batch after it was written, and before `waitFor` resolves. */
+  applied?: ((touched: readonly Touched[]) => void) | undefined
+  /** Needed when other servers share the store. */
+  sharing?: Sharing | undefined
+  /** Runs the work on a batch, so that others see how long it takes. */
+  around?: AroundBatch | undefined
+}
+
+/** All work of a projector shares this key, so it runs one at a time. */
+const TURN = 'batch'
+/** How often a server looks for models that nobody writes any more. */
+const TAKE_MS = 1000
+/** How long a server waits until another one gives it a read model. */
+const HOLD_MS = 10_000
+/** Pauses between two looks at what other servers have written, while somebody waits for it: at first, and later. */
+const LOOK_MS = [1, 20] as const
+/** For how long somebody waits at first. */
+const AT_FIRST_MS = 50
+
+export function createProjector({
+  log,
+  events,
+  views,
+  models,
+  applied = () => {},
+  sharing,
+  around = (_batch, work) => work(),
+}: Projecting): Projector {
+  const stopping = new AbortController()
+  const { signal: stopped } = stopping
+  const isShared = views.shared !== undefined && sharing !== undefined
+  const progress: Progress[] = models.map((model) => ({
+    model,
+    position: LOG_START,
+    ...(isShared && { written: LOG_START }),
+  }))
+  const reach = createReach(progress)
+  const waiters = createWaiters()
+  const moved = () => waiters.answer(reach.passed())
+  const shared =
+    views.shared === undefined || sharing === undefined
+      ? undefined
+      : createSharedModels(progress, views.shared, sharing, {
+          touched: applied,
+          moved,
+          changed() {
+            follower.beginAnew()
+            moved()
+          },
+          anotherIncarnation: () => takeModels(),
+        })
+  const turns = createTurns()
+  const inTurn = <T>(work: () => Promise<T>) => turns(TURN, work)
+  const positions = createPositions(progress, views, shared?.move, savePositions)
+  const documents = createWrittenDocuments(views)
+  const starts = createModelStarts({ log, events, views, progress, positions, documents })
+  const parts = { log, reach, starts, positions, documents, shared, inTurn, moved }
+  const writer = createBatchWriter({ ...parts, around, applied })
+  const follower = createLogFollower({ ...parts, events, writer, takeModels, stopping: stopped })
+  let taking: Promise<void> | undefined
+  let looking: Promise<void> | undefined
+
+  async function prepare(): Promise<void> {
+    const checkpoints = await starts.read()
+    if (shared === undefined) {
+      for (const p of progress) await starts.begin(p, checkpoints.get(p))
+      return
+    }
+    // Nothing is remembered yet, so there is nothing to forget of what others have written.
+    for (const [p, { position }] of checkpoints) Object.assign(p, { position, written: position })
+    await shared.take(starts.begin).catch((error: unknown) => {
+      // Another server has it now: this one follows.
+      if (!(error instanceof LostHold)) throw error
+    })
+  }
+
+  /** Writes the checkpoints that were not worth a write before. */
+  async function savePositions(): Promise<void> {
+    try {
+      await inTurn(positions.saveAll)
+    } catch (error) {
+      // It is tried again. Until then, nothing is wrong: the events after the checkpoints have changed nothing.
+      log.debug({ err: error }, 'checkpoints were not written')
+      if (error instanceof LostHold && !stopped.aborted) await takeModels().catch(() => {})
+    }
+  }
+
+  /** Takes the models that nobody writes any more. */
+  async function takeModels(forced?: string): Promise<void> {
+    await inTurn(async () => shared?.take(starts.begin, forced))
+  }
+
+  async function keepTaking(): Promise<void> {
+    while (!stopped.aborted) {
+      await delay(TAKE_MS, undefined, { signal: stopped }).catch(() => {})
+      if (stopped.aborted) return
+      // Without the store there is nothing to take: the next look may have it back.
+      await takeModels().catch((error: unknown) =>
+        log.debug({ err: error }, 'the read models were not looked at'),
+      )
+      await shared?.observe().catch(() => {})
+    }
+  }
+
+  /** Looks at what other servers have written, as long as somebody waits for it. */
+  async function lookForWaiters(): Promise<void> {
+    while (!waiters.isEmpty() && !stopped.aborted) {
+      await shared?.observe().catch(() => {})
+      const pause = waiters.youngestAge() < AT_FIRST_MS ? LOOK_MS[0] : LOOK_MS[1]
+      if (!waiters.isEmpty()) await delay(pause, undefined, { signal: stopped }).catch(() => {})
+    }
+  }
+
+  function modelNamed(name: string): Progress {
+    const p = progress.find(({ model }) => model.name === name)
+    if (p === undefined) throw new Error(`there is no read model ${name}`)
+    return p
+  }
+
+  function waitFor(position: Position, timeoutMs: number): Promise<boolean> {
+    if (reach.passed() >= position) return Promise.resolve(true)
+    const waiting = waiters.wait(position, timeoutMs)
+    if (progress.some(isFollowed))
+      looking ??= lookForWaiters().finally(() => {
+        looking = undefined
+      })
+    return waiting
+  }
+
+  return {
+    async start() {
+      await prepare()
+      follower.start()
+      if (shared !== undefined) taking = keepTaking()
+    },
+    async stop() {
+      stopping.abort()
+      positions.stop()
+      await Promise.all([follower.ended(), taking, looking])
+      await savePositions()
+      // If this fails, the others take the models when they find out that this server is gone.
+      await shared?.giveUp().catch(() => {})
+      waiters.giveUp()
+    },
+    waitFor,
+    caughtUp: (timeoutMs) => waitFor(starts.endAtStart(), timeoutMs),
+    current: () => shared?.current(),
+    position: reach.passed,
+    async hold(name) {
+      const p = modelNamed(name)
+      for (const deadline = performance.now() + HOLD_MS; isFollowed(p); ) {
+        if (performance.now() > deadline || stopped.aborted)
+          throw new StoreUnavailable(`the server that writes the read model ${name} does not give it`)
+        await shared?.want(p)
+        await delay(LOOK_MS[1], undefined, { signal: stopped })
+        await takeModels(name)
+      }
+    },
+    exchange: (name, replace) =>
+      inTurn(async () => {
+        const p = modelNamed(name)
+        if (isFollowed(p)) throw new ReplacedMeanwhile(name)
+        // Not before what came last: that does not come again.
+        documents.forget(p.model.collection)
+        const most = reach.running().reduce((max, { position }) => Math.max(max, position), reach.last())
+        p.position = await replace(most)
+        positions.isSaved(name, p.position)
+        delete p.stopped
+        // If every model had stopped, the projector no longer followed the log.
+        if (!stopped.aborted) follower.start()
+        moved()
+      }),
+    status: () => progress.map(statusOf),
+    stopped: () => progress.filter(({ stopped }) => stopped !== undefined).map(statusOf),
+    isDiskFull: writer.isDiskFull,
+  }
+}
+
+function statusOf({ model: { name }, position, stopped }: Progress): ReadModelStatus {
+  return stopped === undefined ? { name, position } : { name, position, stopped }
+}

@@ -1,0 +1,108 @@
+/**
+ * The documents that a projector has written lately: the next events often change the same ones, such as the repository
+ * of each new issue. It holds only while this server alone writes the read model; whoever may have missed a write
+ * forgets. Collections whose documents are never read before they are written are not kept.
+ */
+import { LRUCache } from 'lru-cache'
+import type { AnyCollection, Change, Collection, ReadStore, Stored } from '../store/read-store.ts'
+import { roughSize } from '../views/rough-size.ts'
+import { createSharedLimit } from '../views/shared-limit.ts'
+
+/** The most documents of a collection, about how many characters they have, and those of all collections together. */
+const MAX_DOCUMENTS = 10_000
+const MAX_CHARACTERS = 8 * 1024 * 1024
+const MAX_CHARACTERS_OF_ALL = 4 * MAX_CHARACTERS
+
+type Documents = LRUCache<string, Stored<object>>
+
+/** Changes by id. */
+type ById = ReadonlyMap<string, Change>
+
+const isThere = <D extends object>(_: Collection<D>, one: Stored<object> | undefined): one is Stored<D> =>
+  one !== undefined
+
+export type WrittenDocuments = ReturnType<typeof createWrittenDocuments>
+
+export function createWrittenDocuments(views: Pick<ReadStore, 'getMany'>) {
+  const collections = new Map<string, Documents>()
+  const limit = createSharedLimit(MAX_CHARACTERS_OF_ALL)
+  /** What is being written, and of that what was asked for, by collection. */
+  let coming: readonly (readonly Change[])[] = []
+  const comingById = new Map<string, ById>()
+  let age = 0
+
+  function comingOf({ name }: AnyCollection): ById {
+    const known = comingById.get(name)
+    if (known !== undefined) return known
+    const changes = coming.filter(([first]) => first?.collection.name === name).flat()
+    const byId = new Map(changes.map((change) => [change.id, change]))
+    comingById.set(name, byId)
+    return byId
+  }
+
+  function setComing(lists: readonly (readonly Change[])[]): void {
+    coming = lists
+    comingById.clear()
+  }
+
+  function documentsOf({ name }: AnyCollection): Documents {
+    const known = collections.get(name)
+    if (known !== undefined) return known
+    const documents: Documents = limit.share(
+      new LRUCache({
+        max: MAX_DOCUMENTS,
+        maxSize: MAX_CHARACTERS,
+        maxEntrySize: MAX_CHARACTERS / 64,
+        sizeCalculation: ({ body }) => roughSize(body),
+      }),
+    )
+    collections.set(name, documents)
+    return documents
+  }
+
+  return {
+    /** As the store's own, without a read for what is known here. */
+    async getMany<D extends object>(collection: Collection<D>, ids: readonly string[]): Promise<Stored<D>[]> {
+      const documents = documentsOf(collection)
+      const changed = comingOf(collection)
+      const found: Stored<D>[] = []
+      const missing = ids.filter((id) => {
+        const change = changed.get(id)
+        if (change?.op === 'delete') return false
+        const known = change === undefined ? documents.get(id) : toStored(change)
+        if (!isThere(collection, known)) return true
+        found.push(known)
+        return false
+      })
+      return missing.length === 0 ? found : [...found, ...(await views.getMany(collection, missing))]
+    },
+    /** These changes are all that is being written now, a list for each collection. Until then, `getMany` shows them. */
+    writing(lists: readonly (readonly Change[])[]): void {
+      setComing(lists)
+    },
+    /** These changes are in the store, and nothing is being written any more. */
+    written(lists: readonly (readonly Change[])[]): void {
+      setComing([])
+      for (const change of lists.flat()) {
+        const documents = collections.get(change.collection.name)
+        if (change.op === 'delete') documents?.delete(change.id)
+        else documents?.set(change.id, toStored(change))
+      }
+      limit.keep()
+    },
+    /** What was read at another age may be wrong. */
+    age: () => age,
+    /** Forgets the documents of a collection, or all. */
+    forget(collection?: AnyCollection): void {
+      age += 1
+      setComing([])
+      for (const [name, documents] of collections) {
+        if (collection === undefined || collection.name === name) documents.clear()
+      }
+    },
+  }
+}
+
+function toStored({ id, position, body }: Extract<Change, { op: 'put' }>): Stored<object> {
+  return { id, position, body }
+}

@@ -1,0 +1,164 @@
+/** Filters and pages as MongoDB's queries over stored documents `{_id, position, body}`. */
+import type { Document, Filter as MongoFilter } from 'mongodb'
+import type { Position } from '../../../events/store/event-store.ts'
+import { type Bound, type Condition, checkName, type Page } from '../filter.ts'
+import { type AnyCollection, LONG_DOCUMENT } from '../read-store.ts'
+
+export interface StoredDocument {
+  _id: string
+  position: Position
+  body: object
+  [field: `body.${string}`]: unknown
+}
+
+/** The path of a document's field. @throws TypeError when the name has other characters than letters and underscores */
+export const bodyField = (field: string): `body.${string}` => `body.${checkName('field', field)}`
+
+/** Words that the parts of a document have, as a condition on the document. */
+interface WordsInParts {
+  parts: AnyCollection
+  /** The field of the parts with the id of the document. */
+  owner: `body.${string}`
+  /** The condition on a part for each word. */
+  words: MongoFilter<StoredDocument>[]
+}
+
+/** A filter for MongoDB: a query over the documents, and the words that their parts must have. */
+export interface MongoQuery {
+  own: MongoFilter<StoredDocument>
+  inParts: WordsInParts[]
+}
+
+/** The query for the documents that meet all conditions. */
+export function toMongoQuery(conditions: readonly Condition[]): MongoQuery {
+  const own: MongoFilter<StoredDocument>[] = []
+  const inParts: WordsInParts[] = []
+  for (const condition of conditions) {
+    if (condition.kind === 'containsWords' && condition.parts !== undefined) {
+      const { parts, field, words } = condition
+      // The longest words are rare more often: they are looked up first.
+      const byLength = [...words].sort((a, b) => b.length - a.length)
+      inParts.push({
+        parts,
+        owner: ownerField(parts),
+        words: byLength.map((w) => beginsWith(bodyField(field), w)),
+      })
+    } else own.push(toCondition(condition))
+  }
+  return { own: allOf(own), inParts: inParts.filter(({ words }) => words.length > 0) }
+}
+
+/** The field of a part with the id of its document. @throws TypeError when the collection has no parts */
+function ownerField(parts: AnyCollection): `body.${string}` {
+  if (parts.partOf === undefined) throw new TypeError(`the documents of ${parts.name} are not parts`)
+  return bodyField(parts.partOf)
+}
+
+/** Up to this many words of a query are looked up to find a small set of documents. */
+export const MAX_CANDIDATES = 5
+/** Up to this many parts with a word are a small set: it is cheaper to test these than to walk an index. */
+export const MAX_SMALL_SET = 200
+
+/**
+ * An aggregation over the parts: rows `{owner, word}`, where `word` is the place of a word in `words`. A word with more
+ * than `MAX_SMALL_SET` rows is frequent.
+ */
+export function ownersOfWords(
+  { owner, words }: WordsInParts,
+  storedName: (collection: AnyCollection) => string,
+  parts: AnyCollection,
+): Document[] {
+  const [first = [], ...others] = words
+    .slice(0, MAX_CANDIDATES)
+    .map((matches, word) => [
+      { $match: matches },
+      { $limit: MAX_SMALL_SET + 1 },
+      { $project: { _id: 0, owner: `$${owner}`, word: { $literal: word } } },
+    ])
+  return [...first, ...others.map((pipeline) => ({ $unionWith: { coll: storedName(parts), pipeline } }))]
+}
+
+/** The stages that keep the documents whose parts have all words. Each test reads one entry of an index. */
+function testsOfParts(
+  inParts: readonly WordsInParts[],
+  storedName: (collection: AnyCollection) => string,
+): Document[] {
+  return inParts.flatMap(({ parts, owner, words }) =>
+    words.flatMap((matches) => [
+      {
+        $lookup: {
+          from: storedName(parts),
+          localField: '_id',
+          foreignField: owner,
+          pipeline: [{ $match: matches }, { $limit: 1 }, { $project: { _id: 1 } }],
+          as: 'parts',
+        },
+      },
+      { $match: { 'parts.0': { $exists: true } } },
+    ]),
+  )
+}
+
+/** The stages that find all matching documents, in the order of the page, without its limits. */
+export function matchStages(
+  { own, inParts }: MongoQuery,
+  sort: Record<string, 1 | -1> | undefined,
+  storedName: (collection: AnyCollection) => string,
+): Document[] {
+  return [{ $match: own }, ...(sort ? [{ $sort: sort }] : []), ...testsOfParts(inParts, storedName)]
+}
+
+/** The order of a page. Ties are broken by id. */
+export const sortOf = ({ sort }: Page): Record<string, 1 | -1> =>
+  Object.fromEntries([...sort.map(([field, direction]) => [`body.${field}`, direction] as const), ['_id', 1]])
+
+/** What is given of each document of a page. */
+const SHOWN = {
+  bodies: { _id: 0, body: 1 },
+  /** Ids, and the bodies of those that are not long: so a page has a budget of bytes. */
+  rows: {
+    _id: 1,
+    body: { $cond: [{ $gt: [{ $bsonSize: '$body' }, LONG_DOCUMENT] }, '$$REMOVE', '$body'] },
+  },
+}
+
+/** The stages that cut the page. */
+export const pageStages = ({ skip, limit }: Page, shown: keyof typeof SHOWN): Document[] => [
+  ...(skip > 0 ? [{ $skip: skip }] : []),
+  ...(limit === null ? [] : [{ $limit: limit }]),
+  { $project: SHOWN[shown] },
+]
+
+function allOf(conditions: MongoFilter<StoredDocument>[]): MongoFilter<StoredDocument> {
+  return conditions.length === 0 ? {} : { $and: conditions }
+}
+
+function toCondition(condition: Condition): MongoFilter<StoredDocument> {
+  const field = bodyField(condition.field)
+  switch (condition.kind) {
+    case 'equals':
+    case 'contains':
+      return { [field]: { $eq: condition.value } }
+    case 'oneOf':
+    case 'containsAny':
+      return { [field]: { $in: condition.values } }
+    case 'range':
+      return { [field]: Object.fromEntries(condition.bounds.map((b) => [RANGE[b.operator], b.value])) }
+    case 'containsWords':
+      return allOf(condition.words.map((word) => beginsWith(field, word)))
+  }
+}
+
+const beginsWith = (field: `body.${string}`, word: string): MongoFilter<StoredDocument> => ({
+  [field]: { $regex: `^${literal(word)}` },
+})
+
+const RANGE = { '>': '$gt', '>=': '$gte', '<': '$lt', '<=': '$lte' } satisfies Record<
+  Bound['operator'],
+  string
+>
+
+/** Escapes the text for a pattern. MongoDB refuses a NUL character in a pattern, but accepts its escape. */
+function literal(text: string): string {
+  return text.replace(/[\\^$.|?*+()[\]{}]/g, '\\$&').replaceAll('\0', '\\x00')
+}

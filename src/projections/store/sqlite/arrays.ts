@@ -1,0 +1,72 @@
+/** Keeps the array tables of the embedded read store like the arrays of the documents. */
+import { asJson } from '../../../storage/sqlite/sqlite.ts'
+import type { Run } from '../../../storage/sqlite/thread.ts'
+import { type Element, isElement } from '../filter.ts'
+import type { AnyCollection } from '../read-store.ts'
+import { arrayTable } from './tables.ts'
+
+/**
+ * The most elements of an array that one statement writes, in their order: neighbours in the tables are written together.
+ * The words of a text of 65,000 Chinese characters take half of the time that they took in their own order.
+ */
+const CHUNK_SIZE = 100_000
+/** Elements with more characters are written alone: their order matters more than how many statements there are. */
+const LONG_CHUNK = 64 * 1024
+
+/** A document whose arrays may have changed. It has no `before` when it is new, and no `after` when it is deleted. */
+export interface ArrayChange {
+  id: string
+  before: object | undefined
+  after: object | undefined
+}
+
+/**
+ * Sends the statements for the differences of the arrays: a long list often changes by one or two elements. What the
+ * documents get is written together, which takes 0.6 of the time of a statement for each array.
+ */
+export function writeArrays(run: Run, collection: AnyCollection, changes: readonly ArrayChange[]): void {
+  const table = arrayTable(collection)
+  for (const field of collection.arrays) {
+    let added: string[] = []
+    const add = () => {
+      if (added.length > 0) run(insertInto(table), field, `{${added.join()}}`)
+      added = []
+    }
+    for (const { id, before, after } of changes) {
+      const old = elementsOf(before, field)
+      const now = elementsOf(after, field)
+      for (const chunk of chunksOf(without(old, now))) run(deleteFrom(table), field, id, chunk)
+      for (const chunk of chunksOf(without(now, old))) {
+        added.push(`${asJson(id)}:${chunk}`)
+        if (chunk.length > LONG_CHUNK) add()
+      }
+    }
+    add()
+  }
+}
+
+/** From an object of arrays by id; one id may be there twice. */
+const insertInto = (table: string) => `INSERT OR IGNORE INTO ${table} (field, id, value)
+  SELECT ?, document.key, element.value
+  FROM json_each(?) AS document CROSS JOIN json_each(document.value) AS element ORDER BY element.value`
+
+const deleteFrom = (table: string) =>
+  `DELETE FROM ${table} WHERE field = ? AND id = ? AND value IN (SELECT value FROM json_each(?))`
+
+function* chunksOf(values: readonly Element[]): Generator<string> {
+  for (let i = 0; i < values.length; i += CHUNK_SIZE) yield JSON.stringify(values.slice(i, i + CHUNK_SIZE))
+}
+
+/** What filters can find in an array field. */
+export function elementsOf(body: object | undefined, field: string): readonly Element[] {
+  const value: unknown = body && Reflect.get(body, field)
+  return Array.isArray(value) && value.length > 0 ? value.filter(isElement) : NO_ELEMENTS
+}
+
+const NO_ELEMENTS: readonly Element[] = []
+
+function without(these: readonly Element[], those: readonly Element[]): readonly Element[] {
+  if (these.length === 0 || those.length === 0) return these
+  const left = new Set(those)
+  return these.filter((value) => !left.has(value))
+}

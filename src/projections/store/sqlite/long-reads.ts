@@ -1,0 +1,123 @@
+/**
+ * Reads of the embedded read store that may take long. They run beside the event loop, two at a time, and each client
+ * has one of them: who asks for much waits behind itself. What takes too long is ended, and what nobody waits for any more.
+ */
+import { LRUCache } from 'lru-cache'
+import { coalesceInTurn } from '../../../concurrency/coalesce-in-turn.ts'
+import { waitFor, workingFor, workingUntil } from '../../../concurrency/event-loop.ts'
+import { createSemaphore } from '../../../concurrency/semaphore.ts'
+import { limitReached } from '../../../errors/limits.ts'
+import { ErrorWithRefusal, refuse } from '../../../errors/refusal.ts'
+import { StoreUnavailable } from '../../../events/store/event-store.ts'
+import { openSqliteReader, type SqliteReader } from '../../../storage/sqlite/reader.ts'
+import type { Bindable } from './conditions.ts'
+
+export interface LongReadOptions {
+  /** How long one read may take, in milliseconds. Default: as long as it takes. */
+  deadlineMs?: number
+  /** Opens a connection. A test may hold what is read with it. */
+  open?: (file: string) => SqliteReader
+}
+
+export interface LongReads {
+  /**
+   * The value in the only row and column that a SELECT gives. It ends early at a `GO_ON`.
+   * @throws ReadTooSlow, also when the same read took too long a moment ago; SlotsFull when too many wait; the reason of
+   *   `workingUntil()` when it is aborted before
+   */
+  read<Value>(sql: string, values: readonly Bindable[]): Promise<Value | undefined>
+  /** Ends all reads. */
+  close(): Promise<void>
+}
+
+/** A read was ended because it took too long. */
+class ReadTooSlow extends ErrorWithRefusal {
+  readonly refusal = refuse.unprocessable('this takes the server too long to find or to count; ask for less')
+}
+
+const CLOSED = 'the read models are closed'
+const AT_ONCE = 2
+const MAX_WAITING = 1024
+/** Whose work it is that no client has asked for. */
+const OWN = 'server'
+/** What took too long is not tried again for this long, in milliseconds. */
+const REMEMBERED_MS = 60_000
+const MAX_REMEMBERED_CHARACTERS = 4 * 1024 * 1024
+
+export function createLongReads(
+  file: string,
+  { deadlineMs, open = openSqliteReader }: LongReadOptions,
+): LongReads {
+  const slots = createSemaphore({ name: 'long_reads', size: AT_ONCE, waiting: MAX_WAITING })
+  const ask = coalesceInTurn<unknown>(slots)
+  const failures = new LRUCache<string, Error>({
+    maxSize: MAX_REMEMBERED_CHARACTERS,
+    sizeCalculation: (_, question) => question.length,
+    ttl: REMEMBERED_MS,
+  })
+  /** Connections that are not used now. */
+  const idle: SqliteReader[] = []
+  const running = new Map<AbortController, Promise<unknown>>()
+  let closed = false
+
+  async function inThread(sql: string, values: readonly Bindable[], signal: AbortSignal): Promise<unknown> {
+    const reader = idle.pop() ?? open(file)
+    try {
+      return await reader.value(sql, values, signal)
+    } finally {
+      idle.push(reader)
+    }
+  }
+
+  async function inTime(
+    question: string,
+    sql: string,
+    values: readonly Bindable[],
+    unwanted: AbortSignal,
+  ): Promise<unknown> {
+    if (closed) throw new StoreUnavailable(CLOSED)
+    unwanted.throwIfAborted()
+    const end = new AbortController()
+    const tooSlow = () => {
+      limitReached('long_read_time')
+      const error = new ReadTooSlow(`a read took longer than ${deadlineMs} ms: ${sql}`)
+      failures.set(question, error)
+      end.abort(error)
+    }
+    const deadline = deadlineMs === undefined ? undefined : setTimeout(tooSlow, deadlineMs)
+    unwanted.addEventListener('abort', () => {
+      // From here on, nobody knows how long it would have taken.
+      clearTimeout(deadline)
+      end.abort(unwanted.reason)
+    })
+    const read = inThread(sql, values, end.signal)
+    running.set(end, read)
+    try {
+      return await read
+    } finally {
+      clearTimeout(deadline)
+      running.delete(end)
+    }
+  }
+
+  return {
+    async read<Value>(sql: string, values: readonly Bindable[]) {
+      const question = JSON.stringify([sql, values])
+      const known = failures.get(question)
+      if (known !== undefined) throw known
+      const answer = ask(
+        question,
+        workingFor() ?? OWN,
+        (unwanted) => inTime(question, sql, values, unwanted),
+        workingUntil(),
+      )
+      return (await waitFor(answer)) as Value | undefined
+    },
+    async close() {
+      closed = true
+      for (const end of running.keys()) end.abort(new StoreUnavailable(CLOSED))
+      await Promise.allSettled(running.values())
+      await Promise.all(idle.map((reader) => reader.close()))
+    },
+  }
+}

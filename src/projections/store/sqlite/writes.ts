@@ -1,0 +1,187 @@
+/** The writes of the embedded read store: one transaction at a time, which a thread runs. */
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
+import { nextRun } from '../../../concurrency/coalesce.ts'
+import { createTurns } from '../../../concurrency/turns.ts'
+import { StoreUnavailable } from '../../../events/store/event-store.ts'
+import { type Durability, isBusy, LOCK_WAIT_MS, type Sqlite } from '../../../storage/sqlite/sqlite.ts'
+import { type Run, threadWriter } from '../../../storage/sqlite/thread.ts'
+import type { Checkpoint, ReadStore } from '../read-store.ts'
+import { groupsOf, type ReadStored, replacedBy, type Written, writeGroup } from './groups.ts'
+import { dropStatements, prepareCollection, prepareStore, tablesOf } from './schema.ts'
+import { wordIndexesIn } from './words.ts'
+
+/** How long a write may block the event loop before it lets requests run, in milliseconds. */
+const TURN_MS = 5
+const LOCK_RETRY_MS = 20
+
+/** The first page has the schema. */
+const FIRST_PAGE_WITH_ROWS = 2
+/** The pages that are scrubbed together; meanwhile no other write runs. */
+const SCRUB_PAGES = 1000
+/** The pages of an index of words that are written together; meanwhile no other write runs. */
+const MERGED_PAGES = 500
+/** How long to wait for readers, in milliseconds. A long read of this server takes READ_TIMEOUT_MS at most. */
+const READERS_WAIT_MS = 60_000
+
+/** The writing half of the store. */
+export interface Writes
+  extends Pick<ReadStore, 'prepare' | 'clear' | 'drop' | 'apply' | 'moveCheckpoint'>,
+    Required<Pick<ReadStore, 'purge'>> {
+  /** Refuses new writes and waits for the ones that are under way. The connection stays open. */
+  end(): Promise<void>
+}
+
+/**
+ * Prepares the tables and the writes. `db` is only to prepare tables: the thread has a connection of its own. `read` is
+ * for what a write replaces. No other process writes to the file, and here one transaction runs at a time.
+ * @throws BrokenFile when the file is damaged
+ */
+export function createWrites(db: Sqlite, file: string, durability: Durability, read: ReadStored): Writes {
+  prepareStore(db)
+  // No busy timeout: SQLite would block the event loop while it waits for a lock, and `begin` does not.
+  db.exec('PRAGMA busy_timeout = 0')
+  const thread = threadWriter('views', file, durability)
+  const inTurn = createTurns()
+  let closed = false
+
+  /** Runs one write at a time. It writes everything or nothing. */
+  function write<T>(work: () => Promise<T>): Promise<T> {
+    if (closed) return Promise.reject(new StoreUnavailable('the read models are closed'))
+    return inTurn('write', async () => {
+      try {
+        return await work()
+      } catch (error) {
+        if (db.isTransaction) db.exec('ROLLBACK')
+        // A TypeError is a wrong declaration: the caller's mistake, not a failure of the disk.
+        // The changes may end with an error of their own.
+        throw error instanceof TypeError || error instanceof StoreUnavailable
+          ? error
+          : unavailable('written', error)
+      }
+    })
+  }
+
+  /** In parts: other writes run in between. What they free is overwritten at once, so nothing is missed. */
+  async function purgeFile(): Promise<void> {
+    for (const index of wordIndexesIn(db)) {
+      // The first time, all parts of the index are told to become one. Words of deleted texts are left out then.
+      for (let pages = -MERGED_PAGES; await write(() => thread.merge(index, pages)); pages = MERGED_PAGES);
+    }
+    for (let page = FIRST_PAGE_WITH_ROWS; page > 0; ) {
+      const first = page
+      page = await withoutReaders(() => thread.scrub(first, SCRUB_PAGES))
+    }
+    await withoutReaders(async () => (await thread.truncate()) || undefined)
+  }
+
+  /** Repeats a write until no reader is in its way: until it resolves to a value. */
+  async function withoutReaders<T>(work: () => Promise<T | undefined>): Promise<T> {
+    const deadline = performance.now() + READERS_WAIT_MS
+    for (;;) {
+      const done = await write(work)
+      if (done !== undefined) return done
+      if (performance.now() > deadline) {
+        throw new StoreUnavailable(`${file} is being read: what was deleted stays in it until then`)
+      }
+      await delay(LOCK_RETRY_MS)
+    }
+  }
+
+  return {
+    prepare: (collections) =>
+      write(async () => {
+        await begin(db)
+        for (const collection of collections) prepareCollection(db, collection)
+        db.exec('COMMIT')
+      }),
+    async clear(collection) {
+      await write(() =>
+        thread.transaction(async (run) => {
+          for (const table of tablesOf(collection)) run(`DELETE FROM ${table}`)
+        }),
+      )
+    },
+    async drop(collection) {
+      await write(() =>
+        thread.transaction(async (run) => {
+          for (const sql of dropStatements(collection)) run(sql)
+        }),
+      )
+    },
+    moveCheckpoint: (name, before, after) =>
+      write(async () => {
+        const changed = await thread.transaction(async (run) => {
+          const { position, version } = after
+          if (before === undefined) {
+            const sql = 'INSERT OR IGNORE INTO checkpoints (name, position, version) VALUES (?, ?, ?)'
+            return run(sql, name, position, version)
+          }
+          const sql = `UPDATE checkpoints SET position = ?, version = ?
+            WHERE name = ? AND position = ? AND version = ?`
+          run(sql, position, version, name, before.position, before.version)
+        })
+        return changed === 1
+      }),
+    async apply(changes, checkpoints) {
+      await write(() =>
+        thread.transaction(async (run, flush) => {
+          const written: Written = new Map()
+          let turn = performance.now()
+          for await (const list of Symbol.asyncIterator in changes ? changes : [changes]) {
+            for (const group of groupsOf(list)) {
+              writeGroup(run, group, replacedBy(group, written, read), written)
+              if (performance.now() - turn < TURN_MS) continue
+              await nextTurn()
+              turn = performance.now()
+            }
+            // The thread writes these while the next ones are made.
+            flush()
+          }
+          writeCheckpoints(run, checkpoints)
+        }),
+      )
+    },
+    // What is freed after a purge has begun is for the next one.
+    purge: nextRun(purgeFile),
+    async end() {
+      closed = true
+      await inTurn('write', () => thread.close())
+    },
+  }
+}
+
+function writeCheckpoints(run: Run, checkpoints: ReadonlyMap<string, Checkpoint>): void {
+  if (checkpoints.size === 0) return
+  const rows = [...checkpoints].map(([name, { position, version, event = null }]) => [
+    name,
+    position,
+    version,
+    event,
+  ])
+  run(
+    `INSERT INTO checkpoints (name, position, version, event)
+       SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3 FROM json_each(?) WHERE true
+       ON CONFLICT (name) DO UPDATE SET position = excluded.position, version = excluded.version, event = excluded.event`,
+    JSON.stringify(rows),
+  )
+}
+
+/** Begins a transaction. Waits for the lock of another process without blocking the event loop. */
+async function begin(db: Sqlite): Promise<void> {
+  const deadline = performance.now() + LOCK_WAIT_MS
+  for (;;) {
+    try {
+      db.exec('BEGIN IMMEDIATE')
+      return
+    } catch (error) {
+      if (!isBusy(error) || performance.now() > deadline) throw error
+      await delay(LOCK_RETRY_MS)
+    }
+  }
+}
+
+/** The error of a read or write that SQLite refused. */
+export function unavailable(done: 'read' | 'written', error: unknown): StoreUnavailable {
+  const reason = error instanceof Error ? error.message : String(error)
+  return new StoreUnavailable(`the read models can't be ${done}: ${reason}`, { cause: error })
+}

@@ -1,0 +1,254 @@
+/** The commits of a repository: `/repos/{owner}/{repo}/commits` and `/repos/{owner}/{repo}/git/commits/{sha}`. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { onRepository } from '../../access/repository-access.ts'
+import { CommitWire } from '../../api/contents/commits.ts'
+import { type Asking, servedCommitOf } from '../../api/contents/reached-objects.ts'
+import { PullRequestWire, pullFor, pullWire } from '../../api/pull-requests/pulls.ts'
+import { RepositoryParams } from '../../api/repositories/repositories.ts'
+import { CombinedStatusWire, CommitStatusWire, commitOf } from '../../api/statuses/statuses.ts'
+import { exactTimeRange } from '../../api/time-range.ts'
+import { clientOf } from '../../auth/requester.ts'
+import { coded, Refused, refuse } from '../../errors/refusal.ts'
+import { commitList } from '../../git/commits/commit-list.ts'
+import { commitFacts } from '../../git/commits/commits.ts'
+import type { DiffKind } from '../../git/diff/diff.ts'
+import type { Question } from '../../git/process/limits.ts'
+import { rememberingFailure } from '../../git/process/remembered-failures.ts'
+import { refNameProblem } from '../../git/refs/names.ts'
+import { withoutSlashes } from '../../git/trees/tree-path.ts'
+import { clientGone } from '../../http/requests/client-gone.ts'
+import { OptionalText } from '../../http/requests/optional-text.ts'
+import { pageOf, sendCommitPaging } from '../../http/requests/paging.ts'
+import { mergedCommitId } from '../../projections/models/pull-requests/merged-commits.fold.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import { notFoundIn } from '../../projections/views/view.ts'
+import { gitDirOf, type Services } from '../../services/services.ts'
+import { filteredListSchema } from '../paged-list.ts'
+import { STATUS_LIST, statusAnswers } from '../statuses/statuses.ts'
+import {
+  askGit,
+  CommitFlagsQuery,
+  commitFlags,
+  commitWires,
+  readCommits,
+  sendUnchangingDiff,
+} from './commit-answers.ts'
+
+/** Longer paths are in no tree that git could check out. */
+const MAX_PATH = 4096
+
+/** A path as git has it, without slashes at its ends. @throws Refused (unprocessable) when it leads elsewhere */
+function pathIn(text: string | undefined): string | undefined {
+  const path = withoutSlashes(text ?? '')
+  if (path === '') return undefined
+  const isOutside = path.split('/').some((part) => part === '' || part === '.' || part === '..')
+  if (isOutside || path.includes('\0') || path.length > MAX_PATH) {
+    throw new Refused(refuse.unprocessable('path: is not the path of a file or a folder'))
+  }
+  return path
+}
+
+/** A request for one commit. */
+type CommitRequest = FastifyRequest & {
+  query: { stat?: string; verification?: string; files?: string }
+}
+
+/** The commit that a reference means. @throws Refused: unprocessable when nothing can have that name; not found */
+async function namedCommit(services: Services, asking: Asking, repository: RepositoryDocument, ref: string) {
+  if (refNameProblem(`refs/heads/${ref}`) !== undefined) {
+    throw new Refused(
+      refuse.unprocessable('sha: is not the name of a branch or a tag, nor the id of a commit'),
+    )
+  }
+  return await servedCommitOf(services, asking, repository, ref)
+}
+
+export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { diffs } = services.gitLimits
+  const { views } = services
+  const statuses = statusAnswers(services)
+
+  async function one(
+    request: CommitRequest,
+    reply: FastifyReply,
+    repository: RepositoryDocument,
+    ref: string,
+  ) {
+    const sha = await namedCommit(services, { request, reply }, repository, ref)
+    const dir = gitDirOf(services, repository.id)
+    const flags = commitFlags(request.query)
+    const found = await askGit(request, () =>
+      diffs.ask(clientOf(request), clientGone(reply), (question) =>
+        readCommits(services, dir, [sha], flags, question),
+      ),
+    )
+    const [wire] = await commitWires(services, repository, reply, found, flags)
+    if (wire === undefined) throw new Refused(refuse.notFound('commit not found'))
+    return wire
+  }
+
+  /** Sends what a commit changed after its first parent. */
+  async function diffOf(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    repository: RepositoryDocument,
+    { ref, kind }: { ref: string; kind: DiffKind },
+  ) {
+    const sha = await namedCommit(services, { request, reply }, repository, ref)
+    const dir = gitDirOf(services, repository.id)
+    const commit = (await commitFacts(dir, [sha])).get(sha)
+    if (commit === undefined) throw new Refused(refuse.notFound('commit not found'))
+    const between = { dir, from: commit.parents[0] ?? null, to: sha }
+    return await sendUnchangingDiff(request, reply, services.gitLimits, between, { kind, binary: true })
+  }
+
+  /** The pull request whose merge made the commit. */
+  async function pullOf(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    repository: RepositoryDocument,
+    ref: string,
+  ) {
+    const sha = await namedCommit(services, { request, reply }, repository, ref)
+    const merged = await views.mergedCommits.get(mergedCommitId(repository.id, sha))
+    if (merged === undefined) throw notFoundIn(views.mergedCommits, 'no merge has made this commit')
+    const pull = await pullFor(services, repository.id, `${merged.index}`)
+    return await pullWire(services, repository, pull, request.requester)
+  }
+
+  return async (app) => {
+    const tags = ['repository']
+    const text = { 'text/plain': { schema: Type.String() } }
+
+    app.get(
+      '/repos/:owner/:repo/commits',
+      {
+        schema: {
+          tags,
+          params: RepositoryParams,
+          ...filteredListSchema(CommitWire, {
+            sha: OptionalText('a branch, a tag or a commit to begin with; the default branch'),
+            path: OptionalText('only commits that change this file, or a file in this folder'),
+            since: OptionalText('RFC 3339: only commits that were made at this time or later'),
+            until: OptionalText('RFC 3339: only commits that were made at this time or earlier'),
+            not: OptionalText('without the commits of this branch, tag or commit'),
+            ...CommitFlagsQuery,
+          }),
+        },
+      },
+      async (request, reply) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const { query } = request
+        if (repository.empty)
+          throw new Refused(coded('repository_empty', refuse.conflict('Git Repository is empty.')))
+        const page = pageOf(query, services.config)
+        const flags = commitFlags(query)
+        const path = pathIn(query.path)
+        const { since, before: until } = exactTimeRange({
+          since: query.since ?? '',
+          before: query.until ?? '',
+        })
+        const commitAt = (ref: string) => servedCommitOf(services, { request, reply }, repository, ref)
+        const tip = await commitAt(query.sha || repository.defaultBranch)
+        const not = query.not ? await commitAt(query.not) : undefined
+        const dir = gitDirOf(services, repository.id)
+        const read = async (question: Question) => {
+          const list = await commitList(dir, { tip, not, path, since, until }, question)
+          const ids = list.page(page.skip, page.limit)
+          return { total: list.total, found: await readCommits(services, dir, ids, flags, question) }
+        }
+        // Not the path and the times: a client could name others for the same work.
+        const work = [dir, tip, path === undefined ? 'list' : 'list of a path'].join('\0')
+        const { total, found } = await askGit(request, () =>
+          rememberingFailure(work, () => diffs.ask(clientOf(request), clientGone(reply), read)),
+        )
+        if (path !== undefined && total === 0) throw new Refused(refuse.notFound('no commit has this path'))
+        sendCommitPaging(request, reply, services.publicUrl(), page, total)
+        reply.header('X-Total', total)
+        return await commitWires(services, repository, reply, found, flags)
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/git/commits/:sha',
+      {
+        schema: {
+          tags,
+          description: 'With `.diff` or `.patch` at the end: what the commit changed, as text',
+          params: Type.Object({ ...RepositoryParams.properties, sha: Type.String() }),
+          querystring: Type.Object(CommitFlagsQuery),
+          response: {
+            200: {
+              description: 'The commit',
+              content: { 'application/json': { schema: CommitWire }, ...text },
+            },
+            304: Type.Null({ description: 'The client has the text: see If-None-Match' }),
+          },
+        },
+      },
+      async (request, reply) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const { sha } = request.params
+        const wanted = textWanted(sha)
+        if (wanted !== undefined) return await diffOf(request, reply, repository, wanted)
+        return reply.send(await one(request, reply, repository, sha))
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/commits/*',
+      {
+        schema: {
+          tags,
+          description:
+            '`{ref}`: the commit; `{ref}.diff` and `{ref}.patch`: what it changed, as text; `{ref}/status`: its ' +
+            'combined state; `{ref}/statuses`: all of its statuses; `{ref}/pull`: the pull request whose merge made ' +
+            'it. A ref may contain slashes',
+          params: Type.Object({ ...RepositoryParams.properties, '*': Type.String() }),
+          querystring: Type.Object({ ...STATUS_LIST.querystring.properties, ...CommitFlagsQuery }),
+          response: {
+            200: {
+              description: 'What was asked for',
+              content: {
+                'application/json': {
+                  schema: Type.Union([
+                    Type.Array(CommitStatusWire),
+                    CombinedStatusWire,
+                    CommitWire,
+                    PullRequestWire,
+                  ]),
+                },
+                ...text,
+              },
+            },
+            304: Type.Null({ description: 'The client has the text: see If-None-Match' }),
+          },
+        },
+      },
+      async (request, reply) => {
+        const found = await onRepository(services, request, 'read')
+        const { repository } = found
+        const target = request.params['*']
+        const [, ref, part] = /^(.+)\/(status|statuses|pull)$/s.exec(target) ?? []
+        if (ref === undefined) {
+          const wanted = textWanted(target)
+          if (wanted !== undefined) return await diffOf(request, reply, repository, wanted)
+          return reply.send(await one(request, reply, repository, target))
+        }
+        if (part === 'pull') return reply.send(await pullOf(request, reply, repository, ref))
+        const commit = { ...found, sha: await commitOf(services, repository, ref) }
+        const answer = part === 'status' ? statuses.combined : statuses.list
+        return reply.send(await answer(request, reply, commit))
+      },
+    )
+  }
+}
+
+/** The commit, and how its changes are wanted, when a name ends like a file of changes. */
+function textWanted(name: string): { ref: string; kind: DiffKind } | undefined {
+  const [, ref, kind] = /^(.+)\.(diff|patch)$/s.exec(name) ?? []
+  if (ref === undefined) return undefined
+  return { ref, kind: kind === 'patch' ? 'patch' : 'diff' }
+}

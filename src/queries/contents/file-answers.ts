@@ -1,0 +1,25 @@
+/** What answers that are files of a repository have in common. */
+import { Type } from 'typebox'
+import { errorAnswer } from '../../http/answers/error-answers.ts'
+
+/** What users put into a repository must never run as a page of this server. */
+export const FILE_HEADERS = {
+  'Content-Security-Policy': "default-src 'none'; sandbox",
+  'Cache-Control': 'private, no-cache',
+}
+
+/** The media type is that of the file. */
+const FILE = { '*/*': { schema: Type.String({ format: 'binary' }) } }
+
+export const FILE_ANSWER = {
+  200: { description: 'The file', content: FILE },
+  304: Type.Null({ description: 'The client has it: see If-None-Match' }),
+}
+
+/** The answers of a route that sends parts of files, too. */
+export const RANGED_FILE_ANSWER = {
+  200: { description: 'The file', content: FILE },
+  206: { description: 'The part of it that Range names', content: FILE },
+  304: Type.Null({ description: 'The client has it: see If-None-Match and If-Modified-Since' }),
+  416: errorAnswer(416),
+}

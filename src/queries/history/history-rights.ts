@@ -1,0 +1,97 @@
+/** Which part of a history a requester may see. It is checked at the start, and again before each batch. */
+import type { FastifyRequest } from 'fastify'
+import { accessTo, atLeast } from '../../access/access.ts'
+import { hasHidden, historyJson, type ShownParts } from '../../api/history/history.ts'
+import { stillCounts } from '../../auth/sign-in.ts'
+import { missingScopes } from '../../auth/token-scopes.ts'
+import { LOG_START } from '../../events/store/event-store.ts'
+import { maySignIn } from '../../projections/models/users/accounts.fold.ts'
+import type { Projector } from '../../projections/projector/projector.ts'
+import type { Services } from '../../services/services.ts'
+import { eventMatchesFilter, type HistoryFilter } from './history-filter.ts'
+import type { Delivery } from './history-source.ts'
+
+/** What the requester may see: of which events (a condition to add to the filter), and which parts of them. */
+interface Visible {
+  events?: Pick<HistoryFilter, 'adminsOnly' | 'issueWords'>
+  parts?: ShownParts
+}
+
+/** Reads the present rights of the requester. Undefined: the requester may not see the history any more. */
+export type Rights = () => Promise<Visible | undefined>
+
+export function repositoryRights(services: Services, request: FastifyRequest, repoId: number): Rights {
+  return async () => {
+    const [requester, repository] = await Promise.all([
+      currentRequester(services, request),
+      services.views.repositories.get(`${repoId}`),
+    ])
+    if (requester === undefined || repository === undefined) return undefined
+    const access = accessTo(repository, requester)
+    if (!atLeast(access, 'read')) return undefined
+    return {
+      events: { ...(!atLeast(access, 'admin') && { adminsOnly: false }), ...wordsFor(request) },
+      parts: atLeast(access, 'write') ? {} : { pushOptions: false },
+    }
+  }
+}
+
+/** Issues, comments, labels and milestones need a scope of their own, wherever a token meets them. */
+function wordsFor({ tokenScopes }: FastifyRequest): Pick<HistoryFilter, 'issueWords'> {
+  const mayRead = tokenScopes === null || missingScopes(tokenScopes, ['issue'], 'read').length === 0
+  return mayRead ? {} : { issueWords: false }
+}
+
+/** Readers of the repository see the whole history of an issue or pull request, as far as their token goes. */
+export function discussionRights(services: Services, request: FastifyRequest, repoId: number): Rights {
+  const rights = repositoryRights(services, request, repoId)
+  return async () => ((await rights()) === undefined ? undefined : { events: wordsFor(request) })
+}
+
+export function siteAdminRights(services: Services, request: FastifyRequest): Rights {
+  return async () => ((await currentRequester(services, request))?.siteAdmin ? {} : undefined)
+}
+
+export interface HistoryRequest {
+  filter: HistoryFilter
+  rights: Rights
+  projector: Pick<Projector, 'waitFor'>
+  /** Aborted when the client is gone or the server stops. */
+  signal: AbortSignal
+}
+
+/**
+ * The events of a batch that the requester may see. Call it just before sending: it waits until the read models have
+ * all events of the batch, because these may change rights. Undefined: the requester may not see the history any more,
+ * or the client is gone.
+ */
+export async function visibleOf(
+  batch: readonly Delivery[],
+  { filter, rights, projector, signal }: HistoryRequest,
+): Promise<Delivery[] | undefined> {
+  const position = batch.at(-1)?.event.position ?? LOG_START
+  while (!(await projector.waitFor(position, 1000)) && !signal.aborted);
+  const visible = await rights()
+  if (visible === undefined || signal.aborted) return undefined
+  const { events = {}, parts = {} } = visible
+  const visibleFilter = { ...filter, ...events }
+  const seen = batch.filter(({ event }) => eventMatchesFilter(visibleFilter, event))
+  return seen.map(({ event, json }) => ({
+    event,
+    json: hasHidden(event, parts) ? historyJson(event, parts) : json,
+  }))
+}
+
+/** The requester as of now. Null: anonymous; undefined: the sign-in of the request no longer counts. */
+async function currentRequester({ views }: Services, { requester, tokenId, sudo }: FastifyRequest) {
+  if (requester === null) return null
+  const hasToken = tokenId !== null && (await views.tokens.get(`${tokenId}`)) !== undefined
+  const account = await views.accounts.get(`${requester.id}`)
+  if (sudo !== null) {
+    // The credentials are the admin's. Who is no site admin any more acts for nobody.
+    const admin = await views.accounts.get(`${sudo.id}`)
+    const isAdmin = admin?.siteAdmin === true && stillCounts({ account: sudo, tokenId }, admin, hasToken)
+    return isAdmin && account !== undefined && maySignIn(account) ? account : undefined
+  }
+  return stillCounts({ account: requester, tokenId }, account, hasToken) ? account : undefined
+}

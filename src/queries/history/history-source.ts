@@ -1,0 +1,128 @@
+/** A history, as pages, JSON lines and live streams read it; and the history of one stream. */
+
+import { LRUCache } from 'lru-cache'
+import { historyJson } from '../../api/history/history.ts'
+import { nextPiece } from '../../concurrency/event-loop.ts'
+import { perStore } from '../../concurrency/per-store.ts'
+import type { EventStore, RecordedEvent } from '../../events/store/event-store.ts'
+import type { Page } from '../../http/requests/paging.ts'
+import type { LiveEvent, Topic } from '../../projections/live/live-events.ts'
+import type { HistoryDocument } from '../../projections/models/history/history.fold.ts'
+import { eventMatchesFilter, factsOf, type HistoryFilter, matchesFilter } from './history-filter.ts'
+
+export interface History {
+  /** The field that grows from event to event. It is the id of an event in server-sent events. */
+  readonly id: 'revision' | 'position'
+  readonly topic: Topic
+  has(live: LiveEvent): boolean
+  /** A page of the matching events, oldest first; `total` counts all of them. The signal ends the counting early. */
+  page(
+    filter: HistoryFilter,
+    slice: Pick<Page, 'skip' | 'limit'>,
+    signal: AbortSignal,
+  ): Promise<{ events: RecordedEvent[]; total: number }>
+  /** The matching events with ids from `after` (exclusive) to `upTo` (inclusive), oldest first. */
+  read(filter: HistoryFilter, after: number, upTo?: number): AsyncIterable<RecordedEvent>
+  /** The id of the last event; -1 when there is none. */
+  last(): Promise<number>
+}
+
+/** Before the first id. */
+export const BEGINNING = -1
+
+/** Events that are read in one turn of the event loop: one or two milliseconds of work. */
+const EVENTS_PER_TURN = 250
+
+/** The history of an issue or pull request: all events of its own stream. */
+export function streamHistory(events: EventStore, stream: string): History {
+  async function last(): Promise<number> {
+    for await (const { revision } of events.readStream(stream, { direction: 'backwards', maxCount: 1 })) {
+      return revision
+    }
+    return BEGINNING
+  }
+
+  async function* read(filter: HistoryFilter, after: number, upTo = Number.MAX_SAFE_INTEGER) {
+    for await (const event of events.readStream(stream, { from: after + 1 })) {
+      if (event.revision > upTo) return
+      if (eventMatchesFilter(filter, event)) yield event
+      if (event.revision % EVENTS_PER_TURN === 0) await nextPiece()
+    }
+  }
+
+  return {
+    id: 'revision',
+    topic: `stream ${stream}`,
+    has: ({ event }) => event.stream === stream,
+    last,
+    read,
+    async page(filter, { skip, limit }, signal) {
+      // Nobody else writes to the embedded log, which has no `problems`. So its revisions count the events.
+      if (Object.keys(filter).length === 0 && events.problems === undefined) {
+        const total = (await last()) + 1
+        const wanted = { from: skip, maxCount: limit }
+        const page = skip < total ? await Array.fromAsync(events.readStream(stream, wanted)) : []
+        return { events: page, total }
+      }
+      const matching = (await streamFacts(events, stream, signal)).filter((facts) =>
+        matchesFilter(filter, facts),
+      )
+      const positions = matching.slice(skip, skip + limit).map(({ position }) => position)
+      return { events: await Array.fromAsync(events.readPositions(positions)), total: matching.length }
+    },
+  }
+}
+
+/** The facts of one event. */
+type EventFacts = Pick<HistoryDocument, 'position' | 'type' | 'actor' | 'at' | 'adminsOnly' | 'issueWords'> &
+  Pick<RecordedEvent, 'revision'>
+
+/** Events of all streams together, about 100 bytes each. A longer stream is read each time. */
+const MAX_EVENTS = 200_000
+/** Reading a long stream is slow, and its past never changes. */
+const cachedFacts = perStore(
+  (): LRUCache<string, readonly EventFacts[]> => new LRUCache({ maxSize: MAX_EVENTS }),
+)
+
+/** The facts of all events of a stream; only of the first events when the signal aborts the reading. */
+async function streamFacts(
+  events: EventStore,
+  stream: string,
+  signal: AbortSignal,
+): Promise<readonly EventFacts[]> {
+  const ofStore = cachedFacts(events)
+  const before = ofStore.get(stream) ?? []
+  const facts: EventFacts[] = [...before]
+  // Others may have written into the stream: it may have more revisions than events.
+  for await (const event of events.readStream(stream, { from: (before.at(-1)?.revision ?? -1) + 1 })) {
+    facts.push({ position: event.position, revision: event.revision, ...factsOf(event) })
+    if (facts.length % EVENTS_PER_TURN !== 0) continue
+    if (signal.aborted) return facts
+    await nextPiece()
+  }
+  // Another request may have read further in the meantime.
+  if (facts.length > (ofStore.get(stream)?.length ?? 0)) ofStore.set(stream, facts, { size: facts.length })
+  return facts
+}
+
+/** An event with its JSON as it is sent. */
+export type Delivery = Pick<LiveEvent, 'event' | 'json'>
+
+/** Size of a batch in characters: a streamed answer holds about this much at one time. */
+const BATCH_CHARACTERS = 64 * 1024
+
+/** Collects events into non-empty batches of about `BATCH_CHARACTERS`. */
+export async function* inBatches(events: AsyncIterable<RecordedEvent>): AsyncGenerator<Delivery[]> {
+  let batch: Delivery[] = []
+  let characters = 0
+  for await (const event of events) {
+    const json = historyJson(event)
+    batch.push({ event, json })
+    characters += json.length
+    if (characters < BATCH_CHARACTERS) continue
+    yield batch
+    batch = []
+    characters = 0
+  }
+  if (batch.length > 0) yield batch
+}

@@ -1,0 +1,20 @@
+/** Who waits for a replay: work for many of them is shared out fairly, and ends when nobody waits. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { shareOf } from '../../../http/connections/loop-shares.ts'
+import { clientGone } from '../../../http/requests/client-gone.ts'
+
+export interface Asker {
+  /** Whose work it is, as in `nextPiece`. */
+  client: string
+  /** Aborted when nobody waits for it any more. */
+  gone?: AbortSignal | undefined
+}
+
+/** For what the server does by itself. */
+export const SERVER: Asker = { client: 'replays' }
+
+/** The client of a request. */
+export const askerOf = (request: FastifyRequest, reply: FastifyReply) => ({
+  client: shareOf(request),
+  gone: clientGone(reply),
+})

@@ -1,0 +1,65 @@
+/** Finding the last event of a stream up to a time. */
+import { LRUCache } from 'lru-cache'
+import { perStore } from '../../../concurrency/per-store.ts'
+import type { EventStore } from '../../../events/store/event-store.ts'
+import { type Asker, SERVER } from './asker.ts'
+import { isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
+import { PART, turnOf } from './parts.ts'
+
+/** Events in a segment. */
+export const SEGMENT = PART
+const MAX_SEGMENTS = 20_000
+
+/**
+ * By stream and last revision: the smallest revision, position and time in a segment, which may be of different events.
+ * They can be cached, because a stream's past never changes.
+ */
+const segmentsOf = perStore((): LRUCache<string, StreamPoint> => new LRUCache({ max: MAX_SEGMENTS }))
+
+/**
+ * The revision of the last event of a stream up to a time, -1 when there is none. The clocks of servers differ, so times
+ * may go backwards along the stream. It is therefore read from its end, without segments that are known to be later.
+ *
+ * @throws StoreUnavailable, and the reason of the asker's `gone`
+ */
+export async function lastRevision(
+  store: EventStore,
+  stream: string,
+  until: Until,
+  asker: Asker = SERVER,
+): Promise<number> {
+  const known = segmentsOf(store)
+  await turnOf(asker)
+  const end = await readBack(store, stream, until, { maxCount: 1 })
+  if (end.found !== undefined) return end.found
+  let from = end.least?.revision ?? -1
+  while (from >= 0) {
+    const key = `${stream} ${from}`
+    let least = known.get(key)
+    if (least === undefined || isUpTo(least, until)) {
+      await turnOf(asker)
+      const read = await readBack(store, stream, until, { from, maxCount: (from % SEGMENT) + 1 })
+      if (read.found !== undefined || read.least === undefined) return read.found ?? -1
+      least = read.least
+      known.set(key, least)
+    }
+    from = least.revision - 1
+  }
+  return -1
+}
+
+/** Reads backwards until it finds an event up to `until`. Returns its revision, or the least values of all events read. */
+async function readBack(
+  store: EventStore,
+  stream: string,
+  until: Until,
+  part: { from?: number; maxCount: number },
+): Promise<{ found?: number; least?: StreamPoint }> {
+  let least: StreamPoint | undefined
+  for await (const event of store.readStream(stream, { direction: 'backwards', ...part })) {
+    const point = pointOf(event)
+    if (isUpTo(point, until)) return { found: point.revision }
+    least = { ...point, at: least !== undefined && least.at < point.at ? least.at : point.at }
+  }
+  return least === undefined ? {} : { least }
+}

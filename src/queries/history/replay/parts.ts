@@ -1,0 +1,39 @@
+/** Reads a stream in small parts: each has its own turn of the event loop, so that neither one replay nor many hold it. */
+
+import { nextPiece } from '../../../concurrency/event-loop.ts'
+import type { EventStore, RecordedEvent } from '../../../events/store/event-store.ts'
+import type { Asker } from './asker.ts'
+
+/** Events in a part. To read and to fold them is one or two milliseconds of work. */
+export const PART = 100
+
+/**
+ * The events of a stream, at most `maxCount` of them, in parts that are full but for the last one.
+ *
+ * @throws StoreUnavailable, and the reason of `gone`
+ */
+export async function* partsOf(
+  store: EventStore,
+  stream: string,
+  { from, maxCount = Number.POSITIVE_INFINITY }: { from: number; maxCount?: number },
+  asker: Asker,
+): AsyncGenerator<RecordedEvent[]> {
+  let next = from
+  for (let left = maxCount; left > 0; left -= PART) {
+    const count = Math.min(left, PART)
+    await turnOf(asker)
+    const part: RecordedEvent[] = []
+    for await (const event of store.readStream(stream, { from: next, maxCount: count })) {
+      part.push(event)
+      next = event.revision + 1
+    }
+    if (part.length > 0) yield part
+    if (part.length < count) return
+  }
+}
+
+/** Waits for a turn of the loop in which there is time for a part. @throws the reason of `gone` */
+export async function turnOf({ client, gone }: Asker): Promise<void> {
+  await nextPiece(client)
+  gone?.throwIfAborted()
+}

@@ -1,0 +1,108 @@
+/** Related documents as they were: labels, milestones, repositories and accounts, replayed from their own streams. */
+
+import { accessTo } from '../../../access/access.ts'
+import type { DocumentSource } from '../../../api/related-documents.ts'
+import {
+  labelStream,
+  milestoneStream,
+  organizationStream,
+  repositoryStream,
+  userStream,
+} from '../../../events/streams.ts'
+import { labelFold } from '../../../projections/models/labels/labels.fold.ts'
+import { milestoneFold } from '../../../projections/models/milestones/milestones.fold.ts'
+import {
+  type RepositoryDocument,
+  repositoryFold,
+} from '../../../projections/models/repositories/repositories.fold.ts'
+import { accountFold } from '../../../projections/models/users/accounts.fold.ts'
+import type { Fold } from '../../../projections/projector/read-model.ts'
+import type { AnswerServices } from '../../../services/services.ts'
+import { type Asker, SERVER } from './asker.ts'
+import type { Until } from './document-at.ts'
+import { replayStream } from './replay-stream.ts'
+
+/** At most this many streams of one kind are read at the same time. */
+const CONCURRENT_READS = 8
+
+/**
+ * The related documents of one replay, as they were at `until`. Each stream is read once, for `asker`.
+ *
+ * Some values are as they are now: the rights, the counters, what a repository takes on disk, whether it is empty, and when
+ * a milestone or repository was last updated. They come from many streams, and a replay reads only one. A deleted milestone has
+ * counters of 0; a deleted repository is not shown.
+ */
+export function pastDocuments(services: AnswerServices, until: Until, asker: Asker = SERVER): DocumentSource {
+  const { events, views } = services
+  const repositoriesNow = new Map<number, RepositoryDocument>()
+
+  function reader<D extends object>(read: (id: string) => Promise<D | undefined>) {
+    const known = new Map<string, D | undefined>()
+    return {
+      async getMany(ids: readonly string[]): Promise<D[]> {
+        const missing = [...new Set(ids)].filter((id) => !known.has(id))
+        for (let i = 0; i < missing.length; i += CONCURRENT_READS) {
+          const part = missing.slice(i, i + CONCURRENT_READS)
+          await Promise.all(part.map(async (id) => known.set(id, await read(id))))
+        }
+        return ids.map((id) => known.get(id)).filter((document) => document !== undefined)
+      },
+    }
+  }
+
+  async function replayed<D extends object>(fold: Fold<D>, stream: string, id: string) {
+    return (await replayStream(events, stream, fold, id, until, undefined, undefined, asker)).document
+  }
+
+  return {
+    labels: reader((id) => replayed(labelFold, labelStream(Number(id)), id)),
+    milestones: reader(async (id) => {
+      const [milestone, now] = await Promise.all([
+        replayed(milestoneFold, milestoneStream(Number(id)), id),
+        views.milestones.get(id),
+      ])
+      if (milestone === undefined || now === undefined) return milestone
+      const { openIssues, closedIssues, updatedAt } = now
+      return { ...milestone, openIssues, closedIssues, updatedAt }
+    }),
+    repositories: reader(async (id) => {
+      const now = await views.repositories.get(id)
+      if (now === undefined) return undefined
+      repositoriesNow.set(now.id, now)
+      const repository = await replayed(repositoryFold, repositoryStream(now.id), id)
+      if (repository === undefined) return undefined
+      const { forks, stars, watchers, releases = 0 } = now
+      const { openIssues, closedIssues, openPulls, closedPulls, empty, updatedAt } = now
+      return {
+        ...repository,
+        forks,
+        stars,
+        watchers,
+        releases,
+        openIssues,
+        closedIssues,
+        openPulls,
+        closedPulls,
+        empty,
+        updatedAt,
+      }
+    }),
+    accounts: reader(async (id) => {
+      const now = await views.accounts.get(id)
+      if (now === undefined) return undefined
+      const past = await replayed(
+        accountFold,
+        (now.kind === 'user' ? userStream : organizationStream)(now.id),
+        id,
+      )
+      // Who hides an address, hides it in the past too.
+      return past && { ...past, email: now.email, showEmail: now.showEmail, stars: now.stars }
+    }),
+    teams: views.teams,
+    usages: services.diskUsage.getMany,
+    access(repository, requester) {
+      const now = repositoriesNow.get(repository.id)
+      return now === undefined ? 'none' : accessTo(now, requester)
+    },
+  }
+}

@@ -1,0 +1,64 @@
+/** Replaying a stream: it is read up to a moment, and folded. */
+import { decode } from '../../../events/codec.ts'
+import type { EventStore } from '../../../events/store/event-store.ts'
+import type { Fold } from '../../../projections/projector/read-model.ts'
+import { type Asker, SERVER } from './asker.ts'
+import { isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
+import { lastRevision } from './last-revision.ts'
+import { PART, partsOf } from './parts.ts'
+
+export interface Replayed<D extends object> {
+  /** Undefined when the document did not exist. */
+  document: D | undefined
+  /** The last event that was folded; undefined when there was none. */
+  last: StreamPoint | undefined
+}
+
+/**
+ * The document with that id after the events up to `until`. `start`: an earlier replay of the same stream to continue
+ * from. `onTurn` is called after each full part with the replay up to there.
+ *
+ * @throws StoreUnavailable, UnreadableEvent, and the reason of the asker's `gone`
+ */
+export async function replayStream<D extends object>(
+  store: EventStore,
+  stream: string,
+  fold: Fold<D>,
+  id: string,
+  until: Until,
+  start: Replayed<D> = { document: undefined, last: undefined },
+  onTurn: (replayed: Replayed<D>) => void = () => {},
+  asker: Asker = SERVER,
+): Promise<Replayed<D>> {
+  const end = 'at' in until ? { revision: await lastRevision(store, stream, until, asker) } : until
+  let { document, last } = start
+  const from = last === undefined ? 0 : last.revision + 1
+  const options = 'revision' in end ? { from, maxCount: Math.max(end.revision - from + 1, 0) } : { from }
+  for await (const part of partsOf(store, stream, options, asker)) {
+    const events = part.map(decode)
+    const count = events.findLastIndex((event) => isUpTo(pointOf(event), end)) + 1
+    const latest = events[count - 1]
+    if (latest === undefined) break
+    for (const event of events.slice(0, count)) {
+      if (fold.touches(event).includes(id)) document = fold.evolve(document, event, id)
+    }
+    last = pointOf(latest)
+    // The end of the replay, or of the stream.
+    if (count < PART) break
+    onTurn({ document, last })
+  }
+  return { document, last }
+}
+
+/** The first and the last event of a stream; undefined when it is empty. */
+export async function rangeOf(
+  store: EventStore,
+  stream: string,
+): Promise<{ first: StreamPoint; last: StreamPoint } | undefined> {
+  const end = async (direction: 'forwards' | 'backwards'): Promise<StreamPoint | undefined> => {
+    for await (const event of store.readStream(stream, { direction, maxCount: 1 })) return pointOf(event)
+    return undefined
+  }
+  const [first, last] = await Promise.all([end('forwards'), end('backwards')])
+  return first && last && { first, last }
+}

@@ -1,0 +1,161 @@
+/**
+ * Replays of issues and pull requests: the answer of `GET` as it would have been at a moment. They use the same folds and
+ * wire functions as the present answers.
+ *
+ * Related documents (labels, the milestone, repositories, accounts) are also shown as they were. Counters of milestones
+ * and repositories, and the requester's rights, are as they are now: see `past-documents.ts`.
+ */
+import type { Static } from 'typebox'
+import type { RepositoryAccess } from '../../../access/repository-access.ts'
+import { type IssueWire, issueFor, issueWires } from '../../../api/issues/issues.ts'
+import { type PullRequestWire, pullFor, pullWire } from '../../../api/pull-requests/pulls.ts'
+import type { DocumentSource } from '../../../api/related-documents.ts'
+import { Refused, refuse } from '../../../errors/refusal.ts'
+import { discussionStream, pullStream } from '../../../events/streams.ts'
+import { issueId } from '../../../projections/models/issues/issue-selection.ts'
+import { type IssueDocument, issueFold } from '../../../projections/models/issues/issues.fold.ts'
+import { type PullDocument, pullFold, pullId } from '../../../projections/models/pull-requests/pulls.fold.ts'
+import type { AccountDocument } from '../../../projections/models/users/accounts.fold.ts'
+import type { Fold } from '../../../projections/projector/read-model.ts'
+import type { AnswerServices } from '../../../services/services.ts'
+import type { Asker } from './asker.ts'
+import type { StreamPoint } from './document-at.ts'
+import { lastRevision } from './last-revision.ts'
+import { pastDocuments } from './past-documents.ts'
+import { type Replayed, rangeOf, replayStream } from './replay-stream.ts'
+import { createSnapshots, type Snapshots } from './snapshots.ts'
+
+/** A revision of the stream, or a time: ISO 8601 in UTC with milliseconds. */
+export type Moment = { revision: number } | { at: string }
+
+/** An answer as it was, and the last event that it includes. */
+export interface Replay<W> {
+  body: W
+  last: StreamPoint
+}
+
+/** Replays one issue or pull request. @throws Refused (not found) with the range of the stream, for a moment outside it */
+export interface Replayer<W> {
+  at(moment: Moment): Promise<Replay<W>>
+  /** The answers at two revisions, in any order. */
+  between(from: number, to: number): Promise<{ from: Replay<W>; to: Replay<W> }>
+}
+
+const pullSnapshots = createSnapshots<PullDocument>()
+const issueSnapshots = createSnapshots<IssueDocument>()
+
+interface Replayable<D extends object, W> {
+  fold: Fold<D>
+  id: string
+  stream: string
+  snapshots: Snapshots<D>
+  wire(document: D, source: DocumentSource): Promise<W>
+}
+
+function replayer<D extends object, W>(
+  services: AnswerServices,
+  { fold, id, stream, snapshots, wire }: Replayable<D, W>,
+  asker: Asker | undefined,
+): Replayer<W> {
+  async function outOfRange() {
+    const range = await rangeOf(services.events, stream)
+    const nothing = 'there is nothing at that moment'
+    if (range === undefined) return new Refused(refuse.notFound(nothing))
+    const errors = [
+      `revision: ${range.first.revision} to ${range.last.revision}`,
+      `at: from ${range.first.at}; the last event is of ${range.last.at}`,
+    ]
+    return new Refused(refuse.notFound([nothing, ...errors].join('; '), errors))
+  }
+
+  async function replayedAt(moment: Moment) {
+    const { events } = services
+    const revision =
+      'revision' in moment ? moment.revision : await lastRevision(events, stream, moment, asker)
+    const erasures = events.erasures?.()
+    const start = snapshots.before(events, stream, revision)
+    const keep = (replay: Replayed<D>) => snapshots.keep(events, stream, replay, erasures)
+    const { document, last } = await replayStream(events, stream, fold, id, { revision }, start, keep, asker)
+    if (document === undefined || last?.revision !== revision) throw await outOfRange()
+    return { document, last }
+  }
+
+  async function replayOf({ document, last }: { document: D; last: StreamPoint }, moment: Moment) {
+    const { position } = last
+    // A time may be later than the last event: related documents may have changed between the two.
+    const source = pastDocuments(services, 'at' in moment ? { at: moment.at, position } : { position }, asker)
+    return { body: await wire(document, source), last }
+  }
+
+  return {
+    async at(moment) {
+      return replayOf(await replayedAt(moment), moment)
+    },
+    async between(from, to) {
+      const earlier = { revision: Math.min(from, to) }
+      const later = { revision: Math.max(from, to) }
+      const first = await replayedAt(earlier)
+      const second = await replayedAt(later)
+      const [before, after] = [await replayOf(first, earlier), await replayOf(second, later)]
+      return from <= to ? { from: before, to: after } : { from: after, to: before }
+    },
+  }
+}
+
+/**
+ * `asker`: who waits for the answers.
+ * @throws Refused (not found) when there is no such pull request
+ */
+export async function pullReplayer(
+  services: AnswerServices,
+  { repository }: Pick<RepositoryAccess, 'repository'>,
+  index: string,
+  requester: AccountDocument | null,
+  asker?: Asker,
+): Promise<Replayer<Static<typeof PullRequestWire>>> {
+  const pull = await pullFor(services, repository.id, index)
+  return replayer(
+    services,
+    {
+      fold: pullFold,
+      snapshots: pullSnapshots,
+      id: pullId(pull.repoId, pull.index),
+      stream: pullStream(pull.repoId, pull.index),
+      async wire(document, source) {
+        const [past] = await source.repositories.getMany([`${document.repoId}`])
+        if (past === undefined) throw new Refused(refuse.notFound('repository not found'))
+        return pullWire(services, past, document, requester, source)
+      },
+    },
+    asker,
+  )
+}
+
+/**
+ * `asker`: who waits for the answers.
+ * @throws Refused (not found) when there is no such issue or pull request
+ */
+export async function issueReplayer(
+  services: AnswerServices,
+  { repository }: Pick<RepositoryAccess, 'repository'>,
+  index: string,
+  requester: AccountDocument | null,
+  asker?: Asker,
+): Promise<Replayer<Static<typeof IssueWire>>> {
+  const issue = await issueFor(services, repository.id, index)
+  return replayer(
+    services,
+    {
+      fold: issueFold,
+      snapshots: issueSnapshots,
+      id: issueId(issue.repoId, issue.index),
+      stream: discussionStream(issue),
+      async wire(document, source) {
+        const [wire] = await issueWires(services, [document], requester, source)
+        if (wire === undefined) throw new Refused(refuse.notFound('repository not found'))
+        return wire
+      },
+    },
+    asker,
+  )
+}

@@ -1,0 +1,107 @@
+/** `GET …/replay` and `GET …/replay/diff` of pull requests and issues. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { onRepository } from '../../../access/repository-access.ts'
+import { IssueParams, IssueWire } from '../../../api/issues/issues.ts'
+import { PullRequestWire } from '../../../api/pull-requests/pulls.ts'
+import { comparableTime, lastInstantOfDay } from '../../../domain/times.ts'
+import { Refused, refuse } from '../../../errors/refusal.ts'
+import { OptionalText } from '../../../http/requests/optional-text.ts'
+import type { Services } from '../../../services/services.ts'
+import { askerOf } from './asker.ts'
+import { changesBetween } from './changes.ts'
+import { issueReplayer, type Moment, pullReplayer } from './replayers.ts'
+
+/** The revision in a query; it may be out of range. @throws Refused (unprocessable) when it is not a whole number */
+export function revisionOf(field: string, text: string): number {
+  if (!/^-?\d+$/.test(text)) throw new Refused(refuse.unprocessable(`${field}: must be a whole number`))
+  return Math.max(-1, Math.min(Number(text), Number.MAX_SAFE_INTEGER - 1))
+}
+
+/** The moment in a query. @throws Refused (unprocessable) unless it has either a valid revision or a valid time */
+export function momentOf({ revision, at }: { revision?: string; at?: string }): Moment {
+  if (revision !== undefined && at !== undefined) {
+    throw new Refused(refuse.unprocessable('at: cannot be given together with revision'))
+  }
+  if (revision !== undefined) return { revision: revisionOf('revision', revision) }
+  if (at === undefined) throw new Refused(refuse.unprocessable('revision: either this or at must be given'))
+  const instant = lastInstantOfDay(at)
+  if (instant === undefined) {
+    throw new Refused(refuse.unprocessable('at: must be a date as 2026-11-26, or a date-time as in RFC 3339'))
+  }
+  return { at: comparableTime(instant) }
+}
+
+const ReplayQuery = Type.Object({
+  revision: OptionalText('state after the event with this revision; the first is 0'),
+  at: OptionalText(
+    'state at this time, RFC 3339; one without milliseconds means the end of that second, a date alone the end of that ' +
+      'day in UTC. Give either this or a revision',
+  ),
+})
+
+const DiffQuery = Type.Object({
+  from: Type.String({ description: 'a revision' }),
+  to: Type.String({ description: 'a revision, later or earlier' }),
+})
+
+const ISSUE_SCOPE = { scope: 'issue' } as const
+
+const ReplayDiffWire = Type.Object({
+  from: Type.Integer(),
+  to: Type.Integer(),
+  changes: Type.Array(
+    Type.Object({
+      field: Type.String({
+        description:
+          'path of a field of the answer: head.sha. Arrays are given whole, and so are objects that have another id ' +
+          'than before',
+      }),
+      before: Type.Unknown(),
+      after: Type.Unknown(),
+    }),
+  ),
+})
+
+export function replayRoutes(services: Services): FastifyPluginAsyncTypebox {
+  return async (app) => {
+    const pulls = { tags: ['repository'], config: {}, wire: PullRequestWire, replayerOf: pullReplayer }
+    const issues = { tags: ['issue'], config: ISSUE_SCOPE, wire: IssueWire, replayerOf: issueReplayer }
+    for (const [kind, { tags, config, wire, replayerOf }] of Object.entries({ pulls, issues })) {
+      const path = `/repos/:owner/:repo/${kind}/:index/replay`
+      const schema = { tags, params: IssueParams }
+
+      app.get(
+        path,
+        { config, schema: { ...schema, querystring: ReplayQuery, response: { 200: wire } } },
+        async (request, reply) => {
+          const found = await onRepository(services, request, 'read')
+          const asker = askerOf(request, reply)
+          const replayer = await replayerOf(services, found, request.params.index, request.requester, asker)
+          const { body, last } = await replayer.at(momentOf(request.query))
+          reply.header('Mergelog-Revision', last.revision)
+          reply.header('Mergelog-At', last.at)
+          reply.header('Access-Control-Expose-Headers', 'Mergelog-Revision, Mergelog-At')
+          return body
+        },
+      )
+
+      app.get(
+        `${path}/diff`,
+        { config, schema: { ...schema, querystring: DiffQuery, response: { 200: ReplayDiffWire } } },
+        async (request, reply) => {
+          const { query, requester } = request
+          const found = await onRepository(services, request, 'read')
+          const asker = askerOf(request, reply)
+          const replayer = await replayerOf(services, found, request.params.index, requester, asker)
+          const { from, to } = await replayer.between(
+            revisionOf('from', query.from),
+            revisionOf('to', query.to),
+          )
+          const changes = changesBetween(from.body, to.body)
+          return { from: from.last.revision, to: to.last.revision, changes }
+        },
+      )
+    }
+  }
+}

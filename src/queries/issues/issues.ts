@@ -1,0 +1,89 @@
+/** Reading one issue or its labels, and listing the issues of a repository. Pull requests are included, as in Gitea. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { Static } from 'typebox'
+import { onRepository } from '../../access/repository-access.ts'
+import { IssueParams, IssueWire, issueWires, labelsOfIssue, onIssue } from '../../api/issues/issues.ts'
+import { LabelWire, labelIdsNamed } from '../../api/labels/labels.ts'
+import { RepositoryParams } from '../../api/repositories/repositories.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import { pageOf, sendPaging } from '../../http/requests/paging.ts'
+import { namesIn, RepeatedText } from '../../http/requests/repeated-text.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { filteredListSchema, listSchema, rowsOrPage, sendRows } from '../paged-list.ts'
+import { IssueListQuery, issuePage, peopleFilter, searchedWords, sharedFilter } from './issue-pages.ts'
+
+const LIST_SCHEMA = filteredListSchema(IssueWire, {
+  ...IssueListQuery.properties,
+  milestones: RepeatedText('ids or titles, separated by commas'),
+})
+
+/**
+ * Ids of the milestones in a list. Each is named by its title or, if no title matches, by its id. Unknown ones are
+ * discarded.
+ */
+async function milestoneIdsNamed({ views }: Services, repoId: number, list: string | string[] | undefined) {
+  const names = namesIn(list)
+  if (names.length === 0) return []
+  const byTitle = await views.milestones.find({ repoId, title: { $in: names } })
+  const titles = new Set(byTitle.map(({ title }) => title))
+  const byId = await views.milestones.getMany(names.filter((name) => !titles.has(name)))
+  return [...byTitle, ...byId.filter((milestone) => milestone.repoId === repoId)].map(({ id }) => id)
+}
+
+async function queryOf(
+  services: Services,
+  repository: RepositoryDocument,
+  query: Static<typeof LIST_SCHEMA.querystring>,
+) {
+  const filter = { ...sharedFilter(query), ...(await peopleFilter(services, query)) }
+  // Search rule 3.
+  const labelIds = await labelIdsNamed(services, repository, namesIn(query.labels))
+  if (labelIds.length > 0) filter.labelIds = { $in: labelIds }
+  const milestoneIds = await milestoneIdsNamed(services, repository.id, query.milestones)
+  if (milestoneIds.length > 0) filter.milestoneId = { $in: milestoneIds }
+  return { filter, words: searchedWords(query.q) }
+}
+
+export function issueQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
+  return async (app) => {
+    const tags = ['issue']
+    const config = { scope: 'issue' } as const
+
+    app.get(
+      '/repos/:owner/:repo/issues',
+      { config, schema: { tags, params: RepositoryParams, ...LIST_SCHEMA } },
+      async (request, reply) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const page = pageOf(request.query, services.config)
+        const query = await queryOf(services, repository, request.query)
+        const { rows, total } = await issuePage(services, [repository.id], query, page)
+        sendPaging(request, reply, services.publicUrl(), page, total)
+        return sendRows(reply, services.views.issues, rows, (found) =>
+          issueWires(services, found, request.requester),
+        )
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/issues/:index',
+      { config, schema: { tags, params: IssueParams, response: { 200: IssueWire } } },
+      async (request) => {
+        const { issue } = await onIssue(services, request, 'read')
+        const [wire] = await issueWires(services, [issue], request.requester)
+        if (wire === undefined) throw new Refused(refuse.notFound('issue not found'))
+        return wire
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/issues/:index/labels',
+      { config, schema: { tags, params: IssueParams, ...listSchema(LabelWire) } },
+      async (request, reply) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const labels = await labelsOfIssue(services, repository, request.params.index)
+        return [...rowsOrPage(services, request, reply, labels)]
+      },
+    )
+  }
+}

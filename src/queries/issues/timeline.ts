@@ -1,0 +1,84 @@
+/** The timeline of an issue or pull request: `GET /repos/{owner}/{repo}/issues/{index}/timeline`. */
+
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { LRUCache } from 'lru-cache'
+import { IssueParams, onIssue } from '../../api/issues/issues.ts'
+import { isInTimeRange, TimeRangeQuery, timeRange } from '../../api/time-range.ts'
+import { nextPiece } from '../../concurrency/event-loop.ts'
+import { decode } from '../../events/codec.ts'
+import { discussionStream } from '../../events/streams.ts'
+import { clientGone } from '../../http/requests/client-gone.ts'
+import type { IssueDocument } from '../../projections/models/issues/issues.fold.ts'
+import type { Services } from '../../services/services.ts'
+import { filteredListSchema, pagedRows } from '../paged-list.ts'
+import { referenceRows, withReferences } from './timeline-references.ts'
+import { evolveTimeline, type TimelineRow } from './timeline-rows.ts'
+import { TimelineWire, timelineWires } from './timeline-wire.ts'
+
+interface Timeline {
+  rows: ReadonlyMap<number, TimelineRow>
+  /** Revision of the last event in the rows. */
+  revision: number
+  /** The erasures of texts that the log had seen. After another one the rows are read again. */
+  erasures: number
+}
+
+/** Rows of all timelines that are kept in memory: about 200 bytes each. */
+const MAX_ROWS = 100_000
+/** Events that are folded in one turn of the event loop: one or two milliseconds of work. */
+const EVENTS_PER_TURN = 250
+
+/** Reads timelines. For a cached timeline it reads only the events that came since. It ends when its client is gone. */
+function timelineReader({
+  events,
+}: Services): (issue: IssueDocument, gone: AbortSignal) => Promise<Timeline['rows']> {
+  const known = new LRUCache<string, Timeline>({
+    maxSize: MAX_ROWS,
+    sizeCalculation: ({ rows }) => 1 + rows.size,
+  })
+  return async (issue, gone) => {
+    const stream = discussionStream(issue)
+    const erasures = events.erasures?.() ?? 0
+    const cached = known.get(stream)
+    const before = cached?.erasures === erasures ? cached : undefined
+    let rows: Map<number, TimelineRow> | undefined
+    let revision = before?.revision ?? -1
+    for await (const recorded of events.readStream(stream, { from: revision + 1 })) {
+      // A copy: other requests may still use the rows that were read before.
+      rows ??= new Map(before?.rows)
+      evolveTimeline(rows, decode(recorded))
+      revision = recorded.revision
+      if (revision % EVENTS_PER_TURN !== 0) continue
+      await nextPiece()
+      gone.throwIfAborted()
+    }
+    if (rows === undefined) return before?.rows ?? new Map()
+    known.set(stream, { rows, revision, erasures })
+    return rows
+  }
+}
+
+export function timelineRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const rowsOf = timelineReader(services)
+  return async (app) => {
+    app.get(
+      '/repos/:owner/:repo/issues/:index/timeline',
+      {
+        config: { scope: 'issue' },
+        schema: { tags: ['issue'], params: IssueParams, ...filteredListSchema(TimelineWire, TimeRangeQuery) },
+      },
+      async (request, reply) => {
+        const { repository, issue } = await onIssue(services, request, 'read')
+        const range = timeRange(request.query)
+        const [own, references] = await Promise.all([
+          rowsOf(issue, clientGone(reply)),
+          referenceRows(services, issue, request.requester),
+        ])
+        const rows = withReferences([...own.values()], references)
+        const wanted = rows.filter(({ updatedAt }) => isInTimeRange(range, updatedAt))
+        const shown = pagedRows(services, request, reply, wanted)
+        return timelineWires(services, repository, issue, shown, request.requester)
+      },
+    )
+  }
+}

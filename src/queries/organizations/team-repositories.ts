@@ -1,0 +1,25 @@
+/** The repositories that a team has, as a part of a filter. */
+
+import { belongsTo } from '../../access/visibility.ts'
+import type { Team } from '../../api/organizations/teams.ts'
+import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
+
+/** What a team has: everything of its organization, or what was added to it. `nothing`: the requester may not know. */
+export type TeamRepositories = { teams: number } | { ownerId: number } | 'nothing'
+
+/** What a team has. Only those in its organization may know, as at `/teams/{id}/repos`. */
+export function teamRepositories(
+  team: Team,
+  organization: AccountDocument | undefined,
+  requester: AccountDocument | null,
+): TeamRepositories {
+  const mayKnow =
+    organization?.kind === 'organization' &&
+    !organization.deleted &&
+    requester !== null &&
+    (requester.siteAdmin || belongsTo(organization.id, requester))
+  if (!mayKnow) return 'nothing'
+  // The Owners have all that the organization has.
+  const hasAll = team.kind === 'owners' || team.team.allRepositories
+  return hasAll ? { ownerId: organization.id } : { teams: team.team.id }
+}

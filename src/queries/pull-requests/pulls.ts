@@ -1,0 +1,118 @@
+/** Reading one pull request, and listing them. A list is one indexed read, without git. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { type Static, Type } from 'typebox'
+import { onRepository } from '../../access/repository-access.ts'
+import { onPull, PullParams, PullRequestWire, pullWire, pullWires } from '../../api/pull-requests/pulls.ts'
+import { RepositoryParams } from '../../api/repositories/repositories.ts'
+import { accountIdNamed } from '../../api/users/users.ts'
+import { Refused, refuse } from '../../errors/refusal.ts'
+import { OptionalText } from '../../http/requests/optional-text.ts'
+import { pathNumber } from '../../http/requests/path-number.ts'
+import { branchKey, type PullDocument } from '../../projections/models/pull-requests/pulls.fold.ts'
+import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
+import type { Filter, Sort } from '../../projections/store/read-store.ts'
+import type { Services } from '../../services/services.ts'
+import { filteredListSchema, sendPage } from '../paged-list.ts'
+
+const NEWEST: Sort<PullDocument> = [['index', -1]]
+const by = (field: 'updatedAt' | 'closedAt' | 'comments', direction: 1 | -1): Sort<PullDocument> => [
+  [field, direction],
+  ['index', direction],
+]
+const SORTS: ReadonlyMap<string, Sort<PullDocument>> = new Map([
+  ['oldest', [['index', 1]]],
+  ['recentupdate', by('updatedAt', -1)],
+  ['recentclose', by('closedAt', -1)],
+  ['leastupdate', by('updatedAt', 1)],
+  ['mostcomment', by('comments', -1)],
+  ['leastcomment', by('comments', 1)],
+  ['priority', NEWEST],
+])
+
+const LIST_SCHEMA = filteredListSchema(PullRequestWire, {
+  state: OptionalText('open (default), closed or all'),
+  sort: OptionalText([...SORTS.keys()].join(', ')),
+  milestone: OptionalText('id of a milestone'),
+  poster: OptionalText('login of who opened it'),
+  base_branch: OptionalText('name of the branch that it is to be merged into'),
+  labels: Type.Optional(
+    Type.Union([Type.String(), Type.Array(Type.String())], {
+      description: 'ids of labels; the pull request must have at least one. Repeatable',
+    }),
+  ),
+})
+
+/** The ids of labels in a query. @throws Refused (unprocessable) for what is not the id of a label: a name, for example */
+function labelIdsIn(given: string | readonly string[] = []): number[] {
+  const texts = [given].flat().filter((text) => text !== '')
+  const ids = texts.flatMap((text) => pathNumber(text) ?? [])
+  if (ids.length === texts.length) return ids
+  const message = 'labels: must be ids of labels'
+  throw new Refused(refuse.unprocessable(message, [message]))
+}
+
+/**
+ * As in Gitea: an unknown state means open; a milestone that is not a positive whole number is ignored.
+ * @throws Refused (unprocessable) for labels that are not ids
+ */
+async function filterOf(
+  services: Services,
+  repoId: number,
+  query: Static<typeof LIST_SCHEMA.querystring>,
+): Promise<Filter<PullDocument>> {
+  const filter: Filter<PullDocument> = { repoId }
+  if (query.state === 'closed') filter.state = 'closed'
+  else if (query.state !== 'all') filter.state = 'open'
+  const milestone = pathNumber(query.milestone ?? '')
+  if (milestone !== undefined) filter.milestoneId = milestone
+  const labelIds = labelIdsIn(query.labels)
+  if (labelIds.length > 0) filter.labelIds = { $in: labelIds }
+  if (query.poster) filter.posterId = await accountIdNamed(services, query.poster)
+  if (query.base_branch) filter.baseKey = branchKey(repoId, query.base_branch)
+  return filter
+}
+
+/** The total of a list as the repository's counters have it; undefined when the rows must be counted, which is slow. */
+function totalOf({ openPulls, closedPulls }: RepositoryDocument, filter: Filter<PullDocument>) {
+  const { milestoneId, labelIds, posterId, baseKey } = filter
+  if ([milestoneId, labelIds, posterId, baseKey].some((one) => one !== undefined)) return undefined
+  if (filter.state === undefined) return openPulls + closedPulls
+  return filter.state === 'open' ? openPulls : closedPulls
+}
+
+export function pullQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
+  return async (app) => {
+    app.get(
+      '/repos/:owner/:repo/pulls',
+      { schema: { tags: ['repository'], params: RepositoryParams, ...LIST_SCHEMA } },
+      async (request, reply) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const filter = await filterOf(services, repository.id, request.query)
+        const sort = SORTS.get(request.query.sort ?? '') ?? NEWEST
+        const list = { view: services.views.pulls, filter, sort, total: totalOf(repository, filter) }
+        return sendPage(services, request, reply, list, (found) =>
+          pullWires(services, repository, found, request.requester),
+        )
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/pulls/:index',
+      { schema: { tags: ['repository'], params: PullParams, response: { 200: PullRequestWire } } },
+      async (request) => {
+        const { repository, pull } = await onPull(services, request, 'read')
+        return pullWire(services, repository, pull, request.requester)
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/pulls/:index/merge',
+      { schema: { tags: ['repository'], params: PullParams, response: { 204: Type.Null() } } },
+      async (request, reply) => {
+        const { pull } = await onPull(services, request, 'read')
+        if (pull.merged === null) throw new Refused(refuse.notFound('the pull request is not merged'))
+        return reply.code(204).send(null)
+      },
+    )
+  }
+}

@@ -1,0 +1,43 @@
+/** Reading tags: the read model finds them, and the repository's reader has their objects. */
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { onRepository } from '../../access/repository-access.ts'
+import { RepositoryParams } from '../../api/repositories/repositories.ts'
+import { TagParams, TagWire, tagWires } from '../../api/tags/tags.ts'
+import { tagId } from '../../projections/models/tags/tags.fold.ts'
+import { notFoundIn } from '../../projections/views/view.ts'
+import type { Services } from '../../services/services.ts'
+import { listSchema, pagedList } from '../paged-list.ts'
+
+export function tagQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
+  const { tags } = services.views
+  return async (app) => {
+    app.get(
+      '/repos/:owner/:repo/tags',
+      { schema: { tags: ['repository'], params: RepositoryParams, ...listSchema(TagWire) } },
+      async (request, reply) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const found = await pagedList(services, request, reply, {
+          view: tags,
+          filter: { repoId: repository.id },
+          sort: [
+            ['date', -1],
+            ['name', -1],
+          ],
+        })
+        return await tagWires(services, repository, found)
+      },
+    )
+
+    app.get(
+      '/repos/:owner/:repo/tags/*',
+      { schema: { tags: ['repository'], params: TagParams, response: { 200: TagWire } } },
+      async (request) => {
+        const { repository } = await onRepository(services, request, 'read')
+        const tag = await tags.get(tagId(repository.id, request.params['*']))
+        const [wire] = tag === undefined ? [] : await tagWires(services, repository, [tag])
+        if (wire === undefined) throw notFoundIn(tags, 'tag not found')
+        return wire
+      },
+    )
+  }
+}

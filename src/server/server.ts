@@ -1,0 +1,364 @@
+/** Builds a whole server from its configuration, starts it, and stops it in order. */
+import { setMaxListeners } from 'node:events'
+import { mkdir } from 'node:fs/promises'
+import { findSourceMap } from 'node:module'
+import { join } from 'node:path'
+import { setTimeout as delay } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import type { FastifyBaseLogger } from 'fastify'
+import { historyJson } from '../api/history/history.ts'
+import { createOpenRequests } from '../auth/open-requests.ts'
+import { secretCollections } from '../auth/secrets.ts'
+import { beginsAfter } from '../commands/execution/claims.ts'
+import { knowsEarlierAttempts } from '../commands/execution/earlier-attempts.ts'
+import { isAloneOn } from '../commands/execution/sequences.ts'
+import { ensureSiteAdmin } from '../commands/users/site-admin.ts'
+import { deadlineAfter } from '../concurrency/deadline.ts'
+import { addressesIn } from '../config/address-ranges.ts'
+import { type Config, isShared } from '../config/config.ts'
+import { listenProblem } from '../config/listen-problem.ts'
+import { makeDataDir } from '../config/make-path.ts'
+import { limitReached } from '../errors/limits.ts'
+import { createStartPatience } from '../events/store/start-patience.ts'
+import { objectReaders } from '../git/objects/object-readers.ts'
+import { createGitLimits } from '../git/process/limits.ts'
+import { limitGitMemory } from '../git/process/memory-limit.ts'
+import { HOOKS } from '../git/push/push-hook.ts'
+import { openPushJournal } from '../git/push/push-journal.ts'
+import { requireCertificate } from '../http/connections/https.ts'
+import { observeCalls } from '../observability/grpc-calls.ts'
+import { createMetrics } from '../observability/metrics.ts'
+import { startMetricsServer } from '../observability/metrics-route.ts'
+import { observedLog } from '../observability/observed-log.ts'
+import { tracedLog } from '../observability/traced-log.ts'
+import { tracedProcess } from '../observability/traced-processes.ts'
+import type { Tracing } from '../observability/tracing.ts'
+import { createBackground } from '../processes/background.ts'
+import { refuseMissingDisks } from '../processes/missing-disks.ts'
+import { recoverPushes, takeOverTurn } from '../processes/recovery.ts'
+import { createRecoveryRounds } from '../processes/recovery-rounds.ts'
+import { createDiskUsage } from '../projections/installation/disk-usage.ts'
+import { createLiveEvents } from '../projections/live/live-events.ts'
+import { createWebhookDeliveries } from '../projections/models/webhooks/webhook-deliveries.fold.ts'
+import type { AroundBatch } from '../projections/projector/batch-writer.ts'
+import { createProjector } from '../projections/projector/projector.ts'
+import { createRebuild } from '../projections/projector/rebuild.ts'
+import type { Touched } from '../projections/store/read-store.ts'
+import { createAccountChanges } from '../projections/views/account-changes.ts'
+import { createViews, READ_MODELS } from '../projections/views/views.ts'
+import type { Services } from '../services/services.ts'
+import { openAttachmentFiles } from '../storage/attachments/files.ts'
+import { takeUpDataDir } from '../storage/data-format.ts'
+import { compareClocks } from '../storage/disk.ts'
+import { watchFreeSpace } from '../storage/free-space.ts'
+import { refuseHalfRestored } from '../storage/half-restored.ts'
+import { connectionsWithin } from '../storage/open-files.ts'
+import { makePrivateFiles, narrowDataDir } from '../storage/private-files.ts'
+import { since } from '../storage/since.ts'
+import { VERSION } from '../storage/version.ts'
+import { createUpgradeAnswers } from '../upgrade/answers.ts'
+import { startGrpc } from '../upgrade/grpc-server.ts'
+import { buildApp } from './app.ts'
+import { requireGit, requirePushHook, requireReadableEnd, requireSigningKey } from './start-checks.ts'
+import { openEvents, openNodes, openReadStores, withOpenTexts } from './stores.ts'
+
+export type Server = Awaited<ReturnType<typeof startServer>>
+
+const tlsFiles = ({ grpcTlsCert: cert, grpcTlsKey: key }: Config) =>
+  cert === undefined || key === undefined ? undefined : { cert, key }
+
+const connectionLimits = ({ maxConnections, maxConnectionsPerAddress, trustProxy = [] }: Config) => ({
+  all: maxConnections,
+  perNetwork: maxConnectionsPerAddress,
+  isProxy: addressesIn(trustProxy) ?? (() => false),
+})
+
+/** Loads OpenTelemetry only when traces are wanted: it is not small. */
+async function tracingOf({ otlpEndpoint: endpoint, nodeName: node }: Config): Promise<Tracing | undefined> {
+  if (endpoint === undefined) return undefined
+  const { openTracing } = await import('../observability/tracing.ts')
+  return openTracing({ endpoint, node })
+}
+
+/** What an operator asks first about a server. */
+const startFacts = ({ eventStoreUrl, mongodbUrl }: Config, git: string) => ({
+  version: VERSION,
+  nodejs: process.version,
+  git,
+  log: eventStoreUrl === undefined ? 'embedded' : 'EventStoreDB',
+  readModels: mongodbUrl === undefined ? 'embedded' : 'MongoDB',
+})
+
+/** How long a start waits for the file system of DATA_DIR, also with a START_TIMEOUT_MS of 0. */
+const LEAST_PATIENCE_MS = 1000
+
+/** When to free what the rebuilds of an earlier process left behind. */
+const FREE_SPARES_AFTER_MS = 10_000
+const FREE_SPARES_EVERY_MS = 600_000
+
+/**
+ * Starts a server. It listens before it changes anything that a failed start could not do again: requests get 503 until
+ * then. `/healthz` gives 200 when the read models are current and the recovery from a crash is complete.
+ */
+export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
+  const startedAt = since()
+  const log = logger.child({ node: wanted.nodeName })
+  const config = connectionsWithin(wanted)
+  const { maxConnections } = config
+  if (maxConnections < wanted.maxConnections) {
+    log.warn(
+      { maxConnections },
+      `few files may be open (ulimit -n): there are at most ${maxConnections} connections, not MAX_CONNECTIONS`,
+    )
+  }
+  makePrivateFiles()
+  limitGitMemory(config.gitMemoryBytes)
+  const git = await requireGit()
+  await requireSigningKey(config)
+  const certificate = await requireCertificate(config)
+  const gitDir = join(config.dataDir, 'git')
+  await makeDataDir(config.dataDir, Math.max(config.startTimeoutMs, LEAST_PATIENCE_MS))
+  await mkdir(gitDir, { recursive: true })
+  const { unlock, news } = await takeUpDataDir(config.dataDir, isShared(config) ? 'shared' : 'alone', () =>
+    refuseHalfRestored(config.dataDir, () => {}),
+  )
+  log.info(startFacts(config, git), `Mergelog ${VERSION} starts`)
+  if (news !== undefined) log.info(news)
+  await requirePushHook(gitDir)
+  await compareClocks(join(gitDir, HOOKS))
+  const readableByOthers = await narrowDataDir(config.dataDir)
+  if (readableByOthers.length > 0) {
+    log.warn(
+      { paths: readableByOthers },
+      'others may read files of the data directory; they are not ours to change',
+    )
+  }
+
+  /** Aborted first: from then on clients are asked to go elsewhere, but all is answered as before. */
+  const leaving = new AbortController()
+  const stopping = new AbortController()
+  const { signal } = stopping
+  // Each rebuilt model waits with a listener to be freed. Without this, Node would warn about a leak.
+  setMaxListeners(0, signal)
+  const metrics = createMetrics({ node: config.nodeName, isDense: config.eventStoreUrl === undefined })
+  // Before the stores are opened: their drivers tell of what they do only when somebody listens.
+  const tracing = await tracingOf(config)
+  const inStart = createStartPatience(log, config.startTimeoutMs)
+  const counted = observedLog(await inStart(() => openEvents(config)), metrics)
+  const system = config.eventStoreUrl === undefined ? 'sqlite' : 'eventstoredb'
+  const stored = tracing === undefined ? counted : tracedLog(counted, tracing, system)
+  if (config.eventStoreUrl === undefined) await requireReadableEnd(stored)
+  const recovery = createRecoveryRounds(signal)
+  const {
+    nodes,
+    turns,
+    close: leaveNodes,
+  } = await inStart(() =>
+    openNodes(config, {
+      log,
+      isReady: () => recovery.isComplete() && !signal.aborted,
+      takeOver: (key) => takeOverTurn(services, key),
+    }),
+  )
+  const { generations, readStore, secrets } = await inStart(() => openReadStores(config, nodes))
+  const events = withOpenTexts(stored, secrets, log)
+  const views = createViews(readStore, (model) =>
+    projector.status().some(({ name, stopped }) => name === model && stopped !== undefined),
+  )
+  const applied = (touched: readonly Touched[]) => {
+    for (const view of Object.values(views)) view.applied(touched)
+    openRequests.applied(touched)
+    upgrade.applied(touched)
+  }
+  const forget = (collection: string) => {
+    for (const view of Object.values(views)) view.exchanged(collection)
+    openRequests.exchanged(collection)
+    upgrade.exchanged(collection)
+  }
+  const around: AroundBatch = async (batch, work) => {
+    const begun = performance.now()
+    const ids = batch.map(({ metadata }) => metadata.correlationId)
+    await (tracing === undefined ? work() : tracing.following('projector batch', ids, work))
+    metrics.projected(batch, performance.now() - begun)
+  }
+  const sharing = { membership: nodes, forget }
+  const projector = createProjector({
+    log,
+    events,
+    views: readStore,
+    models: READ_MODELS,
+    applied,
+    sharing,
+    around,
+  })
+  generations.onExchanged(forget)
+  const accountChanges = createAccountChanges()
+  const openRequests = createOpenRequests({ events, views, accountChanges, projector, secrets })
+  const beginning = await inStart(() => events.lastPosition())
+  knowsEarlierAttempts(events, { projector, readStore })
+  if (!isShared(config)) isAloneOn(events)
+  const isOnly = () => !nodes.all().some(({ id, name }) => id !== nodes.self().id && name === config.nodeName)
+  beginsAfter(events, { node: config.nodeName, position: beginning, isOnly })
+  const upgrade = createUpgradeAnswers(readStore, projector, beginning, nodes.isMember)
+
+  const attachments = await openAttachmentFiles(join(config.dataDir, 'attachments'), {
+    isShared: isShared(config),
+  })
+  let publicUrl = config.publicUrl ?? ''
+  const services: Services = {
+    config,
+    log,
+    events,
+    texts: events,
+    readStore,
+    views,
+    accountChanges,
+    secrets,
+    nodes,
+    turns,
+    projector,
+    rebuilder: createRebuild({ events, generations, projector, exchanged: forget, signal }),
+    gitDir,
+    gitLimits: createGitLimits(config),
+    pushJournal: await openPushJournal(join(config.dataDir, 'pushes'), {
+      owners: isShared(config) ? { self: () => nodes.self().id, isGone: nodes.isGone } : undefined,
+    }),
+    attachments,
+    diskUsage: createDiskUsage(readStore),
+    webhookDeliveries: createWebhookDeliveries(readStore),
+    freeSpace: watchFreeSpace(
+      { data: config.dataDir, git: gitDir, attachments: attachments.directory },
+      config.minFreeBytes,
+    ),
+    startedAt,
+    startedAfter: beginning,
+    live: createLiveEvents({ events, projector, toJson: historyJson, log }),
+    publicUrl: () => publicUrl,
+  }
+  const background = createBackground(services, signal, (manager) =>
+    tracing === undefined ? manager : tracedProcess(manager, tracing),
+  )
+  const { processes } = background
+
+  await inStart(() => secrets.prepare(secretCollections))
+  await inStart(() => events.keys.ahead())
+  await inStart(() => services.diskUsage.prepare())
+  await inStart(() => services.webhookDeliveries.prepare())
+  await inStart(() => projector.start())
+  await inStart(() => refuseMissingDisks(services))
+  await inStart(() => recoverPushes(services))
+
+  const freeing = keepFreeing()
+  let isOpen = false
+
+  const state = () => ({
+    recovered: recovery.isComplete(),
+    processes: processes.map((runner) => runner.status()),
+  })
+  const observed = {
+    metrics,
+    tracing,
+    processes,
+    isRecovered: recovery.isComplete,
+    grpcConnections: () => grpc.connections(),
+  }
+  const { app, scrape } = await buildApp(
+    services,
+    upgrade,
+    openRequests,
+    state,
+    { isOpen: () => isOpen, leaving: leaving.signal },
+    observed,
+    certificate,
+  )
+  // Node reads a source map with the first stack that needs it. That held the first request that failed for up to 30 ms.
+  findSourceMap(fileURLToPath(import.meta.url))
+  const place = { settings: { host: 'HOST', port: 'PORT' }, host: config.host, port: config.port } as const
+  const listening = await app.listen({ host: config.host, port: config.port }).catch((error: unknown) => {
+    throw listenProblem(place, error)
+  })
+  // Every address is none that a client can use.
+  const address = listening.replace('//[::]:', '//[::1]:')
+  const url = certificate === undefined ? address : address.replace(/^http:/, 'https:')
+  if (publicUrl === '') publicUrl = url
+  const grpc = await startGrpc({
+    host: config.host,
+    port: config.grpcPort,
+    tls: tlsFiles(config),
+    connections: connectionLimits(config),
+    maxMessageBytes: config.grpcMaxMessageBytes,
+    answers: upgrade,
+    ready: () => isOpen && !leaving.signal.aborted && upgrade.ready(),
+    log,
+    observe: observeCalls(log, metrics, tracing),
+  })
+  const metricsServer = await startMetricsServer(config, () => scrape)
+
+  // The last step that can fail: otherwise the printed password would be lost.
+  const adminPassword = await ensureSiteAdmin(services, inStart)
+  isOpen = true
+  recovery.start(services, background)
+
+  let stopped: Promise<void> | undefined
+
+  /** Removes what rebuilds have left, and on a shared store the documents of versions that no server has any more. */
+  async function keepFreeing(): Promise<void> {
+    // Delayed, so that it doesn't slow the start. If it fails, a later round repeats it.
+    for (let after = FREE_SPARES_AFTER_MS; !signal.aborted; after = FREE_SPARES_EVERY_MS) {
+      await services.rebuilder.freeSpares(READ_MODELS, after).catch(() => {})
+      if (!isShared(config)) return
+    }
+  }
+
+  return {
+    /** Where clients reach it. */
+    url: publicUrl,
+    /** Where it listens. */
+    listensAt: url,
+    /** The address of the gRPC Query service: `127.0.0.1:9090`. */
+    grpcAddress: grpc.address,
+    /** The URL of `METRICS_PORT`, if it is set. */
+    metricsUrl: metricsServer?.url,
+    services,
+    /** The site admin's password, if the operator must be told about it. */
+    adminPassword,
+    /** Resolves when the recovery from a crash is complete. */
+    recovered: recovery.completed,
+    /**
+     * Says that it is not ready any more and goes on for `DRAIN_MS`, so that a load balancer notices; `hurry` ends that
+     * early. Then waits for running requests, and closes everything in order. A second call waits for the first.
+     */
+    stop(hurry?: AbortSignal): Promise<void> {
+      stopped ??= stop(hurry)
+      return stopped
+    },
+  }
+
+  async function stop(hurry?: AbortSignal): Promise<void> {
+    leaving.abort()
+    if (config.drainMs > 0) {
+      log.info(
+        { drainMs: config.drainMs },
+        'stopping; /healthz is 503 now, everything else goes on for a while',
+      )
+      await delay(config.drainMs, undefined, { signal: hurry }).catch(() => {})
+    }
+    stopping.abort()
+    const cancel = deadlineAfter(config.stopTimeoutMs, () => {
+      limitReached('stop_time')
+      log.warn({ stopTimeoutMs: config.stopTimeoutMs }, 'requests still run; their connections are closed')
+      app.server.closeAllConnections()
+    })
+    await Promise.all([app.close(), grpc.stop(), metricsServer?.stop()])
+    cancel()
+    await Promise.all([recovery.stopped(), freeing])
+    await background.stop()
+    await projector.stop()
+    await leaveNodes()
+    await objectReaders.close(gitDir)
+    await Promise.all([events.close(), readStore.close(), secrets.close()])
+    metrics.close()
+    await tracing?.close()
+    unlock()
+  }
+}

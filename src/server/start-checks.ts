@@ -1,0 +1,58 @@
+/** What is looked at when a server starts, so that damage and wrong settings don't first show in a request. */
+import { type Config, ConfigError } from '../config/config.ts'
+import { OperatorError } from '../errors/operator-error.ts'
+import type { EventStore } from '../events/store/event-store.ts'
+import { signingKeyProblem } from '../git/commits/signatures.ts'
+import { prepareLaunches } from '../git/process/launcher.ts'
+import { gitOutput } from '../git/process/run.ts'
+import { installPushHook } from '../git/push/push-hook.ts'
+
+const LEAST_GIT = { major: 2, minor: 39 }
+
+/**
+ * Checks that git can be started, and that it is new enough. Resolves to its version.
+ * @throws OperatorError when it isn't, or when no temporary files can be made for its processes
+ */
+export async function requireGit(): Promise<string> {
+  const wanted = `${LEAST_GIT.major}.${LEAST_GIT.minor}`
+  await prepareLaunches().catch((error: unknown) => {
+    if (!(error instanceof Error && 'syscall' in error && error.syscall === 'mkdtemp')) throw error
+    throw new OperatorError(`TMPDIR must be a directory where files can be made: ${error.message}`)
+  })
+  const said = await gitOutput(['version']).catch((error: unknown) => {
+    const reason = error instanceof Error ? error.message : String(error)
+    throw new OperatorError(`${reason}; install git ${wanted} or later, in a directory of PATH`)
+  })
+  const version = said.toString('utf8').replace('git version ', '').trim()
+  if (isOlder(version)) throw new OperatorError(`git ${version} is too old: install ${wanted} or later`)
+  return version
+}
+
+/** Whether a version is known to be older than what is needed. */
+function isOlder(version: string): boolean {
+  const [, major, minor] = /^(\d+)\.(\d+)/.exec(version) ?? []
+  const difference = Number(major) - LEAST_GIT.major || Number(minor) - LEAST_GIT.minor
+  return difference < 0
+}
+
+/** Checks that merges can be signed. @throws ConfigError */
+export async function requireSigningKey({ signingKey }: Config): Promise<void> {
+  const problem = signingKey === undefined ? undefined : await signingKeyProblem(signingKey)
+  if (problem !== undefined) throw new ConfigError('SIGNING_KEY', `cannot be used: ${problem}`)
+}
+
+/** Checks that git can run the hook of pushes. @throws ConfigError */
+export async function requirePushHook(gitDir: string): Promise<void> {
+  await installPushHook(gitDir).catch((error: unknown) => {
+    const problem = error instanceof Error ? error.message : String(error)
+    throw new ConfigError(
+      'DATA_DIR',
+      `cannot be used: ${problem}; set TMPDIR to a directory where files can be`,
+    )
+  })
+}
+
+/** Reads the end of the log. @throws BrokenEvent, BrokenFile */
+export async function requireReadableEnd(events: EventStore): Promise<void> {
+  for await (const _ of events.readAll({ direction: 'backwards', maxCount: 1000 }));
+}

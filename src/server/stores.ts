@@ -1,0 +1,141 @@
+/** Opens the stores that the configuration names: embedded ones by default, servers when a URL is set. */
+import { join } from 'node:path'
+import { createTextKeys } from '../auth/text-keys.ts'
+import { createTurns, type InTurn } from '../concurrency/turns.ts'
+import { type Config, isShared } from '../config/config.ts'
+import { joinNodes, type MembershipOptions } from '../events/nodes/membership.ts'
+import { aloneNode, type Membership, type Nodes } from '../events/nodes/nodes.ts'
+import type { NodeTurnsOptions } from '../events/nodes/turns.ts'
+import { lostTextReporter } from '../events/sealing/lost-texts.ts'
+import { type SealedStore, sealTexts } from '../events/sealing/sealed-store.ts'
+import { type EventStore, isOutage } from '../events/store/event-store.ts'
+import { openSqliteEventStore } from '../events/store/sqlite/sqlite.ts'
+import { writtenBy } from '../events/store/written-by.ts'
+import { withGenerations } from '../projections/generations/generations.ts'
+import { sharedGenerations } from '../projections/generations/shared-generations.ts'
+import type { ReadStore } from '../projections/store/read-store.ts'
+import { openSqliteReadStore } from '../projections/store/sqlite/sqlite.ts'
+import { READ_MODELS } from '../projections/views/views.ts'
+import { DataDirInUse } from '../storage/data-lock.ts'
+
+/** The file of the embedded log in a data directory. */
+export const eventsFile = (dataDir: string) => join(dataDir, 'events.db')
+
+/** The file of the embedded read models in a data directory. */
+export const viewsFile = (dataDir: string) => join(dataDir, 'views.db')
+
+/** The file of the embedded secrets in a data directory. */
+export const secretsFile = (dataDir: string) => join(dataDir, 'secrets.db')
+
+/**
+ * Opens the event log. Loads the EventStoreDB driver only when it is needed: loading it is slow.
+ * @throws StoreUnavailable in one line, which says what to do, when the log cannot be read
+ * @throws DataDirInUse when an import into EventStoreDB was cut off
+ */
+export async function openEvents({ eventStoreUrl, dataDir, nodeName }: Config): Promise<EventStore> {
+  if (eventStoreUrl === undefined) return writtenBy(nodeName, openSqliteEventStore(eventsFile(dataDir)))
+  const { openReadableEventStoreDb } = await import('../events/store/eventstoredb/eventstoredb.ts')
+  const log = await openReadableEventStoreDb(eventStoreUrl)
+  try {
+    if ((await log.importMark.unfinished()) === undefined) return writtenBy(nodeName, log)
+    throw new DataDirInUse('EVENTSTORE_URL: an import into this log is not done; run the same import again')
+  } catch (error) {
+    await log.close()
+    throw error
+  }
+}
+
+/**
+ * Opens the store of the read models, and the store of the secrets: the same kind of store, but never rebuilt.
+ * `readStore` is the current one of the generations. `membership`: of this server among those that share the store.
+ * @throws OperatorError when MongoDB lacks what the read models need
+ */
+export async function openReadStores(
+  {
+    mongodbUrl,
+    dataDir,
+    nodeName,
+    readTimeoutMs,
+  }: Pick<Config, 'mongodbUrl' | 'dataDir' | 'nodeName' | 'readTimeoutMs'>,
+  membership: Membership = aloneNode(nodeName),
+) {
+  if (mongodbUrl === undefined) {
+    const generations = withGenerations(
+      openSqliteReadStore(viewsFile(dataDir), 'NORMAL', { deadlineMs: readTimeoutMs }),
+    )
+    const secrets = openSqliteReadStore(secretsFile(dataDir), 'FULL')
+    return { generations, readStore: generations.current, secrets }
+  }
+  const { openMongoReadStore } = await import('../projections/store/mongodb/mongodb.ts')
+  const { requireMongo, secretsDatabase } = await import('../projections/store/mongodb/database.ts')
+  const { requireQueries } = await import('../projections/store/mongodb/needs.ts')
+  await requireMongo(mongodbUrl)
+  const secrets = openMongoReadStore(mongodbUrl, { database: secretsDatabase(mongodbUrl) })
+  const documents = openMongoReadStore(mongodbUrl)
+  try {
+    await requireQueries(documents)
+  } catch (error) {
+    await Promise.all([secrets.close(), documents.close()])
+    throw error
+  }
+  const versions = new Map(READ_MODELS.map(({ collection, version }) => [collection.name, version]))
+  const generations = sharedGenerations(documents, documents.shared, versions, membership)
+  return { generations, readStore: generations.current, secrets }
+}
+
+/** The log with its texts open, by the keys in the secrets' store. `log` hears of texts whose keys are missing. */
+export const withOpenTexts = (
+  stored: EventStore,
+  secrets: ReadStore,
+  log: { error(facts: object, message: string): void },
+): SealedStore => sealTexts(stored, createTextKeys(secrets), { onLost: lostTextReporter(log) })
+
+/** This node among the others, and the turns that they take. */
+export interface OpenNodes {
+  nodes: Nodes
+  turns: InTurn
+  /** Waits until no turn is held, and leaves the others. */
+  close(): Promise<void>
+}
+
+/**
+ * Few commands run at a time, and a beat must not wait behind those of requests: so nodes have connections of their
+ * own.
+ */
+const NODE_CONNECTIONS = 16
+
+/**
+ * Joins the other nodes of the same stores. On embedded stores there are none: then a turn costs what it costs within a
+ * process.
+ * @throws StoreUnavailable when MongoDB does not let this node join
+ */
+export async function openNodes(
+  config: Config,
+  options: Pick<MembershipOptions, 'log' | 'isReady'> & Pick<NodeTurnsOptions, 'takeOver'>,
+): Promise<OpenNodes> {
+  const { mongodbUrl, nodeName: name } = config
+  if (mongodbUrl === undefined || !isShared(config)) {
+    return { nodes: aloneNode(name), turns: createTurns(undefined, isOutage), close: async () => {} }
+  }
+  const { openMongoDatabase } = await import('../projections/store/mongodb/database.ts')
+  const { keepNodeTurns } = await import('../events/nodes/turns.ts')
+  const closing = new AbortController()
+  const database = openMongoDatabase(mongodbUrl, 'the nodes', { maxPoolSize: NODE_CONNECTIONS })
+  try {
+    const nodes = await joinNodes({ ...database, ...options, name })
+    const { inTurn, idle } = keepNodeTurns({ ...database, ...options, nodes }, closing.signal)
+    return {
+      nodes,
+      turns: inTurn,
+      async close() {
+        closing.abort()
+        await idle()
+        await nodes.leave()
+        await database.close()
+      },
+    }
+  } catch (error) {
+    await database.close()
+    throw error
+  }
+}

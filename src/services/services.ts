@@ -1,0 +1,73 @@
+/** The services that every route and process uses. `server.ts` makes them once. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { InTurn } from '../concurrency/turns.ts'
+import type { Config } from '../config/config.ts'
+import type { Nodes } from '../events/nodes/nodes.ts'
+import type { SealedStore } from '../events/sealing/sealed-store.ts'
+import type { EventStore, Position } from '../events/store/event-store.ts'
+import type { GitLimits } from '../git/process/limits.ts'
+import type { PushJournal } from '../git/push/push-journal.ts'
+import type { DiskUsage } from '../projections/installation/disk-usage.ts'
+import type { LiveEvents } from '../projections/live/live-events.ts'
+import type { WebhookDeliveries } from '../projections/models/webhooks/webhook-deliveries.fold.ts'
+import type { Projector } from '../projections/projector/projector.ts'
+import type { Rebuilder } from '../projections/projector/rebuild.ts'
+import type { ReadStore } from '../projections/store/read-store.ts'
+import type { AccountChanges } from '../projections/views/account-changes.ts'
+import type { Views } from '../projections/views/views.ts'
+import type { AttachmentFiles } from '../storage/attachments/files.ts'
+import type { FreeSpace } from '../storage/free-space.ts'
+
+export interface Services {
+  config: Config
+  log: FastifyBaseLogger
+  /** The log, with its texts open. */
+  events: EventStore
+  /** The same log as it is stored, and the keys of its texts. */
+  texts: Pick<SealedStore, 'stored' | 'keys' | 'forget'>
+  /** The store of the read models. Use it only for health checks; queries go through `views`. */
+  readStore: ReadStore
+  views: Views
+  /** What this server has changed in accounts lately. */
+  accountChanges: AccountChanges
+  /** Password and token hashes. They have their own store, which is never rebuilt from the log. */
+  secrets: ReadStore
+  /** This node and the others. */
+  nodes: Nodes
+  /** Runs work one at a time per key, on all nodes. Keys name things by their ids, so they are the same everywhere. */
+  turns: InTurn
+  projector: Projector
+  rebuilder: Rebuilder
+  /** The directory of the bare repositories, each named `<repoId>.git`. */
+  gitDir: string
+  /** What clients may take of git. */
+  gitLimits: GitLimits
+  /** Markers of pushes in progress. After a crash, the next start compares their repositories with the log. */
+  pushJournal: PushJournal
+  /** What repositories take on disk. */
+  diskUsage: DiskUsage
+  /** What webhooks have to send and have sent. */
+  webhookDeliveries: WebhookDeliveries
+  /** The room on the file system of the data directory. */
+  freeSpace: FreeSpace
+  /** When this process began to work on the data directory, in milliseconds since 1970. */
+  startedAt: () => number
+  /** Where the log ended when this server started: what comes after it is new, whatever the clock of another server says. */
+  startedAfter: Position
+  /** The files attached to comments. */
+  attachments: AttachmentFiles
+  /** New events, for the clients that follow the log live. */
+  live: LiveEvents
+  /** The URL at which clients reach this server, without a trailing slash. Every URL in an answer begins with it. */
+  publicUrl: () => string
+}
+
+/** The services that build answers about issues and pull requests. */
+export type AnswerServices = Pick<Services, 'events' | 'views' | 'publicUrl'> & {
+  diskUsage: Pick<DiskUsage, 'getMany'>
+}
+
+/** The directory of a bare repository. */
+export function gitDirOf(services: Pick<Services, 'gitDir'>, repoId: number): string {
+  return `${services.gitDir}/${repoId}.git`
+}

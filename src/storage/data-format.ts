@@ -1,0 +1,115 @@
+/**
+ * Which programs may work on a data directory: `docs/decisions/data-format.md`. The file `format.json` has the number of
+ * its format, which is raised only when an older program would do harm.
+ */
+import { open, readFile, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Static, Type } from 'typebox'
+import { OperatorError } from '../errors/operator-error.ts'
+import { checkOf } from './checked-json.ts'
+import { lockDataDir } from './data-lock.ts'
+import { flush, unlessMissing } from './disk.ts'
+import { VERSION } from './version.ts'
+
+export const FORMAT_FILE = 'format.json'
+
+const DataFormat = Type.Object({
+  /** From 1. */
+  format: Type.Integer({ minimum: 1 }),
+  /** The newest version of Mergelog that has worked on it. */
+  version: Type.String(),
+})
+const isDataFormat = checkOf(DataFormat)
+
+export type DataFormat = Static<typeof DataFormat>
+
+/** What this program writes, and the highest that it knows. */
+export const OWN_FORMAT: DataFormat = { format: 1, version: VERSION }
+
+/** The data is of a version of Mergelog that this program does not know. */
+class NewerData extends OperatorError {}
+
+/** The format of a data directory; undefined when it has none yet. @throws NewerData when nobody can tell */
+export async function dataFormatOf(dataDir: string): Promise<DataFormat | undefined> {
+  const file = join(dataDir, FORMAT_FILE)
+  const text = await unlessMissing(readFile(file, 'utf8'))
+  if (text === undefined) return undefined
+  try {
+    const value: unknown = JSON.parse(text)
+    if (isDataFormat(value)) return value
+  } catch {
+    // It is as damaged as one without its fields.
+  }
+  throw new NewerData(
+    `DATA_DIR: ${file} is damaged: put it back from a backup, or write {"format": ${OWN_FORMAT.format}, "version": "${OWN_FORMAT.version}"} into it when no newer version was here`,
+  )
+}
+
+/** @throws NewerData when this program is too old for the data */
+export function requireKnownFormat(where: string, { format, version }: DataFormat): void {
+  if (format <= OWN_FORMAT.format) return
+  throw new NewerData(
+    `${where} has data format ${format} of Mergelog ${version}; this is Mergelog ${VERSION}, which knows formats up to ${OWN_FORMAT.format}: start ${version} or a later version`,
+  )
+}
+
+/** Leaves the format as it is. @throws NewerData */
+export async function refuseNewerData(dataDir: string): Promise<void> {
+  requireKnownFormat(`DATA_DIR: ${dataDir}`, (await dataFormatOf(dataDir)) ?? OWN_FORMAT)
+}
+
+/** Writes the format of a data directory. A crash leaves the file before it, or this one. */
+export async function writeDataFormat(dataDir: string, { format, version }: DataFormat): Promise<void> {
+  // Several servers may write it at the same time.
+  const draft = join(dataDir, `${FORMAT_FILE}.${process.pid}.${Math.random().toString(36).slice(2)}`)
+  const file = await open(draft, 'wx')
+  try {
+    await file.writeFile(`${JSON.stringify({ format, version })}\n`)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await rename(draft, join(dataDir, FORMAT_FILE))
+  await flush(dataDir)
+}
+
+/**
+ * Locks a data directory for a server and takes it up.
+ *
+ * @param check runs under the lock, before anything is written; what it throws ends this
+ * @returns `unlock`, and what to say when another version was here before
+ * @throws NewerData, DataDirInUse, DataDirUnusable
+ */
+export async function takeUpDataDir(
+  dataDir: string,
+  hold: 'alone' | 'shared',
+  check: () => Promise<void>,
+): Promise<{ unlock: () => void; news: string | undefined }> {
+  const unlock = lockDataDir(dataDir, hold, 'stop it, or set DATA_DIR to another directory')
+  try {
+    await check()
+    await refuseNewerData(dataDir)
+    const before = await dataFormatOf(dataDir)
+    if (before === undefined || isOlder(before.version, VERSION)) await writeDataFormat(dataDir, OWN_FORMAT)
+    return { unlock, news: newsOf(before?.version ?? VERSION) }
+  } catch (error) {
+    unlock()
+    throw error
+  }
+}
+
+function newsOf(before: string): string | undefined {
+  if (isOlder(before, VERSION))
+    return `the data directory was last used by Mergelog ${before}; Mergelog ${VERSION} takes it up`
+  if (isOlder(VERSION, before))
+    return `the data directory was used by the newer Mergelog ${before}; its data format is known, and Mergelog ${VERSION} goes on with it`
+  return undefined
+}
+
+/** Whether one version comes before another: `0.9.0` before `0.10.0`. Suffixes do not count. */
+function isOlder(one: string, other: string): boolean {
+  const numbers = (version: string) => version.split('-')[0]?.split('.').map(Number) ?? []
+  const [left, right] = [numbers(one), numbers(other)]
+  const at = right.findIndex((number, i) => number !== (left[i] ?? 0))
+  return at >= 0 && (left[at] ?? 0) < (right[at] ?? 0)
+}

@@ -1,0 +1,14 @@
+/**
+ * Where the project's own files are. This module has the same place in src/ and in dist/ (see scripts/build.js); other
+ * modules lie elsewhere in the build than in src/, so they ask here.
+ */
+import { extname } from 'node:path'
+
+/** `.ts`, or `.js` in a build. */
+const KIND = extname(import.meta.url)
+
+/** The file or directory at a path from the project's root: `ui/page.css`. */
+export const projectFile = (path: string) => new URL(`../../${path}`, import.meta.url)
+
+/** A program that Node runs in a thread or process of its own: `domain/markup/render-thread`. */
+export const program = (path: string) => new URL(`../${path}${KIND}`, import.meta.url)

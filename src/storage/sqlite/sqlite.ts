@@ -1,0 +1,262 @@
+/** The SQLite driver for both embedded stores: opens files in one way, and gives rows types. */
+import { isAscii, isUtf8 } from 'node:buffer'
+import { closeSync, openSync, readSync } from 'node:fs'
+import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
+import { OperatorError } from '../../errors/operator-error.ts'
+import { sqliteTrouble } from './errors.ts'
+
+export type Sqlite = DatabaseSync
+/** A value of a statement's parameter. */
+export type Parameter = string | number | Uint8Array | null
+
+/**
+ * Which failure a completed transaction survives. FULL: a power cut. NORMAL: a crash of the process. OFF: none for sure.
+ */
+export type Durability = 'FULL' | 'NORMAL' | 'OFF'
+
+/** A file is not a SQLite database, or is damaged (cut off, overwritten). The server doesn't repair it. */
+export class BrokenFile extends OperatorError {
+  readonly file: string
+
+  constructor(file: string, problem: string, options?: ErrorOptions) {
+    super(`${file} is broken: ${problem}`, options)
+    this.file = file
+  }
+}
+
+/**
+ * How a connection keeps its WAL from staying large. It grows while a reader holds an older state (a backup, a check), also to
+ * gigabytes; SQLite would write it from its beginning again and leave it as long as it is. Without readers a WAL is smaller.
+ */
+const WAL_LIMIT = `PRAGMA journal_size_limit = ${64 * 1024 * 1024}`
+
+/** How long a statement waits for another process's write to end, in milliseconds. */
+export const LOCK_WAIT_MS = 5000
+
+/**
+ * The settings of each connection. What SQLite sorts, or writes anew, stays in memory: a temporary file would have texts
+ * that may be erased.
+ */
+const SETTINGS = `PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON; ${WAL_LIMIT}`
+
+/** A file that cannot be opened: SQLite does not say which one. */
+class Unopened extends OperatorError {}
+
+/** Opens (or makes) a file. @throws Unopened */
+export function connect(file: string, options: { readOnly?: boolean; timeout?: number } = {}): Sqlite {
+  try {
+    return new DatabaseSync(file, { timeout: LOCK_WAIT_MS, ...options })
+  } catch (error) {
+    throw sqliteTrouble(error) === 'cannot open'
+      ? new Unopened(`${file} cannot be opened`, { cause: error })
+      : error
+  }
+}
+
+/**
+ * Opens (or makes) a database file in WAL mode, so that other processes can read it at the same time.
+ *
+ * @throws BrokenFile when it is not a database, or its beginning can't be read
+ */
+export function openSqlite(file: string, synchronous: Durability): Sqlite {
+  const db = connect(file)
+  return closeOnError(file, [db], () => {
+    db.exec(`PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous}; ${SETTINGS}`)
+    return db
+  })
+}
+
+/**
+ * Runs `prepare`, which makes the tables and the statements of a file that has just been opened. When it throws,
+ * the connections are closed.
+ *
+ * @throws BrokenFile when the file is damaged. Our SQL is correct, so an SQL error (`no such column`) means that
+ * the file's schema is damaged.
+ */
+export function closeOnError<T>(file: string, connections: readonly Sqlite[], prepare: () => T): T {
+  try {
+    return prepare()
+  } catch (error) {
+    for (const db of connections) db.close()
+    throw isBroken(error) || isWrongSql(error) ? new BrokenFile(file, error.message, { cause: error }) : error
+  }
+}
+
+/**
+ * What `CAST(… AS BLOB)` gives. Read text that may be damaged in this way: of TEXT that is not UTF-8 the driver replaces
+ * characters, and nobody sees that it is damaged.
+ */
+export type Bytes = Uint8Array
+
+/** The text in the bytes; undefined when they are not UTF-8. */
+export function textOf(bytes: Bytes): string | undefined {
+  const buffer = bufferOf(bytes)
+  return isUtf8(buffer) ? buffer.toString() : undefined
+}
+
+/** The same bytes, with the fastest encoding that reads them; undefined when they are not UTF-8. */
+export function readable(bytes: Bytes): { buffer: Buffer; encoding: 'latin1' | 'utf8' } | undefined {
+  const buffer = bufferOf(bytes)
+  if (isAscii(buffer)) return { buffer, encoding: 'latin1' }
+  return isUtf8(buffer) ? { buffer, encoding: 'utf8' } : undefined
+}
+
+/** The text for display: bytes that are not UTF-8 are replaced. */
+export const lossyText = (bytes: Bytes): string => bufferOf(bytes).toString()
+
+export const bufferOf = (bytes: Bytes): Buffer =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+
+/** A text as JSON. Half of a character is replaced, as the driver does: SQLite would store text that is not UTF-8. */
+export const asJson = (text: string): string => JSON.stringify(text.toWellFormed())
+
+/** A bound number of rows after `LIMIT` or `OFFSET`. For a bare `?`, SQLite compiles the statement anew each time. */
+export const ROWS = '(? + 0)'
+
+/** A prepared SELECT with the types of its parameters and of its rows. */
+export interface Query<Parameters extends SQLInputValue[], Row> {
+  get(...parameters: Parameters): Row | undefined
+  all(...parameters: Parameters): Row[]
+  /** Gives row by row, so that the caller can stop early. Nothing else may use the query until it ends. */
+  iterate(...parameters: Parameters): IterableIterator<Row>
+}
+
+/**
+ * Prepares a SELECT. The driver's types don't know the columns of a row: only the SQL tells them. So the caller names
+ * the type beside the SQL.
+ */
+export function select<Parameters extends SQLInputValue[], Row>(
+  db: Sqlite,
+  sql: string,
+): Query<Parameters, Row> {
+  return queryOf(db, db.prepare(sql))
+}
+
+/** Prepares a SELECT whose rows are tuples. Use it for many rows: tuples are faster than objects. */
+export function selectTuples<Parameters extends SQLInputValue[], Tuple extends unknown[]>(
+  db: Sqlite,
+  sql: string,
+): Query<Parameters, Tuple> {
+  const statement = db.prepare(sql)
+  statement.setReturnArrays(true)
+  return queryOf(db, statement)
+}
+
+/** Prepares a SELECT of one column and gives its values without rows. */
+export function selectColumn<Parameters extends SQLInputValue[], Value>(
+  db: Sqlite,
+  sql: string,
+): Omit<Query<Parameters, Value>, 'iterate'> {
+  const { get, all } = selectTuples<Parameters, [Value]>(db, sql)
+  return {
+    get: (...parameters) => get(...parameters)?.[0],
+    all: (...parameters) => all(...parameters).map(([value]) => value),
+  }
+}
+
+/** After the disk could not be read, the connection holds pages as if they had been read: it forgets them. */
+function queryOf<Parameters extends SQLInputValue[], Row>(
+  db: Sqlite,
+  statement: StatementSync,
+): Query<Parameters, Row> {
+  function failed(error: unknown): unknown {
+    if (isBroken(error)) db.exec('PRAGMA shrink_memory')
+    return error
+  }
+
+  return {
+    get(...parameters) {
+      try {
+        return statement.get(...parameters) as Row | undefined
+      } catch (error) {
+        throw failed(error)
+      }
+    },
+    all(...parameters) {
+      try {
+        return statement.all(...parameters) as Row[]
+      } catch (error) {
+        throw failed(error)
+      }
+    },
+    *iterate(...parameters) {
+      try {
+        yield* statement.iterate(...parameters) as IterableIterator<Row>
+      } catch (error) {
+        reset(statement, parameters)
+        throw failed(error)
+      }
+    },
+  }
+}
+
+/** A statement that failed while its rows were read throws the same error once more when it is begun again. */
+function reset(statement: StatementSync, parameters: SQLInputValue[]): void {
+  try {
+    statement.iterate(...parameters)
+  } catch {
+    // From here on, it works.
+  }
+}
+
+/**
+ * Whether the statement, here or in a thread, failed on a UNIQUE or other constraint: an error of the caller, not of the
+ * disk.
+ */
+export const isConstraint = (error: unknown): boolean => sqliteTrouble(error) === 'constraint'
+
+/** Whether another connection holds the lock that the statement needs. Try again later. */
+export const isBusy = (error: unknown): boolean => sqliteTrouble(error) === 'busy'
+
+/** Whether the statement read a damaged part of the file, or the file is not a database. */
+export function isBroken(error: unknown): error is Error {
+  const trouble = sqliteTrouble(error)
+  return trouble === 'damaged' || trouble === 'not a database'
+}
+
+/**
+ * Whether such an error may come from a disk that cannot be read now: SQLite calls that damage, too. A file that was a
+ * database when it was opened still is one, as far as anybody knows.
+ */
+export function isPerhapsUnread(file: string, error: Error): boolean {
+  if (sqliteTrouble(error) === 'not a database') return true
+  try {
+    const bytes = openSync(file, 'r')
+    try {
+      readSync(bytes, Buffer.alloc(1), 0, 1, 0)
+    } finally {
+      closeSync(bytes)
+    }
+    return false
+  } catch {
+    return true
+  }
+}
+
+function isWrongSql(error: unknown): error is Error {
+  const trouble = sqliteTrouble(error)
+  return trouble === 'wrong sql' || trouble === 'constraint'
+}
+
+/** Runs a check of a file in one read transaction. @throws BrokenFile when the file is not a database */
+export function checkFile<Problem>(file: string, check: (db: Sqlite) => Problem): Problem {
+  const db = openSqlite(file, 'NORMAL')
+  try {
+    db.exec('BEGIN')
+    return check(db)
+  } finally {
+    db.close()
+  }
+}
+
+/** The first damage that SQLite finds in its own structures, indexes included; undefined when there is none. */
+export function integrityProblem(db: Sqlite): string | undefined {
+  try {
+    const found = select<[], { integrity_check: string }>(db, 'PRAGMA integrity_check(1)').get()
+    return found?.integrity_check === 'ok' ? undefined : (found?.integrity_check ?? 'no answer')
+  } catch (error) {
+    // The check computes the values of indexes on expressions. For a damaged document this fails with an error.
+    if (isBroken(error) || isWrongSql(error)) return error.message
+    throw error
+  }
+}

@@ -1,0 +1,136 @@
+/** The thread that writes for `thread.ts`: a program. It gets one step of a writer at a time. */
+import { close, fdatasync, open } from 'node:fs'
+import type { StatementSync } from 'node:sqlite'
+import { workerData } from 'node:worker_threads'
+import { answerQuestions } from '../answering-thread.ts'
+import { emptyWal, mergeIndex, scrubPages } from './scrub.ts'
+import { closeOnError, openSqlite, type Sqlite } from './sqlite.ts'
+import type { Step, WriterData, WriterStep } from './thread.ts'
+
+/** So many texts of statements one connection keeps prepared. */
+const MAX_STATEMENTS = 200
+
+interface Connection {
+  file: string
+  db: Sqlite
+  statements: Map<string, StatementSync>
+  /** Of the last statement. */
+  changes: number
+  /** How many transactions may not be on the disk yet. */
+  unsynced: number
+  isSyncing: boolean
+}
+
+const { settings, syncedTransactions }: WriterData = workerData
+/** Each writer has one. */
+const connections = new Map<number, Connection>()
+/** By writer: why the open transaction failed. The rest of it is skipped. */
+const failures = new Map<number, unknown>()
+
+function opened({ writer, file, durability }: WriterStep): Connection {
+  const known = connections.get(writer)
+  if (known !== undefined) return known
+  const db = openSqlite(file, durability)
+  closeOnError(file, [db], () => db.exec(settings))
+  // With FULL, each transaction is on the disk when it ends; with OFF, nothing waits for it.
+  const unsynced = durability === 'NORMAL' ? 0 : Number.NEGATIVE_INFINITY
+  const connection = { file, db, statements: new Map(), changes: 0, unsynced, isSyncing: false }
+  connections.set(writer, connection)
+  return connection
+}
+
+function prepared({ db, statements }: Connection, sql: string): StatementSync {
+  const known = statements.get(sql)
+  if (known !== undefined) return known
+  if (statements.size >= MAX_STATEMENTS) statements.clear()
+  const statement = db.prepare(sql)
+  // The ids of parts of texts may be larger than numbers: Node 26 fails when it says the last one as a number.
+  statement.setReadBigInts(true)
+  statements.set(sql, statement)
+  return statement
+}
+
+/** The next checkpoint does it in any case: so it may fail. */
+function sync(connection: Connection): void {
+  connection.isSyncing = true
+  connection.unsynced = 0
+  const end = () => {
+    connection.isSyncing = false
+  }
+  open(`${connection.file}-wal`, 'r', (error, wal) => {
+    if (error) end()
+    else fdatasync(wal, () => close(wal, end))
+  })
+}
+
+function write(
+  connection: Connection,
+  { isFirst, statements, isLast }: Extract<Step, { kind: 'write' }>,
+): number {
+  const { db } = connection
+  if (isFirst) {
+    connection.changes = 0
+    db.exec('BEGIN IMMEDIATE')
+  }
+  for (const [sql, ...parameters] of statements) {
+    connection.changes = Number(prepared(connection, sql).run(...parameters).changes)
+  }
+  if (isLast) {
+    db.exec('COMMIT')
+    connection.unsynced += 1
+    if (connection.unsynced >= syncedTransactions && !connection.isSyncing) sync(connection)
+  }
+  return connection.changes
+}
+
+function undo({ db }: Connection): void {
+  if (db.isTransaction) db.exec('ROLLBACK')
+}
+
+function end(writer: number, { db }: Connection): void {
+  connections.delete(writer)
+  try {
+    // The last connection that is closed does it, too: but that one is closed on the event loop.
+    db.exec('PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)')
+  } catch {
+    // A reader keeps it from that.
+  }
+  db.close()
+}
+
+function take(given: WriterStep): number | undefined {
+  const { writer, step } = given
+  // Without a connection there is nothing to undo or close.
+  if ((step.kind === 'undo' || step.kind === 'close') && !connections.has(writer)) return undefined
+  const connection = opened(given)
+  switch (step.kind) {
+    case 'write':
+      return write(connection, step)
+    case 'undo':
+      undo(connection)
+      return undefined
+    case 'scrub':
+      return scrubPages(connection.file, step.first, step.count)
+    case 'merge':
+      return Number(mergeIndex(connection.db, step.index, step.pages))
+    case 'truncate':
+      return Number(emptyWal(connection.db))
+    case 'close':
+      end(writer, connection)
+      return undefined
+  }
+}
+
+answerQuestions((given: WriterStep) => {
+  const { writer, step } = given
+  if (step.kind !== 'write' || step.isFirst) failures.delete(writer)
+  if (failures.has(writer)) throw failures.get(writer)
+  try {
+    return take(given)
+  } catch (error) {
+    failures.set(writer, error)
+    const connection = connections.get(writer)
+    if (connection !== undefined) undo(connection)
+    throw error
+  }
+})

@@ -1,0 +1,56 @@
+/** What all pages have in common: their headers, their paths, and errors that people can read. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { pageHeaders } from '../http/answers/page-headers.ts'
+import { basePath } from '../http/requests/base-path.ts'
+import type { Services } from '../services/services.ts'
+import { checkOf } from '../storage/checked-json.ts'
+import { CONTENT_SECURITY_POLICY, errorPage } from './layout.ts'
+
+export const HTML = 'text/html; charset=utf-8'
+
+/** Where a sign-in by OpenID Connect begins. `after`: the path of the page to which it comes back. */
+export const signInPath = (publicUrl: string, after: string): string =>
+  `${basePath(publicUrl)}/user/oauth2/oidc?redirect_to=${encodeURIComponent(after)}`
+
+/** Gives the answers of these routes the headers of pages. */
+export function answerWithPages(app: Pick<FastifyInstance, 'addHook'>, policy: string): void {
+  const headers = pageHeaders(policy)
+  app.addHook('onSend', async (_request, reply) => void reply.headers(headers))
+}
+
+const isErrorBody = checkOf(
+  Type.Object({ message: Type.String(), errors: Type.Optional(Type.Array(Type.String())) }),
+)
+
+const isJson = (type: unknown) => typeof type === 'string' && type.startsWith('application/json')
+
+/** Browsers say so; clients of the API ask for JSON, or for anything. */
+const wantsPage = ({ headers, routeOptions }: FastifyRequest) =>
+  routeOptions.config.forPages || headers.accept?.includes('text/html')
+
+/** Turns errors into pages, for browsers and on the routes of pages. */
+export function showErrorsAsPages(
+  app: Pick<FastifyInstance, 'addHook'>,
+  { publicUrl, config }: Pick<Services, 'publicUrl' | 'config'>,
+): void {
+  const headers = pageHeaders(CONTENT_SECURITY_POLICY)
+  const show = (request: FastifyRequest, reply: FastifyReply, payload: string): string => {
+    const problem: unknown = JSON.parse(payload)
+    // An unhealthy server reports with a status of errors, too.
+    if (!isErrorBody(problem)) return payload
+    const vary = [reply.getHeader('Vary') ?? [], 'Accept'].flat().join(', ')
+    reply.headers({ ...headers, 'Content-Type': HTML, 'Cache-Control': 'no-store', Vary: vary })
+    // A browser would ask for a password that nobody has.
+    if (!config.localPasswords) reply.removeHeader('WWW-Authenticate')
+    const base = basePath(publicUrl())
+    const mayHelp = reply.statusCode === 401 && config.oidcIssuer !== undefined && request.method === 'GET'
+    const signIn = mayHelp ? signInPath(publicUrl(), base + request.url) : undefined
+    return errorPage(reply.statusCode, problem, `${base}/ui/assets`, signIn)
+  }
+  app.addHook('onSend', (request, reply, payload, done) => {
+    const isProblem =
+      reply.statusCode >= 400 && typeof payload === 'string' && isJson(reply.getHeader('content-type'))
+    done(null, isProblem && wantsPage(request) ? show(request, reply, payload) : payload)
+  })
+}

@@ -1,0 +1,36 @@
+/** The texts of users as the page shows them. */
+import { renderInThread } from '../domain/markup/renderer.ts'
+import { ErrorWithRefusal } from '../errors/refusal.ts'
+import { cutOff, prose } from './words.ts'
+
+/** How long the texts of one page may take to render, in milliseconds. */
+const BUDGET_MS = 300
+
+/** Shows at most `limit` characters of a text. */
+export type ShowText = (text: string, limit: number) => Promise<string>
+
+/**
+ * Shows texts of one page as markdown. When they have taken too long together, or too many pages wait, the page shows its
+ * other texts without markup: a page has up to a hundred of them.
+ *
+ * @param client whose work it is
+ * @param at the page of the server, without a trailing slash, and `owner/name` of the repository
+ */
+export function showTexts(client: string, at: { site: string; repository: string }): ShowText {
+  let leftMs = BUDGET_MS
+  return async (text, limit) => {
+    if (text === '') return ''
+    if (leftMs <= 0) return prose(text, limit)
+    const began = performance.now()
+    try {
+      const markup = await renderInThread(client, { text: text.slice(0, limit), hardBreaks: true, ...at })
+      return `<div class="prose rendered" dir="auto">${markup}${cutOff(text, limit)}</div>`
+    } catch (error) {
+      if (!(error instanceof ErrorWithRefusal)) throw error
+      leftMs = 0
+      return prose(text, limit)
+    } finally {
+      leftMs -= performance.now() - began
+    }
+  }
+}

@@ -1,0 +1,25 @@
+/** Wire forms that are made once for the same values. */
+import { test } from 'tap'
+import { remembered } from '../../src/api/remembered.ts'
+import { jsonOf } from '../../src/http/answers/shared-parts.ts'
+
+test('the wire form of a document is made again only for other values', async (t) => {
+  let made = 0
+  const form = remembered((document: { name: string }, access: string) => {
+    made += 1
+    return { name: document.name, access }
+  })
+  const document = { name: 'app' }
+  const first = form(document, 'read')
+  t.equal(form(document, 'read'), first, 'the same one for the same values')
+  t.equal(made, 1)
+  t.same(form(document, 'write'), { name: 'app', access: 'write' }, 'another access has another form')
+  t.same(form({ name: 'app' }, 'write'), { name: 'app', access: 'write' }, 'a later version of a document')
+  t.equal(made, 3)
+  t.same(
+    form(document, 'read'),
+    { name: 'app', access: 'read' },
+    'who may do less does not see what was made for others',
+  )
+  t.equal(jsonOf([first, first]), '[{"name":"app","access":"read"},{"name":"app","access":"read"}]')
+})

@@ -1,0 +1,28 @@
+import { once } from 'node:events'
+import { mkdir, readdir } from 'node:fs/promises'
+import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { buffer } from 'node:stream/consumers'
+import t from 'tap'
+import { holdBody } from '../../../src/git/http/held-body.ts'
+
+for (const [what, bytes] of [
+  ['in memory', 1000],
+  ['in a file', 300_000],
+] as const) {
+  t.test(`a body that is held ${what} is read again, also after a reader has gone`, async (t) => {
+    const dir = t.testdir()
+    await mkdir(join(dir, 'objects', 'pack'), { recursive: true })
+    const body = Buffer.alloc(bytes, 'abcdefg')
+    const held = await holdBody(dir, Readable.from([body.subarray(10)]), { front: body.subarray(0, 10) })
+    t.equal(held.size, bytes)
+    t.same(await readdir(join(dir, 'objects', 'pack')), [], 'the file has no name')
+    t.ok((await buffer(held.stream())).equals(body))
+    const gone = held.stream()
+    await once(gone, 'readable')
+    gone.destroy()
+    await once(gone, 'close')
+    t.ok((await buffer(held.stream(7))).equals(body.subarray(7)))
+    await held.release()
+  })
+}

@@ -1,0 +1,34 @@
+import { symlink } from 'node:fs/promises'
+import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
+import t from 'tap'
+import { startProcess, unusable } from '../../../src/git/process/child-process.ts'
+import { gitEnvironment } from '../../../src/git/process/environment.ts'
+import { GitUnavailable, RepositoryMissing } from '../../../src/git/process/errors.ts'
+import { until } from '../../until.ts'
+
+t.test('a repository that cannot be read is a trouble of the machine, and none is not found', async (t) => {
+  const dir = t.testdir({ bare: { HEAD: 'ref: refs/heads/main\n', objects: {} } })
+  const ending = { code: 128, stderr: 'fatal: not a git repository: (NULL)' }
+  t.ok((await unusable(ending, join(dir, 'none'))) instanceof RepositoryMissing)
+  t.ok((await unusable(ending, join(dir, 'bare'))) instanceof RepositoryMissing)
+  // Unlike a directory without permissions, nobody can read a link to itself, also not root.
+  for (const name of ['round', 'bare/refs']) await symlink(join(dir, name), join(dir, name))
+  t.ok((await unusable(ending, join(dir, 'bare'))) instanceof GitUnavailable)
+  const trouble = await unusable(ending, join(dir, 'round'))
+  t.ok(trouble instanceof GitUnavailable)
+  t.match(trouble?.cause, { code: 'ELOOP' }, 'the log says why')
+})
+
+t.test('output that is kept waits for a reader who comes after the end of the process', async (t) => {
+  const git = await startProcess('git', ['--version'], gitEnvironment([]), { keepsOutput: true })
+  await until('the process ends', () => git.hasEnded())
+  t.match(await text(git.stdout), /^git version/)
+  t.match(await git.ended, { code: 0 })
+})
+
+t.test('other output is dropped when nobody reads it, so that the process is done', async (t) => {
+  const git = await startProcess('git', ['--version'], gitEnvironment([]))
+  t.match(await git.ended, { code: 0 })
+  t.ok(git.stdout.closed)
+})

@@ -1,0 +1,51 @@
+/** The JSON of answers whose rows share parts. */
+import { test } from 'tap'
+import { jsonOf, shared } from '../../../src/http/answers/shared-parts.ts'
+
+const texts = ['', 'plain', '"quoted"', '\\', '$& $1 $$', '\u0000\u2028', 'ä漢😀', '\ud800', '"toJSON"']
+
+test('an answer with shared parts is the same JSON as without', async (t) => {
+  for (const text of texts) {
+    const owner = { login: text, list: [text, null, { text }] }
+    const repository = { name: text, owner }
+    const plain = [
+      { title: text, base: repository, head: repository, nobody: undefined, none: null },
+      { title: text, base: repository, people: [owner, owner], more: { owner } },
+      repository,
+      owner,
+    ]
+    const expected = JSON.stringify(plain)
+    shared(owner)
+    t.equal(jsonOf(plain), expected, 'one shared part')
+    shared(repository)
+    t.equal(jsonOf(plain), expected, 'a shared part in a shared part')
+    t.equal(jsonOf(plain), expected, 'again, with texts that are known')
+    t.equal(jsonOf(repository), JSON.stringify(repository), 'a shared part alone')
+  }
+})
+
+test('a shared part is written whole where no answer is written', async (t) => {
+  const part = shared({ login: 'somebody' })
+  t.equal(JSON.stringify({ part }), '{"part":{"login":"somebody"}}')
+  t.same({ ...part }, { login: 'somebody' }, 'a copy has its fields')
+  t.same(Object.keys(part), ['login'], 'it has no other fields than before')
+})
+
+test('an answer without shared parts, and one that is no object', async (t) => {
+  for (const value of [{}, [], null, { a: 1, b: [true, 'x'] }, 'text', 7]) {
+    t.equal(jsonOf(value), JSON.stringify(value))
+  }
+})
+
+test('a value that cannot be written is an error, and the next answer is whole', async (t) => {
+  const part = shared({ login: 'somebody' })
+  const broken = {
+    toJSON() {
+      throw new Error('it cannot be written')
+    },
+  }
+  t.throws(() => jsonOf([part, broken]), { message: 'it cannot be written' })
+  t.throws(() => jsonOf([shared({ broken })]), { message: 'it cannot be written' })
+  t.equal(JSON.stringify(part), '{"login":"somebody"}')
+  t.equal(jsonOf([part]), '[{"login":"somebody"}]')
+})

@@ -1,0 +1,56 @@
+import { once } from 'node:events'
+import Fastify from 'fastify'
+import t from 'tap'
+import { workInTurn, workingFor, workingUntil } from '../../../src/concurrency/event-loop.ts'
+import { networkOf } from '../../../src/config/address-ranges.ts'
+import { shareLoopByAccount } from '../../../src/http/connections/loop-shares.ts'
+import { until } from '../../until.ts'
+
+t.test(
+  'it is known whose work a handler does: that of its account, or of its network without one',
+  async (t) => {
+    const app = Fastify()
+    t.teardown(() => app.close())
+    app.addHook('onRequest', ({ ip }, _reply, done) => workInTurn(networkOf(ip), done))
+    shareLoopByAccount(app, ({ headers }) => (typeof headers.from === 'string' ? headers.from : null))
+    app.get('/', async () => {
+      await Promise.resolve()
+      return { client: workingFor() ?? null }
+    })
+    // Over sockets: what `inject` is asked for at once begins in one tick, and no server gets requests like that.
+    const url = await app.listen({ port: 0, host: '127.0.0.1' })
+    const clientOf = async (headers: Record<string, string>) => (await fetch(url, { headers })).json()
+    const asked = [{ from: 'ann' }, {}, { from: 'bob' }].map(clientOf)
+    t.strictSame(await Promise.all(asked), [{ client: 'ann' }, { client: '127.0.0.1' }, { client: 'bob' }])
+  },
+)
+
+t.test('a handler that reads knows when its client goes away; a command is not ended', async (t) => {
+  // A client that has aborted connects again, and sends nothing.
+  const app = Fastify({ forceCloseConnections: true })
+  t.teardown(() => app.close())
+  app.addHook('onRequest', ({ ip }, _reply, done) => workInTurn(networkOf(ip), done))
+  shareLoopByAccount(app, ({ headers }) => (typeof headers.from === 'string' ? headers.from : null))
+  const seen: (AbortSignal | undefined)[] = []
+  app.get('/', async () => {
+    const gone = workingUntil()
+    seen.push(gone)
+    if (gone !== undefined) await once(gone, 'abort')
+  })
+  app.post('/', async () => void seen.push(workingUntil()))
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  t.equal((await fetch(url, { method: 'POST', headers: { from: 'ann' } })).status, 200)
+  t.strictSame(seen, [undefined])
+  for (const headers of [{ from: 'ann' }, {}]) {
+    const leaving = new AbortController()
+    const asked = fetch(url, { headers, signal: leaving.signal })
+    const count = seen.length
+    await until('the request is there', () => seen.length > count)
+    const gone = seen.at(-1)
+    t.equal(gone?.aborted, false)
+    leaving.abort()
+    await t.rejects(asked)
+    await until('it is known that the client is gone', () => gone?.aborted === true)
+    t.match(gone?.reason, { message: 'the client is gone' })
+  }
+})
