@@ -1,8 +1,11 @@
 /** Sign-in by OpenID Connect against a real provider, and the page of tokens, as a browser uses them. */
 import t, { type Test } from 'tap'
 import { beginSession } from '../../src/auth/sessions/sessions.ts'
+import { newContext } from '../../src/commands/execution/execute.ts'
+import { takeName } from '../../src/commands/users/accounts/claims.ts'
 import { createToken } from '../../src/commands/users/tokens.ts'
 import type { RecordedEvent } from '../../src/events/store/event-store.ts'
+import { userStream } from '../../src/events/streams.ts'
 import { browser, CLIENT, type OpenIdDouble, startOpenId } from '../doubles/openid.ts'
 import { gitIn } from '../git-client.ts'
 import { startTestServer, type TestServer } from '../start-server.ts'
@@ -411,6 +414,18 @@ t.test('an address that an account has added, unchecked, links nobody and keeps 
   t.match(text, /<bdi>victim</, 'an account of their own')
   const user = await linking.server.fetch('admin', '/api/v1/users/victim')
   t.match(await user.json(), { login: 'victim', email: /^victim@noreply\./ })
+
+  // The claim comes before the address is added, and stays for a moment when it is removed.
+  const { events } = linking.server.services
+  const alice = (await userOf('alice', linking.server))?.id ?? 0
+  const context = newContext(null, 'adding')
+  t.equal(await takeName(events, context, 'email', 'late@example.org', userStream(alice)), true)
+  const late = { sub: 'v-2', preferred_username: 'late', email: 'late@example.org', email_verified: true }
+  t.match(
+    await signIn(late, linking),
+    { status: 200, text: /<bdi>late</ },
+    'while the address is being added',
+  )
 })
 
 t.test(

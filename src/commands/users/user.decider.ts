@@ -188,6 +188,10 @@ export function decideDeleteUser(state: UserState, belongings: Belongings): Deci
 export const isOtherEmail = (state: UserState, email: string | undefined): boolean =>
   state.status === 'existing' && email !== undefined && state.emails.some(sameEmail(email))
 
+/** Whether it is the address of the user that a site admin or a provider has given. */
+export const isPrimaryEmail = (state: UserState, email: string | undefined): boolean =>
+  state.status === 'existing' && email !== undefined && sameEmail(email)(state.settings.email)
+
 export const OTHER_EMAIL = refuse.unprocessable(
   'email: is another address of the user already; remove it from these first',
 )

@@ -19,7 +19,7 @@ import {
   decideCreateLinkedUser,
   decideLinkIdentity,
   isLinked,
-  isOtherEmail,
+  isPrimaryEmail,
   type UserState,
   userDecider,
 } from '../user.decider.ts'
@@ -88,8 +88,11 @@ async function firstSignIn(
   const owner = email && (await holderOfName(events, 'email', email))
   if (owner === undefined || owner === '') return create(stores, context, person, email || undefined, claim)
   const { state } = await load(events, owner, userDecider)
-  // Anybody can add an address that is not theirs: it must not stand for its owner, nor keep the owner out.
-  if (isOtherEmail(state, email)) return create(stores, context, person, undefined, claim)
+  // Anybody can add an address that is not theirs: it must not stand for its owner, nor keep the owner out. A claim is taken
+  // before the address is added, and released after it was removed.
+  if (state.status === 'existing' && !isPrimaryEmail(state, email)) {
+    return create(stores, context, person, undefined, claim)
+  }
   const isOwn = state.status === 'existing' && !state.settings.siteAdmin && config.oidcLinkByEmail
   if (!isOwn) {
     throw new Refused(
