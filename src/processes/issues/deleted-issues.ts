@@ -1,19 +1,20 @@
 /**
  * The process that ends what others have of a deleted issue: its pin, the dependencies of other issues on it, reactions, and
- * who took part. A comment that came after the deletion, from a request that still saw the issue, is deleted.
+ * who took part. A comment, a pin or a dependency that came after the deletion, from a request that still saw the issue, is
+ * removed again.
  */
 
 import { changeComment } from '../../commands/comments/change.ts'
 import { decideDeleteComment } from '../../commands/comments/comment.decider.ts'
 import { repositories } from '../../commands/execution/aggregates.ts'
 import { eachOne } from '../../commands/execution/each-one.ts'
-import { partOf } from '../../commands/execution/execute.ts'
+import { type CommandContext, partOf } from '../../commands/execution/execute.ts'
 import { changeDiscussion } from '../../commands/issues/change-discussion.ts'
 import { decideRemoveDependency } from '../../commands/issues/discussion.decider.ts'
 import { leftOfIssue, removeLeft } from '../../commands/repositories/left-documents.ts'
 import { decideUnpin } from '../../commands/repositories/pins.decider.ts'
-import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
-import { isIssueStream } from '../../events/streams.ts'
+import type { DomainEvent, IssueRef, Recorded } from '../../events/domain-events.ts'
+import { isIssueStream, isPullStream } from '../../events/streams.ts'
 import { sameIssue } from '../../projections/models/issues/discussion.ts'
 import { issueId } from '../../projections/models/issues/issue-selection.ts'
 import type { Services } from '../../services/services.ts'
@@ -22,14 +23,51 @@ import { type ProcessManager, processManager } from '../process-manager.ts'
 export function deletedIssues(services: Services): ProcessManager {
   const { views } = services
 
-  /** Most comments are of an issue that is there. The read models have passed the event. */
-  async function concerns(event: Recorded<DomainEvent>): Promise<boolean> {
-    if (event.type !== 'CommentAdded') return true
-    const { repoId, index } = event.data
-    if (!isIssueStream(event.stream) || (await views.issues.get(issueId(repoId, index))) !== undefined)
-      return false
+  /** Whether an issue of a repository that is there was deleted. The read models have passed the event. */
+  async function isGone({ repoId, index }: IssueRef): Promise<boolean> {
+    if ((await views.issues.get(issueId(repoId, index))) !== undefined) return false
     // Of a deleted repository, another process removes what is left.
     return (await views.repositories.get(`${repoId}`)) !== undefined
+  }
+
+  /** What came after a deletion is rare. */
+  async function concerns({ type, stream, data }: Recorded<DomainEvent>): Promise<boolean> {
+    switch (type) {
+      case 'CommentAdded':
+        return isIssueStream(stream) && isGone(data)
+      case 'DependencyAdded':
+        return isGone(data.dependency)
+      case 'PinsChanged':
+        return !data.isPull && (await gonePins(data)).length > 0
+      default:
+        return true
+    }
+  }
+
+  async function gonePins({ repoId, to }: { repoId: number; to: readonly number[] }): Promise<number[]> {
+    const gone: number[] = []
+    for (const index of to) if (await isGone({ repoId, index })) gone.push(index)
+    return gone
+  }
+
+  async function unpin(context: CommandContext, { repoId, index }: IssueRef): Promise<void> {
+    await repositories.change(services, context, repoId, 'unpin', (state) =>
+      state.status === 'active' ? decideUnpin(state, { index, isPull: false }) : [],
+    )
+  }
+
+  /** Ends the dependency of another issue or pull request on a deleted one. */
+  async function free(
+    context: CommandContext,
+    dependent: IssueRef & { isPull: boolean },
+    deleted: IssueRef,
+  ): Promise<void> {
+    await changeDiscussion(services, context, dependent, 'deleted', {
+      issue: (discussion) =>
+        discussion.dependencies.some((other) => sameIssue(other, deleted))
+          ? decideRemoveDependency(discussion, deleted)
+          : [],
+    })
   }
 
   return {
@@ -37,19 +75,11 @@ export function deletedIssues(services: Services): ProcessManager {
       async IssueDeleted(context, { data: { repoId, index } }) {
         const own = { ...context, actor: null }
         const deleted = { repoId, index }
-        await repositories.change(services, own, repoId, 'unpin', (state) =>
-          state.status === 'active' ? decideUnpin(state, { index, isPull: false }) : [],
-        )
+        await unpin(own, deleted)
         const dependents = await views.issues.find({ dependencyKeys: issueId(repoId, index) })
-        await eachOne(dependents, async (dependent) => {
-          const { repoId, index } = dependent
-          await changeDiscussion(services, partOf(own, issueId(repoId, index)), dependent, 'deleted', {
-            issue: (discussion) =>
-              discussion.dependencies.some((other) => sameIssue(other, deleted))
-                ? decideRemoveDependency(discussion, deleted)
-                : [],
-          })
-        })
+        await eachOne(dependents, (dependent) =>
+          free(partOf(own, issueId(dependent.repoId, dependent.index)), dependent, deleted),
+        )
         await removeLeft(services, own, repoId, leftOfIssue(index))
       },
       async CommentAdded(context, { data: { commentId } }) {
@@ -59,6 +89,16 @@ export function deletedIssues(services: Services): ProcessManager {
         await changeComment(services, own, comment, 'deleted', (state) =>
           state.status === 'none' ? [] : decideDeleteComment(state),
         )
+      },
+      async DependencyAdded(context, { stream, data: { repoId, index, dependency } }) {
+        // The issue that has it may be deleted by now, too.
+        if (await isGone({ repoId, index })) return
+        await free({ ...context, actor: null }, { repoId, index, isPull: isPullStream(stream) }, dependency)
+      },
+      async PinsChanged(context, { data }) {
+        for (const index of await gonePins(data)) {
+          await unpin({ ...partOf(context, `${index}`), actor: null }, { repoId: data.repoId, index })
+        }
       },
     }),
     concerns,

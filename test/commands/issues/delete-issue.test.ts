@@ -1,5 +1,6 @@
 /** `DELETE /repos/{owner}/{repo}/issues/{index}`: an issue goes from everything that is shown, and its number is not reused. */
 import t from 'tap'
+import { repositories } from '../../../src/commands/execution/aggregates.ts'
 import { addComment } from '../../../src/commands/comments/change.ts'
 import { newContext } from '../../../src/commands/execution/execute.ts'
 import { decideDeleteIssue, wholeIssueDecider } from '../../../src/commands/issues/deletion.decider.ts'
@@ -10,6 +11,10 @@ import type { IssueEvent } from '../../../src/events/catalog/issues.ts'
 import { verifyServer } from '../../../src/maintenance/verify/verify.ts'
 import { issueId } from '../../../src/projections/models/issues/issue-selection.ts'
 import { READ_MODELS } from '../../../src/projections/views/views.ts'
+import { changeDiscussion } from '../../../src/commands/issues/change-discussion.ts'
+import { decideAddDependency } from '../../../src/commands/issues/discussion.decider.ts'
+import { decidePin } from '../../../src/commands/repositories/pins.decider.ts'
+import type { CommentEvent, IssueEvent } from '../../../src/events/domain-events.ts'
 import { specify } from '../../specification.ts'
 import { until } from '../../until.ts'
 import { formWith, isStored } from '../attachments/setup.ts'
@@ -218,6 +223,12 @@ t.test('what races a deletion leaves nothing that is listed', async (t) => {
     )
   await t.rejects(reacts(null), { message: 'issue not found' })
   await t.rejects(reacts(9001), { message: 'issue not found' })
+  await repositories.change(services, late, repoId, 'pin', (state) =>
+    decidePin(state, { index, isPull: false }),
+  )
+  await changeDiscussion(services, late, { ...issue, index: there }, 'depend', {
+    issue: (discussion) => decideAddDependency(discussion, { repoId, index }, false),
+  })
   await until('only the comment of the issue that is there is listed', async () => {
     const comments = await listed(`${issues}/comments`)
     return comments.length === 1 && comments[0]?.id === 9002
@@ -227,6 +238,12 @@ t.test('what races a deletion leaves nothing that is listed', async (t) => {
   t.same((await carol.notifications.notifyGetList({ all: true, 'status-types': ['unread'] })).data, [])
   t.match((await alice.repos.repoGet('alice', 'race')).data, { open_issues_count: 2 })
   await until('no reference is left', async () => (await listed(`${issues}/${target}/timeline`)).length === 0)
+  await until('its pin is free', async () => {
+    return (await views.repositories.get(`${repoId}`))?.pins?.issues.length === 0
+  })
+  await until('nothing depends on it', async () => {
+    return (await views.issues.get(issueId(repoId, there)))?.dependencies.length === 0
+  })
 })
 
 t.test('a deleted issue is not replayed; its texts stay in the history until they are erased', async (t) => {
