@@ -6,7 +6,7 @@
 
 import { changeComment } from '../../commands/comments/change.ts'
 import { decideDeleteComment } from '../../commands/comments/comment.decider.ts'
-import { repositories } from '../../commands/execution/aggregates.ts'
+import { issues, repositories } from '../../commands/execution/aggregates.ts'
 import { eachOne } from '../../commands/execution/each-one.ts'
 import { type CommandContext, partOf } from '../../commands/execution/execute.ts'
 import { changeDiscussion } from '../../commands/issues/change-discussion.ts'
@@ -82,9 +82,11 @@ export function deletedIssues(services: Services): ProcessManager {
         )
         await removeLeft(services, own, repoId, leftOfIssue(index))
       },
-      async CommentAdded(context, { data: { commentId } }) {
+      async CommentAdded(context, { data: { repoId, index, commentId } }) {
         const comment = await views.comments.get(`${commentId}`)
         if (comment === undefined) return
+        // What people wrote is not deleted because a read model has lost a document: the log decides.
+        if ((await issues.load(services, { repoId, index })).status !== 'none') return
         const own = { ...context, actor: null }
         await changeComment(services, own, comment, 'deleted', (state) =>
           state.status === 'none' ? [] : decideDeleteComment(state),

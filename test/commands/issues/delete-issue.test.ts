@@ -15,6 +15,10 @@ import { changeDiscussion } from '../../../src/commands/issues/change-discussion
 import { decideAddDependency } from '../../../src/commands/issues/discussion.decider.ts'
 import { decidePin } from '../../../src/commands/repositories/pins.decider.ts'
 import type { CommentEvent, IssueEvent } from '../../../src/events/domain-events.ts'
+import { decode } from '../../../src/events/codec.ts'
+import { issueStream } from '../../../src/events/streams.ts'
+import { deletedIssues } from '../../../src/processes/issues/deleted-issues.ts'
+import { contextOf } from '../../../src/processes/process-manager.ts'
 import { specify } from '../../specification.ts'
 import { until } from '../../until.ts'
 import { formWith, isStored } from '../attachments/setup.ts'
@@ -243,6 +247,25 @@ t.test('what races a deletion leaves nothing that is listed', async (t) => {
   })
   await until('nothing depends on it', async () => {
     return (await views.issues.get(issueId(repoId, there)))?.dependencies.length === 0
+  })
+})
+
+t.test('a comment stays when only a read model has lost its issue: the log decides', async (t) => {
+  const { open, issues, repoId } = await repository('lost')
+  const index = await open({ title: 'There' })
+  const { data } = await bob.repos.issueCreateComment('alice', 'lost', index, { body: 'stays' })
+  const lost = { ...views, issues: { ...views.issues, get: () => Promise.resolve(undefined) } }
+  const process = deletedIssues({ ...services, views: lost })
+  for await (const recorded of services.events.readStream(issueStream(repoId, index))) {
+    if (recorded.type !== 'CommentAdded') continue
+    const event = decode(recorded)
+    t.equal(await process.concerns?.(event), true)
+    await process.react(event, contextOf(event))
+  }
+  await services.projector.waitFor(await services.events.lastPosition(), 30_000)
+  t.match(await call('alice', 'GET', `${issues}/comments/${data.id}`), {
+    status: 200,
+    body: { body: 'stays' },
   })
 })
 
