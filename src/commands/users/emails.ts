@@ -1,7 +1,7 @@
 /** Adds addresses to the requester, and removes them: `POST` and `DELETE /user/emails`. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { EmailWire, emailWires } from '../../api/users/users.ts'
+import { EmailWire, emailWires, noReplyAddress } from '../../api/users/users.ts'
 import { signedIn } from '../../auth/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
 import { isRefusal, Refused, refuse } from '../../errors/refusal.ts'
@@ -10,13 +10,15 @@ import type { Services } from '../../services/services.ts'
 import { users } from '../execution/aggregates.ts'
 import { releaseClaim } from '../execution/claims.ts'
 import type { CommandContext } from '../execution/execute.ts'
-import { requestContext, settled } from '../execution/request-context.ts'
+import { commandContext, settled } from '../execution/request-context.ts'
 import { takeName } from './accounts/claims.ts'
 import { inTurnOfUser } from './change.ts'
 import { decideAddEmails, decideRemoveEmails } from './user.decider.ts'
 
 const MAX_EMAILS = 100
 const EmailsOption = Type.Object({ emails: Type.Array(Type.String(), { maxItems: MAX_EMAILS }) })
+
+const STEP = 'add emails'
 
 /** The order is decision, claims, events: after a crash, claims that no event relies on are given up. */
 async function addEmails(
@@ -25,7 +27,17 @@ async function addEmails(
   id: number,
   emails: readonly string[],
 ): Promise<void> {
-  const { events } = services
+  const { events, publicUrl } = services
+  if ((await users.ifDone(services, context, id, STEP)) !== undefined) return
+  const shown = noReplyAddress('', publicUrl())
+  const reserved = emails.find((email) => email.toLowerCase().endsWith(shown))
+  if (reserved !== undefined) {
+    throw new Refused(
+      refuse.unprocessable(
+        `emails: ${JSON.stringify(reserved)} is an address that the server gives to accounts`,
+      ),
+    )
+  }
   const decided = decideAddEmails(await users.load(services, id), emails)
   if (isRefusal(decided)) throw new Refused(decided)
   const taken: string[] = []
@@ -36,7 +48,7 @@ async function addEmails(
       }
       taken.push(claimKeys.email(email))
     }
-    await users.change(services, context, id, 'add emails', (state) => decideAddEmails(state, emails))
+    await users.change(services, context, id, STEP, (state) => decideAddEmails(state, emails))
   } catch (error) {
     // After a refusal there is no event. After any other failure the events may exist.
     if (error instanceof Refused) {
@@ -65,7 +77,7 @@ export const emailRoutes: Routes = (services) => {
     work: typeof addEmails,
   ) {
     const { id } = signedIn(request)
-    const context = requestContext(request)
+    const context = commandContext(request)
     await inTurnOfUser(services, id, () => work(services, context, id, request.body.emails))
     services.accountChanges.note(id, context.written)
     await settled(services, context, reply)

@@ -61,6 +61,31 @@ t.test('POST /user/emails adds addresses, all or none, which no other account ha
   t.equal((await add('bob', 'free@example.org')).status, 201)
 })
 
+t.test('POST /user/emails with an Idempotency-Key can be sent again: it is done only once', async (t) => {
+  const send = (...emails: string[]) =>
+    call('alice', 'POST', '/user/emails', { emails }, { 'Idempotency-Key': 'emails-1' })
+  const first = await send('again@example.org')
+  t.equal(first.status, 201)
+  const before = await events.lastPosition()
+  t.same(await send('again@example.org'), first)
+  t.match(await send('another@example.org'), { status: 422, json: { message: /Idempotency-Key/ } })
+  t.equal(await events.lastPosition(), before)
+  t.equal((await remove('alice', 'again@example.org')).status, 204)
+  t.equal((await send('again@example.org')).status, 201)
+  t.notOk((await emailsOf('alice')).includes('again@example.org'), 'it was removed since')
+})
+
+t.test('POST /user/emails takes no address that the server shows for an account', async (t) => {
+  const before = await events.lastPosition()
+  for (const reserved of ['somebody@noreply.127.0.0.1', 'Bob@NOREPLY.127.0.0.1']) {
+    t.match(await add('alice', reserved), {
+      status: 422,
+      json: { message: `emails: "${reserved}" is an address that the server gives to accounts` },
+    })
+  }
+  t.equal(await events.lastPosition(), before)
+})
+
 t.test('an address signs in with the password of its account; nobody sees the other addresses', async (t) => {
   const basic = (name: string, password: string) => ({
     authorization: `Basic ${Buffer.from(`${name}:${password}`).toString('base64')}`,
