@@ -2,7 +2,6 @@
  * Runs tasks in a thread of their own, one at a time: a task that somebody sent may be made to take long. A task that
  * does is given up together with its thread, and the next one gets another. The thread is started at the first task.
  */
-import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import type { LimitName } from '../errors/limits.ts'
 import { program } from '../storage/project-files.ts'
@@ -37,11 +36,14 @@ export function taskThread<Task, Answer>({
   function running(): Promise<Worker> {
     if (thread !== undefined) return thread
     const worker = new Worker(program(path), { execArgv: [] })
-    worker.on('exit', () => {
-      thread = undefined
+    thread = new Promise((resolve, reject) => {
+      // Its first message says that it is ready.
+      worker.once('message', () => resolve(worker))
+      worker.once('exit', () => {
+        thread = undefined
+        reject(new Error(`the thread ${path} ended before it was ready`))
+      })
     })
-    // Its first message says that it is ready.
-    thread = once(worker, 'message').then(() => worker)
     // Who waits for an answer hears of the end, too.
     worker.on('error', () => {})
     return thread

@@ -112,8 +112,10 @@ export function createWorker<W extends Work>(options: Options<W>, signal: AbortS
       if (doneFor !== loadedFor) return
       const newer = waiting.get(one.id)
       const pause = Math.min(longestPauseMs, pauseMs * 2 ** failures)
-      if (newer === undefined) void wait(one, performance.now() + pause, failures + 1, next)
-      else void newer.done.then(tell)
+      const due = Math.max(newer?.due ?? 0, performance.now() + pause)
+      // What was added meanwhile fails for the same reason: it waits as long.
+      void wait(newer?.one ?? one, due, failures + 1, newer ?? next)
+      void newer?.done.then(tell)
     } finally {
       busy.delete(one.id)
       used.add(one.account, performance.now() - began)

@@ -82,6 +82,18 @@ t.test('what fails is done again, and who waits for it is told when it is done',
   t.strictSame(failures, [0, 1, 2])
 })
 
+t.test('what is added while it fails counts the failure, and waits as long', async (t) => {
+  const { fair, failures, begins, end, fail } = worker(t)
+  void fair.add(of('alice', 'a1'))
+  await begins('a1')
+  const added = fair.add(of('alice', 'a1'))
+  fail('a1')
+  await begins('a1', 'a1')
+  t.strictSame(failures, [0, 1])
+  end('a1')
+  await added
+})
+
 t.test('what says when it is to be done again is done again, and what is removed is not', async (t) => {
   const { fair, begins, end } = worker(t, { places: 1 })
   const first = fair.add(of('alice', 'a'))

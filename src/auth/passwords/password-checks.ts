@@ -28,7 +28,7 @@ export class Throttled extends Refused {
 export interface SignInLimits {
   /**
    * Failures of one name from one network address. A name is a login or an e-mail address, as it was typed: if both counted
-   * for their account, the answers would tell whose address it is. So an account has twice as many.
+   * for their account, the answers would tell whose address it is. So an account has as many for each of its names.
    */
   perName: ThrottleLimits
   /** Failures from one network address, for all names together. */
