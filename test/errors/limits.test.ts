@@ -8,7 +8,7 @@ import { LIMITS, limitReached, onLimitReached } from '../../src/errors/limits.ts
 
 const SRC = fileURLToPath(new URL('../../src', import.meta.url))
 const files = readdirSync(SRC, { recursive: true, encoding: 'utf8' })
-  .filter((name) => name.endsWith('.ts') && name !== 'limits.ts')
+  .filter((name) => name.endsWith('.ts') && name !== 'errors/limits.ts')
   .map((name) => ({ name, lines: readFileSync(join(SRC, name), 'utf8').split('\n') }))
 
 /** What ends or refuses because of a limit, in the code. */
@@ -21,14 +21,15 @@ const NEAR = 14
 /** Where such code is for another reason, or counted elsewhere. */
 const ELSEWHERE: Readonly<Record<string, string>> = {
   'concurrency/semaphore.ts: ? refuse.tooManyRequests(': 'the class of the error: its one throw counts',
-  'git/errors.ts': 'the classes of errors: their throws count',
-  'git/push-request.ts: new GitClientGone(': 'the client is gone by itself',
-  'git/request-body.ts: new GitClientGone(`the client went': 'the client is gone by itself',
-  "git/request-body.ts: return new GitClientGone('the client went": 'the client is gone by itself',
-  'git/metered-output.ts': 'the timer that makes the error counts',
-  'http/connections.ts: for (const { socket } of idle) socket.destroy()': 'the server stops',
-  'http/connections.ts: if (connection === undefined) return void socket.destroy()': 'it is closed already',
-  'events/eventstoredb-diagnosis.ts': "a connection of the server's own",
+  'git/process/errors.ts': 'the classes of errors: their throws count',
+  'git/push/push-request.ts: new GitClientGone(': 'the client is gone by itself',
+  'git/http/request-body.ts: new GitClientGone(`the client went': 'the client is gone by itself',
+  "git/http/request-body.ts: return new GitClientGone('the client went": 'the client is gone by itself',
+  'git/process/metered-output.ts': 'the timer that makes the error counts',
+  'http/connections/connections.ts: for (const { socket } of idle) socket.destroy()': 'the server stops',
+  'http/connections/connections.ts: if (connection === undefined) return void socket.destroy()':
+    'it is closed already',
+  'events/store/eventstoredb/diagnosis.ts': "a connection of the server's own",
   'upgrade/grpc-connections.ts: for (const socket of open) socket.destroy()': 'the server stops',
   'upgrade/paced-socket.ts: socket.destroy()': 'whoever reads it has ended it',
 }
