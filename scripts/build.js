@@ -8,7 +8,7 @@ import { decode, encode } from '@jridgewell/sourcemap-codec'
 import { build } from 'esbuild'
 import { PROGRAMS } from './programs.js'
 
-/** Must have the same place in the directory as in src/. */
+/** Must be one folder below the directory, as it is below src/; so must be what the programs share. */
 const FILES_OF_THE_PROJECT = 'storage/project-files'
 /** What `bench/` loads to measure what users run. */
 const MEASURED = ['config/config', 'server/garbage-collection', 'server/server']
@@ -55,6 +55,7 @@ const { outputFiles } = await build({
   entryPoints: [...PROGRAMS, FILES_OF_THE_PROJECT, ...MEASURED].map((name) => `src/${name}.ts`),
   outdir: process.argv[2],
   outbase: 'src',
+  chunkNames: 'shared/[name]-[hash]',
   bundle: true,
   splitting: true,
   format: 'esm',

@@ -1,6 +1,6 @@
 /**
- * Where the project's own files are. This module has the same place in src/ and in dist/ (see scripts/build.js); other
- * modules lie elsewhere in the build than in src/, so they ask here.
+ * Where the project's own files are. This module is one folder below src/, and in the build one folder below dist/ (see
+ * scripts/build.js); other modules lie elsewhere in the build than in src/, so they ask here.
  */
 import { extname } from 'node:path'
 

@@ -52,13 +52,13 @@ t.test('what is built finds its own files and its own programs', async (t) => {
 })
 
 t.test('a stack names the file and the line of the source', async (t) => {
-  const config = pathToFileURL(join(root, 'dist/config.js')).href
+  const config = pathToFileURL(join(root, 'dist/config/config.js')).href
   const failed = run(process.execPath, [
     '--enable-source-maps',
     program('test/packaging/wrong-setting'),
     config,
   ])
-  const at = /src\/config\.ts:(\d+)/.exec(
+  const at = /src\/config\/config\.ts:(\d+)/.exec(
     await failed.then(
       () => '',
       ({ stderr }) => stderr,
