@@ -150,7 +150,7 @@ export async function keepToken(
 
 export async function findToken(secrets: ReadStore, token: string): Promise<TokenSecret | undefined> {
   const hash = sha256(token)
-  // What other nodes write, too, is not taken from memory.
+  // Other nodes write a shared store too, so a cached token could be old.
   if (secrets.shared !== undefined) return readTogether(secrets, hash)
   const { found } = cachedTokens(secrets)
   const before = found.get(hash)

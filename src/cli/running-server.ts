@@ -97,7 +97,7 @@ export const askToMaintain = (
 ): AsyncGenerator<MaintenanceProgress> =>
   progressOf(`${url}/api/v1/admin/maintenance`, authorization, { repository }, isMaintaining)
 
-/** What work of the server has done so far, until it is done. @throws CommandFailed when it fails, or the server stops */
+/** Yields the progress of work on the server until it ends. @throws CommandFailed when it fails, or the server stops */
 async function* progressOf<T>(url: string, authorization: string, body: object, isStep: Check<T>) {
   for await (const json of linesOf(await post(url, authorization, body))) {
     const line: unknown = JSON.parse(json)

@@ -1,6 +1,6 @@
 /**
  * The budget: shares out something limited (bytes, connections, slots) among clients, so that no client can take all of
- * it. It only counts: whoever finds that something is lacking refuses, waits, or makes room.
+ * it. It only counts: when something is lacking, the caller refuses, waits, or makes room.
  */
 
 export interface BudgetLimits {

@@ -1,13 +1,13 @@
 /**
- * Coalesces questions that wait for fair slots. Each client waits in its own turn, so that nobody waits for what another
- * one has asked before. The answer is begun in the first turn that comes, for all who wait for it; then the others need no
- * slots. An answer that was begun before a question is not shared: it may be older than what its client knows.
+ * Coalesces equal questions that wait for fair slots. Each client waits in its own queue, so earlier questions of another
+ * client do not delay it. The first client that gets a slot starts the answer for all clients that wait for it; the others
+ * need no slot then. An answer that started before a question is not shared: it may be older than the client's own writes.
  */
 
 import { coalesce } from './coalesce.ts'
 import type { Semaphore } from './semaphore.ts'
 
-/** A question whose answer nobody has begun, or that somebody waits for. */
+/** A question whose answer has not started, or for which clients still wait. */
 interface Question<T> {
   id: number
   /** How many clients wait. */
@@ -23,7 +23,7 @@ interface Question<T> {
  * @throws SlotsFull when too many wait, the reason of `gone`, and what `answer` throws
  */
 export function coalesceInTurn<T>(slots: Semaphore) {
-  /** Those that nobody has begun. */
+  /** The questions whose answers have not started. */
   const questions = new Map<string, Question<T>>()
   const places = coalesce<T>()
   let ids = 0

@@ -1,10 +1,10 @@
 /**
  * The semaphore: limits how much runs at the same time, and shares it out fairly among clients. A key names a client. No
- * key holds more than its share of the slots. Whoever finds no free slot waits in the queue of its key. A slot that becomes
+ * key holds more than its share of the slots. A caller that finds no free slot waits in the queue of its key. A slot that becomes
  * free goes to the key that holds the fewest; among these they take turns, in order of arrival. The queues are limited
- * together: when they are full, the last one of the key that has most of them makes room for one of a key with fewer. So
- * nobody loses the only place, and however many places some hold, another one still gets in. Who gets no place is
- * refused: with 429 when too much is its own, with 503 when it is that of all.
+ * together: when they are full, the last caller of the longest queue makes room for a caller of a shorter one. So a client
+ * never loses its only place, and a new client still gets one. A caller without a place is refused: with 429 when its own
+ * queue is full, with 503 when all queues together are.
  */
 import { type LimitName, limitReached } from '../errors/limits.ts'
 import { ErrorWithRefusal, type Refusal, refuse } from '../errors/refusal.ts'
@@ -17,7 +17,7 @@ export interface SemaphoreLimits {
   size: number
   /** How many of them may belong to one key. Default: a quarter of `size`, at least 1. */
   share?: number
-  /** How many may wait. 0: nobody waits; who finds no free slot is refused. Default: 16 for each slot. */
+  /** How many may wait. 0: callers that find no free slot are refused. Default: 16 for each slot. */
   waiting?: number
   /** How many of those who wait may belong to one key. Default: a quarter of `waiting`. */
   waitingShare?: number
@@ -164,7 +164,7 @@ export function createSemaphore(limits: SemaphoreLimits): Semaphore {
   }
 }
 
-/** How many times as long as the work a rest after it is. So who must rest works a fifth of the time at most. */
+/** How many times as long as the work a rest after it is. So a caller that must rest works a fifth of the time at most. */
 const RESTS = 4
 /** A busy machine makes work long; the rest after it is not longer than this, in milliseconds. */
 const MOST_REST_MS = 1000

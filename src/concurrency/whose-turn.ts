@@ -1,6 +1,6 @@
 /**
- * Whose work is next: that of the account whose work has taken the least time lately. Those whose work takes much never
- * get the last places. So what hangs keeps nobody else waiting, however many accounts it belongs to. Pure.
+ * Chooses the next job: one of the account whose jobs took the least time lately. Accounts with slow jobs never get the last
+ * places, so jobs that hang do not delay other accounts, however many accounts they belong to. Pure.
  */
 import type { RecentUse } from './recent-use.ts'
 

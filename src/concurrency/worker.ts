@@ -1,8 +1,8 @@
 /**
- * Background work: a worker has a few places, and gives them to what waits, by `whoseTurn`. Work has an id: what waits is
- * done once, however often it is added, and two with the same id are never done at the same time. What fails is done
- * again, after a pause. On several nodes one does the work: `hold` says for which incarnation of this node. When that
- * changes, what waits is forgotten and loaded anew. The worker ends with its signal, after what it is doing.
+ * Background work: a worker runs a few jobs at the same time, and `whoseTurn` chooses the next one. A job has an id: it runs
+ * once, however often it is added while it waits, and two jobs with the same id never run at the same time. A job that fails
+ * runs again after a pause. With several nodes one of them does the work: `hold` names its incarnation. When that changes,
+ * the waiting jobs are dropped and loaded again. The worker stops with its signal, after the jobs that are running.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { createRecentUse } from './recent-use.ts'
@@ -113,7 +113,7 @@ export function createWorker<W extends Work>(options: Options<W>, signal: AbortS
       const newer = waiting.get(one.id)
       const pause = Math.min(longestPauseMs, pauseMs * 2 ** failures)
       const due = Math.max(newer?.due ?? 0, performance.now() + pause)
-      // What was added meanwhile fails for the same reason: it waits as long.
+      // A job that was added meanwhile would fail for the same reason, so it waits as long.
       void wait(newer?.one ?? one, due, failures + 1, newer ?? next)
       void newer?.done.then(tell)
     } finally {

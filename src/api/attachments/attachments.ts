@@ -20,7 +20,7 @@ export const fileParams = <P extends TObject>({ properties }: P) =>
 export const noSuchFile = ({ views }: Pick<Services, 'views'>): Refused =>
   notFoundIn(views.comments, 'attachment not found')
 
-/** What a path names, with its files. */
+/** An issue, a comment or a release, with its files. */
 export interface WithFiles {
   files: readonly StoredFile[]
   /** The read model that has it. */
@@ -41,7 +41,7 @@ export interface HasFiles<P extends TObject, Holder extends WithFiles> {
   path: string
   /** The parameters of the path. */
   params: P
-  /** What the path names. @throws Refused when it does not exist, or the requester may not do this */
+  /** Finds the holder of the files that the path names. @throws Refused when it does not exist, or without the right */
   holderOf(request: FastifyRequest & { params: Static<P> }): Promise<Holder>
 }
 

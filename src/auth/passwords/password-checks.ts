@@ -58,7 +58,7 @@ export interface Attempt {
   password: string
   /** The stored hash of the password of whom the name stands for. */
   hash: string
-  /** What was typed: the login or the e-mail address, in lower case. */
+  /** The login or the e-mail address as it was typed, in lower case. */
   nameKey: string
   /** Where it comes from, as `networkOf` names it. */
   network: string

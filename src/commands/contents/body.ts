@@ -4,7 +4,7 @@ import { instantOf, ZERO_TIME } from '../../domain/times.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import type { Services } from '../../services/services.ts'
 import { TextOf } from '../execution/text-schema.ts'
-import { type FileChange, OPERATIONS, type Operation } from './decide.decider.ts'
+import { type FileChange, OPERATIONS, type Operation } from './contents.decider.ts'
 
 /** Most files of one commit: each is an object that is flushed to disk. */
 const MAX_FILES = 500

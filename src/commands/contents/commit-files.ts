@@ -25,7 +25,7 @@ import { recordAndMoveHeads } from '../pull-requests/branches/move-heads.ts'
 import { pushableRefs } from '../pull-requests/maintainer-edits.ts'
 import { signatureOf } from '../users/accounts/signature.ts'
 import type { CommitWishes, WantedChange } from './body.ts'
-import { changeProblem, defaultMessage, type FileChange, filesAfter } from './decide.decider.ts'
+import { changeProblem, defaultMessage, type FileChange, filesAfter } from './contents.decider.ts'
 
 /** Blobs are stored so many at a time. */
 const AT_ONCE = 8

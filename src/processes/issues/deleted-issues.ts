@@ -86,7 +86,7 @@ export function deletedIssues(services: Services): ProcessManager {
       async CommentAdded(context, { data: { repoId, index, commentId } }) {
         const comment = await views.comments.get(`${commentId}`)
         if (comment === undefined) return
-        // What people wrote is not deleted because a read model has lost a document: the log decides.
+        // The log decides: a read model may have lost the document of an issue that exists.
         if ((await issues.load(services, { repoId, index })).status !== 'none') return
         const own = { ...context, actor: null }
         await changeComment(services, own, comment, 'deleted', (state) =>

@@ -79,7 +79,7 @@ export function createBatchWriter(writing: Writing) {
       diskIsFull = false
     } catch (error) {
       diskIsFull = isDiskFull(error)
-      // Nobody knows what of the batch was written.
+      // A part of the batch may have been written.
       documents.forget()
       starts.repeatsUpTo(end.position)
       throw error

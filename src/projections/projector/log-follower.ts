@@ -108,7 +108,7 @@ export function createLogFollower(following: Following) {
         await inWork?.written
         if (allHaveStopped()) return
         inWork = writer.begin(batch, ahead, signal)
-        // Whoever waits for the next batch learns of it.
+        // A failed write ends the wait for the next batch.
         inWork.written.catch(() => ending.abort())
         if (isLarge(batch) && shared === undefined) continue
         await inWork.written
