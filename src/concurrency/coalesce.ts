@@ -4,7 +4,7 @@
  * callers of a run have left, the signal of the work is aborted. Nothing is kept after a run: a cache is the work's own.
  * `fetch` of lru-cache coalesces, too, but ends the work when its first caller leaves.
  */
-import { createTurns } from './turns.ts'
+import { createKeyedMutex } from './keyed-mutex.ts'
 
 type Work<T> = (unwanted: AbortSignal) => Promise<T>
 
@@ -48,7 +48,7 @@ export function coalesce<T>() {
 /** Makes a function whose callers share the next run of `work`: one that begins after their call. One runs at a time. */
 export function nextRun<T>(work: () => Promise<T>): () => Promise<T> {
   const runs = coalesce<T>()
-  const inTurn = createTurns()
+  const inTurn = createKeyedMutex()
   let next = 0
   const run = () => {
     next += 1

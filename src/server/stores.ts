@@ -1,7 +1,7 @@
 /** Opens the stores that the configuration names: embedded ones by default, servers when a URL is set. */
 import { join } from 'node:path'
 import { createTextKeys } from '../auth/text-keys.ts'
-import { createTurns, type InTurn } from '../concurrency/turns.ts'
+import { createKeyedMutex, type RunExclusive } from '../concurrency/keyed-mutex.ts'
 import { type Config, isShared } from '../config/config.ts'
 import { joinNodes, type MembershipOptions } from '../events/nodes/membership.ts'
 import { aloneNode, type Membership, type Nodes } from '../events/nodes/nodes.ts'
@@ -93,7 +93,7 @@ export const withOpenTexts = (
 /** This node among the others, and the turns that they take. */
 export interface OpenNodes {
   nodes: Nodes
-  turns: InTurn
+  turns: RunExclusive
   /** Waits until no turn is held, and leaves the others. */
   close(): Promise<void>
 }
@@ -115,7 +115,7 @@ export async function openNodes(
 ): Promise<OpenNodes> {
   const { mongodbUrl, nodeName: name } = config
   if (mongodbUrl === undefined || !isShared(config)) {
-    return { nodes: aloneNode(name), turns: createTurns(undefined, isOutage), close: async () => {} }
+    return { nodes: aloneNode(name), turns: createKeyedMutex(undefined, isOutage), close: async () => {} }
   }
   const { openMongoDatabase } = await import('../projections/store/mongodb/database.ts')
   const { keepNodeTurns } = await import('../events/nodes/turns.ts')

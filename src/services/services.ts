@@ -1,6 +1,6 @@
 /** The services that every route and process uses. `server.ts` makes them once. */
 import type { FastifyBaseLogger } from 'fastify'
-import type { InTurn } from '../concurrency/turns.ts'
+import type { RunExclusive } from '../concurrency/keyed-mutex.ts'
 import type { Config } from '../config/config.ts'
 import type { Nodes } from '../events/nodes/nodes.ts'
 import type { SealedStore } from '../events/sealing/sealed-store.ts'
@@ -35,7 +35,7 @@ export interface Services {
   /** This node and the others. */
   nodes: Nodes
   /** Runs work one at a time per key, on all nodes. Keys name things by their ids, so they are the same everywhere. */
-  turns: InTurn
+  turns: RunExclusive
   projector: Projector
   rebuilder: Rebuilder
   /** The directory of the bare repositories, each named `<repoId>.git`. */

@@ -14,7 +14,7 @@ import { createOrganizationRoutes } from '../../src/commands/organizations/creat
 import { memberRoutes } from '../../src/commands/organizations/members.ts'
 import { createUser, createUserRoutes } from '../../src/commands/users/create.ts'
 import { tokenRoutes } from '../../src/commands/users/tokens.ts'
-import { createTurns } from '../../src/concurrency/turns.ts'
+import { createKeyedMutex } from '../../src/concurrency/keyed-mutex.ts'
 import { loadConfig } from '../../src/config/config.ts'
 import { aloneNode } from '../../src/events/nodes/nodes.ts'
 import { LOG_START, type RecordedEvent } from '../../src/events/store/event-store.ts'
@@ -92,7 +92,7 @@ export async function identityApp(
     accountChanges,
     secrets,
     nodes: aloneNode('test'),
-    turns: createTurns(),
+    turns: createKeyedMutex(),
     projector,
     rebuilder: createRebuild({
       events,

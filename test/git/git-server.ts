@@ -6,7 +6,7 @@ import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { createTurns } from '../../src/concurrency/turns.ts'
+import { createKeyedMutex } from '../../src/concurrency/keyed-mutex.ts'
 import { decodeBody } from '../../src/git/http/request-body.ts'
 import { advertiseRefs, isGitService, uploadPack } from '../../src/git/http/smart-http.ts'
 import {
@@ -34,7 +34,7 @@ export interface GitServer {
 }
 
 /** The turns of pushes to these servers. */
-export const inTurn = createTurns()
+export const inTurn = createKeyedMutex()
 
 export interface GitServerHooks
   extends Pick<

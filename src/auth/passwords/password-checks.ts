@@ -1,7 +1,7 @@
 /** How passwords are checked: at once, with rests, or slowly, by how many bad ones came from there lately. */
 import { coalesce } from '../../concurrency/coalesce.ts'
+import { createKeyedMutex, type RunExclusive } from '../../concurrency/keyed-mutex.ts'
 import { SlotsFull } from '../../concurrency/semaphore.ts'
-import { createTurns, type InTurn } from '../../concurrency/turns.ts'
 import { limitReached } from '../../errors/limits.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { createGuessers } from './guessers.ts'
@@ -72,7 +72,7 @@ interface PasswordChecks {
    */
   check(key: string, attempt: Attempt): Promise<boolean>
   /** One check at a time for each network: so none takes all the places in which passwords are checked. */
-  inTurnOfNetwork: InTurn
+  inTurnOfNetwork: RunExclusive
 }
 
 /** One for each server: it keeps the failures. */
@@ -85,7 +85,7 @@ export function createPasswordChecks(limits: SignInLimits): PasswordChecks {
   const waiting = limits.waitingForRests
   const withRests = createRestingChecks({ name: 'password_checks', waiting, waitingShare: waiting })
   const slowly = createRestingChecks({ name: 'password_checks', ...WAITING_SLOWLY })
-  const inTurnOfNetwork = createTurns()
+  const inTurnOfNetwork = createKeyedMutex()
   const checks = coalesce<boolean>()
 
   /**

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { type MaintenanceProgress, maintainAll, repositoryCalled } from '../../commands/git/maintain-all.ts'
-import { createTurns } from '../../concurrency/turns.ts'
+import { createKeyedMutex } from '../../concurrency/keyed-mutex.ts'
 import { type Config, loadConfig } from '../../config/config.ts'
 import { prepareLaunches } from '../../git/process/launcher.ts'
 import { limitGitMemory } from '../../git/process/memory-limit.ts'
@@ -51,7 +51,7 @@ async function* maintainHere(config: Config, name: string | undefined): AsyncGen
       const gitDir = join(config.dataDir, 'git')
       const views = createViews(current)
       const pushJournal = await openPushJournal(join(config.dataDir, 'pushes'))
-      const turns = createTurns()
+      const turns = createKeyedMutex()
       const services = { config, events, turns, pushJournal, views, diskUsage, gitDir, startedAt }
       const one = name === undefined ? undefined : await repositoryCalled(services, name)
       if (name !== undefined && one === undefined) throw new CommandFailed(`there is no repository ${name}`)

@@ -6,7 +6,7 @@ import { secretCollections } from '../../auth/secrets.ts'
 import { newContext } from '../../commands/execution/execute.ts'
 import { changeUser } from '../../commands/users/change.ts'
 import { userIdOf } from '../../commands/users/site-admin.ts'
-import { createTurns } from '../../concurrency/turns.ts'
+import { createKeyedMutex } from '../../concurrency/keyed-mutex.ts'
 import { isShared, loadConfig } from '../../config/config.ts'
 import { createAccountChanges } from '../../projections/views/account-changes.ts'
 import { openReadStores } from '../../server/stores.ts'
@@ -37,7 +37,7 @@ async function setPassword(login: string, options: SetPasswordArguments): Promis
       const id = await userIdOf(events, login)
       if (id === undefined) throw new CommandFailed(`there is no user ${login}`)
       await changeUser(
-        { events, secrets, accountChanges: createAccountChanges(), turns: createTurns() },
+        { events, secrets, accountChanges: createAccountChanges(), turns: createKeyedMutex() },
         newContext(null, 'set-password'),
         id,
         {

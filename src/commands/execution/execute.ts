@@ -1,8 +1,8 @@
 /** Load, fold, decide, append: each command reaches the log in this way. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { v5 as uuidV5 } from 'uuid'
+import { createKeyedMutex, type KeyedMutex } from '../../concurrency/keyed-mutex.ts'
 import { perStore } from '../../concurrency/per-store.ts'
-import { createTurns, type Turns } from '../../concurrency/turns.ts'
 import { isRefusal, type Refusal, Refused, refuse } from '../../errors/refusal.ts'
 import type { AccountRef } from '../../events/catalog/parts.ts'
 import { decode, requireReadable, schemaOf } from '../../events/codec.ts'
@@ -211,8 +211,8 @@ export interface Command<State, Event extends DomainEvent> {
 }
 
 /** The lines of commands that others overtook, one for each stream: such commands run one after the other. */
-const lineOf = perStore<EventStore, Turns>(() =>
-  createTurns({ timeoutMs: LINE_MS, timeoutError: () => new Refused(contended) }, isOutage),
+const lineOf = perStore<EventStore, KeyedMutex>(() =>
+  createKeyedMutex({ timeoutMs: LINE_MS, timeoutError: () => new Refused(contended) }, isOutage),
 )
 
 /**

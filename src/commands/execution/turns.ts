@@ -3,7 +3,7 @@
  * The key names a stream. When a store stands still, those who wait fail with the one before them.
  */
 
-import { createTurns } from '../../concurrency/turns.ts'
+import { createKeyedMutex } from '../../concurrency/keyed-mutex.ts'
 import { isOutage } from '../../events/store/event-store.ts'
 
-export const inTurn = createTurns(undefined, isOutage)
+export const inTurn = createKeyedMutex(undefined, isOutage)

@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { MongoServerError } from 'mongodb'
-import { type InTurn, sharedFailures } from '../../concurrency/turns.ts'
+import { type RunExclusive, sharedFailures } from '../../concurrency/keyed-mutex.ts'
 import { isOutage } from '../store/event-store.ts'
 import { joinIfNeeded, type Nodes, type NodesDatabase, type NodesLog } from './nodes.ts'
 
@@ -45,7 +45,7 @@ export interface NodeTurns {
    * One at a time per key, on all nodes. The order is kept within a node.
    * @throws StoreUnavailable, and the work is not started, when this node is no member or the store does not answer
    */
-  inTurn: InTurn
+  inTurn: RunExclusive
   /**
    * Gives up the turns that this node has in the store, and that nothing on it uses. They are left by commands that failed
    * for this node: the store may not have carried out that a turn was given up, and may have carried out that one was
@@ -146,7 +146,7 @@ export function createNodeTurns({ database, ask, nodes, log, takeOver }: NodeTur
     }
   }
 
-  const inTurn: InTurn = (key, work) => {
+  const inTurn: RunExclusive = (key, work) => {
     const line: Line = lines.get(key) ?? {
       last: Promise.resolve(),
       waiting: 0,

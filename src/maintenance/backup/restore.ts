@@ -5,7 +5,7 @@
  */
 import { mkdir, readdir, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { forEachConcurrently } from '../../concurrency/turns.ts'
+import { forEachConcurrently } from '../../concurrency/keyed-mutex.ts'
 import { makeDataDir } from '../../config/make-path.ts'
 import { NEW_CONFIG } from '../../git/repository/repository.ts'
 import { OWN_FORMAT, writeDataFormat } from '../../storage/data-format.ts'

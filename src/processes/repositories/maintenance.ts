@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { maintain } from '../../commands/git/maintain.ts'
-import { createTurns } from '../../concurrency/turns.ts'
+import { createKeyedMutex } from '../../concurrency/keyed-mutex.ts'
 import { createWorker, type Work } from '../../concurrency/worker.ts'
 import type { DiskUsageDocument } from '../../projections/installation/disk-usage.ts'
 import type { Services } from '../../services/services.ts'
@@ -44,7 +44,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
   const { diskUsage, views, log, config } = services
   /** When a repository may be measured again at the earliest, in milliseconds of `performance.now()`. */
   const restUntil = new Map<number, number>()
-  const inTurn = createTurns()
+  const inTurn = createKeyedMutex()
   let starting: Promise<void> = Promise.resolve()
   const worker = createWorker<Wanted>(
     {

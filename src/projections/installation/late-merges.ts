@@ -4,7 +4,7 @@
  * a branch tries their merge again; a merge that somebody asks for is tried in any case.
  */
 
-import { createTurns } from '../../concurrency/turns.ts'
+import { createKeyedMutex } from '../../concurrency/keyed-mutex.ts'
 import type { AccountRef } from '../../events/catalog/parts.ts'
 import type { Position } from '../../events/store/event-store.ts'
 import type { Collection, ReadStore } from '../store/read-store.ts'
@@ -33,7 +33,7 @@ const NO_POSITION = 0
 
 /** Opens the notes of a store. `prepare` must be called before anything else. */
 export function openLateMerges(store: ReadStore) {
-  const inTurn = createTurns()
+  const inTurn = createKeyedMutex()
 
   async function get(repoId: number): Promise<LateMerges | undefined> {
     const [found] = await store.getMany(collection, [`${repoId}`])

@@ -5,7 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
-import { createTurns } from '../../concurrency/turns.ts'
+import { createKeyedMutex } from '../../concurrency/keyed-mutex.ts'
 import {
   type EventStore,
   LOG_START,
@@ -126,7 +126,7 @@ export function createProjector({
           },
           anotherIncarnation: () => takeModels(),
         })
-  const turns = createTurns()
+  const turns = createKeyedMutex()
   const inTurn = <T>(work: () => Promise<T>) => turns(TURN, work)
   const positions = createPositions(progress, views, shared?.move, savePositions)
   const documents = createWrittenDocuments(views)

@@ -7,7 +7,7 @@ import { beginsAfter } from '../../../src/commands/execution/claims.ts'
 import type { CommandContext } from '../../../src/commands/execution/execute.ts'
 import { takeName } from '../../../src/commands/users/accounts/claims.ts'
 import { type AdminPassword, ensureSiteAdmin } from '../../../src/commands/users/site-admin.ts'
-import { createTurns } from '../../../src/concurrency/turns.ts'
+import { createKeyedMutex } from '../../../src/concurrency/keyed-mutex.ts'
 import { loadConfig } from '../../../src/config/config.ts'
 import { LOG_START } from '../../../src/events/store/event-store.ts'
 import { openSqliteEventStore } from '../../../src/events/store/sqlite/sqlite.ts'
@@ -16,7 +16,7 @@ import { openSqliteReadStore } from '../../../src/projections/store/sqlite/sqlit
 import { basic, identityApp, passwordOf } from '../../auth/identity-app.ts'
 
 const log = pino({ level: 'silent' })
-const turns = createTurns()
+const turns = createKeyedMutex()
 const bob = { username: 'bob', email: 'bob@example.org', password: passwordOf('bob') }
 
 t.test('a site admin creates a user, who signs in', async (t) => {

@@ -9,7 +9,7 @@
  */
 import { setTimeout } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
-import { createTurns } from '../../../concurrency/turns.ts'
+import { createKeyedMutex } from '../../../concurrency/keyed-mutex.ts'
 import { endAfter, linkAll, STREAM_START, type StreamEnd } from '../chain.ts'
 import {
   type Appended,
@@ -72,7 +72,7 @@ export function createChainedAppend({
   /** The random ids that were sent. They may be in the log, even if the append failed. */
   const sent = new LRUCache<string, true>({ max: SENT_IDS })
   /** Runs the appends to one stream one after another. */
-  const inTurn = createTurns({
+  const inTurn = createKeyedMutex({
     timeoutMs: turnTimeoutMs,
     timeoutError: (stream) => new StoreUnavailable(`stream ${stream} is written too slowly`),
   })

@@ -1,7 +1,7 @@
 /** The writes of the embedded read store: one transaction at a time, which a thread runs. */
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import { nextRun } from '../../../concurrency/coalesce.ts'
-import { createTurns } from '../../../concurrency/turns.ts'
+import { createKeyedMutex } from '../../../concurrency/keyed-mutex.ts'
 import { StoreUnavailable } from '../../../events/store/event-store.ts'
 import { type Durability, isBusy, LOCK_WAIT_MS, type Sqlite } from '../../../storage/sqlite/sqlite.ts'
 import { type Run, threadWriter } from '../../../storage/sqlite/thread.ts'
@@ -41,7 +41,7 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
   // No busy timeout: SQLite would block the event loop while it waits for a lock, and `begin` does not.
   db.exec('PRAGMA busy_timeout = 0')
   const thread = threadWriter('views', file, durability)
-  const inTurn = createTurns()
+  const inTurn = createKeyedMutex()
   let closed = false
 
   /** Runs one write at a time. It writes everything or nothing. */

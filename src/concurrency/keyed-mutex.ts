@@ -31,7 +31,7 @@ export async function forEachConcurrently<T>(
   if (failure !== undefined) throw failure.error
 }
 
-export interface TurnLimits {
+export interface MutexLimits {
   /** How long work may wait for its turn, in milliseconds. After that it is not started. */
   timeoutMs: number
   /** The error with which late work rejects. */
@@ -67,16 +67,19 @@ export function sharedFailures(isShared: (error: unknown) => boolean) {
  * Runs `work` when all earlier work with the same key has ended: one at a time per key, in order, within this
  * process. Resolves or rejects as `work` does. A failure of earlier work has no effect.
  */
-export type InTurn = <T>(key: string, work: () => Promise<T>) => Promise<T>
+export type RunExclusive = <T>(key: string, work: () => Promise<T>) => Promise<T>
 
 /** Turns that say whether anybody has one, or waits for it. */
-export type Turns = InTurn & { isTaken(key: string): boolean }
+export type KeyedMutex = RunExclusive & { isTaken(key: string): boolean }
 
 /**
  * Makes turns. Keys of different turns are independent, even when they are equal. `isShared`: failures that end the
  * waiting of others, see `sharedFailures`; none without it.
  */
-export function createTurns(limits?: TurnLimits, isShared: (error: unknown) => boolean = () => false): Turns {
+export function createKeyedMutex(
+  limits?: MutexLimits,
+  isShared: (error: unknown) => boolean = () => false,
+): KeyedMutex {
   const lines = new Map<string, { last: Promise<unknown>; place: ReturnType<typeof sharedFailures> }>()
 
   async function inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {

@@ -1,8 +1,8 @@
 import t from 'tap'
-import { createTurns } from '../../src/concurrency/turns.ts'
+import { createKeyedMutex } from '../../src/concurrency/keyed-mutex.ts'
 
 t.test('work with one key runs one at a time and in order, also after a failure', async (t) => {
-  const inTurn = createTurns()
+  const inTurn = createKeyedMutex()
   const log: string[] = []
   const step = (name: string, fails = false) =>
     inTurn('repository', async () => {
@@ -24,7 +24,7 @@ t.test(
   'when work fails because a store stands still, all who wait for their turn then fail with it',
   async (t) => {
     const away = new Error('the store does not answer')
-    const inTurn = createTurns(undefined, (error) => error === away)
+    const inTurn = createKeyedMutex(undefined, (error) => error === away)
     const begun: string[] = []
     let fail = (_error: Error) => {}
     const first = inTurn('issue', () => {
