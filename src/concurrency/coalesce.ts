@@ -36,7 +36,7 @@ export function coalesce<T>() {
     gone?.throwIfAborted()
     const run = runs.get(key) ?? start(key, work)
     run.callers += 1
-    return await unlessGone(run.answer, gone, () => {
+    return await rejectOnAbort(run.answer, gone, () => {
       run.callers -= 1
       if (run.callers > 0) return
       close(key, run)
@@ -61,7 +61,7 @@ export function nextRun<T>(work: () => Promise<T>): () => Promise<T> {
  * What a promise gives, to a caller who may be gone before: then `left` is called, and the error is the signal's reason.
  * The work behind the promise goes on unless `left` ends it.
  */
-export function unlessGone<T>(
+export function rejectOnAbort<T>(
   promise: Promise<T>,
   gone: AbortSignal | undefined,
   left: () => void,

@@ -70,7 +70,7 @@ export function sharedFailures(isShared: (error: unknown) => boolean) {
 export type RunExclusive = <T>(key: string, work: () => Promise<T>) => Promise<T>
 
 /** Turns that say whether anybody has one, or waits for it. */
-export type KeyedMutex = RunExclusive & { isTaken(key: string): boolean }
+export type KeyedMutex = RunExclusive & { isLocked(key: string): boolean }
 
 /**
  * Makes turns. Keys of different turns are independent, even when they are equal. `isShared`: failures that end the

@@ -234,7 +234,7 @@ export async function execute<State, Event extends DomainEvent>(
   const attempt = attemptsOf(store, context, command)
   const inLine = lineOf(store)
   // Most commands have no rival. A command that comes while others wait must not overtake them.
-  const first = inLine.isTaken(command.stream) ? undefined : await attempt()
+  const first = inLine.isLocked(command.stream) ? undefined : await attempt()
   if (first !== undefined) return first.state
   return inLine(command.stream, async () => {
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, MAX_PAUSE_MS)) {

@@ -3,7 +3,7 @@
  * in it: both have a limit.
  */
 import { lookup, Resolver } from 'node:dns/promises'
-import { unlessGone } from '../../concurrency/coalesce.ts'
+import { rejectOnAbort } from '../../concurrency/coalesce.ts'
 import { createSemaphore } from '../../concurrency/semaphore.ts'
 
 /** The host of a URL, as look-ups and connections take it. */
@@ -33,7 +33,7 @@ export function bySystem(look: (host: string) => Promise<{ address: string }[]> 
     const give = await threads.take(host, signal)
     // The thread is taken until the look-up ends, also when nobody waits for it any more.
     const found = look(host).finally(give)
-    return (await unlessGone(found, signal, () => {})).map(({ address }) => address)
+    return (await rejectOnAbort(found, signal, () => {})).map(({ address }) => address)
   }
 }
 

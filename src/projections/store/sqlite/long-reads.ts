@@ -3,7 +3,7 @@
  * has one of them: who asks for much waits behind itself. What takes too long is ended, and what nobody waits for any more.
  */
 import { LRUCache } from 'lru-cache'
-import { coalesceInTurn } from '../../../concurrency/coalesce-in-turn.ts'
+import { coalesceWithSlots } from '../../../concurrency/coalesce-with-slots.ts'
 import { waitFor, workingFor, workingUntil } from '../../../concurrency/event-loop.ts'
 import { createSemaphore } from '../../../concurrency/semaphore.ts'
 import { limitReached } from '../../../errors/limits.ts'
@@ -49,7 +49,7 @@ export function createLongReads(
   { deadlineMs, open = openSqliteReader }: LongReadOptions,
 ): LongReads {
   const slots = createSemaphore({ name: 'long_reads', size: AT_ONCE, waiting: MAX_WAITING })
-  const ask = coalesceInTurn<unknown>(slots)
+  const ask = coalesceWithSlots<unknown>(slots)
   const failures = new LRUCache<string, Error>({
     maxSize: MAX_REMEMBERED_CHARACTERS,
     sizeCalculation: (_, question) => question.length,

@@ -22,7 +22,7 @@ interface Question<T> {
  * aborted when this one waits no longer. When nobody waits for an answer any more, the signal that `answer` got is aborted.
  * @throws SlotsFull when too many wait, the reason of `gone`, and what `answer` throws
  */
-export function coalesceInTurn<T>(slots: Semaphore) {
+export function coalesceWithSlots<T>(slots: Semaphore) {
   /** The questions whose answers have not started. */
   const questions = new Map<string, Question<T>>()
   const places = coalesce<T>()

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { coalesceInTurn } from '../../src/concurrency/coalesce-in-turn.ts'
+import { coalesceWithSlots } from '../../src/concurrency/coalesce-with-slots.ts'
 import { createSemaphore, SlotsFull } from '../../src/concurrency/semaphore.ts'
 
 const settle = () => new Promise((resolve) => setImmediate(resolve))
@@ -7,7 +7,7 @@ const settle = () => new Promise((resolve) => setImmediate(resolve))
 /** One slot, and a record of what is looked for; each answer waits until the test gives it. */
 function setup(waiting = 8, waitingShare = 8) {
   const slots = createSemaphore({ name: 'long_reads', size: 1, waiting, waitingShare })
-  const answer = coalesceInTurn<string>(slots)
+  const answer = coalesceWithSlots<string>(slots)
   const begun: { key: string; give: (answer: string) => void; fail: (error: Error) => void }[] = []
   const ended: string[] = []
   const ask = (client: string, key: string, gone?: AbortController) =>
