@@ -1,12 +1,12 @@
 /**
- * Background work: a worker runs a few jobs at the same time, and `whoseTurn` chooses the next one. A job has an id: it runs
+ * Background work: a worker runs a few jobs at the same time, and `selectJobs` chooses the next one. A job has an id: it runs
  * once, however often it is added while it waits, and two jobs with the same id never run at the same time. A job that fails
  * runs again after a pause. With several nodes one of them does the work: `hold` names its incarnation. When that changes,
  * the waiting jobs are dropped and loaded again. The worker stops with its signal, after the jobs that are running.
  */
 import { setTimeout as delay } from 'node:timers/promises'
+import { selectJobs } from './job-selection.ts'
 import { createRecentUse } from './recent-use.ts'
-import { whoseTurn } from './whose-turn.ts'
 
 export interface Work {
   id: string
@@ -138,7 +138,7 @@ export function createWorker<W extends Work>(options: Options<W>, signal: AbortS
     const accounts = [...busy.values()].map(({ account }) => account)
     const freeForSlow = (slow?.places ?? places) - accounts.filter(isSlow).length
     const freeFor = (account: string) => placesOfAccount - accounts.filter((one) => one === account).length
-    for (const one of whoseTurn(ready, { free: places - busy.size, freeForSlow, freeFor, isSlow, used })) {
+    for (const one of selectJobs(ready, { free: places - busy.size, freeForSlow, freeFor, isSlow, used })) {
       const { id, account } = one.one
       waiting.delete(id)
       busy.set(id, { account, done: doOne(one) })

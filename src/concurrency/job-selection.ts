@@ -21,7 +21,7 @@ interface Places {
 }
 
 /** Those that get the free places, in their order. Of one account they are those that have waited longest. */
-export function whoseTurn<R extends Ready>(
+export function selectJobs<R extends Ready>(
   ready: Iterable<R>,
   { free, freeForSlow, freeFor, isSlow, used }: Places,
 ): R[] {

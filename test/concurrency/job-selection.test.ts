@@ -1,6 +1,6 @@
 import t from 'tap'
+import { selectJobs } from '../../src/concurrency/job-selection.ts'
 import { createRecentUse } from '../../src/concurrency/recent-use.ts'
-import { whoseTurn } from '../../src/concurrency/whose-turn.ts'
 
 const works = (account: string, count: number) =>
   Array.from({ length: count }, (_, due) => ({ account, due }))
@@ -13,7 +13,7 @@ t.test('work that hangs, of however many accounts, keeps no place from another a
   const ready = [...hanging.flatMap((account) => works(account, 50)), ...works('99', 3)]
   const isSlow = (account: string) => account !== '99'
   const accounts = (free: number, freeForSlow = free) =>
-    whoseTurn(ready, { free, freeForSlow, freeFor: () => 4, isSlow, used }).map(({ account }) => account)
+    selectJobs(ready, { free, freeForSlow, freeFor: () => 4, isSlow, used }).map(({ account }) => account)
   t.same(accounts(1), ['99'])
   t.same(accounts(5), ['99', '99', '99', '1', '2'], 'the others in turn')
   t.same(accounts(5, 1), ['99', '99', '99', '1'], 'and never in the last places')
@@ -24,7 +24,7 @@ t.test('of one account those go first that have waited longest, in the places th
   const used = createRecentUse(60_000, () => 0)
   const ready = works('1', 9).reverse()
   const chosen = (free: number, ofOne: number) =>
-    whoseTurn(ready, { free, freeForSlow: 12, freeFor: () => ofOne, isSlow: () => false, used })
+    selectJobs(ready, { free, freeForSlow: 12, freeFor: () => ofOne, isSlow: () => false, used })
   t.same(
     chosen(16, 2).map(({ due }) => due),
     [0, 1],
