@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { type Static, Type } from 'typebox'
 import { coalesce } from '../concurrency/coalesce.ts'
-import { ownBytes } from '../concurrency/own-bytes.ts'
+import { unpooledBuffer } from '../concurrency/unpooled-buffer.ts'
 import { KEY_BYTES } from '../events/sealing/seal.ts'
 import type { Erased } from '../events/sealing/sealed-texts.ts'
 import type { TextKey, TextKeys } from '../events/sealing/text-keys.ts'
@@ -60,7 +60,7 @@ export function createTextKeys(secrets: ReadStore): TextKeys {
     const bytes = randomBytes(size * KEY_BYTES)
     const made = Array.from({ length: size }, (_, i): TextKey => {
       // A part would keep the bytes of all of them in memory.
-      const key = ownBytes(bytes.subarray(i * KEY_BYTES, (i + 1) * KEY_BYTES))
+      const key = unpooledBuffer(bytes.subarray(i * KEY_BYTES, (i + 1) * KEY_BYTES))
       return { id: `${block}.${i.toString(36).padStart(3, '0')}`, key }
     })
     await secrets.apply(
@@ -79,7 +79,7 @@ export function createTextKeys(secrets: ReadStore): TextKeys {
       for (const { id, body } of await secrets.getMany(textKeyCollection, ids.slice(i, i + AT_ONCE))) {
         // A document that is damaged is no key.
         if (!isTextKey(body)) continue
-        found.set(id, 'key' in body ? ownBytes(Buffer.from(body.key, 'base64url')) : body.erased)
+        found.set(id, 'key' in body ? unpooledBuffer(Buffer.from(body.key, 'base64url')) : body.erased)
       }
     }
     return found

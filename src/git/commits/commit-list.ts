@@ -1,5 +1,5 @@
 /** Lists the history of a commit: all of it, or what a client selects. */
-import { ownBytes } from '../../concurrency/own-bytes.ts'
+import { unpooledBuffer } from '../../concurrency/unpooled-buffer.ts'
 import { pathArguments } from '../objects/byte-names.ts'
 import { createAnswerCache } from '../process/answer-cache.ts'
 import { type GitOptions, gitOutput } from '../process/run.ts'
@@ -46,7 +46,7 @@ export async function commitList(
     ...last.args,
   ]
   const list = async (unwanted: AbortSignal) =>
-    ownBytes(
+    unpooledBuffer(
       await gitOutput(args, { ...options, ...(last.input && { input: last.input }), dir, signal: unwanted }),
     )
   const ids = await lists([dir, ...args, path ?? ''].join('\0'), list, signal)

@@ -1,6 +1,6 @@
 /** Lists the commits between two commits, and the changes of each. */
 import { LRUCache } from 'lru-cache'
-import { ownBytes } from '../../concurrency/own-bytes.ts'
+import { unpooledBuffer } from '../../concurrency/unpooled-buffer.ts'
 import { textOfBytes } from '../objects/byte-names.ts'
 import { createAnswerCache } from '../process/answer-cache.ts'
 import { type GitOptions, gitOutput } from '../process/run.ts'
@@ -29,9 +29,9 @@ export async function commitRange(dir: string, from: string, to: string, options
   const { queue = 'command', signal } = options
   const list = async (unwanted: AbortSignal) => {
     const near = await nearRange(dir, from, to)
-    if (near !== undefined) return ownBytes(Buffer.from(near.map((id) => `${id}\n`).join('')))
+    if (near !== undefined) return unpooledBuffer(Buffer.from(near.map((id) => `${id}\n`).join('')))
     const args = ['rev-list', `--max-count=${MAX_COMMITS}`, to, `^${from}`, '--']
-    return ownBytes(await gitOutput(args, { queue, dir, signal: unwanted }))
+    return unpooledBuffer(await gitOutput(args, { queue, dir, signal: unwanted }))
   }
   const ids = await ranges(key, list, signal)
   return {

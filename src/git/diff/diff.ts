@@ -1,7 +1,7 @@
 /** The difference between two commits as text, for `git apply` or `git am`. */
 import { Readable } from 'node:stream'
 import { LRUCache } from 'lru-cache'
-import { ownBytes } from '../../concurrency/own-bytes.ts'
+import { unpooledBuffer } from '../../concurrency/unpooled-buffer.ts'
 import { ErrorWithRefusal } from '../../errors/refusal.ts'
 import { startTransfer } from '../http/transfer.ts'
 import { failureOf } from '../process/child-process.ts'
@@ -114,7 +114,7 @@ async function readDiffText(
     for (let size = 0; size <= MAX_HELD; ) {
       const { done, value } = await rest.next()
       if (done) {
-        const text = ownBytes(Buffer.concat(held))
+        const text = unpooledBuffer(Buffer.concat(held))
         small.set(key, text)
         end()
         return text

@@ -1,6 +1,6 @@
 /** Lists trees in pages: one folder, or all that is below it. */
 
-import { ownBytes } from '../../concurrency/own-bytes.ts'
+import { unpooledBuffer } from '../../concurrency/unpooled-buffer.ts'
 import { limitReached } from '../../errors/limits.ts'
 import { textOfBytes } from '../objects/byte-names.ts'
 import { createAnswerCache } from '../process/answer-cache.ts'
@@ -90,7 +90,7 @@ async function written(args: readonly string[], options: GitOptions): Promise<Wr
     throw new GitOutputTooLarge(`a tree of more than ${MAX_LISTING_BYTES} bytes`)
   }
   await gitOutput(args, { ...options, onOutput })
-  return { text: ownBytes(Buffer.concat(chunks)), total, starts }
+  return { text: unpooledBuffer(Buffer.concat(chunks)), total, starts }
 }
 
 function pageOf({ text, total, starts }: Written, skip: number, limit: number): ListedEntry[] {

@@ -1,5 +1,5 @@
 /** Reads trees: what a directory holds at a commit, and what is at a path. */
-import { ownBytes } from '../../concurrency/own-bytes.ts'
+import { unpooledBuffer } from '../../concurrency/unpooled-buffer.ts'
 import { commitFacts } from '../commits/commits.ts'
 import { MAX_READ_BYTES } from '../objects/object-reader.ts'
 import { objectReaders } from '../objects/object-readers.ts'
@@ -35,7 +35,7 @@ async function treeContent(dir: string, id: string): Promise<Buffer> {
   }
   let content: Buffer = Buffer.alloc(0)
   await objectReaders.contents(dir, [header], (_, found) => {
-    content = ownBytes(found)
+    content = unpooledBuffer(found)
   })
   return content
 }

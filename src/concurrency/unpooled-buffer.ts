@@ -4,7 +4,7 @@
  * The same bytes, in memory that holds nothing else. Node cuts small buffers from blocks of 8 KiB: one that is kept would
  * keep its whole block.
  */
-export function ownBytes(bytes: Buffer): Buffer {
+export function unpooledBuffer(bytes: Buffer): Buffer {
   if (bytes.buffer.byteLength === bytes.byteLength) return bytes
   const own = Buffer.allocUnsafeSlow(bytes.length)
   bytes.copy(own)
