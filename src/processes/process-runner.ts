@@ -4,7 +4,7 @@
  */
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
-import { shortSignal } from '../concurrency/short-signal.ts'
+import { releasableSignal } from '../concurrency/releasable-signal.ts'
 import { decode, KNOWN_TYPES, UnreadableEvent } from '../events/codec.ts'
 import type { DomainEvent, Recorded } from '../events/domain-events.ts'
 import type { Membership, Nodes } from '../events/nodes/nodes.ts'
@@ -58,7 +58,7 @@ export function createProcessRunner(
   /** The incarnation for which this server runs the process; undefined while another server does. */
   let holder: string | undefined
   /** Also ends the subscription when the others have gone on without this server: they may run the process. */
-  let losing = shortSignal(signal)
+  let losing = releasableSignal(signal)
   let unsubscribe = () => {}
 
   /** Waits until no other server runs the process, and goes on where it was. */
@@ -72,7 +72,7 @@ export function createProcessRunner(
       const after = { ...processCheckpoint(manager.name, position)[1], holder: id }
       if (free && membership.isMember() && (await shared.take(name, at, after))) {
         losing.release()
-        losing = shortSignal(signal)
+        losing = releasableSignal(signal)
         holder = id
         return
       }

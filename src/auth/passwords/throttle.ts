@@ -3,8 +3,8 @@
  * counts spans only: the clock of the machine may be set.
  */
 import { LRUCache } from 'lru-cache'
+import { boundedKey } from '../../concurrency/bounded-key.ts'
 import { createSemaphore, restAfter, type SemaphoreLimits } from '../../concurrency/semaphore.ts'
-import { shortKey } from '../../concurrency/short-key.ts'
 
 export interface ThrottleLimits {
   failures: number
@@ -37,7 +37,7 @@ export function createThrottle(
   const counts = new LRUCache<string, Count>({ max: MAX_KEYS })
 
   function current(key: string): Count | undefined {
-    const count = counts.get(shortKey(key))
+    const count = counts.get(boundedKey(key))
     return count !== undefined && count.until > now() ? count : undefined
   }
 
@@ -50,7 +50,7 @@ export function createThrottle(
     attempt(key) {
       const count = current(key) ?? { failures: 0, until: now() + windowMs }
       count.failures += 1
-      counts.set(shortKey(key), count)
+      counts.set(boundedKey(key), count)
       return () => {
         count.failures -= 1
       }

@@ -4,7 +4,7 @@
  */
 import { type Static, Type } from 'typebox'
 import { Nullable } from '../../api/nullable.ts'
-import { shortSignal } from '../../concurrency/short-signal.ts'
+import { releasableSignal } from '../../concurrency/releasable-signal.ts'
 import { OperatorError } from '../../errors/operator-error.ts'
 import type { ModuleVersion, UpgradePlan } from '../../events/catalog/upgrade.ts'
 import { parseInt64, parseUint64 } from '../../events/int64.ts'
@@ -78,7 +78,7 @@ export function openGateway(url: URL, { timeoutMs = 10_000, maxBytes = 2 ** 20 }
     signal: AbortSignal,
     height?: string,
   ): Promise<{ answer: T; height: string | undefined }> {
-    const late = shortSignal(signal)
+    const late = releasableSignal(signal)
     const timer = setTimeout(
       () => late.abort(new GatewayError(`${path}: no complete answer in ${timeoutMs / 1000} s`)),
       timeoutMs,

@@ -1,7 +1,7 @@
 /** Caches answers that follow from object ids alone and so never change. */
 import { LRUCache } from 'lru-cache'
+import { boundedKey } from '../../concurrency/bounded-key.ts'
 import { coalesce } from '../../concurrency/coalesce.ts'
-import { shortKey } from '../../concurrency/short-key.ts'
 
 /**
  * Makes a cache of at most `maxSize` units, in which an answer takes `sizeOf(answer)` units. Returns a function
@@ -25,7 +25,7 @@ export function createAnswerCache<T extends object>(maxSize: number, sizeOf: (an
   ): Promise<T> => {
     gone?.throwIfAborted()
     // Paths of clients are in it.
-    const key = shortKey(question)
+    const key = boundedKey(question)
     const known = answers.get(key)
     if (known !== undefined) return known
     const askAndKeep = async (unwanted: AbortSignal) => {

@@ -1,6 +1,6 @@
 /** Remembers which questions about commits are too large, so that asking again costs nothing. */
 import { LRUCache } from 'lru-cache'
-import { shortKey } from '../../concurrency/short-key.ts'
+import { boundedKey } from '../../concurrency/bounded-key.ts'
 import { GitOutputTooLarge, GitTooSlow } from './errors.ts'
 
 const MAX_FAILURES = 10_000
@@ -14,7 +14,7 @@ const failures = new LRUCache<string, Error>({ max: MAX_FAILURES, ttl: FOR_MS })
  * for an hour. A key must have only parts of which there are few: a client must not find another one for the same work.
  */
 export async function rememberingFailure<T>(key: string, work: () => Promise<T>): Promise<T> {
-  const known = failures.get(shortKey(key))
+  const known = failures.get(boundedKey(key))
   if (known !== undefined) throw known
   try {
     return await work()
@@ -26,5 +26,5 @@ export async function rememberingFailure<T>(key: string, work: () => Promise<T>)
 
 /** Remembers the error of work that failed later, when it is one of those that are remembered. */
 export function rememberFailure(key: string, error: unknown): void {
-  if (error instanceof GitTooSlow || error instanceof GitOutputTooLarge) failures.set(shortKey(key), error)
+  if (error instanceof GitTooSlow || error instanceof GitOutputTooLarge) failures.set(boundedKey(key), error)
 }

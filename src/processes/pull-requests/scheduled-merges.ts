@@ -13,7 +13,7 @@ import { headHasMoved, scheduleIsGone } from '../../commands/pull-requests/merge
 import { isWaiting } from '../../commands/pull-requests/merge-facts.ts'
 import { mergePull } from '../../commands/pull-requests/merge-pull.ts'
 import { type ActivePull, decideScheduleRefused } from '../../commands/pull-requests/pull-request.decider.ts'
-import { shortSignal } from '../../concurrency/short-signal.ts'
+import { releasableSignal } from '../../concurrency/releasable-signal.ts'
 import { createWorker, type Work } from '../../concurrency/worker.ts'
 import { type Refusal, Refused, refuse } from '../../errors/refusal.ts'
 import type { IssueRef } from '../../events/catalog/parts.ts'
@@ -200,7 +200,7 @@ export function createScheduledMerges(
       const account = `${context.actor?.id ?? 'server'}`
       const waitMs = patience.with(account)
       if (added.length === 0 || waitMs === 0) return
-      const over = shortSignal(signal)
+      const over = releasableSignal(signal)
       const isOver = delay(waitMs, undefined, { signal: over.signal })
       await patience.during(account, () => Promise.race([Promise.all(added), isOver.catch(() => {})]))
       over.abort()

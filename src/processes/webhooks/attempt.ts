@@ -1,7 +1,7 @@
 /** One attempt to deliver: makes the payload, and sends it. */
 
 import { webhookConfigsOf } from '../../auth/webhook-configs.ts'
-import { shortSignal } from '../../concurrency/short-signal.ts'
+import { releasableSignal } from '../../concurrency/releasable-signal.ts'
 import { BadRedirect, NotOutside, type Outside } from '../../http/outside/outside-request.ts'
 import type { WebhookDelivery } from '../../projections/models/webhooks/webhook-deliveries.fold.ts'
 import type { Services } from '../../services/services.ts'
@@ -60,7 +60,7 @@ export async function attempt(
   if ('problem' in payload) return failed(payload.problem)
   const request = deliveryRequest(delivery, hook.contentType, config, payload.json)
   requireHold()
-  const stopped = shortSignal(stopping)
+  const stopped = releasableSignal(stopping)
   const timeout = AbortSignal.timeout(TIMEOUT_MS)
   try {
     const statusCode = await outside.post({ ...request, signal: AbortSignal.any([timeout, stopped.signal]) })

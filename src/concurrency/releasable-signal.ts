@@ -3,7 +3,7 @@
  * that one lives: at one that lives as long as the server, as many marks as there were calls.
  */
 
-export interface ShortSignal {
+export interface ReleasableSignal {
   signal: AbortSignal
   abort(reason?: unknown): void
   /** The longer signal does not abort it any more, and knows nothing of it. To be called when the work is done. */
@@ -11,7 +11,7 @@ export interface ShortSignal {
 }
 
 /** A signal that is aborted with `longer`, until it is released. */
-export function shortSignal(longer: AbortSignal): ShortSignal {
+export function releasableSignal(longer: AbortSignal): ReleasableSignal {
   const controller = new AbortController()
   const abort = () => controller.abort(longer.reason)
   if (longer.aborted) abort()

@@ -1,14 +1,14 @@
 import { getEventListeners } from 'node:events'
 import t from 'tap'
-import { shortSignal } from '../../src/concurrency/short-signal.ts'
+import { releasableSignal } from '../../src/concurrency/releasable-signal.ts'
 
 t.test(
   'a short signal is aborted with the longer one, with its reason, also when that was before',
   async (t) => {
     const longer = new AbortController()
-    const before = shortSignal(longer.signal)
+    const before = releasableSignal(longer.signal)
     longer.abort('it is over')
-    for (const { signal } of [before, shortSignal(longer.signal)]) {
+    for (const { signal } of [before, releasableSignal(longer.signal)]) {
       t.ok(signal.aborted)
       t.equal(signal.reason, 'it is over')
     }
@@ -17,7 +17,7 @@ t.test(
 
 t.test('what was aborted alone leaves the longer signal as it is', async (t) => {
   const longer = new AbortController()
-  const one = shortSignal(longer.signal)
+  const one = releasableSignal(longer.signal)
   one.abort('enough')
   t.equal(one.signal.reason, 'enough')
   t.notOk(longer.signal.aborted)
@@ -26,7 +26,7 @@ t.test('what was aborted alone leaves the longer signal as it is', async (t) => 
 t.test('a short signal that was released leaves nothing at the longer one', async (t) => {
   const longer = new AbortController()
   const before = Object.getOwnPropertySymbols(longer.signal).length
-  for (let i = 0; i < 100; i++) shortSignal(longer.signal).release()
+  for (let i = 0; i < 100; i++) releasableSignal(longer.signal).release()
   t.strictSame(getEventListeners(longer.signal, 'abort'), [])
   t.equal(Object.getOwnPropertySymbols(longer.signal).length, before)
 })
