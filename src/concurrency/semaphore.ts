@@ -165,9 +165,9 @@ export function createSemaphore(limits: SemaphoreLimits): Semaphore {
 }
 
 /** How many times as long as the work a rest after it is. So a caller that must rest works a fifth of the time at most. */
-const RESTS = 4
+const PAUSE_FACTOR = 4
 /** A busy machine makes work long; the rest after it is not longer than this, in milliseconds. */
-const MOST_REST_MS = 1000
+const MAX_PAUSE_MS = 1000
 
 /** How long a client keeps its slot after work that others had to wait for. In milliseconds, as the work. */
-export const restAfter = (workedMs: number): number => Math.min(MOST_REST_MS, RESTS * workedMs)
+export const pauseAfter = (workedMs: number): number => Math.min(MAX_PAUSE_MS, PAUSE_FACTOR * workedMs)

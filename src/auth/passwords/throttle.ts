@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import { boundedKey } from '../../concurrency/bounded-key.ts'
-import { createSemaphore, restAfter, type SemaphoreLimits } from '../../concurrency/semaphore.ts'
+import { createSemaphore, pauseAfter, type SemaphoreLimits } from '../../concurrency/semaphore.ts'
 
 export interface ThrottleLimits {
   failures: number
@@ -140,7 +140,7 @@ export function createRestingChecks(
       return isGood
     } finally {
       if (isGood) release()
-      else later(release, restAfter(now() - began))
+      else later(release, pauseAfter(now() - began))
     }
   }
 }

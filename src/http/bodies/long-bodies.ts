@@ -4,7 +4,7 @@
  * as somebody else uses the server.
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { createSemaphore, restAfter } from '../../concurrency/semaphore.ts'
+import { createSemaphore, pauseAfter } from '../../concurrency/semaphore.ts'
 import { mediaTypeOf } from '../answers/media-type.ts'
 import { clientGone } from '../requests/client-gone.ts'
 
@@ -41,7 +41,7 @@ export function takeTurnsWithLongBodies(
       const began = now()
       working.set(request, () => {
         if (isAlone(client)) give()
-        else later(give, restAfter(now() - began))
+        else later(give, pauseAfter(now() - began))
       })
       done(gone.aborted ? gone.reason : undefined)
     }, done)
