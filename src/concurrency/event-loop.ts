@@ -2,7 +2,7 @@
  * Shares out the event loop, among keys that name clients. Work begins in this turn of the loop while that has time;
  * otherwise it waits for a later turn, and between two turns the loop serves everyone else. Who has used much of the loop
  * lately gets less of each turn, and comes after those who have used less. Work keeps its key while it waits, by an
- * AsyncLocalStorage. Long work is done in pieces: after a few milliseconds it waits for its next piece (`piecesOf`).
+ * AsyncLocalStorage. Long work is done in pieces: after a few milliseconds it waits for its next piece (`timeSlices`).
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createRecentUse } from './recent-use.ts'
@@ -17,26 +17,26 @@ const OWN = 'server'
 /** To have used more than this is much, in milliseconds: a tenth of all time for some seconds. */
 const MUCH_MS = 150
 
-export interface LoopTurns {
+export interface LoopScheduler {
   /**
    * Does a piece of work now, or in a later turn of the event loop when this one has no time left. `key` is whose work it
    * is: a client's network or account, for example. What it takes is counted, so that who has much to do waits behind
    * itself. The work ends with its microtasks; it should take a few milliseconds at most.
    */
-  workInTurn(key: string, work: () => void): void
+  scheduleWork(key: string, work: () => void): void
   /** Resolves when one piece of long work may be done, never in this turn of the loop. Without a key, for who works now. */
-  nextPiece(key?: string): Promise<void>
+  nextSlice(key?: string): Promise<void>
   /** The key of the work that runs now; it keeps its key while it waits. Undefined for work that the server does by itself. */
-  workingFor(): string | undefined
+  currentWorkKey(): string | undefined
   /**
    * Goes on as work of `key`, for somebody who may go away: `gone` makes the signal that is aborted then. It is called
    * once at most, when something takes long.
    */
-  goOnAs(key: string, gone: (() => AbortSignal) | undefined, work: () => void): void
+  continueAs(key: string, gone: (() => AbortSignal) | undefined, work: () => void): void
   /** Aborted when nobody waits any more for what is done now. Undefined when it is done in any case. */
-  workingUntil(): AbortSignal | undefined
+  currentWorkSignal(): AbortSignal | undefined
   /** Resolves as the promise does. The work that waits for it continues in a turn of its own, as in `workInTurn`. */
-  waitFor<T>(promise: Promise<T>): Promise<T>
+  awaitScheduled<T>(promise: Promise<T>): Promise<T>
 }
 
 /** Work of somebody: all that follows from a call belongs to it, also what waits. */
@@ -53,10 +53,10 @@ interface Piece {
 }
 
 /** @param now milliseconds @param later calls what it gets in the next turn of the loop */
-export function createLoopTurns(
+export function createLoopScheduler(
   now: () => number = () => performance.now(),
   later: (next: () => void) => void = setImmediate,
-): LoopTurns {
+): LoopScheduler {
   const use = createRecentUse(HALF_LIFE_MS, now)
   /** What waits for a later turn, by key, in order of arrival. */
   const waiting = new Map<string, Piece[]>()
@@ -145,22 +145,22 @@ export function createLoopTurns(
   }
 
   return {
-    workInTurn: (key, run) => inTurn({ work: { key }, run }),
-    nextPiece: (key = context.getStore()?.key ?? OWN) =>
+    scheduleWork: (key, run) => inTurn({ work: { key }, run }),
+    nextSlice: (key = context.getStore()?.key ?? OWN) =>
       new Promise((resolve) => wait({ work: { key }, run: resolve })),
-    workingFor: () => context.getStore()?.key,
-    goOnAs(key, gone, run) {
+    currentWorkKey: () => context.getStore()?.key,
+    continueAs(key, gone, run) {
       const work = { key, gone }
       const hasTurn = current?.work.key === key && current.work === context.getStore()
       if (hasTurn) context.run(work, run)
       else inOwnTurn({ work, run })
     },
-    workingUntil() {
+    currentWorkSignal() {
       const work = context.getStore()
       if (work?.gone !== undefined) work.signal ??= work.gone()
       return work?.signal
     },
-    waitFor(promise) {
+    awaitScheduled(promise) {
       const work = context.getStore()
       if (work === undefined) return promise
       return new Promise((resolve, reject) => {
@@ -175,40 +175,41 @@ export function createLoopTurns(
 }
 
 /** Of this process: it has one event loop. */
-export const { workInTurn, nextPiece, workingFor, goOnAs, workingUntil, waitFor } = createLoopTurns()
+export const { scheduleWork, nextSlice, currentWorkKey, continueAs, currentWorkSignal, awaitScheduled } =
+  createLoopScheduler()
 
 /** How long a piece may take, in milliseconds. */
-const PIECE_MS = 3
+const SLICE_MS = 3
 
-export interface Pieces {
+export interface TimeSlices {
   /** Whether this piece has taken its time. */
   isOver(): boolean
   /** Waits for the next one. Call it when this one is over. */
   next(): Promise<void>
   /** Both: resolves at once, or when the next piece may begin. */
-  rest(): Promise<void>
+  pauseIfOver(): Promise<void>
 }
 
 /** The pieces of long work, to ask between two small things. `key`: whose work it is; without it, of who works now. */
-export function piecesOf(key = workingFor()): Pieces {
+export function timeSlices(key = currentWorkKey()): TimeSlices {
   let began = performance.now()
-  const isOver = () => performance.now() - began > PIECE_MS
+  const isOver = () => performance.now() - began > SLICE_MS
   async function next(): Promise<void> {
-    await nextPiece(key)
+    await nextSlice(key)
     began = performance.now()
   }
   return {
     isOver,
     next,
-    async rest() {
+    async pauseIfOver() {
       if (isOver()) await next()
     },
   }
 }
 
 /** Calls `work` for each item in order. What takes less than a piece is done without a wait. */
-export async function inPieces<T>(items: Iterable<T>, work: (item: T) => void): Promise<void> {
-  const pieces = piecesOf()
+export async function forEachInSlices<T>(items: Iterable<T>, work: (item: T) => void): Promise<void> {
+  const pieces = timeSlices()
   for (const item of items) {
     work(item)
     if (pieces.isOver()) await pieces.next()

@@ -4,7 +4,7 @@
  */
 import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
-import { nextPiece, workInTurn } from '../concurrency/event-loop.ts'
+import { nextSlice, scheduleWork } from '../concurrency/event-loop.ts'
 
 /** In bytes: some hundred of the smallest frames, which take a few milliseconds. */
 const PIECE = 4 * 1024
@@ -36,10 +36,10 @@ export function pacedSocket(socket: Socket, key: string): Duplex {
   async function read(): Promise<void> {
     const chunks: AsyncIterable<Buffer> = socket
     for await (const chunk of chunks) {
-      await new Promise<void>((resolve) => workInTurn(key, resolve))
+      await new Promise<void>((resolve) => scheduleWork(key, resolve))
       await give(chunk.subarray(0, PIECE))
       for (let at = PIECE; at < chunk.length; at += PIECE) {
-        await nextPiece(key)
+        await nextSlice(key)
         await give(chunk.subarray(at, at + PIECE))
       }
     }

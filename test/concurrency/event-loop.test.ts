@@ -1,12 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
-import { createLoopTurns } from '../../src/concurrency/event-loop.ts'
+import { createLoopScheduler } from '../../src/concurrency/event-loop.ts'
 import { createRecentUse } from '../../src/concurrency/recent-use.ts'
 
 /** Turns of a loop whose clock moves only when work is done. */
 function steppedLoop() {
   const loop = { clock: 0, turn: 0, next: [] as (() => void)[] }
-  const turns = createLoopTurns(
+  const turns = createLoopScheduler(
     () => loop.clock,
     (next) => loop.next.push(next),
   )
@@ -30,7 +30,7 @@ function steppedLoop() {
     round,
     /** Asks for a piece of work that takes so long. */
     ask(key: string, ms = 1): void {
-      turns.workInTurn(key, () => busy(key, ms))
+      turns.scheduleWork(key, () => busy(key, ms))
     },
     /** What is done from here on, until nothing waits. */
     async rest(): Promise<string[]> {
@@ -45,7 +45,7 @@ t.test('long work is done one piece in each turn of the event loop, and keys tak
   const { turns, done, busy, rest } = steppedLoop()
   async function work(key: string, pieces: number): Promise<void> {
     for (let i = 0; i < pieces; i++) {
-      await turns.nextPiece(key)
+      await turns.nextSlice(key)
       busy(key, 5)
     }
   }
@@ -63,7 +63,7 @@ t.test('requests begin at once while a turn has time; then networks take turns',
   const { loop, turns, done, busy, rest } = steppedLoop()
   const one = (key: string) =>
     new Promise<void>((resolve) => {
-      turns.workInTurn(key, async () => {
+      turns.scheduleWork(key, async () => {
         // What a request does after an answer that is there already belongs to its work.
         await Promise.resolve()
         await Promise.resolve()
@@ -72,7 +72,7 @@ t.test('requests begin at once while a turn has time; then networks take turns',
       })
     })
   const short: string[] = []
-  for (const name of ['a', 'b']) turns.workInTurn('short', () => short.push(name))
+  for (const name of ['a', 'b']) turns.scheduleWork('short', () => short.push(name))
   t.strictSame(short, ['a', 'b'], 'short ones do not wait')
   await one('many')
   t.strictSame(done, [{ key: 'many', turn: loop.turn }])
@@ -113,15 +113,15 @@ t.test('who has used much of the loop lately waits behind who has not, and has l
 
 t.test('what goes on in the name of an account counts for it, not for the address', async (t) => {
   const loop = { clock: 0, next: [] as (() => void)[] }
-  const turns = createLoopTurns(
+  const turns = createLoopScheduler(
     () => loop.clock,
     (next) => loop.next.push(next),
   )
   const order: string[] = []
   /** A request: its sign-in counts for the office, what it asks for counts for the account. */
   const request = (account: string, ms: number) =>
-    turns.workInTurn('office', () =>
-      turns.workInTurn(account, () => {
+    turns.scheduleWork('office', () =>
+      turns.scheduleWork(account, () => {
         loop.clock += ms
         order.push(account)
       }),
@@ -163,7 +163,7 @@ t.test('recent use counts half after each half-life, and never overflows', async
 })
 
 t.test('work knows who may go away, also after it has waited for something', async (t) => {
-  const { workInTurn, waitFor, goOnAs, workingUntil } = createLoopTurns()
+  const { scheduleWork, awaitScheduled, continueAs, currentWorkSignal } = createLoopScheduler()
   const gone = new AbortController()
   let made = 0
   const make = () => {
@@ -172,20 +172,20 @@ t.test('work knows who may go away, also after it has waited for something', asy
   }
   const seen: (AbortSignal | undefined)[] = []
   await new Promise<void>((resolve) => {
-    goOnAs('client', make, async () => {
+    continueAs('client', make, async () => {
       await Promise.resolve()
       t.equal(made, 0, 'nothing is made before somebody asks')
-      seen.push(workingUntil())
-      await waitFor(nextTurn())
-      seen.push(workingUntil())
+      seen.push(currentWorkSignal())
+      await awaitScheduled(nextTurn())
+      seen.push(currentWorkSignal())
       await nextTurn()
-      seen.push(workingUntil())
+      seen.push(currentWorkSignal())
       resolve()
     })
   })
   await new Promise<void>((resolve) => {
-    workInTurn('client', () => {
-      seen.push(workingUntil())
+    scheduleWork('client', () => {
+      seen.push(currentWorkSignal())
       resolve()
     })
   })
@@ -198,7 +198,7 @@ t.test('work knows who may go away, also after it has waited for something', asy
 })
 
 t.test('of those who have waited for the same, each goes on with its own work', async (t) => {
-  const { goOnAs, waitFor, workingFor, workingUntil } = createLoopTurns()
+  const { continueAs, awaitScheduled, currentWorkKey, currentWorkSignal } = createLoopScheduler()
   const shared = nextTurn()
   const seen = new Map<string, unknown>()
   const expected = new Map<string, unknown>()
@@ -206,13 +206,13 @@ t.test('of those who have waited for the same, each goes on with its own work', 
     const gone = new AbortController()
     expected.set(name, { name, gone: gone.signal })
     return new Promise<void>((resolve) => {
-      goOnAs(
+      continueAs(
         name,
         () => gone.signal,
         async () => {
-          await waitFor(shared)
+          await awaitScheduled(shared)
           for (let i = 0; i < 5; i++) await Promise.resolve()
-          seen.set(name, { name: workingFor(), gone: workingUntil() })
+          seen.set(name, { name: currentWorkKey(), gone: currentWorkSignal() })
           resolve()
         },
       )
@@ -223,7 +223,7 @@ t.test('of those who have waited for the same, each goes on with its own work', 
 })
 
 t.test('those whose sign-ins end at the same moment do not take each other for themselves', async (t) => {
-  const { workInTurn, goOnAs, workingFor, workingUntil } = createLoopTurns()
+  const { scheduleWork, continueAs, currentWorkKey, currentWorkSignal } = createLoopScheduler()
   const signIn = nextTurn()
   const seen: { account: string | undefined; gone: AbortSignal | undefined }[] = []
   const expected: typeof seen = []
@@ -231,14 +231,14 @@ t.test('those whose sign-ins end at the same moment do not take each other for t
     const gone = new AbortController()
     expected.push({ account, gone: gone.signal })
     return new Promise<void>((resolve) => {
-      workInTurn('network', async () => {
+      scheduleWork('network', async () => {
         await signIn
-        goOnAs(
+        continueAs(
           account,
           () => gone.signal,
           async () => {
             for (let i = 0; i < 5; i++) await Promise.resolve()
-            seen.push({ account: workingFor(), gone: workingUntil() })
+            seen.push({ account: currentWorkKey(), gone: currentWorkSignal() })
             resolve()
           },
         )
@@ -253,25 +253,25 @@ t.test('those whose sign-ins end at the same moment do not take each other for t
 })
 
 t.test('it is known whose work is done, also after it has waited for something', async (t) => {
-  const { workInTurn, waitFor, workingFor } = createLoopTurns()
+  const { scheduleWork, awaitScheduled, currentWorkKey } = createLoopScheduler()
   const seen: (string | undefined)[] = []
-  t.equal(workingFor(), undefined)
+  t.equal(currentWorkKey(), undefined)
   await new Promise<void>((resolve) => {
-    workInTurn('client', async () => {
-      seen.push(workingFor())
+    scheduleWork('client', async () => {
+      seen.push(currentWorkKey())
       await Promise.resolve()
-      seen.push(workingFor())
+      seen.push(currentWorkKey())
       await nextTurn()
-      seen.push(workingFor())
-      await waitFor(nextTurn())
-      seen.push(workingFor())
-      await t.rejects(waitFor(nextTurn().then(() => Promise.reject(new Error('failed')))), {
+      seen.push(currentWorkKey())
+      await awaitScheduled(nextTurn())
+      seen.push(currentWorkKey())
+      await t.rejects(awaitScheduled(nextTurn().then(() => Promise.reject(new Error('failed')))), {
         message: 'failed',
       })
-      seen.push(workingFor())
+      seen.push(currentWorkKey())
       resolve()
     })
   })
   t.strictSame(seen, ['client', 'client', 'client', 'client', 'client'])
-  t.equal(workingFor(), undefined)
+  t.equal(currentWorkKey(), undefined)
 })

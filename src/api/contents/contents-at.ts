@@ -1,7 +1,7 @@
 /** Looks up files and directories of a repository at a commit: by path, with what an answer shows of them. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { clientOf } from '../../auth/requester.ts'
-import { inPieces } from '../../concurrency/event-loop.ts'
+import { forEachInSlices } from '../../concurrency/event-loop.ts'
 import { SlotsFull } from '../../concurrency/semaphore.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { beginningOf, type CommitFacts, fromCommits } from '../../git/commits/commits.ts'
@@ -119,7 +119,7 @@ export async function contentsIn(
 ): Promise<Contents[]> {
   const facts = await unlessGone(factsOf(reading, place, parts, entries, wanted))
   const rows: Contents[] = []
-  await inPieces(entries.entries(), ([i, entry]) => {
+  await forEachInSlices(entries.entries(), ([i, entry]) => {
     rows.push(contentsWire(place, [...parts, nameOf(entry)].join('/'), entry, facts[i] ?? { size: 0 }))
   })
   return rows

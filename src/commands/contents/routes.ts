@@ -9,7 +9,7 @@ import { contentsIfThere, readingOf } from '../../api/contents/contents-at.ts'
 import { RepositoryParams } from '../../api/repositories/repositories.ts'
 import { signedIn } from '../../auth/requester.ts'
 import { type Routes, route } from '../../auth/routes.ts'
-import { nextPiece } from '../../concurrency/event-loop.ts'
+import { nextSlice } from '../../concurrency/event-loop.ts'
 import { commitFacts } from '../../git/commits/commits.ts'
 import { base64In, readBase64Bodies } from '../../http/bodies/base64-bodies.ts'
 import { hasValidBody } from '../../http/requests/late-validation.ts'
@@ -39,7 +39,7 @@ async function digestible(body: object, changes: readonly WantedChange[]): Promi
       hashed += part.length
       if (hashed < PIECE) continue
       hashed = 0
-      await nextPiece()
+      await nextSlice()
     }
     files.push({ ...change, content: content && hash.digest('hex') })
   }

@@ -1,4 +1,4 @@
-import { piecesOf } from '../../concurrency/event-loop.ts'
+import { timeSlices } from '../../concurrency/event-loop.ts'
 import { StoreUnavailable } from '../../events/store/event-store.ts'
 
 /**
@@ -14,7 +14,7 @@ export async function eachOne<T>(
   atOnce = 1,
 ): Promise<void> {
   const failures: unknown[] = []
-  const pieces = piecesOf('each')
+  const pieces = timeSlices('each')
   const rest = things[Symbol.iterator]()
   async function worker(): Promise<void> {
     for (let next = rest.next(); !next.done; next = rest.next()) {

@@ -10,7 +10,7 @@ import { mayControlTag } from '../../access/tag-protection-rules.ts'
 import { memberOf } from '../../access/team-membership.ts'
 import { clientOf, signedIn } from '../../auth/requester.ts'
 import type { Routes } from '../../auth/routes.ts'
-import { inPieces } from '../../concurrency/event-loop.ts'
+import { forEachInSlices } from '../../concurrency/event-loop.ts'
 import { isShared } from '../../config/config.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import type { Permission } from '../../events/catalog/organizations.ts'
@@ -77,7 +77,7 @@ async function checkPush(
     ? await services.views.tagProtections.get(`${repository.id}`)
     : undefined
   const member = memberOf(repository, requester)
-  await inPieces(commands, (change) => {
+  await forEachInSlices(commands, (change) => {
     if (change.ref.startsWith(TAGS)) {
       const mayControl = mayControlTag(tags?.protections ?? [], change.ref.slice(TAGS.length), member)
       if (!mayControl) rules.problems.set(change.ref, 'the tag is protected: you may not push to it')

@@ -1,6 +1,6 @@
 /** What events say of refs that have moved: each ref and, for a branch, its new commit; for a tag, its time. */
 
-import { piecesOf } from '../../concurrency/event-loop.ts'
+import { timeSlices } from '../../concurrency/event-loop.ts'
 import type { CommitSummary, GitEvent, RefUpdate } from '../../events/catalog/branches.ts'
 import type { TagTime } from '../../events/catalog/tags.ts'
 import { cutText, jsonBytes } from '../../events/store/append-size.ts'
@@ -36,7 +36,7 @@ export async function* refsUpdated(
     ...{ repoId, cause, refs, commits: [...commits.values()] },
     ...(tags.size > 0 && { tags: [...tags.values()] }),
   })
-  const pieces = piecesOf('refs')
+  const pieces = timeSlices('refs')
   for (let i = 0; i < moved.length; i += BRANCHES_AT_ONCE) {
     if (pieces.isOver()) await pieces.next()
     const next = moved.slice(i, i + BRANCHES_AT_ONCE)

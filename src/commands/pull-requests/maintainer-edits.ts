@@ -5,7 +5,7 @@
  */
 
 import { accessTo, atLeast } from '../../access/access.ts'
-import { nextPiece } from '../../concurrency/event-loop.ts'
+import { nextSlice } from '../../concurrency/event-loop.ts'
 import { branchKey, type PullDocument } from '../../projections/models/pull-requests/pulls.fold.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
@@ -83,7 +83,7 @@ export async function pushableRefs(
   if (inviting === undefined || branches.length === 0) return new Set()
   const pushable = new Set<string>()
   for (let i = 0; i < branches.length; i += BRANCHES_AT_ONCE) {
-    if (i > 0) await nextPiece('refs')
+    if (i > 0) await nextSlice('refs')
     const headKey = {
       $in: branches.slice(i, i + BRANCHES_AT_ONCE).map((branch) => branchKey(fork.id, branch)),
     }

@@ -4,7 +4,7 @@ import { accessTo } from '../../access/access.ts'
 import { checksOutcome, mayMerge, protectionOf } from '../../access/protection-rules.ts'
 import { reviewProblem, reviewRulesOf } from '../../access/review-rules.ts'
 import { memberOf } from '../../access/team-membership.ts'
-import { piecesOf } from '../../concurrency/event-loop.ts'
+import { timeSlices } from '../../concurrency/event-loop.ts'
 import type { MergeWait } from '../../events/catalog/pull-requests.ts'
 import { commitRange } from '../../git/commits/commit-range.ts'
 import { commitFacts } from '../../git/commits/commits.ts'
@@ -92,7 +92,7 @@ async function checksOf(services: Services, repository: RepositoryDocument, pull
   const protection = protectionOf(repository.protections, pull.base.branch)
   const contexts = protection?.statusCheck ? protection.contexts : []
   const { posted } = await checks.load(services, { repoId: repository.id, sha: pull.head.sha })
-  const outcome = await checksOutcome({ contexts }, posted, piecesOf().rest)
+  const outcome = await checksOutcome({ contexts }, posted, timeSlices().pauseIfOver)
   return { outcome, any: posted.size > 0, required: protection?.statusCheck === true }
 }
 

@@ -1,7 +1,7 @@
 /** Which objects the refs of a repository reach. Nobody gets, copies or revives an object that no ref reaches. */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { inPieces } from '../../concurrency/event-loop.ts'
+import { forEachInSlices } from '../../concurrency/event-loop.ts'
 import { objectReaders } from '../objects/object-readers.ts'
 import { GitFailed } from '../process/errors.ts'
 import type { Question } from '../process/limits.ts'
@@ -111,7 +111,7 @@ export async function firstUnreachable(
   options: SearchOptions = {},
 ): Promise<string | undefined> {
   const wanted: string[] = []
-  await inPieces(ids, (id) => {
+  await forEachInSlices(ids, (id) => {
     if (!tips.ids.has(id)) wanted.push(id)
   })
   if (wanted.length === 0) return undefined
@@ -139,7 +139,7 @@ export async function firstUnreachable(
   // Most wanted trees and blobs are those of a branch's newest commit.
   const newest = remembered.get(`${at}\0newest`)
   const missing = new Set<string>()
-  await inPieces(others, (id) => {
+  await forEachInSlices(others, (id) => {
     if (newest?.has(id) !== true) missing.add(id)
   })
   if (newest === undefined) {
@@ -166,7 +166,7 @@ export async function unreachedAmong(
   options: SearchOptions = {},
 ): Promise<ReadonlySet<string>> {
   const asked: string[] = []
-  await inPieces(ids, (id) => {
+  await forEachInSlices(ids, (id) => {
     if (!tips.ids.has(id)) asked.push(id)
   })
   const commits = new Set<string>()

@@ -1,6 +1,6 @@
 /** Reads which objects a fetch names by their ids, in every version of the protocol. */
 import type { Readable } from 'node:stream'
-import { piecesOf } from '../../concurrency/event-loop.ts'
+import { timeSlices } from '../../concurrency/event-loop.ts'
 import { limitReached } from '../../errors/limits.ts'
 import { MalformedGitRequest } from '../process/errors.ts'
 import { ZERO_ID } from '../refs/names.ts'
@@ -81,7 +81,7 @@ function namedIn(line: string): NamedObject | undefined {
 
 /** The packets of a request, with the beginnings of their lines; a flush packet has none. */
 async function* linesOf(request: Readable): AsyncGenerator<{ line: string | undefined; bytes: Buffer }> {
-  const pieces = piecesOf()
+  const pieces = timeSlices()
   let unread: Buffer = Buffer.alloc(0)
   for await (const chunk of request) {
     unread = Buffer.concat([unread, chunk])

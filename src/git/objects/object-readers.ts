@@ -2,7 +2,7 @@
 import { stat } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { setTimeout as delay } from 'node:timers/promises'
-import { piecesOf } from '../../concurrency/event-loop.ts'
+import { timeSlices } from '../../concurrency/event-loop.ts'
 import { createSemaphore } from '../../concurrency/semaphore.ts'
 import { limitReached } from '../../errors/limits.ts'
 import { isMissing } from '../../storage/disk.ts'
@@ -128,10 +128,10 @@ export function createObjectReaders({
       for (const batch of batchesOf(objects)) {
         const questions = batch.map(({ sha }): Question => ({ command: 'contents', name: checkedId(sha) }))
         const answers = await ask(dir, questions)
-        const { rest } = piecesOf(dir)
+        const { pauseIfOver } = timeSlices(dir)
         for (const answer of answers) {
           if (answer !== undefined) found(answer, answer.content)
-          await rest()
+          await pauseIfOver()
         }
       }
     },

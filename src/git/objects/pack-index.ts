@@ -1,6 +1,6 @@
 /** Reads the index of a pack, in version 2 of gitformat-pack(5), and remembers which of its objects were looked at. */
 import { type FileHandle, open } from 'node:fs/promises'
-import { piecesOf } from '../../concurrency/event-loop.ts'
+import { timeSlices } from '../../concurrency/event-loop.ts'
 import { GitUnavailable } from '../process/errors.ts'
 
 const FAN_OUT_AT = 8
@@ -53,10 +53,10 @@ export async function readPackIndex(path: string): Promise<PackIndex> {
       return isThere
     },
     async *unseen() {
-      const { rest } = piecesOf()
+      const { pauseIfOver } = timeSlices()
       for (let place = seen.indexOf(0); place !== -1; place = seen.indexOf(0, place + 1)) {
         yield idAt(place)
-        await rest()
+        await pauseIfOver()
       }
     },
     last: async (wanted) => (await inFile(path, (file) => lastPlaces(file, count, wanted))).map(idAt),
@@ -72,7 +72,7 @@ async function lastPlaces(file: FileHandle, count: number, wanted: number): Prom
   const keepLast = () => {
     last = last.sort((one, other) => other.at - one.at).slice(0, wanted)
   }
-  const { rest } = piecesOf()
+  const { pauseIfOver } = timeSlices()
   for (let place = 0; place < count; place += 1) {
     const offset = offsets.readUInt32BE(place * OFFSET_BYTES)
     const at =
@@ -84,7 +84,7 @@ async function lastPlaces(file: FileHandle, count: number, wanted: number): Prom
     last.push({ place, at })
     if (last.length < 2 * wanted + 1000) continue
     keepLast()
-    await rest()
+    await pauseIfOver()
   }
   keepLast()
   return last.map(({ place }) => place)

@@ -4,7 +4,7 @@
  */
 import type { Readable } from 'node:stream'
 import { createInflate } from 'node:zlib'
-import { piecesOf } from '../../concurrency/event-loop.ts'
+import { timeSlices } from '../../concurrency/event-loop.ts'
 import { limitReached } from '../../errors/limits.ts'
 import {
   entryAt,
@@ -70,7 +70,7 @@ export async function sizeProblem(
     return `an object has ${size} bytes, and may have at most ${most}`
   }
   const source = sourceOf(pack)
-  const pieces = piecesOf()
+  const pieces = timeSlices()
   const end = performance.now() + workMs
   try {
     await source.fill(PACK_HEADER_BYTES)

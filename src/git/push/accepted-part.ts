@@ -1,5 +1,5 @@
 /** Of a push of which some refs are refused: what git gets to see, and the answer to the whole of it. */
-import { inPieces, piecesOf } from '../../concurrency/event-loop.ts'
+import { forEachInSlices, timeSlices } from '../../concurrency/event-loop.ts'
 import { bandPackets, FLUSH, packet, readPacket } from '../http/pkt-line.ts'
 import { ZERO_ID } from '../refs/names.ts'
 import { type PushRequest, refusedLines } from './push-request.ts'
@@ -18,11 +18,11 @@ export async function acceptedPart(
     ...push.commands.flatMap(({ ref, to }) => (refused.has(ref) && to !== null ? [to] : [])),
   ]
   const lines: Buffer[] = []
-  await inPieces(push.shallow, (id) => {
+  await forEachInSlices(push.shallow, (id) => {
     lines.push(packet(`shallow ${id}`))
   })
   const capabilities = `\0${[...push.capabilities].join(' ')}`
-  await inPieces(commands.entries(), ([i, { ref, from, to }]) => {
+  await forEachInSlices(commands.entries(), ([i, { ref, from, to }]) => {
     lines.push(packet(`${from ?? ZERO_ID} ${to ?? ZERO_ID} ${ref}${i === 0 ? capabilities : ''}`))
   })
   const head = Buffer.concat([
@@ -62,7 +62,7 @@ export async function reportIn(answer: Buffer, { capabilities }: PushRequest): P
 
 /** The report in an answer with side bands, and the packets of the other bands; undefined when it has no bands. */
 async function bandsOf(answer: Buffer): Promise<{ report: Buffer; others: Buffer[] } | undefined> {
-  const pieces = piecesOf()
+  const pieces = timeSlices()
   const report: Buffer[] = []
   const others: Buffer[] = []
   for (let rest = answer; rest.length > 0; ) {

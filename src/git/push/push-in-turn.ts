@@ -1,6 +1,6 @@
 /** Lets git do a push: in the turn of its repository, decided a second time, and recorded before the client is answered. */
 
-import { inPieces } from '../../concurrency/event-loop.ts'
+import { forEachInSlices } from '../../concurrency/event-loop.ts'
 import { limitReached } from '../../errors/limits.ts'
 import type { HeldBody } from '../http/held-body.ts'
 import { startTransfer, type Transfer, type TransferOptions } from '../http/transfer.ts'
@@ -172,7 +172,7 @@ async function appliedChanges(dir: string, { commands }: PushRequest): Promise<R
   const refs = commands.map(({ ref }) => ref)
   const now = await readRefs(dir, refs)
   const updates: RefChange[] = []
-  await inPieces(commands, (command) => {
+  await forEachInSlices(commands, (command) => {
     const { ref, from, to } = command
     if (from !== to && now.get(ref) === to) updates.push(command)
   })

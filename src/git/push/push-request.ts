@@ -1,6 +1,6 @@
 /** Reads the commands of a push from the beginning of its request, and makes the answer that refuses a push. */
 import type { Readable } from 'node:stream'
-import { inPieces, piecesOf } from '../../concurrency/event-loop.ts'
+import { forEachInSlices, timeSlices } from '../../concurrency/event-loop.ts'
 import { limitReached } from '../../errors/limits.ts'
 import { bandPackets, FLUSH, packet, readPacket } from '../http/pkt-line.ts'
 import { bodyError } from '../http/request-body.ts'
@@ -57,7 +57,7 @@ export async function readPushRequest(
   { maxBytes = MAX_BYTES, maxCommands = MAX_COMMANDS }: PushRequestLimits = {},
 ): Promise<PushRequest> {
   const packets = packetsOf(body, maxBytes)
-  const pieces = piecesOf()
+  const pieces = timeSlices()
   const commands: RefChange[] = []
   const named = new Set<string>()
   const shallow: string[] = []
@@ -237,7 +237,7 @@ export function tooManyRefsAnswer({ capabilities, message }: TooManyRefs): Buffe
 
 async function reasonLines(reasons: ReadonlyMap<string, string>): Promise<string> {
   let text = ''
-  await inPieces(reasons, ([ref, reason]) => {
+  await forEachInSlices(reasons, ([ref, reason]) => {
     text += `${ref}: ${oneLine(reason)}\n`
   })
   return text
@@ -246,7 +246,7 @@ async function reasonLines(reasons: ReadonlyMap<string, string>): Promise<string
 /** The lines of a report that refuse refs. */
 export async function refusedLines(reasons: Iterable<[string, string]>): Promise<Buffer> {
   const lines: Buffer[] = []
-  await inPieces(reasons, ([ref, reason]) => {
+  await forEachInSlices(reasons, ([ref, reason]) => {
     lines.push(packet(`ng ${ref} ${oneLine(reason)}\n`))
   })
   return Buffer.concat(lines)

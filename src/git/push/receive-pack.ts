@@ -1,6 +1,6 @@
 /** Receives a push: refuses it before git sees it, or lets git do it, records it, and only then answers. */
 import type { Readable } from 'node:stream'
-import { inPieces } from '../../concurrency/event-loop.ts'
+import { forEachInSlices } from '../../concurrency/event-loop.ts'
 import { limitReached } from '../../errors/limits.ts'
 import { diskFull, isDiskFull } from '../../storage/disk-full.ts'
 import { holdBody } from '../http/held-body.ts'
@@ -196,7 +196,7 @@ async function refusals(
 ): Promise<ReadonlyMap<string, string>> {
   const problems = new Map<string, string>()
   const named: RefChange[] = []
-  await inPieces(commands, (command) => {
+  await forEachInSlices(commands, (command) => {
     const { ref, from, to } = command
     const isNew = from === null && to !== null
     const problem = isNew ? newRefProblem(ref) : refNameProblem(ref)
@@ -206,7 +206,7 @@ async function refusals(
   if (named.length === 0) return problems
   const refused = await check(named)
   if (problems.size === 0) return refused
-  await inPieces(refused, ([ref, reason]) => {
+  await forEachInSlices(refused, ([ref, reason]) => {
     problems.set(ref, reason)
   })
   return problems

@@ -6,7 +6,7 @@
 import { open, readFile, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { inPieces, piecesOf } from '../../concurrency/event-loop.ts'
+import { forEachInSlices, timeSlices } from '../../concurrency/event-loop.ts'
 import { filesBelow, hasCode, unlessMissing } from '../../storage/disk.ts'
 import { objectReaders } from '../objects/object-readers.ts'
 
@@ -74,7 +74,7 @@ async function additions(dir: string, refs: readonly NewRef[]): Promise<Addition
   const peeled = await objectReaders.headers(dir, tags, { peel: true })
   const commitOf = new Map(peeled.map((header, i) => [tags[i], header?.sha]))
   const added: Addition[] = []
-  await inPieces(refs, ({ ref, sha }) => {
+  await forEachInSlices(refs, ({ ref, sha }) => {
     const type = types.get(sha)
     if (type === undefined || (type !== 'commit' && ref.startsWith(BRANCHES))) return
     const commit = commitOf.get(sha)
@@ -89,7 +89,7 @@ async function additions(dir: string, refs: readonly NewRef[]): Promise<Addition
 async function withAdded(dir: string, added: readonly Addition[]): Promise<string> {
   const names = new Set(added.map(({ name }) => name))
   const directories = new Set<string>()
-  await inPieces(names, (name) => {
+  await forEachInSlices(names, (name) => {
     for (const above of pathsAbove(name)) directories.add(above)
   })
   /** One name must not be the beginning of another one's path. */
@@ -98,8 +98,8 @@ async function withAdded(dir: string, added: readonly Addition[]): Promise<strin
     if (isTaken || pathsAbove(name).some((above) => names.has(above)))
       throw new Error(`${name} is in the way`)
   }
-  await inPieces(names, (name) => checkFree(name, true))
-  const pieces = piecesOf()
+  await forEachInSlices(names, (name) => checkFree(name, true))
+  const pieces = timeSlices()
   // Only the kinds of refs that are made: each has a directory of its own.
   for (const kind of new Set(added.map(({ name }) => name.split('/', 2).join('/')))) {
     for await (const path of filesBelow(join(dir, Buffer.from(kind, 'latin1').toString()))) {

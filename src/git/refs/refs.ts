@@ -1,6 +1,6 @@
 /** Reads refs, and moves them by compare-and-swap. */
 import { dirname, join } from 'node:path'
-import { inPieces } from '../../concurrency/event-loop.ts'
+import { forEachInSlices } from '../../concurrency/event-loop.ts'
 import { flush } from '../../storage/disk.ts'
 import { GitFailed } from '../process/errors.ts'
 import { git, gitOutput } from '../process/run.ts'
@@ -55,18 +55,18 @@ export async function resolveRef(dir: string, ref: string): Promise<string | nul
 /** The object ids of these refs; null for a ref that does not exist. Mostly needs no git process. */
 export async function readRefs(dir: string, refs: readonly string[]): Promise<Map<string, string | null>> {
   const names = new Set<string>()
-  await inPieces(refs, (ref) => {
+  await forEachInSlices(refs, (ref) => {
     names.add(checkedRef(ref))
   })
   const asked = [...names]
   const result = asked.length > MAX_FILES ? new Map<string, string | null>() : await readRefFiles(dir, asked)
   const unknown = asked.filter((ref) => !result.has(ref))
   if (unknown.length === 0) return result
-  await inPieces(unknown, (ref) => {
+  await forEachInSlices(unknown, (ref) => {
     result.set(ref, null)
   })
   const found = await forEachRef(dir, unknown.length > MAX_PATTERNS ? ['refs/'] : unknown)
-  await inPieces(found, ({ ref, sha }) => {
+  await forEachInSlices(found, ({ ref, sha }) => {
     if (result.has(ref)) result.set(ref, sha)
   })
   return result
@@ -140,7 +140,7 @@ export async function updateRefs(dir: string, changes: readonly RefChange[]): Pr
 export async function flushRefs(dir: string, refs: readonly string[]): Promise<void> {
   // Deleting a ref may rewrite `packed-refs`, which is in the repository's own directory.
   const directories = new Set([dir])
-  await inPieces(refs, (ref) => {
+  await forEachInSlices(refs, (ref) => {
     let directory = dirname(ref)
     directories.add(join(dir, directory))
     // The directories above it may be as new as the ref.

@@ -2,7 +2,7 @@
  * Makes the many new refs of a push at once. git asks for it with its hook `proc-receive`, when it has all objects in
  * their place: it moves the other refs, and those that we leave to it.
  */
-import { inPieces } from '../../concurrency/event-loop.ts'
+import { forEachInSlices } from '../../concurrency/event-loop.ts'
 import { FLUSH, packet } from '../http/pkt-line.ts'
 import type { GitConfig } from '../process/environment.ts'
 import type { PushRequest } from '../push/push-request.ts'
@@ -40,7 +40,7 @@ export async function makeTogether(
 ): Promise<Buffer> {
   const made = await makePackedRefs(dir, refs, { all: capabilities.has('atomic') })
   const packets: Buffer[] = []
-  await inPieces(refs, ({ ref }) => {
+  await forEachInSlices(refs, ({ ref }) => {
     packets.push(packet(`ok ${ref}`))
     if (!made.has(ref)) packets.push(packet('option fall-through'))
   })

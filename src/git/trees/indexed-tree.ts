@@ -2,7 +2,7 @@
  * A tree as git wrote it, and where in it every few entries begin. It takes a quarter of what its entries would take as
  * objects, so that trees of hundreds of thousands of entries can be kept.
  */
-import { piecesOf } from '../../concurrency/event-loop.ts'
+import { timeSlices } from '../../concurrency/event-loop.ts'
 import { type EntryPlace, entryIn, placesIn } from './near-trees.ts'
 import { modeAsRead, type TreeEntry } from './tree-entries.ts'
 
@@ -35,7 +35,7 @@ export async function indexedTree(dir: string, content: Buffer): Promise<Indexed
 
   /** Visits the places of the entries in pieces, until `visit` says that it has enough. Resolves to how many it passed. */
   async function each(visit: (place: EntryPlace) => boolean): Promise<number> {
-    const pieces = piecesOf(dir)
+    const pieces = timeSlices(dir)
     let seen = 0
     for (const place of placesIn(content)) {
       if (visit(place)) break

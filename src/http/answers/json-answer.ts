@@ -1,6 +1,6 @@
 /** Writes answers as JSON: a short one as a text, a long list in pieces, as the client takes them. */
 import { Readable } from 'node:stream'
-import { piecesOf, workingFor } from '../../concurrency/event-loop.ts'
+import { currentWorkKey, timeSlices } from '../../concurrency/event-loop.ts'
 import { jsonOf } from './shared-parts.ts'
 
 declare module 'fastify' {
@@ -62,7 +62,7 @@ interface Rest {
 function listJson(before: string, rows: readonly unknown[], after: string): string | Readable {
   const { text, next } = piece(rows, 0)
   if (next === rows.length) return `${before}${text}${after}`
-  const rest = { client: workingFor() ?? 'answers', first: `${before}${text}`, from: next, after }
+  const rest = { client: currentWorkKey() ?? 'answers', first: `${before}${text}`, from: next, after }
   const stream = Readable.from(pieces(rows, rest), { objectMode: false })
   holds(stream, charactersIn(rows))
   return stream
@@ -73,10 +73,10 @@ async function* pieces(
   { client, first, from, after }: Rest,
 ): AsyncGenerator<string> {
   // A client that takes everything at once would get all pieces in one turn of the event loop.
-  const { rest } = piecesOf(client)
+  const { pauseIfOver } = timeSlices(client)
   yield first
   for (let at = from; at < rows.length; ) {
-    await rest()
+    await pauseIfOver()
     const { text, next } = piece(rows, at)
     yield text
     at = next

@@ -1,7 +1,7 @@
 /** Answers with a JSON array of any length: reads and sends it in parts, and never holds all of it. */
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
-import { nextPiece } from '../../concurrency/event-loop.ts'
+import { nextSlice } from '../../concurrency/event-loop.ts'
 import { shareOf } from '../connections/loop-shares.ts'
 import { holds } from './json-answer.ts'
 import { jsonOf } from './shared-parts.ts'
@@ -23,12 +23,12 @@ export function sendStreamedList(reply: FastifyReply, parts: AsyncIterable<reado
 async function* arrayText(parts: AsyncIterable<readonly object[]>, client: string) {
   let before = '['
   // An embedded store answers synchronously: each part is a piece of long work.
-  await nextPiece(client)
+  await nextSlice(client)
   for await (const rows of parts) {
     if (rows.length === 0) continue
     yield before + jsonOf(rows).slice(1, -1)
     before = ','
-    await nextPiece(client)
+    await nextSlice(client)
   }
   yield before === '[' ? '[]' : ']'
 }

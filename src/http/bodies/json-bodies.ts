@@ -1,7 +1,7 @@
 /** Reads bodies of JSON, and limits how deeply they are nested and of how many values they consist. */
 import { StringDecoder } from 'node:string_decoder'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { nextPiece, workInTurn } from '../../concurrency/event-loop.ts'
+import { nextSlice, scheduleWork } from '../../concurrency/event-loop.ts'
 import { limitReached } from '../../errors/limits.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { shareOf } from '../connections/loop-shares.ts'
@@ -86,14 +86,14 @@ export function jsonParser(
     }
     async function readOn(): Promise<void> {
       while (at < body.length) {
-        await nextPiece(shareOf(request))
+        await nextSlice(shareOf(request))
         if (isRefused()) return
       }
-      await nextPiece(shareOf(request))
+      await nextSlice(shareOf(request))
       parse(request, reader.end(), done)
     }
     // Many bodies may be complete in one turn of the event loop, and what a request does comes right after it.
-    workInTurn(shareOf(request), () => {
+    scheduleWork(shareOf(request), () => {
       if (isRefused()) return
       if (at >= body.length) parse(request, reader.end(), done)
       else readOn().catch(done)

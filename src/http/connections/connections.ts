@@ -7,7 +7,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { type BudgetLimits, createBudget } from '../../concurrency/budget.ts'
-import { workInTurn } from '../../concurrency/event-loop.ts'
+import { scheduleWork } from '../../concurrency/event-loop.ts'
 import { networkOf } from '../../config/address-ranges.ts'
 import { limitReached } from '../../errors/limits.ts'
 import { turnAwayWhenFull } from './full-table.ts'
@@ -169,7 +169,7 @@ export function limitConnections(
     next?.begin()
   }
 
-  app.addHook('onRequest', ({ ip }, _reply, done) => workInTurn(networkOf(ip), done))
+  app.addHook('onRequest', ({ ip }, _reply, done) => scheduleWork(networkOf(ip), done))
 
   // Otherwise closing waits a minute for the first or the next request of each.
   app.addHook('preClose', async () => {

@@ -1,6 +1,6 @@
 /** Whose share of the event loop a request takes: that of its network, and of its account as soon as it is known. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { goOnAs } from '../../concurrency/event-loop.ts'
+import { continueAs } from '../../concurrency/event-loop.ts'
 import { networkOf } from '../../config/address-ranges.ts'
 import { clientGone } from '../requests/client-gone.ts'
 
@@ -25,6 +25,6 @@ export function shareLoopByAccount(
     const account = accountOf(request)
     if (account !== null) accounts.set(request, account)
     const gone = READS.has(request.method) ? () => clientGone(reply) : undefined
-    goOnAs(shareOf(request), gone, done)
+    continueAs(shareOf(request), gone, done)
   })
 }

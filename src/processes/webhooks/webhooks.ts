@@ -10,7 +10,7 @@ import { webhooks } from '../../commands/execution/aggregates.ts'
 import { eachOne } from '../../commands/execution/each-one.ts'
 import type { CommandContext } from '../../commands/execution/execute.ts'
 import { decideDeleteWebhook } from '../../commands/webhooks/webhook.decider.ts'
-import { piecesOf } from '../../concurrency/event-loop.ts'
+import { timeSlices } from '../../concurrency/event-loop.ts'
 import { NO_HOSTS } from '../../config/outside-addresses.ts'
 import type { WebhookScope } from '../../events/catalog/webhooks.ts'
 import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
@@ -64,7 +64,7 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
     newest = Math.max(newest, event.position)
     // After the store was lost, all events come again: what is old was sent, or given up.
     if (Date.now() - at > GIVEN_UP_AFTER_MS) return
-    const pieces = piecesOf('webhooks')
+    const pieces = timeSlices('webhooks')
     const wanted = new Map<number, { ownerId: number; told: Told[] }>()
     // A push of many refs is about one repository.
     const around = new Map<number, ReturnType<typeof hooksAround>>()

@@ -4,7 +4,7 @@ import type { Static } from 'typebox'
 import { onRepository } from '../../access/repository-access.ts'
 import { BranchParams, BranchWire, branchWire } from '../../api/branches/branches.ts'
 import { RepositoryParams } from '../../api/repositories/repositories.ts'
-import { piecesOf } from '../../concurrency/event-loop.ts'
+import { timeSlices } from '../../concurrency/event-loop.ts'
 import { branchId } from '../../projections/models/branches/branches.fold.ts'
 import { notFoundIn } from '../../projections/views/view.ts'
 import type { Services } from '../../services/services.ts'
@@ -27,10 +27,10 @@ export function branchQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         const viewer = { requester: request.requester, access }
         const wires: Static<typeof BranchWire>[] = []
         // Long patterns of protections take long names a while.
-        const { rest } = piecesOf()
+        const { pauseIfOver } = timeSlices()
         for (const branch of found) {
           wires.push(branchWire(branch, repository, viewer, publicUrl))
-          await rest()
+          await pauseIfOver()
         }
         return wires
       },

@@ -1,5 +1,5 @@
 /** The history of a repository or of the server. The read model finds the events; the log contains them. */
-import { nextPiece } from '../../concurrency/event-loop.ts'
+import { nextSlice } from '../../concurrency/event-loop.ts'
 import { LOG_START, type Position } from '../../events/store/event-store.ts'
 import {
   type HistoryDocument,
@@ -56,7 +56,7 @@ export function indexedHistory(
       if (found.length < CHUNK) return
       last = found.at(-1)?.position ?? last
       // An embedded store answers within the same turn, so give other requests a turn.
-      await nextPiece()
+      await nextSlice()
     }
   }
 

@@ -2,7 +2,7 @@
 
 import { LRUCache } from 'lru-cache'
 import { historyJson } from '../../api/history/history.ts'
-import { nextPiece } from '../../concurrency/event-loop.ts'
+import { nextSlice } from '../../concurrency/event-loop.ts'
 import { perStore } from '../../concurrency/per-store.ts'
 import type { EventStore, RecordedEvent } from '../../events/store/event-store.ts'
 import type { Page } from '../../http/requests/paging.ts'
@@ -46,7 +46,7 @@ export function streamHistory(events: EventStore, stream: string): History {
     for await (const event of events.readStream(stream, { from: after + 1 })) {
       if (event.revision > upTo) return
       if (eventMatchesFilter(filter, event)) yield event
-      if (event.revision % EVENTS_PER_TURN === 0) await nextPiece()
+      if (event.revision % EVENTS_PER_TURN === 0) await nextSlice()
     }
   }
 
@@ -98,7 +98,7 @@ async function streamFacts(
     facts.push({ position: event.position, revision: event.revision, ...factsOf(event) })
     if (facts.length % EVENTS_PER_TURN !== 0) continue
     if (signal.aborted) return facts
-    await nextPiece()
+    await nextSlice()
   }
   // Another request may have read further in the meantime.
   if (facts.length > (ofStore.get(stream)?.length ?? 0)) ofStore.set(stream, facts, { size: facts.length })

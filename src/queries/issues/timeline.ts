@@ -4,7 +4,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { LRUCache } from 'lru-cache'
 import { IssueParams, onIssue } from '../../api/issues/issues.ts'
 import { isInTimeRange, TimeRangeQuery, timeRange } from '../../api/time-range.ts'
-import { nextPiece } from '../../concurrency/event-loop.ts'
+import { nextSlice } from '../../concurrency/event-loop.ts'
 import { decode } from '../../events/codec.ts'
 import { discussionStream } from '../../events/streams.ts'
 import { clientGone } from '../../http/requests/client-gone.ts'
@@ -49,7 +49,7 @@ function timelineReader({
       evolveTimeline(rows, decode(recorded))
       revision = recorded.revision
       if (revision % EVENTS_PER_TURN !== 0) continue
-      await nextPiece()
+      await nextSlice()
       gone.throwIfAborted()
     }
     if (rows === undefined) return before?.rows ?? new Map()

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import Fastify from 'fastify'
 import t from 'tap'
-import { workInTurn, workingFor, workingUntil } from '../../../src/concurrency/event-loop.ts'
+import { currentWorkKey, currentWorkSignal, scheduleWork } from '../../../src/concurrency/event-loop.ts'
 import { networkOf } from '../../../src/config/address-ranges.ts'
 import { shareLoopByAccount } from '../../../src/http/connections/loop-shares.ts'
 import { until } from '../../until.ts'
@@ -11,11 +11,11 @@ t.test(
   async (t) => {
     const app = Fastify()
     t.teardown(() => app.close())
-    app.addHook('onRequest', ({ ip }, _reply, done) => workInTurn(networkOf(ip), done))
+    app.addHook('onRequest', ({ ip }, _reply, done) => scheduleWork(networkOf(ip), done))
     shareLoopByAccount(app, ({ headers }) => (typeof headers.from === 'string' ? headers.from : null))
     app.get('/', async () => {
       await Promise.resolve()
-      return { client: workingFor() ?? null }
+      return { client: currentWorkKey() ?? null }
     })
     // Over sockets: what `inject` is asked for at once begins in one tick, and no server gets requests like that.
     const url = await app.listen({ port: 0, host: '127.0.0.1' })
@@ -29,15 +29,15 @@ t.test('a handler that reads knows when its client goes away; a command is not e
   // A client that has aborted connects again, and sends nothing.
   const app = Fastify({ forceCloseConnections: true })
   t.teardown(() => app.close())
-  app.addHook('onRequest', ({ ip }, _reply, done) => workInTurn(networkOf(ip), done))
+  app.addHook('onRequest', ({ ip }, _reply, done) => scheduleWork(networkOf(ip), done))
   shareLoopByAccount(app, ({ headers }) => (typeof headers.from === 'string' ? headers.from : null))
   const seen: (AbortSignal | undefined)[] = []
   app.get('/', async () => {
-    const gone = workingUntil()
+    const gone = currentWorkSignal()
     seen.push(gone)
     if (gone !== undefined) await once(gone, 'abort')
   })
-  app.post('/', async () => void seen.push(workingUntil()))
+  app.post('/', async () => void seen.push(currentWorkSignal()))
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
   t.equal((await fetch(url, { method: 'POST', headers: { from: 'ann' } })).status, 200)
   t.strictSame(seen, [undefined])

@@ -1,7 +1,7 @@
 /** Brings open pull requests up to date after a branch has moved: their heads, and the merge bases with their bases. */
 
 import { accessTo, atLeast } from '../../../access/access.ts'
-import { nextPiece } from '../../../concurrency/event-loop.ts'
+import { nextSlice } from '../../../concurrency/event-loop.ts'
 import type { RefUpdate } from '../../../events/catalog/branches.ts'
 import type { IssueRef } from '../../../events/catalog/parts.ts'
 import type { ExpectedRevision } from '../../../events/store/event-store.ts'
@@ -78,7 +78,7 @@ export async function moveHeads(
   const branches = branchNames(refs)
   const moved: IssueRef[] = []
   for (let i = 0; i < branches.length; i += BRANCHES_AT_ONCE) {
-    if (i > 0) await nextPiece('refs')
+    if (i > 0) await nextSlice('refs')
     const keys = branches.slice(i, i + BRANCHES_AT_ONCE).map((branch) => branchKey(repoId, branch))
     const found = await services.views.pulls.find({ headKey: { $in: keys }, status: 'open' })
     for (const pull of found) moved.push({ repoId: pull.repoId, index: pull.index })

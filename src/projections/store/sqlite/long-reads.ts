@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import { coalesceWithSlots } from '../../../concurrency/coalesce-with-slots.ts'
-import { waitFor, workingFor, workingUntil } from '../../../concurrency/event-loop.ts'
+import { awaitScheduled, currentWorkKey, currentWorkSignal } from '../../../concurrency/event-loop.ts'
 import { createSemaphore } from '../../../concurrency/semaphore.ts'
 import { limitReached } from '../../../errors/limits.ts'
 import { ErrorWithRefusal, refuse } from '../../../errors/refusal.ts'
@@ -107,11 +107,11 @@ export function createLongReads(
       if (known !== undefined) throw known
       const answer = ask(
         question,
-        workingFor() ?? OWN,
+        currentWorkKey() ?? OWN,
         (unwanted) => inTime(question, sql, values, unwanted),
-        workingUntil(),
+        currentWorkSignal(),
       )
-      return (await waitFor(answer)) as Value | undefined
+      return (await awaitScheduled(answer)) as Value | undefined
     },
     async close() {
       closed = true

@@ -1,6 +1,6 @@
 /** Reads a stream in small parts: each has its own turn of the event loop, so that neither one replay nor many hold it. */
 
-import { nextPiece } from '../../../concurrency/event-loop.ts'
+import { nextSlice } from '../../../concurrency/event-loop.ts'
 import type { EventStore, RecordedEvent } from '../../../events/store/event-store.ts'
 import type { Asker } from './asker.ts'
 
@@ -34,6 +34,6 @@ export async function* partsOf(
 
 /** Waits for a turn of the loop in which there is time for a part. @throws the reason of `gone` */
 export async function turnOf({ client, gone }: Asker): Promise<void> {
-  await nextPiece(client)
+  await nextSlice(client)
   gone?.throwIfAborted()
 }

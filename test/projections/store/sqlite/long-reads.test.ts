@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { goOnAs, workInTurn } from '../../../../src/concurrency/event-loop.ts'
+import { continueAs, scheduleWork } from '../../../../src/concurrency/event-loop.ts'
 import { onLimitReached } from '../../../../src/errors/limits.ts'
 import { Refused, refuse } from '../../../../src/errors/refusal.ts'
 import type { Checkpoint } from '../../../../src/projections/store/read-store.ts'
@@ -41,13 +41,13 @@ async function until(isTrue: () => boolean): Promise<void> {
 
 /** Asks in the name of a client, as a request does. */
 const as = <T>(client: string, ask: () => Promise<T>): Promise<T> =>
-  new Promise((resolve, reject) => workInTurn(client, () => void ask().then(resolve, reject)))
+  new Promise((resolve, reject) => scheduleWork(client, () => void ask().then(resolve, reject)))
 
 /** The same for a client that may go away. In a turn of its own, as requests are: one after the other. */
 async function asLeaving<T>(client: string, ask: () => Promise<T>, gone = new AbortController()): Promise<T> {
   await nextTurn()
   const signal = () => gone.signal
-  return new Promise((resolve, reject) => goOnAs(client, signal, () => void ask().then(resolve, reject)))
+  return new Promise((resolve, reject) => continueAs(client, signal, () => void ask().then(resolve, reject)))
 }
 
 /** A store with 200 cards: more than are looked through on the event loop. */
