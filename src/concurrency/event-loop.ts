@@ -2,7 +2,7 @@
  * Shares out the event loop, among keys that name clients. Work begins in this turn of the loop while that has time;
  * otherwise it waits for a later turn, and between two turns the loop serves everyone else. Who has used much of the loop
  * lately gets less of each turn, and comes after those who have used less. Work keeps its key while it waits, by an
- * AsyncLocalStorage. Long work is done in pieces: after a few milliseconds it waits for its next piece (`timeSlices`).
+ * AsyncLocalStorage. Long work is done in slices: after a few milliseconds it waits for its next piece (`timeSlices`).
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createRecentUse } from './recent-use.ts'
@@ -190,7 +190,7 @@ export interface TimeSlices {
   pauseIfOver(): Promise<void>
 }
 
-/** The pieces of long work, to ask between two small things. `key`: whose work it is; without it, of who works now. */
+/** The slices of long work, to ask between two small things. `key`: whose work it is; without it, of who works now. */
 export function timeSlices(key = currentWorkKey()): TimeSlices {
   let began = performance.now()
   const isOver = () => performance.now() - began > SLICE_MS
@@ -209,9 +209,9 @@ export function timeSlices(key = currentWorkKey()): TimeSlices {
 
 /** Calls `work` for each item in order. What takes less than a piece is done without a wait. */
 export async function forEachInSlices<T>(items: Iterable<T>, work: (item: T) => void): Promise<void> {
-  const pieces = timeSlices()
+  const slices = timeSlices()
   for (const item of items) {
     work(item)
-    if (pieces.isOver()) await pieces.next()
+    if (slices.isOver()) await slices.next()
   }
 }

@@ -14,7 +14,7 @@ export async function eachOne<T>(
   atOnce = 1,
 ): Promise<void> {
   const failures: unknown[] = []
-  const pieces = timeSlices('each')
+  const slices = timeSlices('each')
   const rest = things[Symbol.iterator]()
   async function worker(): Promise<void> {
     for (let next = rest.next(); !next.done; next = rest.next()) {
@@ -24,7 +24,7 @@ export async function eachOne<T>(
         failures.push(error)
       }
       if (failures.some((error) => error instanceof StoreUnavailable)) return
-      if (pieces.isOver()) await pieces.next()
+      if (slices.isOver()) await slices.next()
     }
   }
   await Promise.all(Array.from({ length: atOnce }, worker))

@@ -36,9 +36,9 @@ export async function* refsUpdated(
     ...{ repoId, cause, refs, commits: [...commits.values()] },
     ...(tags.size > 0 && { tags: [...tags.values()] }),
   })
-  const pieces = timeSlices('refs')
+  const slices = timeSlices('refs')
   for (let i = 0; i < moved.length; i += BRANCHES_AT_ONCE) {
-    if (pieces.isOver()) await pieces.next()
+    if (slices.isOver()) await slices.next()
     const next = moved.slice(i, i + BRANCHES_AT_ONCE)
     const summaries = await summariesOf(dir, next)
     const times = await tagTimes(dir, next)

@@ -81,7 +81,7 @@ function namedIn(line: string): NamedObject | undefined {
 
 /** The packets of a request, with the beginnings of their lines; a flush packet has none. */
 async function* linesOf(request: Readable): AsyncGenerator<{ line: string | undefined; bytes: Buffer }> {
-  const pieces = timeSlices()
+  const slices = timeSlices()
   let unread: Buffer = Buffer.alloc(0)
   for await (const chunk of request) {
     unread = Buffer.concat([unread, chunk])
@@ -98,7 +98,7 @@ async function* linesOf(request: Readable): AsyncGenerator<{ line: string | unde
       unread = unread.subarray(next.length)
       // Only the beginning matters, and NUL never ends it: it is ASCII.
       yield { line: next.kind === 'flush' ? undefined : next.payload.toString('latin1', 0, 64), bytes }
-      if (pieces.isOver()) await pieces.next()
+      if (slices.isOver()) await slices.next()
     }
   }
 }

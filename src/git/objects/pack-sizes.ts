@@ -70,7 +70,7 @@ export async function sizeProblem(
     return `an object has ${size} bytes, and may have at most ${most}`
   }
   const source = sourceOf(pack)
-  const pieces = timeSlices()
+  const slices = timeSlices()
   const end = performance.now() + workMs
   try {
     await source.fill(PACK_HEADER_BYTES)
@@ -86,7 +86,7 @@ export async function sizeProblem(
       const made = await sizeOfContent(source, entry)
       if (made === undefined) return UNREADABLE
       if (made > most) return tooLarge(made)
-      if (pieces.isOver()) await pieces.next()
+      if (slices.isOver()) await slices.next()
       if (performance.now() <= end) continue
       limitReached('git_time')
       return `the push took longer than ${Math.ceil(workMs / 1000)} s`

@@ -62,7 +62,7 @@ export async function reportIn(answer: Buffer, { capabilities }: PushRequest): P
 
 /** The report in an answer with side bands, and the packets of the other bands; undefined when it has no bands. */
 async function bandsOf(answer: Buffer): Promise<{ report: Buffer; others: Buffer[] } | undefined> {
-  const pieces = timeSlices()
+  const slices = timeSlices()
   const report: Buffer[] = []
   const others: Buffer[] = []
   for (let rest = answer; rest.length > 0; ) {
@@ -73,7 +73,7 @@ async function bandsOf(answer: Buffer): Promise<{ report: Buffer; others: Buffer
       else others.push(rest.subarray(0, next.length))
     }
     rest = rest.subarray(next.length)
-    if (pieces.isOver()) await pieces.next()
+    if (slices.isOver()) await slices.next()
   }
   return { report: Buffer.concat(report), others }
 }

@@ -57,7 +57,7 @@ export async function readPushRequest(
   { maxBytes = MAX_BYTES, maxCommands = MAX_COMMANDS }: PushRequestLimits = {},
 ): Promise<PushRequest> {
   const packets = packetsOf(body, maxBytes)
-  const pieces = timeSlices()
+  const slices = timeSlices()
   const commands: RefChange[] = []
   const named = new Set<string>()
   const shallow: string[] = []
@@ -84,7 +84,7 @@ export async function readPushRequest(
         capabilities,
       })
     }
-    if (pieces.isOver()) await pieces.next()
+    if (slices.isOver()) await slices.next()
   }
   const options: string[] = []
   if (capabilities.has('push-options')) {

@@ -99,14 +99,14 @@ async function withAdded(dir: string, added: readonly Addition[]): Promise<strin
       throw new Error(`${name} is in the way`)
   }
   await forEachInSlices(names, (name) => checkFree(name, true))
-  const pieces = timeSlices()
+  const slices = timeSlices()
   // Only the kinds of refs that are made: each has a directory of its own.
   for (const kind of new Set(added.map(({ name }) => name.split('/', 2).join('/')))) {
     for await (const path of filesBelow(join(dir, Buffer.from(kind, 'latin1').toString()))) {
       const name = Buffer.from(path.slice(dir.length + 1)).toString('latin1')
       // A lock is as much in the way as its ref.
       checkFree(name.replace(/\.lock$/, ''))
-      if (pieces.isOver()) await pieces.next()
+      if (slices.isOver()) await slices.next()
     }
   }
   const packed = await packedRefs(dir)
@@ -127,7 +127,7 @@ async function withAdded(dir: string, added: readonly Addition[]): Promise<strin
     }
     result.push(line)
     at = end
-    if (pieces.isOver()) await pieces.next()
+    if (slices.isOver()) await slices.next()
   }
   for (const { lines } of added.slice(next)) result.push(lines)
   return result.join('')

@@ -33,14 +33,14 @@ function treeEntryIn(content: Buffer, place: EntryPlace): TreeEntry {
 export async function indexedTree(dir: string, content: Buffer): Promise<IndexedTree> {
   const starts: number[] = []
 
-  /** Visits the places of the entries in pieces, until `visit` says that it has enough. Resolves to how many it passed. */
+  /** Visits the places of the entries in slices, until `visit` says that it has enough. Resolves to how many it passed. */
   async function each(visit: (place: EntryPlace) => boolean): Promise<number> {
-    const pieces = timeSlices(dir)
+    const slices = timeSlices(dir)
     let seen = 0
     for (const place of placesIn(content)) {
       if (visit(place)) break
       seen += 1
-      if (pieces.isOver()) await pieces.next()
+      if (slices.isOver()) await slices.next()
     }
     return seen
   }

@@ -64,7 +64,7 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
     newest = Math.max(newest, event.position)
     // After the store was lost, all events come again: what is old was sent, or given up.
     if (Date.now() - at > GIVEN_UP_AFTER_MS) return
-    const pieces = timeSlices('webhooks')
+    const slices = timeSlices('webhooks')
     const wanted = new Map<number, { ownerId: number; told: Told[] }>()
     // A push of many refs is about one repository.
     const around = new Map<number, ReturnType<typeof hooksAround>>()
@@ -77,7 +77,7 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
         const one = wanted.get(hook.id) ?? { ownerId, told: [] }
         wanted.set(hook.id, one)
         one.told.push({ part, event: notice.event })
-        if (pieces.isOver()) await pieces.next()
+        if (slices.isOver()) await slices.next()
       }
     }
     if (wanted.size === 0) return
