@@ -54,7 +54,7 @@ import { watchFreeSpace } from '../storage/free-space.ts'
 import { refuseHalfRestored } from '../storage/half-restored.ts'
 import { connectionsWithin } from '../storage/open-files.ts'
 import { makePrivateFiles, narrowDataDir } from '../storage/private-files.ts'
-import { since } from '../storage/since.ts'
+import { recordNow } from '../storage/steady-clock.ts'
 import { VERSION } from '../storage/version.ts'
 import { createUpgradeAnswers } from '../upgrade/answers.ts'
 import { startGrpc } from '../upgrade/grpc-server.ts'
@@ -101,7 +101,7 @@ const FREE_SPARES_EVERY_MS = 600_000
  * then. `/healthz` gives 200 when the read models are current and the recovery from a crash is complete.
  */
 export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
-  const startedAt = since()
+  const startedAt = recordNow()
   const log = logger.child({ node: wanted.nodeName })
   const config = connectionsWithin(wanted)
   const { maxConnections } = config

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { access, mkdir, open, opendir, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { earliestNow } from './since.ts'
+import { steadyClock } from './steady-clock.ts'
 
 /** Flushes a file, or the names in a directory, to disk. Does nothing when it no longer exists. */
 export async function flush(path: string): Promise<void> {
@@ -114,7 +114,7 @@ export async function timeOfFilesIn(directory: string): Promise<number> {
 /** No setting lets one piece of work take more than a day. One hour more is more than a clock may be off meanwhile. */
 const ABANDONED_MS = 25 * 60 * 60_000
 
-const clock = earliestNow()
+const clock = steadyClock()
 /** By how much the clock of the file system is behind ours, in milliseconds. */
 let behind = 0
 

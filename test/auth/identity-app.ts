@@ -39,7 +39,7 @@ import { userQueryRoutes } from '../../src/queries/users/users.ts'
 import { withOpenTexts } from '../../src/server/stores.ts'
 import type { Services } from '../../src/services/services.ts'
 import { openAttachmentFiles } from '../../src/storage/attachments/files.ts'
-import { since } from '../../src/storage/since.ts'
+import { recordNow } from '../../src/storage/steady-clock.ts'
 
 export const ADMIN_PASSWORD = 'correct horse'
 
@@ -106,7 +106,7 @@ export async function identityApp(
     diskUsage: createDiskUsage(readStore),
     webhookDeliveries: createWebhookDeliveries(readStore),
     freeSpace: { require: async () => {} },
-    startedAt: since(),
+    startedAt: recordNow(),
     startedAfter: LOG_START,
     attachments: await openAttachmentFiles(join(dir, 'attachments')),
     pushJournal: await openPushJournal(join(dir, 'pushes')),

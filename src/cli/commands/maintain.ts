@@ -9,7 +9,7 @@ import { limitGitMemory } from '../../git/process/memory-limit.ts'
 import { openPushJournal } from '../../git/push/push-journal.ts'
 import { createDiskUsage } from '../../projections/installation/disk-usage.ts'
 import { createViews } from '../../projections/views/views.ts'
-import { since } from '../../storage/since.ts'
+import { recordNow } from '../../storage/steady-clock.ts'
 import { CommandFailed } from '../explain.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
 import { openLog, openViews } from '../open-log.ts'
@@ -41,7 +41,7 @@ async function* maintainAnywhere(
 async function* maintainHere(config: Config, name: string | undefined): AsyncGenerator<MaintenanceProgress> {
   limitGitMemory(config.gitMemoryBytes)
   await prepareLaunches()
-  const startedAt = since()
+  const startedAt = recordNow()
   const events = await openLog(config)
   try {
     const { current } = await openViews(config)

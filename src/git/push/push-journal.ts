@@ -6,7 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { mkdir, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { flush, isAbandoned, unlessMissing, writtenAt } from '../../storage/disk.ts'
-import { since } from '../../storage/since.ts'
+import { recordNow } from '../../storage/steady-clock.ts'
 import { endLeftProcesses, isReceivePack, refCommandsIn } from '../process/left-processes.ts'
 import { removeAbandoned, removeLeftovers } from '../repository/leftovers.ts'
 
@@ -66,7 +66,7 @@ export async function openPushJournal(
   await mkdir(directory, { recursive: true })
   const place = await placeOfProcesses()
   // Locks that are older than this belong to an earlier process.
-  const openedAt = since()
+  const openedAt = recordNow()
   const busy = new Set<string>()
   /** Why the last recovery could not record a push, by the file of its marker. */
   const failures = new Map<string, UnrecordedPush>()

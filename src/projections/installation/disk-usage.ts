@@ -4,7 +4,7 @@
  */
 import { LRUCache } from 'lru-cache'
 import type { Languages } from '../../git/repository/languages.ts'
-import { since } from '../../storage/since.ts'
+import { recordNow } from '../../storage/steady-clock.ts'
 import {
   type Collection,
   type FindOptions,
@@ -158,7 +158,7 @@ export function createDiskUsage(store: ReadStore) {
       }
       return {
         end(outcome) {
-          if (outcome === 'written') one.written = { at: since(), time: performance.now() }
+          if (outcome === 'written') one.written = { at: recordNow(), time: performance.now() }
           else forget(ownerId, one)
         },
       }

@@ -1,10 +1,10 @@
 import t from 'tap'
-import { earliestNow, since } from '../../src/storage/since.ts'
+import { recordNow, steadyClock } from '../../src/storage/steady-clock.ts'
 
 t.test('a moment is the earlier of two: by the clock as it was, and as it is now', async (t) => {
   let clock = 5000
   let passed = 0
-  const begun = since(
+  const begun = recordNow(
     () => clock,
     () => passed,
   )
@@ -26,7 +26,7 @@ t.test(
   async (t) => {
     let clock = 5000
     let passed = 100
-    const now = earliestNow(
+    const now = steadyClock(
       () => clock,
       () => passed,
     )

@@ -5,7 +5,7 @@
  * is now: whichever is earlier. So when the clock was set back meanwhile, what is written from now on is not older than
  * this moment.
  */
-export function since(
+export function recordNow(
   now: () => number = Date.now,
   elapsed: () => number = () => performance.now(),
 ): () => number {
@@ -18,11 +18,11 @@ export function since(
  * A clock that is never ahead: what it shows goes on from when this was called, or is the time now, whichever is earlier.
  * So what was written just now does not look old when the clock is set forward.
  */
-export function earliestNow(
+export function steadyClock(
   now: () => number = () => Date.now(),
   elapsed: () => number = () => performance.now(),
 ): () => number {
   const began = elapsed()
-  const begun = since(now, elapsed)
+  const begun = recordNow(now, elapsed)
   return () => begun() + elapsed() - began
 }
