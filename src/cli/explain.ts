@@ -5,7 +5,7 @@ import { Refused } from '../errors/refusal.ts'
 import { UnreadableEvent } from '../events/codec.ts'
 import { StoreUnavailable } from '../events/store/event-store.ts'
 import { isDiskFull } from '../storage/disk-full.ts'
-import { type SqliteTrouble, sqliteTrouble } from '../storage/sqlite/errors.ts'
+import { type SqliteFailure, sqliteFailure } from '../storage/sqlite/errors.ts'
 import { printable } from './terminal.ts'
 
 /** A command failed for a reason that the operator can fix. The message says why. */
@@ -26,7 +26,7 @@ export function argument<T>(read: () => T, refusal: new (...args: never[]) => Er
 const OPERATOR_ERRORS = [OperatorError, StoreUnavailable, UnreadableEvent, Refused]
 
 /** Problems of the machine. */
-const MACHINE_PROBLEMS: ReadonlySet<SqliteTrouble | undefined> = new Set([
+const MACHINE_PROBLEMS: ReadonlySet<SqliteFailure | undefined> = new Set([
   'not permitted',
   'busy',
   'read-only',
@@ -41,7 +41,7 @@ const MACHINE_PROBLEMS: ReadonlySet<SqliteTrouble | undefined> = new Set([
  */
 function fileProblem(error: unknown, file = 'a database in DATA_DIR'): string | undefined {
   if (!(error instanceof Error)) return undefined
-  return MACHINE_PROBLEMS.has(sqliteTrouble(error)) ? `${file} cannot be used: ${error.message}` : undefined
+  return MACHINE_PROBLEMS.has(sqliteFailure(error)) ? `${file} cannot be used: ${error.message}` : undefined
 }
 
 /** Opens a database file. @throws CommandFailed with the file's name when it can't be opened */

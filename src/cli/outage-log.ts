@@ -5,7 +5,7 @@
 import type { LoggerOptions } from 'pino'
 import { StoreUnavailable, StreamUnusable } from '../events/store/event-store.ts'
 import { isDiskFull } from '../storage/disk-full.ts'
-import { machineTroubleOf } from '../storage/machine-trouble.ts'
+import { hostFailureOf } from '../storage/host-failure.ts'
 
 /** An outage is over when nothing was logged about it for so long, in milliseconds: the server tries again more often. */
 const QUIET_MS = 10_000
@@ -68,7 +68,7 @@ const damage = (what: string): Trouble => ({
 function troubleOf(error: unknown): Trouble | undefined {
   // Whoever noticed it: the disk may hold the log, too.
   if (isDiskFull(error)) return DISK_FULL
-  const machine = machineTroubleOf(error)
+  const machine = hostFailureOf(error)
   if (machine !== undefined) return troubleOfMachine(machine)
   if (!(error instanceof StoreUnavailable)) return undefined
   if (error instanceof StreamUnusable) return damage(error.message)

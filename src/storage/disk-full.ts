@@ -1,6 +1,6 @@
 /** Tells whether something failed because there was no room to write it. */
 import { refuse } from '../errors/refusal.ts'
-import { sqliteTrouble } from './sqlite/errors.ts'
+import { sqliteFailure } from './sqlite/errors.ts'
 
 /** The refusal of what cannot be written. What was acknowledged before stays. */
 export const diskFull = refuse.insufficientStorage("the server's disk is full; try again later")
@@ -17,7 +17,7 @@ export function isDiskFull(error: unknown): boolean {
   let cause = error
   for (let i = 0; i < MAX_CAUSES && cause instanceof Error; i++) {
     if ('code' in cause && CODES.has(cause.code)) return true
-    if (sqliteTrouble(cause) === 'full' || WORDS.test(cause.message)) return true
+    if (sqliteFailure(cause) === 'full' || WORDS.test(cause.message)) return true
     cause = cause.cause
   }
   return false

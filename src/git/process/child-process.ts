@@ -4,7 +4,7 @@ import type { Socket } from 'node:net'
 import { join } from 'node:path'
 import { limitReached } from '../../errors/limits.ts'
 import { isMissing } from '../../storage/disk.ts'
-import { machineTroubleIn } from '../../storage/machine-trouble.ts'
+import { hostFailureIn } from '../../storage/host-failure.ts'
 import { GitFailed, GitOutputTooLarge, GitUnavailable, RepositoryMissing } from './errors.ts'
 import { type Exit, launch } from './launcher.ts'
 import { withMemoryLimit } from './memory-limit.ts'
@@ -144,7 +144,7 @@ export async function unusable({ stderr }: Ending, dir?: string): Promise<Error 
     limitReached('git_memory')
     return new GitOutputTooLarge('git needs more memory than it may have')
   }
-  const lack = NO_ROOM.exec(stderr)?.[0] ?? machineTroubleIn(stderr)
+  const lack = NO_ROOM.exec(stderr)?.[0] ?? hostFailureIn(stderr)
   if (lack === undefined) return undefined
   const said = new Error(stderr.trim().slice(-500))
   return new GitUnavailable(`git can't work now: ${lack}`, { cause: said })

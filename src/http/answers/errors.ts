@@ -5,7 +5,7 @@ import type { ErrorCode } from '../../errors/error-codes.ts'
 import { limitOf, limitReached } from '../../errors/limits.ts'
 import { coded, ErrorWithRefusal, type RefusalKind, Refused, refuse } from '../../errors/refusal.ts'
 import { diskFull, isDiskFull } from '../../storage/disk-full.ts'
-import { machineTrouble, machineTroubleOf } from '../../storage/machine-trouble.ts'
+import { hostFailure, hostFailureOf } from '../../storage/host-failure.ts'
 import { operationUrl } from '../requests/operations.ts'
 import { MAX_JSON_BYTES } from '../requests/request-validators.ts'
 import { locationOf } from './moved.ts'
@@ -101,8 +101,8 @@ function problemOf(error: FastifyError | Error): Problem {
   const status = 'statusCode' in error ? (error.statusCode ?? 500) : 500
   if ('code' in error && error.code === 'FST_ERR_CTP_BODY_TOO_LARGE') limitReached('body_bytes')
   if (status < 500) return { status, code: codeFor(status), message: error.message }
-  if (machineTroubleOf(error) !== undefined) {
-    const { refused, message } = machineTrouble
+  if (hostFailureOf(error) !== undefined) {
+    const { refused, message } = hostFailure
     return { status: STATUS[refused], code: CODE[refused], message }
   }
   return { status: 500, code: 'internal_error', message: 'internal error' }

@@ -12,7 +12,7 @@ import type { WebhookDelivery } from '../../projections/models/webhooks/webhook-
 import { LostHold } from '../../projections/store/read-store.ts'
 import type { Services } from '../../services/services.ts'
 import { isDiskFull } from '../../storage/disk-full.ts'
-import { machineTroubleOf } from '../../storage/machine-trouble.ts'
+import { hostFailureOf } from '../../storage/host-failure.ts'
 import type { Hold } from '../process-manager.ts'
 import { attempt, type Outcome } from './attempt.ts'
 import { alone, deliveryAfter } from './parts.ts'
@@ -38,7 +38,7 @@ const HALF_LIFE_MS = 60_000
 /** Whether the machine, a store or git may be able to do it later. */
 const mayPass = (error: unknown) =>
   isDiskFull(error) ||
-  machineTroubleOf(error) !== undefined ||
+  hostFailureOf(error) !== undefined ||
   error instanceof StoreUnavailable ||
   (error instanceof GitUnavailable && !(error instanceof GitTookTooLong))
 

@@ -1,6 +1,6 @@
 /** Names for SQLite's result codes (https://sqlite.org/rescode.html). */
 
-export type SqliteTrouble =
+export type SqliteFailure =
   | 'wrong sql'
   | 'not permitted'
   | 'busy'
@@ -17,7 +17,7 @@ export type SqliteTrouble =
 const IO_NO_MEMORY = 10 | (12 << 8)
 
 /** By code. Our SQL is correct, so wrong SQL, a schema, or a type that does not fit it mean the same. */
-const TROUBLES: ReadonlyMap<number, SqliteTrouble> = new Map([
+const TROUBLES: ReadonlyMap<number, SqliteFailure> = new Map([
   [1, 'wrong sql'],
   [3, 'not permitted'],
   [5, 'busy'],
@@ -41,7 +41,7 @@ export const resultCodeOf = (error: unknown): number | undefined =>
     : undefined
 
 /** Names the reason of an error of SQLite, from this thread or another one. Undefined for other errors and other codes. */
-export function sqliteTrouble(error: unknown): SqliteTrouble | undefined {
+export function sqliteFailure(error: unknown): SqliteFailure | undefined {
   // The driver refuses to read a number that JavaScript cannot count to. We store none.
   if (error instanceof Error && 'code' in error && error.code === 'ERR_OUT_OF_RANGE') return 'damaged'
   const code = resultCodeOf(error)

@@ -3,7 +3,7 @@ import { isAscii, isUtf8 } from 'node:buffer'
 import { closeSync, openSync, readSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { OperatorError } from '../../errors/operator-error.ts'
-import { sqliteTrouble } from './errors.ts'
+import { sqliteFailure } from './errors.ts'
 
 export type Sqlite = DatabaseSync
 /** A value of a statement's parameter. */
@@ -47,7 +47,7 @@ export function connect(file: string, options: { readOnly?: boolean; timeout?: n
   try {
     return new DatabaseSync(file, { timeout: LOCK_WAIT_MS, ...options })
   } catch (error) {
-    throw sqliteTrouble(error) === 'cannot open'
+    throw sqliteFailure(error) === 'cannot open'
       ? new Unopened(`${file} cannot be opened`, { cause: error })
       : error
   }
@@ -203,14 +203,14 @@ function reset(statement: StatementSync, parameters: SQLInputValue[]): void {
  * Whether the statement, here or in a thread, failed on a UNIQUE or other constraint: an error of the caller, not of the
  * disk.
  */
-export const isConstraint = (error: unknown): boolean => sqliteTrouble(error) === 'constraint'
+export const isConstraint = (error: unknown): boolean => sqliteFailure(error) === 'constraint'
 
 /** Whether another connection holds the lock that the statement needs. Try again later. */
-export const isBusy = (error: unknown): boolean => sqliteTrouble(error) === 'busy'
+export const isBusy = (error: unknown): boolean => sqliteFailure(error) === 'busy'
 
 /** Whether the statement read a damaged part of the file, or the file is not a database. */
 export function isBroken(error: unknown): error is Error {
-  const trouble = sqliteTrouble(error)
+  const trouble = sqliteFailure(error)
   return trouble === 'damaged' || trouble === 'not a database'
 }
 
@@ -219,7 +219,7 @@ export function isBroken(error: unknown): error is Error {
  * database when it was opened still is one, as far as anybody knows.
  */
 export function isPerhapsUnread(file: string, error: Error): boolean {
-  if (sqliteTrouble(error) === 'not a database') return true
+  if (sqliteFailure(error) === 'not a database') return true
   try {
     const bytes = openSync(file, 'r')
     try {
@@ -234,7 +234,7 @@ export function isPerhapsUnread(file: string, error: Error): boolean {
 }
 
 function isWrongSql(error: unknown): error is Error {
-  const trouble = sqliteTrouble(error)
+  const trouble = sqliteFailure(error)
   return trouble === 'wrong sql' || trouble === 'constraint'
 }
 

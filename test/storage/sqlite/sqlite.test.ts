@@ -1,7 +1,7 @@
 import { mkdir, readFile, rmdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { sqliteTrouble } from '../../../src/storage/sqlite/errors.ts'
+import { sqliteFailure } from '../../../src/storage/sqlite/errors.ts'
 import {
   isBroken,
   openSqlite,
@@ -57,7 +57,7 @@ t.test('a writer whose file could not be opened at first overwrites what it dele
 
   await mkdir(`${file}-wal`)
   const failure = await write("INSERT INTO texts VALUES ('never')").catch((error: unknown) => error)
-  t.equal(sqliteTrouble(failure), 'cannot open', 'the reason comes from the thread')
+  t.equal(sqliteFailure(failure), 'cannot open', 'the reason comes from the thread')
   await rmdir(`${file}-wal`)
 
   await write("INSERT INTO texts VALUES ('SECRET')")

@@ -1,13 +1,13 @@
 import t from 'tap'
-import { machineTrouble, machineTroubleOf } from '../../src/storage/machine-trouble.ts'
+import { hostFailure, hostFailureOf } from '../../src/storage/host-failure.ts'
 import { sqliteError } from '../../src/storage/sqlite/errors.ts'
 
 const failed = (code: string, syscall = 'open') => Object.assign(new Error('x'), { code, syscall })
 
 t.test('what the machine refuses is told from other failures, whoever noticed it', async (t) => {
   for (const code of ['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM', 'EIO', 'EROFS', 'EACCES']) {
-    t.type(machineTroubleOf(failed(code)), 'string', code)
-    t.type(machineTroubleOf(new Error('git', { cause: failed(code) })), 'string', `${code} as a cause`)
+    t.type(hostFailureOf(failed(code)), 'string', code)
+    t.type(hostFailureOf(new Error('git', { cause: failed(code) })), 'string', `${code} as a cause`)
   }
   for (const error of [
     Object.assign(new Error('no thread'), { code: 'ERR_WORKER_INIT_FAILED' }),
@@ -16,9 +16,9 @@ t.test('what the machine refuses is told from other failures, whoever noticed it
     sqliteError('READONLY', 8),
     sqliteError('NOMEM', 7),
   ]) {
-    t.type(machineTroubleOf(error), 'string', error.message)
+    t.type(hostFailureOf(error), 'string', error.message)
   }
-  t.equal(machineTroubleOf(sqliteError('IOERR_NOMEM', 3082)), 'there is no memory')
+  t.equal(hostFailureOf(sqliteError('IOERR_NOMEM', 3082)), 'there is no memory')
   for (const words of [
     'fatal: cannot create directory: Permission denied',
     'error: unable to write file x/objects/12/34',
@@ -26,10 +26,10 @@ t.test('what the machine refuses is told from other failures, whoever noticed it
     'error: failed to write new configuration file x/config.lock',
     'fatal: write error: Input/output error',
   ]) {
-    t.type(machineTroubleOf(new Error(`git update-ref ended with 128: ${words}`)), 'string', words)
+    t.type(hostFailureOf(new Error(`git update-ref ended with 128: ${words}`)), 'string', words)
   }
   for (const code of ['ENOENT', 'ENOTDIR'])
-    t.match(machineTroubleOf(failed(code, 'mkdtemp')), /TMPDIR/, `no place for temporary files: ${code}`)
+    t.match(hostFailureOf(failed(code, 'mkdtemp')), /TMPDIR/, `no place for temporary files: ${code}`)
   const circle = new Error('a circle')
   circle.cause = circle
   const sameWord = Object.assign(new Error('x'), { code: 'EACCES' })
@@ -42,7 +42,7 @@ t.test('what the machine refuses is told from other failures, whoever noticed it
     circle,
     'EIO',
   ]) {
-    t.equal(machineTroubleOf(error), undefined)
+    t.equal(hostFailureOf(error), undefined)
   }
-  t.equal(machineTrouble.refused, 'unavailable')
+  t.equal(hostFailure.refused, 'unavailable')
 })

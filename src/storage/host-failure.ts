@@ -2,12 +2,10 @@
 
 import { refuse } from '../errors/refusal.ts'
 import { isDiskFull } from './disk-full.ts'
-import { type SqliteTrouble, sqliteTrouble } from './sqlite/errors.ts'
+import { type SqliteFailure, sqliteFailure } from './sqlite/errors.ts'
 
 /** The refusal of what the machine does not let the server do now. What was acknowledged before stays. */
-export const machineTrouble = refuse.unavailable(
-  'the machine of the server cannot do this now; try again later',
-)
+export const hostFailure = refuse.unavailable('the machine of the server cannot do this now; try again later')
 
 const NO_FILE = 'the server may open no further file'
 const NO_FILE_ANYWHERE = 'the machine can open no further file'
@@ -36,7 +34,7 @@ const isTemporaryGone = (code: unknown, syscall: unknown) =>
 /** The code of Node when it cannot start a thread. */
 const NO_THREAD = 'ERR_WORKER_INIT_FAILED'
 /** The same of SQLite. */
-const OF_SQLITE: ReadonlyMap<SqliteTrouble | undefined, string> = new Map([
+const OF_SQLITE: ReadonlyMap<SqliteFailure | undefined, string> = new Map([
   ['no memory', NO_MEMORY],
   ['disk', NO_DISK],
   ['read-only', READ_ONLY],
@@ -55,7 +53,7 @@ const WORDS: readonly [RegExp, string][] = [
 ]
 
 /** What is wrong with the machine, when git says so; undefined otherwise. */
-export const machineTroubleIn = (words: string): string | undefined =>
+export const hostFailureIn = (words: string): string | undefined =>
   WORDS.find(([pattern]) => pattern.test(words))?.[1]
 /** Errors have few causes of causes; a circle must not hold us. */
 const MAX_CAUSES = 10
@@ -64,7 +62,7 @@ const MAX_CAUSES = 10
  * What is wrong with the machine, when this error or what it was caused by says so; undefined otherwise. A full disk is
  * not meant: see `disk-full.ts`.
  */
-export function machineTroubleOf(error: unknown): string | undefined {
+export function hostFailureOf(error: unknown): string | undefined {
   if (isDiskFull(error)) return undefined
   let cause = error
   for (let i = 0; i < MAX_CAUSES && cause instanceof Error; i++) {
@@ -76,8 +74,8 @@ export function machineTroubleOf(error: unknown): string | undefined {
       : syscall !== undefined
         ? CODES.get(code)
         : undefined
-    const ofOthers = code === NO_THREAD ? NO_PROCESS : OF_SQLITE.get(sqliteTrouble(cause))
-    const trouble = ofSystem ?? ofOthers ?? machineTroubleIn(cause.message)
+    const ofOthers = code === NO_THREAD ? NO_PROCESS : OF_SQLITE.get(sqliteFailure(cause))
+    const trouble = ofSystem ?? ofOthers ?? hostFailureIn(cause.message)
     if (trouble !== undefined) return trouble
     cause = cause.cause
   }
