@@ -10,7 +10,7 @@ import { LOG_START } from '../../src/events/store/event-store.ts'
 import { idsStream } from '../../src/events/streams.ts'
 import { openEvents, openReadStores } from '../../src/server/stores.ts'
 import { lockDataDir } from '../../src/storage/data-lock.ts'
-import { refuseHalfRestored } from '../../src/storage/half-restored.ts'
+import { refuseUnfinishedRestore } from '../../src/storage/unfinished-restore.ts'
 import { lastRevision, noteMissingGit, type SeededRepository, seedEvents, skipProcesses } from './events.ts'
 import { RARE_WORD } from './issue.ts'
 
@@ -112,7 +112,7 @@ async function main(): Promise<void> {
   }
   await mkdir(config.dataDir, { recursive: true })
   const unlock = lockDataDir(config.dataDir)
-  await refuseHalfRestored(config.dataDir, unlock)
+  await refuseUnfinishedRestore(config.dataDir, unlock)
   const started = performance.now()
   const password = given.password ?? randomBytes(15).toString('base64url')
   const appended = await fill(config, given, password).finally(unlock)

@@ -15,7 +15,7 @@ import type { ReadStore } from '../projections/store/read-store.ts'
 import { openSqliteReadStore } from '../projections/store/sqlite/sqlite.ts'
 import { eventsFile, openEvents, openReadStores, secretsFile, viewsFile } from '../server/stores.ts'
 import { refuseNewerData } from '../storage/data-format.ts'
-import { refuseHalfRestored } from '../storage/half-restored.ts'
+import { refuseUnfinishedRestore } from '../storage/unfinished-restore.ts'
 import { CommandFailed, openFile } from './explain.ts'
 
 /**
@@ -25,7 +25,7 @@ import { CommandFailed, openFile } from './explain.ts'
  * @throws NewerData when it is of a newer version of Mergelog
  */
 export async function requireLog({ dataDir, eventStoreUrl }: Config): Promise<void> {
-  await refuseHalfRestored(dataDir)
+  await refuseUnfinishedRestore(dataDir)
   await refuseNewerData(dataDir)
   if (eventStoreUrl === undefined && !existsSync(eventsFile(dataDir))) {
     throw new CommandFailed(`DATA_DIR: there is no log in ${dataDir}`)
@@ -89,7 +89,7 @@ export async function withLog<T>(config: Config, work: (events: SealedStore) => 
  */
 export async function openOrMakeLog(config: Config): Promise<EventStore> {
   await makeDataDir(config.dataDir)
-  await refuseHalfRestored(config.dataDir)
+  await refuseUnfinishedRestore(config.dataDir)
   await refuseNewerData(config.dataDir)
   return open(config)
 }

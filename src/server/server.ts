@@ -48,13 +48,13 @@ import { createAccountChanges } from '../projections/views/account-changes.ts'
 import { createViews, READ_MODELS } from '../projections/views/views.ts'
 import type { Services } from '../services/services.ts'
 import { openAttachmentFiles } from '../storage/attachments/files.ts'
-import { takeUpDataDir } from '../storage/data-format.ts'
+import { openDataDir } from '../storage/data-format.ts'
 import { compareClocks } from '../storage/disk.ts'
 import { watchFreeSpace } from '../storage/free-space.ts'
-import { refuseHalfRestored } from '../storage/half-restored.ts'
 import { connectionsWithin } from '../storage/open-files.ts'
-import { makePrivateFiles, narrowDataDir } from '../storage/private-files.ts'
+import { makePrivateFiles, restrictDataDir } from '../storage/private-files.ts'
 import { recordNow } from '../storage/steady-clock.ts'
+import { refuseUnfinishedRestore } from '../storage/unfinished-restore.ts'
 import { VERSION } from '../storage/version.ts'
 import { createUpgradeAnswers } from '../upgrade/answers.ts'
 import { startGrpc } from '../upgrade/grpc-server.ts'
@@ -119,14 +119,14 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   const gitDir = join(config.dataDir, 'git')
   await makeDataDir(config.dataDir, Math.max(config.startTimeoutMs, LEAST_PATIENCE_MS))
   await mkdir(gitDir, { recursive: true })
-  const { unlock, news } = await takeUpDataDir(config.dataDir, isShared(config) ? 'shared' : 'alone', () =>
-    refuseHalfRestored(config.dataDir, () => {}),
+  const { unlock, news } = await openDataDir(config.dataDir, isShared(config) ? 'shared' : 'alone', () =>
+    refuseUnfinishedRestore(config.dataDir, () => {}),
   )
   log.info(startFacts(config, git), `Mergelog ${VERSION} starts`)
   if (news !== undefined) log.info(news)
   await requirePushHook(gitDir)
   await compareClocks(join(gitDir, HOOKS))
-  const readableByOthers = await narrowDataDir(config.dataDir)
+  const readableByOthers = await restrictDataDir(config.dataDir)
   if (readableByOthers.length > 0) {
     log.warn(
       { paths: readableByOthers },

@@ -80,7 +80,7 @@ export async function writeDataFormat(dataDir: string, { format, version }: Data
  * @returns `unlock`, and what to say when another version was here before
  * @throws NewerData, DataDirInUse, DataDirUnusable
  */
-export async function takeUpDataDir(
+export async function openDataDir(
   dataDir: string,
   hold: 'alone' | 'shared',
   check: () => Promise<void>,

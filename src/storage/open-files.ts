@@ -6,7 +6,7 @@ import { OperatorError } from '../errors/operator-error.ts'
  * The stores, the threads and some git processes need 130. Below this, what is left for connections is too little for a
  * few people at once.
  */
-export const LEAST_OPEN_FILES = 256
+export const MIN_OPEN_FILES = 256
 
 /** Of the files that may be open, the connections of REST and of gRPC may take a quarter each. */
 const SHARE = 4
@@ -27,9 +27,9 @@ function readLimits(): string {
 
 /** @throws OperatorError when so few files may be open that the server cannot work */
 export function requireOpenFiles(limit = openFilesLimit()): void {
-  if (limit === undefined || limit >= LEAST_OPEN_FILES) return
+  if (limit === undefined || limit >= MIN_OPEN_FILES) return
   throw new OperatorError(
-    `the server may have only ${limit} files open at once, and needs ${LEAST_OPEN_FILES}: raise the limit (ulimit -n, or LimitNOFILE of systemd)`,
+    `the server may have only ${limit} files open at once, and needs ${MIN_OPEN_FILES}: raise the limit (ulimit -n, or LimitNOFILE of systemd)`,
   )
 }
 

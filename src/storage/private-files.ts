@@ -11,7 +11,7 @@ const OURS =
   /^(events|views|secrets|lock)\.db(-wal|-shm|-journal)?$|^(git|attachments|pushes|restoring|format\.json)$/
 
 /** Whether a name directly in a data directory is one of ours. */
-export const isOurs = (name: string) => OURS.test(name)
+export const isDataDirEntry = (name: string) => OURS.test(name)
 
 /** From now on, all files that this process and its children make are for their owner alone. */
 export function makePrivateFiles(): void {
@@ -23,10 +23,10 @@ export function makePrivateFiles(): void {
  * machine's umask. What is deeper is out of their reach then. Resolves to the paths that it could not change, because
  * they are another user's.
  */
-export async function narrowDataDir(dataDir: string): Promise<string[]> {
+export async function restrictDataDir(dataDir: string): Promise<string[]> {
   const kept: string[] = []
   for (const name of await namesIn(dataDir)) {
-    if (!isOurs(name)) continue
+    if (!isDataDirEntry(name)) continue
     const path = join(dataDir, name)
     try {
       const { mode } = await stat(path)

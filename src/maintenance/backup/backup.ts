@@ -21,7 +21,7 @@ import { dirname, join, relative } from 'node:path'
 import { GitUnavailable } from '../../git/process/errors.ts'
 import { dataFormatOf, OWN_FORMAT, refuseNewerData } from '../../storage/data-format.ts'
 import { exists, flush, hasCode } from '../../storage/disk.ts'
-import { refuseHalfRestored } from '../../storage/half-restored.ts'
+import { refuseUnfinishedRestore } from '../../storage/unfinished-restore.ts'
 import type { BackupContext, Progress, StoreCopies } from './context.ts'
 import {
   addRemainingFiles,
@@ -77,7 +77,7 @@ const ROUNDS = 10
  */
 export async function backup(options: BackupOptions): Promise<BackupResult> {
   const { dataDir } = options
-  await refuseHalfRestored(dataDir)
+  await refuseUnfinishedRestore(dataDir)
   await refuseNewerData(dataDir)
   if (!(await exists(join(dataDir, 'events.db')))) {
     throw new BackupProblem(`DATA_DIR: there is no log in ${dataDir}`)

@@ -4,9 +4,9 @@ import { join } from 'node:path'
 import { type Static, Type } from 'typebox'
 import { checked, checkOf } from '../../storage/checked-json.ts'
 import { exists, namesIn, unlessMissing } from '../../storage/disk.ts'
-import { RESTORING } from '../../storage/half-restored.ts'
-import { isOurs } from '../../storage/private-files.ts'
+import { isDataDirEntry } from '../../storage/private-files.ts'
 import { openSqlite } from '../../storage/sqlite/sqlite.ts'
+import { RESTORING } from '../../storage/unfinished-restore.ts'
 import { isMadeByStarts } from './made-by-starts.ts'
 
 export interface Present {
@@ -19,7 +19,7 @@ export interface Present {
 /** The names in a data directory that a restore replaces. Files of others stay where they are. */
 export async function replaceableIn(dataDir: string): Promise<string[]> {
   return (await namesIn(dataDir))
-    .filter((name) => isOurs(name) && !name.startsWith('lock.db') && name !== RESTORING)
+    .filter((name) => isDataDirEntry(name) && !name.startsWith('lock.db') && name !== RESTORING)
     .sort()
 }
 

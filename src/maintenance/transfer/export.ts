@@ -14,8 +14,8 @@ import { openSqliteReadStore } from '../../projections/store/sqlite/sqlite.ts'
 import { eventsFile, openEvents, openReadStores, secretsFile, viewsFile } from '../../server/stores.ts'
 import { refuseNewerData } from '../../storage/data-format.ts'
 import { exists } from '../../storage/disk.ts'
-import { refuseHalfRestored } from '../../storage/half-restored.ts'
 import { BrokenFile } from '../../storage/sqlite/sqlite.ts'
+import { refuseUnfinishedRestore } from '../../storage/unfinished-restore.ts'
 import { type BackupOptions, type BackupResult, backupWith } from '../backup/backup.ts'
 import type { BackupContext, StoreCopies } from '../backup/context.ts'
 import { BackupProblem, EXPORT_FORMAT } from '../backup/manifest.ts'
@@ -41,7 +41,7 @@ const SECRETS_PER_READ = 1000
  */
 export async function exportAll({ config, ...options }: ExportOptions): Promise<BackupResult> {
   const { dataDir, eventStoreUrl } = config
-  await refuseHalfRestored(dataDir)
+  await refuseUnfinishedRestore(dataDir)
   await refuseNewerData(dataDir)
   if (!(await exists(eventStoreUrl === undefined ? eventsFile(dataDir) : dataDir))) {
     throw new BackupProblem(`DATA_DIR: there is no ${eventStoreUrl === undefined ? 'log in ' : ''}${dataDir}`)

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { type Static, Type } from 'typebox'
 import { checkOf } from '../../storage/checked-json.ts'
 import { flush, isMissing } from '../../storage/disk.ts'
-import { IMPORT_STATE, RESTORING } from '../../storage/half-restored.ts'
+import { IMPORT_STATE, RESTORING } from '../../storage/unfinished-restore.ts'
 
 const ImportState = Type.Object({
   /** The SHA-256 of the export's list of files. */

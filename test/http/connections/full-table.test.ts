@@ -8,7 +8,7 @@ import t from 'tap'
 import { turnAwayWhenFull } from '../../../src/http/connections/full-table.ts'
 import {
   connectionsWithin,
-  LEAST_OPEN_FILES,
+  MIN_OPEN_FILES,
   openFilesLimit,
   requireOpenFiles,
 } from '../../../src/storage/open-files.ts'
@@ -59,8 +59,8 @@ t.test('connections leave files for everything else', async (t) => {
   t.equal(openFilesLimit(line('1024    4096')), 1024)
   t.equal(openFilesLimit(line('unlimited  unlimited')), undefined)
   t.equal(openFilesLimit(''), undefined)
-  requireOpenFiles(LEAST_OPEN_FILES)
-  t.throws(() => requireOpenFiles(LEAST_OPEN_FILES - 1), { name: 'OperatorError' })
+  requireOpenFiles(MIN_OPEN_FILES)
+  t.throws(() => requireOpenFiles(MIN_OPEN_FILES - 1), { name: 'OperatorError' })
 })
 
 t.test(

@@ -18,7 +18,7 @@ export const REPLACEMENT = 'replace.json'
  *
  * @throws DataDirInUse
  */
-export async function refuseHalfRestored(dataDir: string, unlock?: () => void): Promise<void> {
+export async function refuseUnfinishedRestore(dataDir: string, unlock?: () => void): Promise<void> {
   if (!(await exists(join(dataDir, RESTORING)))) return
   unlock?.()
   const is = unlock === undefined ? 'is not done or was cut off' : 'was cut off'
