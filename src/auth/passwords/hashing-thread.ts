@@ -1,7 +1,7 @@
 /** The thread that hashes: a program that `hashing.ts` starts. */
 import { scryptSync } from 'node:crypto'
 import { getPriority, setPriority } from 'node:os'
-import { answerQuestions } from '../../storage/answering-thread.ts'
+import { serveRequests } from '../../storage/request-thread.ts'
 import type { Hashing } from './hashing.ts'
 
 const LOWER = 10
@@ -11,4 +11,4 @@ try {
   if (process.platform === 'linux') setPriority(Math.min(19, getPriority() + LOWER))
 } catch {}
 
-answerQuestions(({ password, salt, length, options }: Hashing) => scryptSync(password, salt, length, options))
+serveRequests(({ password, salt, length, options }: Hashing) => scryptSync(password, salt, length, options))

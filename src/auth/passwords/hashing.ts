@@ -3,7 +3,7 @@
  * second, and neither the event loop nor the disk's threads wait for it. The thread is started at the first hash.
  */
 import type { ScryptOptions } from 'node:crypto'
-import { type AnsweringThread, startAnswering } from '../../storage/answering-thread.ts'
+import { type RequestThread, startRequestThread } from '../../storage/request-thread.ts'
 
 export interface Hashing {
   password: string
@@ -13,10 +13,10 @@ export interface Hashing {
   options: ScryptOptions
 }
 
-let thread: AnsweringThread<Hashing, Uint8Array> | undefined
+let thread: RequestThread<Hashing, Uint8Array> | undefined
 
 /** The scrypt hash of a password. Hashes are computed one after the other. @throws what scrypt throws */
 export function scryptHash(hashing: Hashing): Promise<Uint8Array> {
-  if (!thread?.isRunning()) thread = startAnswering('auth/passwords/hashing-thread')
+  if (!thread?.isRunning()) thread = startRequestThread('auth/passwords/hashing-thread')
   return thread.ask(hashing)
 }

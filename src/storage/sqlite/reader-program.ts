@@ -1,6 +1,6 @@
 /** The thread that reads for `reader.ts`: a program. */
 import { workerData } from 'node:worker_threads'
-import { answerQuestions } from '../answering-thread.ts'
+import { serveRequests } from '../request-thread.ts'
 import type { ReaderData, ReadQuestion } from './reader.ts'
 import { connect, type Parameter, type Query, type Sqlite, selectColumn } from './sqlite.ts'
 
@@ -33,7 +33,7 @@ function prepared(sql: string): Statement {
   return statement
 }
 
-answerQuestions(({ sql, parameters }: ReadQuestion) => {
+serveRequests(({ sql, parameters }: ReadQuestion) => {
   if (Atomics.load(told, 0) !== 0) throw new Error('the read was told to end')
   return prepared(sql).get(...parameters)
 })

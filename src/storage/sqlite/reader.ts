@@ -1,5 +1,5 @@
 /** Reads SQLite in a thread of its own: the event loop goes on meanwhile, and a read can be ended. */
-import { type AnsweringThread, startAnswering } from '../answering-thread.ts'
+import { type RequestThread, startRequestThread } from '../request-thread.ts'
 import { LOCK_WAIT_MS, type Parameter } from './sqlite.ts'
 
 /**
@@ -40,13 +40,13 @@ export interface ReadQuestion {
 export function openSqliteReader(file: string, timeout = LOCK_WAIT_MS): SqliteReader {
   const told = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
   const workerData: ReaderData = { file, timeout, told }
-  let thread: AnsweringThread<ReadQuestion, unknown> | undefined
+  let thread: RequestThread<ReadQuestion, unknown> | undefined
 
   return {
     async value<Value>(sql: string, parameters: readonly Parameter[], signal?: AbortSignal) {
       signal?.throwIfAborted()
       if (thread?.isRunning() !== true)
-        thread = startAnswering('storage/sqlite/reader-program', { workerData })
+        thread = startRequestThread('storage/sqlite/reader-program', { workerData })
       Atomics.store(told, 0, 0)
       const end = () => void Atomics.store(told, 0, 1)
       signal?.addEventListener('abort', end)

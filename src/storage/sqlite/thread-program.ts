@@ -2,7 +2,7 @@
 import { close, fdatasync, open } from 'node:fs'
 import type { StatementSync } from 'node:sqlite'
 import { workerData } from 'node:worker_threads'
-import { answerQuestions } from '../answering-thread.ts'
+import { serveRequests } from '../request-thread.ts'
 import { emptyWal, mergeIndex, scrubPages } from './scrub.ts'
 import { closeOnError, openSqlite, type Sqlite } from './sqlite.ts'
 import type { Step, WriterData, WriterStep } from './thread.ts'
@@ -121,7 +121,7 @@ function take(given: WriterStep): number | undefined {
   }
 }
 
-answerQuestions((given: WriterStep) => {
+serveRequests((given: WriterStep) => {
   const { writer, step } = given
   if (step.kind !== 'write' || step.isFirst) failures.delete(writer)
   if (failures.has(writer)) throw failures.get(writer)

@@ -3,7 +3,7 @@
  * logs of the process share one thread, and its read models another, which may be busy for long. Each is started at its
  * first write.
  */
-import { type AnsweringThread, startAnswering } from '../answering-thread.ts'
+import { type RequestThread, startRequestThread } from '../request-thread.ts'
 import type { Durability, Parameter } from './sqlite.ts'
 
 /** Sends a statement to the thread, which runs it in the transaction. Errors come when the transaction ends. */
@@ -89,7 +89,7 @@ export interface WriterStep {
   step: Step
 }
 
-type Thread = AnsweringThread<WriterStep, number | undefined>
+type Thread = RequestThread<WriterStep, number | undefined>
 
 const threads = new Map<ThreadName, Thread>()
 let lastWriter = 0
@@ -99,7 +99,7 @@ function running(name: ThreadName): Thread {
   if (known?.isRunning()) return known
   const workerData: WriterData = { settings: THREADS[name], syncedTransactions: SYNCED_TRANSACTIONS }
   const resourceLimits = { maxYoungGenerationSizeMb: YOUNG_MB }
-  const thread: Thread = startAnswering('storage/sqlite/thread-program', { workerData, resourceLimits })
+  const thread: Thread = startRequestThread('storage/sqlite/thread-program', { workerData, resourceLimits })
   threads.set(name, thread)
   return thread
 }

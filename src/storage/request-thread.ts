@@ -3,7 +3,7 @@ import { parentPort, Worker, type WorkerOptions } from 'node:worker_threads'
 import { program } from './project-files.ts'
 import { resultCodeOf, sqliteError } from './sqlite/errors.ts'
 
-export interface AnsweringThread<Question, Answer> {
+export interface RequestThread<Question, Answer> {
   /** False from the moment on when it has ended, or was told to. */
   isRunning(): boolean
   /** Tells it something that has no answer. */
@@ -31,10 +31,10 @@ interface Asker<Answer> {
 }
 
 /** Starts one. `path`: of its program, as in `program`. It keeps the process alive only while it owes an answer. */
-export function startAnswering<Question, Answer>(
+export function startRequestThread<Question, Answer>(
   path: string,
   options: Pick<WorkerOptions, 'resourceLimits' | 'workerData'> = {},
-): AnsweringThread<Question, Answer> {
+): RequestThread<Question, Answer> {
   // It needs none of this process's Node options.
   const worker = new Worker(program(path), { ...options, execArgv: [] })
   const askers = new Map<number, Asker<Answer>>()
@@ -85,7 +85,7 @@ export function startAnswering<Question, Answer>(
 }
 
 /** In the thread: answers each question with what `answer` returns or throws. */
-export function answerQuestions<Question, Answer>(answer: (question: Question) => Answer): void {
+export function serveRequests<Question, Answer>(answer: (question: Question) => Answer): void {
   parentPort?.on('message', ({ id, question }: Message<Question>) => {
     let answered: Reply<Answer> | undefined
     try {
