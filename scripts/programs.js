@@ -5,7 +5,7 @@ export const PROGRAMS = [
   'git/process/launcher-process',
   'auth/passwords/hashing-thread',
   'storage/sqlite/reader-program',
-  'storage/sqlite/thread-program',
+  'storage/sqlite/writer-program',
   'maintenance/verify/file-checks-process',
   'domain/markup/render-thread',
   'domain/markup/templates-thread',

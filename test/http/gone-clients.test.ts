@@ -3,14 +3,14 @@ import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { createLongReads } from '../../src/projections/store/sqlite/long-reads.ts'
-import { GO_ON, openSqliteReader, type SqliteReader } from '../../src/storage/sqlite/reader.ts'
+import { ABORT_CHECK, openSqliteReader, type SqliteReader } from '../../src/storage/sqlite/reader.ts'
 import { basic } from '../server-template.ts'
 import { startTestServer, type TestServer } from '../start-server.ts'
 import { until } from '../until.ts'
 import { rawClient, requestText } from './raw-client.ts'
 
 /** A SELECT that never ends. */
-const ENDLESS = `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE ${GO_ON})
+const ENDLESS = `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE ${ABORT_CHECK})
   SELECT count(*) FROM numbers`
 
 const LIST = '/api/v1/repos/alice/app/issues'

@@ -6,13 +6,13 @@ import { LOCK_WAIT_MS, type Parameter } from './sqlite.ts'
  * SQL that is 1, unless the read is to end: then it fails. Nothing else can end a statement from outside, so one that may
  * take long tests this at each row that it looks at. It takes 0.1 µs.
  */
-export const GO_ON = 'go_on()'
+export const ABORT_CHECK = 'go_on()'
 
 /** A connection of its own, which only reads. */
 export interface SqliteReader {
   /**
    * The value in the first column of the first row that a statement gives. One at a time.
-   * @throws the signal's reason when it is aborted before the value is there; the statement ends at its next `GO_ON`
+   * @throws the signal's reason when it is aborted before the value is there; the statement ends at its next `ABORT_CHECK`
    */
   value<Value>(
     sql: string,

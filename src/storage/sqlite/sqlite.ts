@@ -218,7 +218,7 @@ export function isBroken(error: unknown): error is Error {
  * Whether such an error may come from a disk that cannot be read now: SQLite calls that damage, too. A file that was a
  * database when it was opened still is one, as far as anybody knows.
  */
-export function isPerhapsUnread(file: string, error: Error): boolean {
+export function mayBeUnreadable(file: string, error: Error): boolean {
   if (sqliteFailure(error) === 'not a database') return true
   try {
     const bytes = openSync(file, 'r')

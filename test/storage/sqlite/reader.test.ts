@@ -1,11 +1,11 @@
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t, { type Test } from 'tap'
-import { GO_ON, openSqliteReader } from '../../../src/storage/sqlite/reader.ts'
+import { ABORT_CHECK, openSqliteReader } from '../../../src/storage/sqlite/reader.ts'
 import { openSqlite, selectColumn } from '../../../src/storage/sqlite/sqlite.ts'
 
 /** A SELECT that never ends by itself. */
-const ENDLESS = `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE ${GO_ON})
+const ENDLESS = `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE ${ABORT_CHECK})
   SELECT count(*) FROM numbers`
 const COUNT = 'SELECT count(*) FROM things'
 

@@ -9,7 +9,7 @@ import {
   selectColumn,
   selectTuples,
 } from '../../../src/storage/sqlite/sqlite.ts'
-import { threadWriter } from '../../../src/storage/sqlite/thread.ts'
+import { threadWriter } from '../../../src/storage/sqlite/writer.ts'
 import { until } from '../../until.ts'
 
 t.test('a query works again after an error', async (t) => {

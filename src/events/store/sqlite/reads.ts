@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import {
   BrokenFile,
   isBroken,
-  isPerhapsUnread,
+  mayBeUnreadable,
   ROWS,
   type Sqlite,
   select,
@@ -104,7 +104,7 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
     wake()
   }, OTHER_PROCESS_POLL_MS).unref()
 
-  const isDamage = (error: unknown): error is Error => isBroken(error) && !isPerhapsUnread(file, error)
+  const isDamage = (error: unknown): error is Error => isBroken(error) && !mayBeUnreadable(file, error)
 
   /** Runs a read. @throws StoreUnavailable when SQLite cannot do it now @throws BrokenFile when the file is damaged */
   function read<T>(query: () => T): T {

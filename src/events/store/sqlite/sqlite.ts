@@ -9,7 +9,7 @@ import {
   selectTuples,
   textOf,
 } from '../../../storage/sqlite/sqlite.ts'
-import { threadWriter } from '../../../storage/sqlite/thread.ts'
+import { threadWriter } from '../../../storage/sqlite/writer.ts'
 import { endAfter, type StreamEnd } from '../chain.ts'
 import {
   type Append,

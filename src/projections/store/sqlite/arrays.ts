@@ -1,6 +1,6 @@
 /** Keeps the array tables of the embedded read store like the arrays of the documents. */
 import { asJson } from '../../../storage/sqlite/sqlite.ts'
-import type { Run } from '../../../storage/sqlite/thread.ts'
+import type { Run } from '../../../storage/sqlite/writer.ts'
 import { type Element, isElement } from '../filter.ts'
 import type { AnyCollection } from '../read-store.ts'
 import { arrayTable } from './tables.ts'

@@ -1,7 +1,7 @@
 /** Changes of documents as statements: one for many documents. To call the driver for each takes half as long again. */
 import { LOG_START, type Position } from '../../../events/store/event-store.ts'
 import { asJson } from '../../../storage/sqlite/sqlite.ts'
-import type { Run } from '../../../storage/sqlite/thread.ts'
+import type { Run } from '../../../storage/sqlite/writer.ts'
 import type { AnyCollection, Change, Stored } from '../read-store.ts'
 import { type ArrayChange, writeArrays } from './arrays.ts'
 import { documentTable } from './tables.ts'

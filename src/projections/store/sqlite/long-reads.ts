@@ -21,7 +21,7 @@ export interface LongReadOptions {
 
 export interface LongReads {
   /**
-   * The value in the only row and column that a SELECT gives. It ends early at a `GO_ON`.
+   * The value in the only row and column that a SELECT gives. It ends early at a `ABORT_CHECK`.
    * @throws ReadTooSlow, also when the same read took too long a moment ago; SlotsFull when too many wait; the reason of
    *   `workingUntil()` when it is aborted before
    */

@@ -3,7 +3,7 @@
  * statement.
  */
 
-import { GO_ON } from '../../../storage/sqlite/reader.ts'
+import { ABORT_CHECK } from '../../../storage/sqlite/reader.ts'
 import { ROWS } from '../../../storage/sqlite/sqlite.ts'
 import { type Condition, checkName, isOfOneValue, type Page } from '../filter.ts'
 import { type AnyCollection, type Index, LONG_DOCUMENT } from '../read-store.ts'
@@ -116,7 +116,7 @@ export interface Plan {
   isLong: boolean
 }
 
-const unlessEnded = (isLong: boolean) => (isLong ? ` AND ${GO_ON}` : '')
+const unlessEnded = (isLong: boolean) => (isLong ? ` AND ${ABORT_CHECK}` : '')
 
 /** Counts the documents of a set, at most up to `most`. */
 export function countHits({ from, values, isLong = false }: Hits, most: number): Sql {
@@ -195,7 +195,7 @@ export function matching(
       ? `FROM ${documents}`
       : `FROM (SELECT DISTINCT ${start.id} AS hit ${start.from}${unlessEnded(isLong)}) CROSS JOIN ${documents} ON d.id = hit`
   // First, because a test of a document may be slow.
-  const texts = [...(isLong ? [GO_ON] : []), ...tests.map(({ text }) => text)]
+  const texts = [...(isLong ? [ABORT_CHECK] : []), ...tests.map(({ text }) => text)]
   const where = texts.length === 0 ? '' : ` WHERE ${texts.join(' AND ')}`
   return { text: `${from}${where}`, values: [...(start?.values ?? []), ...tests.flatMap((t) => t.values)] }
 }

@@ -4,7 +4,7 @@
  * with a row for each word takes. Whether a document has all words of a search is tested with the words of its parts.
  */
 import { asJson, type Sqlite, selectColumn } from '../../../storage/sqlite/sqlite.ts'
-import type { Run } from '../../../storage/sqlite/thread.ts'
+import type { Run } from '../../../storage/sqlite/writer.ts'
 import type { Element } from '../filter.ts'
 import type { AnyCollection } from '../read-store.ts'
 import { type ArrayChange, elementsOf } from './arrays.ts'

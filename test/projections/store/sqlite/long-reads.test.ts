@@ -8,14 +8,14 @@ import type { Checkpoint } from '../../../../src/projections/store/read-store.ts
 import { createLongReads } from '../../../../src/projections/store/sqlite/long-reads.ts'
 import { openSqliteReadStore } from '../../../../src/projections/store/sqlite/sqlite.ts'
 import { createView } from '../../../../src/projections/views/view.ts'
-import { GO_ON, openSqliteReader, type SqliteReader } from '../../../../src/storage/sqlite/reader.ts'
+import { ABORT_CHECK, openSqliteReader, type SqliteReader } from '../../../../src/storage/sqlite/reader.ts'
 import { openSqlite } from '../../../../src/storage/sqlite/sqlite.ts'
 import { cards, put } from '../../read-store-contract.ts'
 
 const NONE: ReadonlyMap<string, Checkpoint> = new Map()
 
 /** A SELECT that never ends. */
-const ENDLESS = `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE ${GO_ON})
+const ENDLESS = `WITH RECURSIVE numbers(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE ${ABORT_CHECK})
   SELECT count(*) FROM numbers`
 
 /** Long reads that wait until the test lets them go on, in the order in which they began. */
@@ -103,7 +103,7 @@ t.test('all that may take long can be ended', async (t) => {
     t.strictSame(await store.ids(cards, filter), ['c1'])
   }
   t.equal(asked.length, 12)
-  for (const sql of asked) t.ok(sql.includes(GO_ON), sql)
+  for (const sql of asked) t.ok(sql.includes(ABORT_CHECK), sql)
 })
 
 t.test('who asks for much waits behind itself', async (t) => {

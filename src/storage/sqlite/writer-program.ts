@@ -1,11 +1,11 @@
-/** The thread that writes for `thread.ts`: a program. It gets one step of a writer at a time. */
+/** The thread that writes for `writer.ts`: a program. It gets one step of a writer at a time. */
 import { close, fdatasync, open } from 'node:fs'
 import type { StatementSync } from 'node:sqlite'
 import { workerData } from 'node:worker_threads'
 import { serveRequests } from '../request-thread.ts'
 import { emptyWal, mergeIndex, scrubPages } from './scrub.ts'
 import { closeOnError, openSqlite, type Sqlite } from './sqlite.ts'
-import type { Step, WriterData, WriterStep } from './thread.ts'
+import type { Step, WriterData, WriterStep } from './writer.ts'
 
 /** So many texts of statements one connection keeps prepared. */
 const MAX_STATEMENTS = 200

@@ -99,7 +99,7 @@ function running(name: ThreadName): Thread {
   if (known?.isRunning()) return known
   const workerData: WriterData = { settings: THREADS[name], syncedTransactions: SYNCED_TRANSACTIONS }
   const resourceLimits = { maxYoungGenerationSizeMb: YOUNG_MB }
-  const thread: Thread = startRequestThread('storage/sqlite/thread-program', { workerData, resourceLimits })
+  const thread: Thread = startRequestThread('storage/sqlite/writer-program', { workerData, resourceLimits })
   threads.set(name, thread)
   return thread
 }
