@@ -19,7 +19,7 @@ import { type Config, isShared } from '../config/config.ts'
 import { listenProblem } from '../config/listen-problem.ts'
 import { makeDataDir } from '../config/make-path.ts'
 import { limitReached } from '../errors/limits.ts'
-import { createStartPatience } from '../events/store/start-patience.ts'
+import { createStartupRetry } from '../events/store/startup-retry.ts'
 import { objectReaders } from '../git/objects/object-readers.ts'
 import { createGitLimits } from '../git/process/limits.ts'
 import { limitGitMemory } from '../git/process/memory-limit.ts'
@@ -143,7 +143,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   const metrics = createMetrics({ node: config.nodeName, isDense: config.eventStoreUrl === undefined })
   // Before the stores are opened: their drivers tell of what they do only when somebody listens.
   const tracing = await tracingOf(config)
-  const inStart = createStartPatience(log, config.startTimeoutMs)
+  const inStart = createStartupRetry(log, config.startTimeoutMs)
   const counted = observedLog(await inStart(() => openEvents(config)), metrics)
   const system = config.eventStoreUrl === undefined ? 'sqlite' : 'eventstoredb'
   const stored = tracing === undefined ? counted : tracedLog(counted, tracing, system)

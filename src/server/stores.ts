@@ -4,8 +4,8 @@ import { createTextKeys } from '../auth/text-keys.ts'
 import { createKeyedMutex, type RunExclusive } from '../concurrency/keyed-mutex.ts'
 import { type Config, isShared } from '../config/config.ts'
 import { joinNodes, type MembershipOptions } from '../events/nodes/membership.ts'
+import type { NodeMutexOptions } from '../events/nodes/node-mutex.ts'
 import { aloneNode, type Membership, type Nodes } from '../events/nodes/nodes.ts'
-import type { NodeTurnsOptions } from '../events/nodes/turns.ts'
 import { lostTextReporter } from '../events/sealing/lost-texts.ts'
 import { type SealedStore, sealTexts } from '../events/sealing/sealed-store.ts'
 import { type EventStore, isOutage } from '../events/store/event-store.ts'
@@ -111,22 +111,22 @@ const NODE_CONNECTIONS = 16
  */
 export async function openNodes(
   config: Config,
-  options: Pick<MembershipOptions, 'log' | 'isReady'> & Pick<NodeTurnsOptions, 'takeOver'>,
+  options: Pick<MembershipOptions, 'log' | 'isReady'> & Pick<NodeMutexOptions, 'takeOver'>,
 ): Promise<OpenNodes> {
   const { mongodbUrl, nodeName: name } = config
   if (mongodbUrl === undefined || !isShared(config)) {
     return { nodes: aloneNode(name), turns: createKeyedMutex(undefined, isOutage), close: async () => {} }
   }
   const { openMongoDatabase } = await import('../projections/store/mongodb/database.ts')
-  const { keepNodeTurns } = await import('../events/nodes/turns.ts')
+  const { startNodeMutex } = await import('../events/nodes/node-mutex.ts')
   const closing = new AbortController()
   const database = openMongoDatabase(mongodbUrl, 'the nodes', { maxPoolSize: NODE_CONNECTIONS })
   try {
     const nodes = await joinNodes({ ...database, ...options, name })
-    const { inTurn, idle } = keepNodeTurns({ ...database, ...options, nodes }, closing.signal)
+    const { runExclusive, idle } = startNodeMutex({ ...database, ...options, nodes }, closing.signal)
     return {
       nodes,
-      turns: inTurn,
+      turns: runExclusive,
       async close() {
         closing.abort()
         await idle()

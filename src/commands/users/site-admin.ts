@@ -4,7 +4,7 @@ import { hashPassword } from '../../auth/passwords/passwords.ts'
 import { keepPassword, storedPassword } from '../../auth/secrets.ts'
 import { decode } from '../../events/codec.ts'
 import type { EventStore } from '../../events/store/event-store.ts'
-import type { InStart } from '../../events/store/start-patience.ts'
+import type { StartupRetry } from '../../events/store/startup-retry.ts'
 import { claimKeys, claimStream } from '../../events/streams.ts'
 import { FIRST_ADMIN } from '../../projections/models/users/accounts.fold.ts'
 import type { Services } from '../../services/services.ts'
@@ -35,7 +35,7 @@ const NOTHING_TO_SAY: AdminPassword = { maybeLost: false }
  */
 export async function ensureSiteAdmin(
   services: Pick<Services, 'config' | 'events' | 'secrets' | 'log' | 'turns'>,
-  inStart: InStart = (step) => step(),
+  inStart: StartupRetry = (step) => step(),
 ): Promise<AdminPassword> {
   const { config, events, secrets, log } = services
   const chosen = randomBytes(15).toString('base64url')

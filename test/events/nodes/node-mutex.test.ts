@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createNodeTurns, TURNS } from '../../../src/events/nodes/turns.ts'
+import { createNodeMutex, NODE_LOCKS } from '../../../src/events/nodes/node-mutex.ts'
 import { StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { until } from '../../until.ts'
 import { at, type Member, nodeWorld } from './node-world.ts'
@@ -12,7 +12,7 @@ type World = Awaited<ReturnType<typeof nodeWorld>>
 /** The turns of a node, and the keys that it has taken over from nodes that are gone. */
 function turnsOf(world: World, nodes: Member, fail?: () => Promise<void>) {
   const takenOver: string[] = []
-  const turns = createNodeTurns({
+  const turns = createNodeMutex({
     ...world.database,
     nodes,
     log: world.log,
@@ -26,7 +26,7 @@ function turnsOf(world: World, nodes: Member, fail?: () => Promise<void>) {
 
 const stored = (world: World) =>
   world.database.database
-    .collection<{ _id: string; holder: string; wanted?: boolean }>(TURNS)
+    .collection<{ _id: string; holder: string; wanted?: boolean }>(NODE_LOCKS)
     .find({})
     .toArray()
 
@@ -50,8 +50,8 @@ t.test('one at a time per key on all nodes, and each gets its turn', async (t) =
     done.push(name)
     return name
   }
-  const asked = turns.flatMap(({ inTurn }, n) =>
-    Array.from({ length: 20 }, (_, i) => inTurn('git 1', work(`${n}.${i}`))),
+  const asked = turns.flatMap(({ runExclusive }, n) =>
+    Array.from({ length: 20 }, (_, i) => runExclusive('git 1', work(`${n}.${i}`))),
   )
   t.equal(new Set(await Promise.all(asked)).size, 60)
   for (const n of [0, 1, 2]) {
@@ -75,10 +75,10 @@ t.test('a node with much work leaves turns to the others', async (t) => {
   let ofB = false
   // One asks again as soon as it had its turn, until the other one has had it.
   const keepBusy = async (): Promise<void> => {
-    while (!mayEnd) await a.inTurn('k', async () => {})
+    while (!mayEnd) await a.runExclusive('k', async () => {})
   }
   const busy = [keepBusy(), keepBusy()]
-  const other = b.inTurn('k', async () => {
+  const other = b.runExclusive('k', async () => {
     ofB = true
   })
   await until('the other node had its turn', () => ofB)
@@ -92,15 +92,15 @@ t.test('work that fails gives up its turn, and other keys do not wait', async (t
   const [a, b] = nodes.map((node) => turnsOf(world, node))
   if (a === undefined || b === undefined) throw new Error('no nodes')
   const { open, opened } = gate()
-  const held = a.inTurn('one', () => opened)
-  t.equal(await b.inTurn('two', async () => 'two'), 'two')
+  const held = a.runExclusive('one', () => opened)
+  t.equal(await b.runExclusive('two', async () => 'two'), 'two')
   open()
   await held
   await t.rejects(
-    a.inTurn('one', () => Promise.reject(new Error('broken'))),
+    a.runExclusive('one', () => Promise.reject(new Error('broken'))),
     { message: 'broken' },
   )
-  t.equal(await b.inTurn('one', async () => 'next'), 'next')
+  t.equal(await b.runExclusive('one', async () => 'next'), 'next')
   t.strictSame([a.takenOver, b.takenOver], [[], []])
 })
 
@@ -112,10 +112,10 @@ t.test(
     const [a, b] = [at(nodes, 0), at(nodes, 1)]
     const [dead, living] = [turnsOf(world, a), turnsOf(world, b)]
     const { open, opened } = gate()
-    const lost = dead.inTurn('git 7', () => opened)
+    const lost = dead.runExclusive('git 7', () => opened)
     await until('it has the turn', async () => (await stored(world)).length === 1)
     const order: string[] = []
-    const next = living.inTurn('git 7', async () => {
+    const next = living.runExclusive('git 7', async () => {
       order.push(...living.takenOver, 'work')
     })
     await world.seconds(5, b)
@@ -126,11 +126,11 @@ t.test(
 
     // The one that was fenced out waits like all, as another incarnation, and does not free what it has lost.
     const second = gate()
-    const holding = living.inTurn('git 7', () => second.opened)
+    const holding = living.runExclusive('git 7', () => second.opened)
     await until('the turn is held', async () => (await stored(world))[0]?.holder === b.self().id)
     const before = a.self().id
     let isLate = false
-    const late = dead.inTurn('git 7', async () => {
+    const late = dead.runExclusive('git 7', async () => {
       isLate = true
     })
     open()
@@ -150,7 +150,7 @@ t.test('a turn that cannot be brought in order stays to be taken over', async (t
   const nodes = await world.joined('a', 'b')
   const [a, b] = [at(nodes, 0), at(nodes, 1)]
   const dead = turnsOf(world, a)
-  void dead.inTurn('git 7', () => new Promise(() => {}))
+  void dead.runExclusive('git 7', () => new Promise(() => {}))
   await until('it has the turn', async () => (await stored(world)).length === 1)
   await world.seconds(7, b)
   let isBroken = true
@@ -158,11 +158,11 @@ t.test('a turn that cannot be brought in order stays to be taken over', async (t
     if (isBroken) throw new StoreUnavailable('no log')
   })
   await t.rejects(
-    living.inTurn('git 7', async () => t.fail('it must not begin')),
+    living.runExclusive('git 7', async () => t.fail('it must not begin')),
     StoreUnavailable,
   )
   isBroken = false
-  t.equal(await living.inTurn('git 7', async () => 'done'), 'done')
+  t.equal(await living.runExclusive('git 7', async () => 'done'), 'done')
   t.strictSame(living.takenOver, ['git 7', 'git 7'])
 })
 
@@ -172,7 +172,7 @@ t.test('without MongoDB no turn begins', async (t) => {
   if (a === undefined) throw new Error('no node')
   world.double.fail({ command: 'insert', with: AWAY })
   await t.rejects(
-    a.inTurn('k', async () => t.fail('it must not begin')),
+    a.runExclusive('k', async () => t.fail('it must not begin')),
     StoreUnavailable,
   )
 })
@@ -189,7 +189,7 @@ t.test(
     // Nobody was fenced out meanwhile, so the node is the same one afterwards.
     world.double.fail({ command: 'findAndModify', with: AWAY })
     t.equal(
-      await a.inTurn('not given up', async () => {
+      await a.runExclusive('not given up', async () => {
         world.wait(5000)
         return 'done'
       }),
@@ -198,20 +198,20 @@ t.test(
     await a.idle()
     t.equal(at(nodes, 0).isMember(), false)
     t.match(await stored(world), [{ _id: 'not given up', holder: self }])
-    await a.giveUpLeft()
+    await a.releaseUnused()
     t.equal((await stored(world)).length, 1, 'a node that is no member gives up nothing')
     for (const node of nodes) await node.tick()
     t.equal(at(nodes, 0).self().id, self)
 
     // MongoDB has carried out a command that failed for the node.
-    const turns = world.database.database.collection<{ _id: string; holder: string }>(TURNS)
+    const turns = world.database.database.collection<{ _id: string; holder: string }>(NODE_LOCKS)
     await turns.insertOne({ _id: 'taken', holder: self })
 
     const { open, opened } = gate()
-    const working = a.inTurn('in use', () => opened)
+    const working = a.runExclusive('in use', () => opened)
     await until('it has the turn', async () => (await stored(world)).length === 3)
-    const waiting = ['not given up', 'taken'].map((key) => b.inTurn(key, async () => key))
-    await a.giveUpLeft()
+    const waiting = ['not given up', 'taken'].map((key) => b.runExclusive(key, async () => key))
+    await a.releaseUnused()
     t.strictSame(await Promise.all(waiting), ['not given up', 'taken'])
     await b.idle()
     t.match(await stored(world), [{ _id: 'in use', holder: self }], 'one in use stays')
@@ -237,17 +237,17 @@ t.test(
     if (a === undefined || b === undefined) throw new Error('no nodes')
     const { open, opened } = gate()
     const away = new StoreUnavailable('the log does not answer')
-    const first = a.inTurn('k', async () => {
+    const first = a.runExclusive('k', async () => {
       await opened
       throw away
     })
-    const waiting = [1, 2].map(() => a.inTurn('k', async () => t.fail('it must not begin')))
-    const elsewhere = b.inTurn('k', async () => 'elsewhere')
+    const waiting = [1, 2].map(() => a.runExclusive('k', async () => t.fail('it must not begin')))
+    const elsewhere = b.runExclusive('k', async () => 'elsewhere')
     open()
     await t.rejects(first, away)
     await Promise.all(waiting.map((one) => t.rejects(one, away)))
     t.equal(await elsewhere, 'elsewhere', 'another node asks by itself')
-    t.equal(await a.inTurn('k', async () => 'later'), 'later')
+    t.equal(await a.runExclusive('k', async () => 'later'), 'later')
     for (const { idle } of [a, b]) await idle()
     t.strictSame(await stored(world), [])
   },
@@ -257,12 +257,12 @@ t.test('a node that has left begins no turn', async (t) => {
   const world = await nodeWorld(t)
   const [a] = await world.joined('a')
   if (a === undefined) throw new Error('no node')
-  const { inTurn, idle } = turnsOf(world, a)
-  await inTurn('k', async () => {})
+  const { runExclusive, idle } = turnsOf(world, a)
+  await runExclusive('k', async () => {})
   await idle()
   await a.leave()
   await t.rejects(
-    inTurn('k', async () => t.fail('it must not begin')),
+    runExclusive('k', async () => t.fail('it must not begin')),
     StoreUnavailable,
   )
 })

@@ -8,7 +8,7 @@ import { type RunExclusive, sharedFailures } from '../../concurrency/keyed-mutex
 import { isOutage } from '../store/event-store.ts'
 import { joinIfNeeded, type Nodes, type NodesDatabase, type NodesLog } from './nodes.ts'
 
-export const TURNS = 'mergelog.turns'
+export const NODE_LOCKS = 'mergelog.turns'
 
 /** How long the first in line waits before it asks again, in milliseconds: longer each time. */
 const FIRST_PAUSE_MS = 5
@@ -40,31 +40,31 @@ interface Line {
   place: ReturnType<typeof sharedFailures>
 }
 
-export interface NodeTurns {
+export interface NodeMutex {
   /**
    * One at a time per key, on all nodes. The order is kept within a node.
    * @throws StoreUnavailable, and the work is not started, when this node is no member or the store does not answer
    */
-  inTurn: RunExclusive
+  runExclusive: RunExclusive
   /**
    * Gives up the turns that this node has in the store, and that nothing on it uses. They are left by commands that failed
    * for this node: the store may not have carried out that a turn was given up, and may have carried out that one was
    * taken. Others would wait for them as long as this node lives. It never rejects.
    */
-  giveUpLeft(): Promise<void>
+  releaseUnused(): Promise<void>
   /** Resolves when no turn is held or waited for. */
   idle(): Promise<void>
 }
 
-export interface NodeTurnsOptions extends NodesDatabase {
+export interface NodeMutexOptions extends NodesDatabase {
   nodes: Pick<Nodes, 'self' | 'isMember' | 'confirm' | 'isGone' | 'all'>
   log: NodesLog
   /** Brings in order what a node that is gone may have left under this key. The turn is held meanwhile. */
   takeOver(key: string): Promise<void>
 }
 
-export function createNodeTurns({ database, ask, nodes, log, takeOver }: NodeTurnsOptions): NodeTurns {
-  const turns = database.collection<TurnDocument>(TURNS)
+export function createNodeMutex({ database, ask, nodes, log, takeOver }: NodeMutexOptions): NodeMutex {
+  const turns = database.collection<TurnDocument>(NODE_LOCKS)
   const lines = new Map<string, Line>()
 
   async function isInserted(key: string, holder: string): Promise<boolean> {
@@ -179,8 +179,8 @@ export function createNodeTurns({ database, ask, nodes, log, takeOver }: NodeTur
   }
 
   return {
-    inTurn,
-    async giveUpLeft() {
+    runExclusive,
+    async releaseUnused() {
       if (!nodes.isMember()) return
       const { id: holder } = nodes.self()
       try {
@@ -199,12 +199,12 @@ export function createNodeTurns({ database, ask, nodes, log, takeOver }: NodeTur
 }
 
 /** The same, and gives up what is left until the signal aborts. */
-export function keepNodeTurns(options: NodeTurnsOptions, signal: AbortSignal): NodeTurns {
-  const nodeTurns = createNodeTurns(options)
+export function startNodeMutex(options: NodeMutexOptions, signal: AbortSignal): NodeMutex {
+  const nodeTurns = createNodeMutex(options)
   async function keepLooking(): Promise<void> {
     while (!signal.aborted) {
       await delay(LOOK_MS, undefined, { signal, ref: false }).catch(() => {})
-      if (!signal.aborted) await nodeTurns.giveUpLeft()
+      if (!signal.aborted) await nodeTurns.releaseUnused()
     }
   }
   void keepLooking()

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
 import { StoreDenied, StoreUnavailable } from '../../../src/events/store/event-store.ts'
-import { createStartPatience } from '../../../src/events/store/start-patience.ts'
+import { createStartupRetry } from '../../../src/events/store/startup-retry.ts'
 import { startEventStoreCluster } from '../../doubles/eventstore.ts'
 import { startMongoDouble } from '../../doubles/mongodb.ts'
 import { startTestServer } from '../../start-server.ts'
@@ -58,9 +58,9 @@ t.test('a step of the start runs again after an outage, until the start has take
     }
   }
   const away = new StoreUnavailable('away')
-  t.equal(await createStartPatience(log, 60_000)(steps([away, away])), 'done')
+  t.equal(await createStartupRetry(log, 60_000)(steps([away, away])), 'done')
   t.match(lines, [{ err: away }, { err: away }])
-  await t.rejects(createStartPatience(log, 0)(steps([away])), away, 'the time is over')
+  await t.rejects(createStartupRetry(log, 0)(steps([away])), away, 'the time is over')
   const denied = new StoreDenied('denied')
-  await t.rejects(createStartPatience(log, 60_000)(steps([denied])), denied, 'an operator must act')
+  await t.rejects(createStartupRetry(log, 60_000)(steps([denied])), denied, 'an operator must act')
 })

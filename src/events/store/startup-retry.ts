@@ -7,10 +7,10 @@ const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 5000
 
 /** Runs a step of the start, again after each outage of a store, until the start has taken too long. */
-export type InStart = <T>(step: () => Promise<T>) => Promise<T>
+export type StartupRetry = <T>(step: () => Promise<T>) => Promise<T>
 
 /** A step may run several times, as after a crash: it must change the same things each time. `mostMs`: for the whole start. */
-export function createStartPatience(log: Pick<FastifyBaseLogger, 'warn'>, mostMs: number): InStart {
+export function createStartupRetry(log: Pick<FastifyBaseLogger, 'warn'>, mostMs: number): StartupRetry {
   const end = performance.now() + mostMs
   return async (step) => {
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
