@@ -22,7 +22,7 @@ export interface OpenRequests {
   /** Grows with every change that may end a sign-in. */
   readonly changes: number
   /**
-   * Calls `end` once when the sign-in no longer counts. `recordNow`: `changes` before the credentials were looked up.
+   * Calls `end` once when the sign-in no longer counts. `since`: `changes` before the credentials were looked up.
    * The returned function ends the watch.
    */
   watch(signIn: SignIn, since: number, end: () => void): () => void

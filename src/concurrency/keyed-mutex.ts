@@ -102,5 +102,5 @@ export function createKeyedMutex(
       if (lines.get(key)?.last === settled) lines.delete(key)
     }
   }
-  return Object.assign(inTurn, { isTaken: (key: string) => lines.has(key) })
+  return Object.assign(inTurn, { isLocked: (key: string) => lines.has(key) })
 }

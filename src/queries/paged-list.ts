@@ -9,7 +9,7 @@ import type { Filter, Row, Sort } from '../projections/store/read-store.ts'
 import type { View } from '../projections/views/view.ts'
 import type { Services } from '../services/services.ts'
 
-/** The filter for `recordNow` and `before`, both inclusive. @throws Refused (unprocessable) for an invalid date-time */
+/** The filter for `since` and `before`, both inclusive. @throws Refused (unprocessable) for an invalid date-time */
 export function updatedBetween(query: { since?: string; before?: string }): {
   updatedAt?: { $gte?: string; $lte?: string }
 } {

@@ -12,7 +12,7 @@ import { recordRefs } from './record-refs.ts'
 
 /**
  * Runs `work`, which moves refs of a repository and records the moves. It waits for its turn with pushes, so that the log
- * has the moves of a branch in git's order; `recordNow` is for `recordRefs`. A crash or a failure between the two leaves a
+ * has the moves of a branch in git's order; `since` is for `recordRefs`. A crash or a failure between the two leaves a
  * marker: the next recovery then records the refs that git has.
  */
 export function moveRefs<T>(

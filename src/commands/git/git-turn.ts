@@ -8,7 +8,7 @@ import type { Services } from '../../services/services.ts'
 export const gitTurn = (repoId: number) => `git ${repoId}`
 
 /**
- * Runs `work`, which moves refs and records the moves, in the repository's turn. `recordNow`: the revision at which
+ * Runs `work`, which moves refs and records the moves, in the repository's turn. `since`: the revision at which
  * `recordRefs` must find the stream. A node that stood still may have lost its turn without knowing: then another node
  * has written meanwhile, and nothing is recorded over it. A single node cannot lose a turn, so nothing is read there.
  */

@@ -146,7 +146,7 @@ export function createNodeMutex({ database, ask, nodes, log, takeOver }: NodeMut
     }
   }
 
-  const inTurn: RunExclusive = (key, work) => {
+  const runExclusive: RunExclusive = (key, work) => {
     const line: Line = lines.get(key) ?? {
       last: Promise.resolve(),
       waiting: 0,
@@ -187,7 +187,7 @@ export function createNodeMutex({ database, ask, nodes, log, takeOver }: NodeMut
         const held = await ask(() => turns.find({ holder }, READ).toArray())
         const left = held.filter(({ _id }) => !lines.has(_id))
         // In line, because work that comes meanwhile takes such a turn, too; and what it was taken for is brought in order.
-        await Promise.all(left.map(({ _id }) => inTurn(_id, async () => {})))
+        await Promise.all(left.map(({ _id }) => runExclusive(_id, async () => {})))
       } catch (error) {
         log.warn({ err: error }, 'turns could not be given up; it will be tried again')
       }

@@ -33,7 +33,7 @@ export interface Subscriber {
   since(position: Position): readonly LiveEvent[] | undefined
   /**
    * Waits for an event of the topic, for an event that may change rights, or for `silenceMs`. Call it in the same turn
-   * of the event loop in which `recordNow` returned no events. Resolves to a position: all events of the topic that were
+   * of the event loop in which `since` returned no events. Resolves to a position: all events of the topic that were
    * not delivered yet come after it. Resolves to undefined when the signal aborts or the server stops.
    * @throws StoreUnavailable when the connection to the log is lost
    */

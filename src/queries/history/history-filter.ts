@@ -1,4 +1,4 @@
-/** The filter of a history: `type`, `actor`, `recordNow`, `before`. */
+/** The filter of a history: `type`, `actor`, `since`, `before`. */
 import { type Static, Type } from 'typebox'
 import { exactTimeRange, TimeRangeQuery } from '../../api/time-range.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
