@@ -85,7 +85,7 @@ async function maintainNow(
           kind: isDue ? 'full' : kind,
           // With a marker: what a crash leaves of it is removed at the next start.
           inRefsTurn: (work) => moveRefs(services, repoId, work),
-          ...(!isShared(config) && { leftBefore: startedAt() }),
+          ...(!isShared(config) && { orphanedBefore: startedAt() }),
           signal,
           ...(onStep && { onStep }),
         })

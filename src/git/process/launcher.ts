@@ -13,8 +13,8 @@ import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promi
 import { fileURLToPath } from 'node:url'
 import { turnAwayWhenFull } from '../../http/connections/full-table.ts'
 import { program } from '../../storage/project-files.ts'
-import { removeLeftLaunchers } from './left-launchers.ts'
-import { removeLeftTemporaryDirectories } from './temporary-directories.ts'
+import { removeOrphanedLaunchers } from './orphaned-launchers.ts'
+import { removeOrphanedTemporaryDirectories } from './temporary-directories.ts'
 
 export interface Launch {
   program: string
@@ -348,5 +348,5 @@ async function launchBy(launcher: ReturnType<typeof startLauncher>, wanted: Laun
 export async function prepareLaunches(): Promise<void> {
   current ??= running()
   await current
-  await Promise.all([removeLeftLaunchers(place(), PREFIX), removeLeftTemporaryDirectories()])
+  await Promise.all([removeOrphanedLaunchers(place(), PREFIX), removeOrphanedTemporaryDirectories()])
 }

@@ -3,7 +3,7 @@ import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isAbandoned } from '../../storage/disk.ts'
-import { removeLeftDirectories } from '../repository/left-directories.ts'
+import { removeOrphanedDirectories } from '../repository/orphaned-directories.ts'
 
 const PREFIX = 'mergelog-git-'
 
@@ -14,5 +14,5 @@ const PREFIX = 'mergelog-git-'
 export const makeTemporaryDirectory = (): Promise<string> => mkdtemp(join(tmpdir(), PREFIX))
 
 /** Removes those of servers that were killed. Other servers make theirs here, too: so only those that nobody can use any more. */
-export const removeLeftTemporaryDirectories = (): Promise<void> =>
-  removeLeftDirectories(tmpdir(), PREFIX, (_path, made) => isAbandoned(made))
+export const removeOrphanedTemporaryDirectories = (): Promise<void> =>
+  removeOrphanedDirectories(tmpdir(), PREFIX, (_path, made) => isAbandoned(made))

@@ -7,7 +7,7 @@ import { mkdir, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promi
 import { join } from 'node:path'
 import { flush, isAbandoned, unlessMissing, writtenAt } from '../../storage/disk.ts'
 import { recordNow } from '../../storage/steady-clock.ts'
-import { endLeftProcesses, isReceivePack, refCommandsIn } from '../process/left-processes.ts'
+import { endOrphanedProcesses, isReceivePack, refCommandsIn } from '../process/orphaned-processes.ts'
 import { removeAbandoned, removeLeftovers } from '../repository/leftovers.ts'
 
 export interface PushMarker {
@@ -94,7 +94,7 @@ export async function openPushJournal(
       ...(pid !== undefined && (await isReceivePack(pid, dir)) ? [pid] : []),
       ...(await refCommandsIn(dir)),
     ]
-    const wasRunning = await endLeftProcesses(running, timeout)
+    const wasRunning = await endOrphanedProcesses(running, timeout)
     await (owners === undefined
       ? removeLeftovers(dir, openedAt(), wasRunning ? Date.now() : openedAt())
       : removeAbandoned(dir))

@@ -9,7 +9,7 @@ import { RepositoryMissing } from '../process/errors.ts'
 import { git, gitOutput } from '../process/run.ts'
 import { splitAt } from '../process/split.ts'
 import { listRefs, type Ref } from '../refs/refs.ts'
-import { createRepository, takeUp } from './repository.ts'
+import { adoptRepository, createRepository } from './repository.ts'
 import { quotedPath } from './staging.ts'
 
 /**
@@ -22,7 +22,7 @@ import { quotedPath } from './staging.ts'
  * @throws RepositoryMissing, and the errors of git
  */
 export async function forkRepository(fromDir: string, toDir: string): Promise<'created' | 'exists'> {
-  if ((await exists(join(toDir, 'HEAD'))) && (await takeUp(toDir))) return 'exists'
+  if ((await exists(join(toDir, 'HEAD'))) && (await adoptRepository(toDir))) return 'exists'
   // Read refs before objects: then all objects of these refs exist when the objects are listed, despite pushes.
   const refs = [...(await listRefs(fromDir, 'refs/heads/')), ...(await listRefs(fromDir, 'refs/tags/'))]
   const head = (await gitOutput(['symbolic-ref', 'HEAD'], { dir: fromDir })).toString('utf8').trim()

@@ -30,7 +30,7 @@ export interface MaintenanceOptions {
    */
   inRefsTurn(work: () => Promise<void>): Promise<void>
   /** Files of git that were last written before this time (milliseconds since 1970) are nobody's any more. */
-  leftBefore?: number
+  orphanedBefore?: number
   signal?: AbortSignal | undefined
   onStep?: (step: MaintenanceStep) => void
 }
@@ -82,13 +82,13 @@ export function maintenanceDue(loose: number, packs: readonly PackFiles[], now: 
  */
 export async function maintainRepository(
   dir: string,
-  { kind = 'due', inRefsTurn, leftBefore, signal, onStep = () => {} }: MaintenanceOptions,
+  { kind = 'due', inRefsTurn, orphanedBefore, signal, onStep = () => {} }: MaintenanceOptions,
 ): Promise<MaintenanceKind> {
   const options = { dir, config: CONFIG, queue: 'held', timeout: STEP_TIMEOUT, signal } as const
   const run = (...args: string[]) => gitOutput(args, options)
 
   onStep('clean')
-  await removeLeft(dir, leftBefore)
+  await removeLeft(dir, orphanedBefore)
   onStep('refs')
   if ((await looseRefs(dir)) >= MANY_REFS) {
     await inRefsTurn(async () => {

@@ -56,7 +56,7 @@ export async function createRepository(
   } finally {
     drafts.delete(basename(draft))
   }
-  if (isThere) return (await takeUp(dir)) ? 'exists' : createRepository(dir, { defaultBranch }, fill)
+  if (isThere) return (await adoptRepository(dir)) ? 'exists' : createRepository(dir, { defaultBranch }, fill)
   await flush(dirname(dir))
   return 'created'
 }
@@ -65,7 +65,7 @@ export async function createRepository(
  * Goes on with a repository that an earlier attempt has made: it gets a new time, so that it does not count as abandoned.
  * Resolves to false when there is none.
  */
-export async function takeUp(dir: string): Promise<boolean> {
+export async function adoptRepository(dir: string): Promise<boolean> {
   const now = new Date()
   return (await unlessMissing(utimes(dir, now, now).then(() => true))) ?? false
 }

@@ -5,7 +5,7 @@ import { basename, join } from 'node:path'
 import t from 'tap'
 import {
   makeTemporaryDirectory,
-  removeLeftTemporaryDirectories,
+  removeOrphanedTemporaryDirectories,
 } from '../../../src/git/process/temporary-directories.ts'
 
 t.test(
@@ -24,7 +24,7 @@ t.test(
     const twoDaysAgo = new Date(Date.now() - 48 * 3_600_000)
     for (const path of [left, others]) await utimes(path, twoDaysAgo, twoDaysAgo)
 
-    await removeLeftTemporaryDirectories()
+    await removeOrphanedTemporaryDirectories()
     t.strictSame((await readdir(place)).sort(), [basename(young), basename(others)].sort())
   },
 )

@@ -307,7 +307,7 @@ t.test(
         name,
       )
     }
-    await maintain({ leftBefore: Date.now() })
+    await maintain({ orphanedBefore: Date.now() })
     t.notOk((await readdir(pack)).includes('tmp_pack_new'), 'of a process before this one')
     t.notOk((await readdir(`${dir}/objects`)).some((name) => name.startsWith('tmp_')))
     t.equal(await fsck(), '')

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { type EventStore, StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { repositoryStream } from '../../../src/events/streams.ts'
-import { createRepository, deleteAbandoned, takeUp } from '../../../src/git/repository/repository.ts'
+import { adoptRepository, createRepository, deleteAbandoned } from '../../../src/git/repository/repository.ts'
 import { removeUnrecorded } from '../../../src/processes/repositories/unrecorded-repositories.ts'
 import { exists } from '../../../src/storage/disk.ts'
 import { startTestServer } from '../../start-server.ts'
@@ -79,5 +79,5 @@ t.test('a repository with which a request goes on does not count as abandoned', 
   t.equal(await deleteAbandoned(dir), false)
   await utimes(dir, DAYS_AGO, DAYS_AGO)
   t.equal(await deleteAbandoned(dir), true)
-  t.equal(await takeUp(dir), false)
+  t.equal(await adoptRepository(dir), false)
 })

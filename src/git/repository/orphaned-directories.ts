@@ -7,7 +7,7 @@ import { writtenAt } from '../../storage/disk.ts'
  * Removes the directories in `directory` whose names begin with `prefix` and that `isLeft` says nobody uses. `made`: when
  * one was last written, in milliseconds since 1970. What cannot be removed stays: it may be another user's.
  */
-export async function removeLeftDirectories(
+export async function removeOrphanedDirectories(
   directory: string,
   prefix: string,
   isLeft: (path: string, made: number) => boolean | Promise<boolean>,

@@ -5,7 +5,7 @@ import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { removeLeftLaunchers } from '../../../src/git/process/left-launchers.ts'
+import { removeOrphanedLaunchers } from '../../../src/git/process/orphaned-launchers.ts'
 import { program } from '../../program.ts'
 
 t.test('what launchers of killed servers left is removed, what a server uses or begins is not', async (t) => {
@@ -30,7 +30,7 @@ t.test('what launchers of killed servers left is removed, what a server uses or 
     await utimes(join(directory, name), past, past)
   }
 
-  await removeLeftLaunchers(directory, 'one-')
+  await removeOrphanedLaunchers(directory, 'one-')
   t.strictSame((await readdir(directory)).sort(), ['one-begun', 'one-live', 'one-young', 'other-left'])
-  await removeLeftLaunchers(join(directory, 'none'), 'one-')
+  await removeOrphanedLaunchers(join(directory, 'none'), 'one-')
 })

@@ -47,7 +47,10 @@ async function wordsOf(pid: number): Promise<string[]> {
  * Waits up to `timeout` milliseconds until none of the processes runs, and then ends them. `running` finds them. Resolves to
  * whether there was one.
  */
-export async function endLeftProcesses(running: () => Promise<number[]>, timeout: number): Promise<boolean> {
+export async function endOrphanedProcesses(
+  running: () => Promise<number[]>,
+  timeout: number,
+): Promise<boolean> {
   if ((await running()).length === 0) return false
   // Their input is closed since their server died, so they mostly end without a signal.
   if (await endWithin(running, timeout)) return true

@@ -2,14 +2,14 @@
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { hasCode } from '../../storage/disk.ts'
-import { removeLeftDirectories } from '../repository/left-directories.ts'
+import { removeOrphanedDirectories } from '../repository/orphaned-directories.ts'
 
 /** A launcher that is being started may not listen yet. */
 const STARTING_MS = 60_000
 
 /** `prefix`: what their names in `directory` begin with. */
-export const removeLeftLaunchers = (directory: string, prefix: string): Promise<void> =>
-  removeLeftDirectories(
+export const removeOrphanedLaunchers = (directory: string, prefix: string): Promise<void> =>
+  removeOrphanedDirectories(
     directory,
     prefix,
     (path, made) => made <= Date.now() - STARTING_MS && isRefused(join(path, 'socket')),
