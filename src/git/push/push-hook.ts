@@ -110,7 +110,7 @@ grep -Fqx -e "$1" "$PUSH_RULES/refused"
 [ $? = 1 ]
 `
 
-/** The new refs of a push, when the server makes them: see `made-together.ts`. */
+/** The new refs of a push, when the server makes them: see `ref-creation-batch.ts`. */
 const MOVE = 'move'
 
 /**

@@ -11,7 +11,7 @@ import { standardShare } from '../process/limits.ts'
 import { failureByInput } from '../process/refused-input.ts'
 import { flushRefs, type RefChange, readRefs } from '../refs/refs.ts'
 import { freeLocks, LOCKED_WITH_REFS } from '../repository/leftovers.ts'
-import { ASK_FOR_NEW, makeTogether, newRefsTogether } from '../repository/made-together.ts'
+import { createRefBatch, newRefBatch, PROC_RECEIVE_NEW_REFS } from '../repository/ref-creation-batch.ts'
 import { type ArrivedPush, strayObject } from './borrowed-objects.ts'
 import { saysUnplaced, withReason } from './push-answer.ts'
 import { answerHook, answerMaking, hookAsks, hookMakes } from './push-hook.ts'
@@ -71,8 +71,8 @@ export async function pushInTurn(
   const { push, held } = arrived
   const args = ['receive-pack', '--stateless-rpc', dir]
   const { workMs } = options.share ?? standardShare
-  const newRefs = newRefsTogether(push, Object.keys(options.env).length > 0)
-  const config = newRefs === undefined ? options.config : [...options.config, ...ASK_FOR_NEW]
+  const newRefs = newRefBatch(push, Object.keys(options.env).length > 0)
+  const config = newRefs === undefined ? options.config : [...options.config, ...PROC_RECEIVE_NEW_REFS]
   const transfer = await startTransfer(args, { ...options, config })
   const marker = await options.journal.begin(options.key, transfer.pid).catch(async (error: unknown) => {
     transfer.stop()
@@ -101,7 +101,7 @@ export async function pushInTurn(
         const making = newRefs && hookMakes(channel).then(() => newRefs)
         answerHook(channel, refusal === undefined)
         const made = await Promise.race([making, running.then(() => undefined)])
-        if (made !== undefined) answerMaking(channel, await makeTogether(dir, made, push))
+        if (made !== undefined) answerMaking(channel, await createRefBatch(dir, made, push))
       }
       const { ending } = await running
       if (ending.code === null) await brokenOff()

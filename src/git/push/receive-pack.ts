@@ -12,7 +12,7 @@ import { GitRequestTooLarge, MalformedGitRequest, PushUnrecorded, TooManyRefs } 
 import { standardShare } from '../process/limits.ts'
 import { newRefProblem, refNameProblem } from '../refs/names.ts'
 import type { RefChange } from '../refs/refs.ts'
-import { deletingTogether, refusesTogether } from '../repository/deleted-together.ts'
+import { isAtomicRefusal, toAtomicDeletion } from '../repository/atomic-deletion.ts'
 import { withQuarantine } from '../repository/quarantines.ts'
 import { acceptedPart, withRefused } from './accepted-part.ts'
 import { type PushRules, preparePushHook } from './push-hook.ts'
@@ -174,9 +174,9 @@ async function pushHeld(
           }),
         )
       const arrived: HeldPush = { push, held, pack }
-      const together = await deletingTogether(arrived)
+      const together = await toAtomicDeletion(arrived)
       let result = await receive(together ?? arrived)
-      if (together !== undefined && result.isOfGit && (await refusesTogether(result.answer, push)))
+      if (together !== undefined && result.isOfGit && (await isAtomicRefusal(result.answer, push)))
         result = await receive(arrived)
       for (let left = TRIES - 1; left > 0 && result.isUnplaced; left -= 1) result = await receive(arrived)
       isDone = true

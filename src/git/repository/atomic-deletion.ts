@@ -17,7 +17,7 @@ const isReported = ({ capabilities }: PushRequest) =>
  * The push as one that asks for all or none of its changes. Undefined when it does so by itself, deletes less than two refs,
  * or gets no report of which ones were refused.
  */
-export async function deletingTogether(arrived: HeldPush): Promise<HeldPush | undefined> {
+export async function toAtomicDeletion(arrived: HeldPush): Promise<HeldPush | undefined> {
   const { push, held } = arrived
   if (push.capabilities.has(ATOMIC) || !isReported(push)) return undefined
   if (push.commands.filter(({ to }) => to === null).length < 2) return undefined
@@ -37,7 +37,7 @@ async function* following(first: Buffer, rest: Readable): AsyncGenerator<Buffer>
 }
 
 /** Whether git refused the refs of such a push. It then did none, and has to do the others one after the other. */
-export async function refusesTogether(answer: Buffer, push: PushRequest): Promise<boolean> {
+export async function isAtomicRefusal(answer: Buffer, push: PushRequest): Promise<boolean> {
   const report = await reportIn(answer, push)
   if (report === undefined) return false
   for (let rest = report; rest.length > 0; ) {

@@ -12,13 +12,13 @@ import { makePackedRefs, type NewRef } from '../refs/packed-ref-writes.ts'
 const MIN_REFS = 50
 
 /** Has git ask for all refs that are new. */
-export const ASK_FOR_NEW: GitConfig = [['receive.procReceiveRefs', 'a:refs']]
+export const PROC_RECEIVE_NEW_REFS: GitConfig = [['receive.procReceiveRefs', 'a:refs']]
 
 /**
  * The new refs of a push when they are many; undefined when git has to make them. `hasRules`: whether git asks another hook
  * for each ref. It would not do so for these.
  */
-export function newRefsTogether(
+export function newRefBatch(
   { commands, capabilities, shallow }: PushRequest,
   hasRules: boolean,
 ): readonly NewRef[] | undefined {
@@ -33,7 +33,7 @@ export function newRefsTogether(
 }
 
 /** Makes these refs, or leaves them to git. Resolves to the answer for git, in packets. */
-export async function makeTogether(
+export async function createRefBatch(
   dir: string,
   refs: readonly NewRef[],
   { capabilities }: PushRequest,
