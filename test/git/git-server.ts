@@ -89,7 +89,7 @@ export async function startGitServer(root: string, hooks: GitServerHooks = {}): 
           ...options,
           ...(hooks.share && { share: hooks.share }),
           journal,
-          inTurn: hooks.inTurn ?? ((work) => inTurn(dir, work)),
+          runExclusive: hooks.inTurn ?? ((work) => inTurn(dir, work)),
           key,
           maxBytes: hooks.maxBytes,
           ...(hooks.maxObjectBytes && { maxObjectBytes: hooks.maxObjectBytes }),

@@ -261,7 +261,7 @@ export const gitHttpRoutes: Routes = (services) => {
             share: pushes.shareOf(clientOf(request)),
             journal: services.pushJournal,
             isShared: isShared(services.config),
-            inTurn: (work) =>
+            runExclusive: (work) =>
               inGitTurn(services, repository.id, (revision) => {
                 since = revision
                 return work()

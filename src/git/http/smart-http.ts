@@ -7,7 +7,7 @@ import { standardShare } from '../process/limits.ts'
 import { meteredOutput } from '../process/metered-output.ts'
 import { failureByInput } from '../process/refused-input.ts'
 import { RECEIVE_CONFIG } from '../push/receive-config.ts'
-import { holdBody } from './held-body.ts'
+import { bufferBody } from './buffered-body.ts'
 import { FLUSH, packet } from './pkt-line.ts'
 import { asError, limitBody } from './request-body.ts'
 import { startTransferNow, type TransferOptions } from './transfer.ts'
@@ -71,7 +71,7 @@ export async function uploadPack(
   options: TransferOptions = {},
 ): Promise<Readable> {
   const args = ['upload-pack', '--stateless-rpc', '--strict', dir]
-  const held = await holdBody(dir, limitBody(body, MAX_UPLOAD_REQUEST), options)
+  const held = await bufferBody(dir, limitBody(body, MAX_UPLOAD_REQUEST), options)
   let release = () => {}
   try {
     const giveSlot = await takeSlot(options)

@@ -9,7 +9,7 @@ import { pipeline } from 'node:stream/promises'
 import { limitReached } from '../../errors/limits.ts'
 import { namesIn } from '../../storage/disk.ts'
 import { firstUnreachable, tipsOf } from '../commits/reachable.ts'
-import type { HeldBody } from '../http/held-body.ts'
+import type { BufferedBody } from '../http/buffered-body.ts'
 import { startTransferNow } from '../http/transfer.ts'
 import { objectReaders } from '../objects/object-readers.ts'
 import { type PackIndex, readPackIndex } from '../objects/pack-index.ts'
@@ -33,7 +33,7 @@ export interface ArrivedPush {
   /** The directory of the objects that git has taken; empty when the push brings none. */
   quarantine: string
   push: PushRequest
-  held: HeldBody
+  held: BufferedBody
   pack: SentPack
   /** How long one git process may work, in milliseconds. */
   timeout: number

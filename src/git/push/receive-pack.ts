@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import { forEachInSlices } from '../../concurrency/event-loop.ts'
 import { limitReached } from '../../errors/limits.ts'
 import { diskFull, isDiskFull } from '../../storage/disk-full.ts'
-import { holdBody } from '../http/held-body.ts'
+import { bufferBody } from '../http/buffered-body.ts'
 import { drainBody } from '../http/request-body.ts'
 import { sizeProblem } from '../objects/pack-sizes.ts'
 import { readSentPack } from '../objects/small-pack.ts'
@@ -15,8 +15,8 @@ import type { RefChange } from '../refs/refs.ts'
 import { isAtomicRefusal, toAtomicDeletion } from '../repository/atomic-deletion.ts'
 import { withQuarantine } from '../repository/quarantines.ts'
 import { acceptedPart, withRefused } from './accepted-part.ts'
+import { type BufferedPush, type ExclusivePushOptions, pushExclusively } from './exclusive-push.ts'
 import { type PushRules, preparePushHook } from './push-hook.ts'
-import { type HeldPush, pushInTurn, type TurnOptions } from './push-in-turn.ts'
 import {
   canShowWords,
   type PushRequest,
@@ -36,7 +36,7 @@ const TRIES = 3
 const TOO_LARGE_BY = 1024 * 1024
 
 /** The rules are read after `check`, which may still add names. */
-export interface ReceiveOptions extends TurnOptions, Omit<PushRules, 'isAtomic'> {
+export interface ReceiveOptions extends ExclusivePushOptions, Omit<PushRules, 'isAtomic'> {
   /** Whether other servers may work on the repository: then what git leaves behind may be theirs. */
   isShared?: boolean
   /** Largest pack in bytes; no limit when it is not set. */
@@ -141,7 +141,7 @@ async function pushHeld(
   const { maxBytes = Number.POSITIVE_INFINITY, maxObjectBytes: most = Number.POSITIVE_INFINITY } = options
   const { signal, share: { workMs } = standardShare } = options
   const mostHeld = push.front.length + maxBytes + TOO_LARGE_BY
-  const held = await holdBody(dir, body, { front: push.front, most: mostHeld, signal })
+  const held = await bufferBody(dir, body, { front: push.front, most: mostHeld, signal })
   // git itself refuses it, in words that its client knows.
   if (held.size - push.packStart > maxBytes) limitReached('push_bytes')
   let admitted: Awaited<ReturnType<NonNullable<ReceiveOptions['admit']>>> | undefined
@@ -164,16 +164,16 @@ async function pushHeld(
     const isAtomic = push.commands.length === 1 || push.capabilities.has('atomic')
     const hook = await preparePushHook(dir, push.commands, { ...options, isAtomic })
     try {
-      const receive = (arrived: HeldPush) =>
+      const receive = (arrived: BufferedPush) =>
         withQuarantine(dir, options.isShared ?? false, (brokenOff) =>
-          pushInTurn(dir, arrived, brokenOff, {
+          pushExclusively(dir, arrived, brokenOff, {
             ...options,
             asks: true,
             config: [...config, ...(pack.bases === undefined ? INDEX_ALWAYS : []), ...hook.config],
             env: hook.env,
           }),
         )
-      const arrived: HeldPush = { push, held, pack }
+      const arrived: BufferedPush = { push, held, pack }
       const together = await toAtomicDeletion(arrived)
       let result = await receive(together ?? arrived)
       if (together !== undefined && result.isOfGit && (await isAtomicRefusal(result.answer, push)))

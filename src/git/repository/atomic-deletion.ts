@@ -5,7 +5,7 @@
 import { Readable } from 'node:stream'
 import { readPacket } from '../http/pkt-line.ts'
 import { acceptedPart, reportIn } from '../push/accepted-part.ts'
-import type { HeldPush } from '../push/push-in-turn.ts'
+import type { BufferedPush } from '../push/exclusive-push.ts'
 import type { PushRequest } from '../push/push-request.ts'
 
 const ATOMIC = 'atomic'
@@ -17,7 +17,7 @@ const isReported = ({ capabilities }: PushRequest) =>
  * The push as one that asks for all or none of its changes. Undefined when it does so by itself, deletes less than two refs,
  * or gets no report of which ones were refused.
  */
-export async function toAtomicDeletion(arrived: HeldPush): Promise<HeldPush | undefined> {
+export async function toAtomicDeletion(arrived: BufferedPush): Promise<BufferedPush | undefined> {
   const { push, held } = arrived
   if (push.capabilities.has(ATOMIC) || !isReported(push)) return undefined
   if (push.commands.filter(({ to }) => to === null).length < 2) return undefined

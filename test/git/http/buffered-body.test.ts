@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import t from 'tap'
-import { holdBody } from '../../../src/git/http/held-body.ts'
+import { bufferBody } from '../../../src/git/http/buffered-body.ts'
 
 for (const [what, bytes] of [
   ['in memory', 1000],
@@ -14,7 +14,7 @@ for (const [what, bytes] of [
     const dir = t.testdir()
     await mkdir(join(dir, 'objects', 'pack'), { recursive: true })
     const body = Buffer.alloc(bytes, 'abcdefg')
-    const held = await holdBody(dir, Readable.from([body.subarray(10)]), { front: body.subarray(0, 10) })
+    const held = await bufferBody(dir, Readable.from([body.subarray(10)]), { front: body.subarray(0, 10) })
     t.equal(held.size, bytes)
     t.same(await readdir(join(dir, 'objects', 'pack')), [], 'the file has no name')
     t.ok((await buffer(held.stream())).equals(body))

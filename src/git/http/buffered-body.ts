@@ -15,7 +15,7 @@ const FILE_PREFIX = 'tmp_body_'
 /** How much of a body that is too large is read, so that the client gets to read the answer. */
 const MAX_DROPPED = 1024 ** 3
 
-export interface HeldBody {
+export interface BufferedBody {
   size: number
   /** The bytes, without the first `skip` ones. May be called again. */
   stream(skip?: number): Readable
@@ -32,7 +32,7 @@ export interface HeldBody {
  * @throws the body's own error, RepositoryMissing, GitUnavailable when the file can't be written, or the signal's
  * reason
  */
-export async function holdBody(
+export async function bufferBody(
   dir: string,
   body: Readable,
   {
@@ -40,7 +40,7 @@ export async function holdBody(
     most = Number.POSITIVE_INFINITY,
     signal,
   }: { front?: Buffer; most?: number; signal?: AbortSignal | undefined } = {},
-): Promise<HeldBody> {
+): Promise<BufferedBody> {
   let chunks: Buffer[] = [front]
   let size = front.length
   let written = 0

@@ -2,7 +2,7 @@
 
 import { forEachInSlices } from '../../concurrency/event-loop.ts'
 import { limitReached } from '../../errors/limits.ts'
-import type { HeldBody } from '../http/held-body.ts'
+import type { BufferedBody } from '../http/buffered-body.ts'
 import { startTransfer, type Transfer, type TransferOptions } from '../http/transfer.ts'
 import type { SentPack } from '../objects/small-pack.ts'
 import type { GitConfig } from '../process/environment.ts'
@@ -21,7 +21,7 @@ import { type PushRequest, reasonsOfMissing, reasonsOfUnreached, refusalReport }
 /** git's answer names each ref at most twice: there is room for 100,000 refs, the most that `MAX_PUSH_REFS` may be. */
 const MAX_ANSWER = 64 * 1024 * 1024
 
-export interface TurnOptions extends TransferOptions {
+export interface ExclusivePushOptions extends TransferOptions {
   journal: PushJournal
   /** The key of this repository in the journal. */
   key: string
@@ -30,7 +30,7 @@ export interface TurnOptions extends TransferOptions {
    * once for each push that git does, and again when a repack was in its way and no ref moved. When it rejects before
    * it has begun the work, git moves nothing.
    */
-  inTurn(work: () => Promise<void>): Promise<void>
+  runExclusive(work: () => Promise<void>): Promise<void>
   /**
    * Decides a second time: git has all objects, and is about to move the refs. Called in each turn, before `record`.
    * One reason refuses the whole push, and so does an error.
@@ -49,9 +49,9 @@ export interface TurnOptions extends TransferOptions {
 }
 
 /** A push whose whole body is here. */
-export interface HeldPush {
+export interface BufferedPush {
   push: PushRequest
-  held: HeldBody
+  held: BufferedBody
   pack: SentPack
 }
 
@@ -62,11 +62,11 @@ export interface HeldPush {
  * @throws GitUnavailable, GitFailed, GitOutputTooLarge, PushUnrecorded, what `inTurn` throws before the work has begun, or
  * what `checkAgain` throws
  */
-export async function pushInTurn(
+export async function pushExclusively(
   dir: string,
-  arrived: HeldPush,
+  arrived: BufferedPush,
   brokenOff: () => Promise<void>,
-  options: TurnOptions & { config: GitConfig; env: Record<string, string> },
+  options: ExclusivePushOptions & { config: GitConfig; env: Record<string, string> },
 ): Promise<{ answer: Buffer; isOfGit?: boolean; isUnplaced?: boolean }> {
   const { push, held } = arrived
   const args = ['receive-pack', '--stateless-rpc', dir]
@@ -92,7 +92,7 @@ export async function pushInTurn(
   let isRecorded = true
   try {
     // The turn begins before the refs move, so that nothing is decided between the question and the record.
-    await options.inTurn(async () => {
+    await options.runExclusive(async () => {
       hasTurn = true
       if (channel !== undefined && quarantine !== undefined) {
         refusal ??= await refusalOf(() => options.checkAgain?.(push.commands))
@@ -185,7 +185,7 @@ async function appliedChanges(dir: string, { commands }: PushRequest): Promise<R
  * Gives the request to git. `answer`: git's answer to the client, undefined when it is too large. `late`: git was ended
  * because it took longer than `workMs`.
  */
-async function runGit(transfer: Transfer, held: HeldBody, workMs: number) {
+async function runGit(transfer: Transfer, held: BufferedBody, workMs: number) {
   const chunks: Buffer[] = []
   let size = 0
   transfer.stdout.on('data', (chunk: Buffer) => {
