@@ -3,8 +3,8 @@ import { connect } from 'node:net'
 import { Readable } from 'node:stream'
 import t from 'tap'
 import { packet } from '../../src/git/http/pkt-line.ts'
+import { findMissingObject } from '../../src/git/push/missing-objects.ts'
 import { readPushRequest, refusalReport } from '../../src/git/push/push-request.ts'
-import { unsentObject } from '../../src/git/push/unsent-objects.ts'
 import { gitIn, workTree } from '../git-client.ts'
 import { basic } from '../server-template.ts'
 import { startTestServer } from '../start-server.ts'
@@ -64,11 +64,11 @@ t.test('line 1: a push names at most MAX_PUSH_REFS refs: its user reads why, and
   const head = await work.git('rev-parse', 'origin/main')
   const to = (count: number, id: (n: number) => string) =>
     Array.from({ length: count }, (_, i) => ({ ref: `refs/heads/new-${i}`, from: null, to: id(i) }))
-  t.equal(await unsentObject(dir, to(60, idOf), 0), idOf(0), 'git need not look for each of them')
-  t.equal(await unsentObject(dir, to(60, idOf), 59), idOf(59))
-  t.equal(await unsentObject(dir, to(60, idOf), 60), undefined, 'the pack may bring all of them')
+  t.equal(await findMissingObject(dir, to(60, idOf), 0), idOf(0), 'git need not look for each of them')
+  t.equal(await findMissingObject(dir, to(60, idOf), 59), idOf(59))
+  t.equal(await findMissingObject(dir, to(60, idOf), 60), undefined, 'the pack may bring all of them')
   t.equal(
-    await unsentObject(
+    await findMissingObject(
       dir,
       to(60, () => head),
       0,

@@ -13,7 +13,7 @@ import { storeBlob } from '../../git/objects/loose-objects.ts'
 import { branchNameProblem, EMPTY_TREE, newBranchNameProblem } from '../../git/refs/names.ts'
 import { listRefs, readRefs } from '../../git/refs/refs.ts'
 import { editTree } from '../../git/trees/edit-tree.ts'
-import { entriesOnTheWay, treeOf } from '../../git/trees/trees.ts'
+import { entriesAlongPaths, treeOf } from '../../git/trees/trees.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
@@ -168,7 +168,7 @@ async function makeCommit(
   const tip = await tipFor(dir, wishes)
   const tree = tip === null ? EMPTY_TREE : await treeOf(dir, tip)
   const paths = changes.flatMap(({ path, fromPath }) => [path, fromPath])
-  const entries = await entriesOnTheWay(dir, tree, paths)
+  const entries = await entriesAlongPaths(dir, tree, paths)
   const files = filesAfter(changes, (path) => entries.get(path))
   if (isRefusal(files)) throw new Refused(files)
   const { author, committer } = peopleOf(services, doer, wishes, context.at)

@@ -38,7 +38,7 @@ export async function acceptedPart(
 }
 
 /** git's answer to the accepted part, with a line for each refused ref. */
-export async function withRefused(
+export async function withRefusals(
   answer: Buffer,
   { capabilities }: PushRequest,
   refused: ReadonlyMap<string, string>,

@@ -12,11 +12,11 @@ import { failureByInput } from '../process/refused-input.ts'
 import { flushRefs, type RefChange, readRefs } from '../refs/refs.ts'
 import { freeLocks, LOCKED_WITH_REFS } from '../repository/leftovers.ts'
 import { createRefBatch, newRefBatch, PROC_RECEIVE_NEW_REFS } from '../repository/ref-creation-batch.ts'
-import { type ArrivedPush, strayObject } from './borrowed-objects.ts'
-import { saysUnplaced, withReason } from './push-answer.ts'
+import { isMigrationFailure, withReason } from './push-answer.ts'
 import { answerHook, answerMaking, hookAsks, hookMakes } from './push-hook.ts'
 import type { PushJournal } from './push-journal.ts'
 import { type PushRequest, reasonsOfMissing, reasonsOfUnreached, refusalReport } from './push-request.ts'
+import { findUnreachableObject, type ReceivedPush } from './unreachable-objects.ts'
 
 /** git's answer names each ref at most twice: there is room for 100,000 refs, the most that `MAX_PUSH_REFS` may be. */
 const MAX_ANSWER = 64 * 1024 * 1024
@@ -140,7 +140,7 @@ export async function pushExclusively(
     throw new GitOutputTooLarge(`git's answer has more than ${MAX_ANSWER} bytes`)
   }
   if (ending.code !== 0 && answer.length === 0) throw await failureByInput(args, ending, dir)
-  const isUnplaced = updates.length === 0 && saysUnplaced(answer)
+  const isUnplaced = updates.length === 0 && isMigrationFailure(answer)
   return { answer: withReason(answer, push), isOfGit: true, isUnplaced }
 }
 
@@ -159,8 +159,8 @@ async function refusalOf(
 }
 
 /** One reason for all refs of a push that takes an object which no ref reaches, or brings one. */
-async function stray(arrived: ArrivedPush): Promise<ReadonlyMap<string, string>> {
-  const found = await strayObject(arrived)
+async function stray(arrived: ReceivedPush): Promise<ReadonlyMap<string, string>> {
+  const found = await findUnreachableObject(arrived)
   if (found === undefined) return new Map()
   return 'borrowed' in found
     ? reasonsOfMissing(arrived.push, found.borrowed)

@@ -15,7 +15,7 @@ const UNPLACED = / unable to migrate objects to permanent storage\n/
  * is nearly always a repack: it removes directories of loose objects that are empty, also one that git has just made for
  * these objects.
  */
-export function saysUnplaced(answer: Buffer): boolean {
+export function isMigrationFailure(answer: Buffer): boolean {
   return UNPLACED.test(beginningOf(answer))
 }
 

@@ -14,8 +14,9 @@ import { newRefProblem, refNameProblem } from '../refs/names.ts'
 import type { RefChange } from '../refs/refs.ts'
 import { isAtomicRefusal, toAtomicDeletion } from '../repository/atomic-deletion.ts'
 import { withQuarantine } from '../repository/quarantines.ts'
-import { acceptedPart, withRefused } from './accepted-part.ts'
+import { acceptedPart, withRefusals } from './accepted-part.ts'
 import { type BufferedPush, type ExclusivePushOptions, pushExclusively } from './exclusive-push.ts'
+import { findMissingObject } from './missing-objects.ts'
 import { type PushRules, preparePushHook } from './push-hook.ts'
 import {
   canShowWords,
@@ -28,7 +29,6 @@ import {
   wordsOnly,
 } from './push-request.ts'
 import { INDEX_ALWAYS, RECEIVE_CONFIG } from './receive-config.ts'
-import { unsentObject } from './unsent-objects.ts'
 
 /** How often git receives a push whose objects it could not move to their place. */
 const TRIES = 3
@@ -94,7 +94,7 @@ export async function receivePack(dir: string, body: Readable, options: ReceiveO
     return await refusalReport(whole, refused)
   }
   const answer = await pushAccepted(dir, await acceptedPart(whole, refused), body, options)
-  return await withRefused(answer, whole, refused)
+  return await withRefusals(answer, whole, refused)
 }
 
 const isClientsFault = (error: unknown) =>
@@ -159,7 +159,7 @@ async function pushHeld(
         : await sizeProblem(held.stream(push.packStart), { most, workMs })
     if (problem !== undefined) return await refusalReport(push, reasonsOfNew(push, problem))
     const pack = await readSentPack(held.stream(push.packStart), held.size - push.packStart)
-    const unsent = await unsentObject(dir, push.commands, pack.count)
+    const unsent = await findMissingObject(dir, push.commands, pack.count)
     if (unsent !== undefined) return await refusalReport(push, reasonsOfMissing(push, unsent))
     const isAtomic = push.commands.length === 1 || push.capabilities.has('atomic')
     const hook = await preparePushHook(dir, push.commands, { ...options, isAtomic })

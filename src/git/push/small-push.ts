@@ -8,7 +8,7 @@ import { type ObjectType, objectId } from '../objects/loose-objects.ts'
 import { objectReaders } from '../objects/object-readers.ts'
 import type { PackedObject, SentPack } from '../objects/small-pack.ts'
 import { defaultBranchRef, readRefFiles } from '../refs/ref-files.ts'
-import { entriesOf, idsNear, TYPE_OF_MODE } from '../trees/near-trees.ts'
+import { entriesOf, idsBesidePaths, TYPE_OF_MODE } from '../trees/tree-neighbors.ts'
 import { newTips, type PushRequest } from './push-request.ts'
 
 /** Limits of what is done at once, so that the event loop is held for a few milliseconds at most. */
@@ -34,7 +34,7 @@ interface KnownObject {
  *
  * @throws GitUnavailable, GitFailed, RepositoryMissing
  */
-export async function reliesOnTips({
+export async function isSelfContained({
   dir,
   push,
   pack,
@@ -50,7 +50,7 @@ export async function reliesOnTips({
   if (needed === undefined || !(await areTips(dir, push, needed.commits))) return false
   const others = [...needed.entries, ...sent.bases]
   if (others.length === 0) return true
-  const near = await idsNear(dir, [...needed.commits], needed.paths)
+  const near = await idsBesidePaths(dir, [...needed.commits], needed.paths)
   return others.every((id) => near.has(id))
 }
 

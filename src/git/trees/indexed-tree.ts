@@ -3,8 +3,8 @@
  * objects, so that trees of hundreds of thousands of entries can be kept.
  */
 import { timeSlices } from '../../concurrency/event-loop.ts'
-import { type EntryPlace, entryIn, placesIn } from './near-trees.ts'
 import { modeAsRead, type TreeEntry } from './tree-entries.ts'
+import { type EntryPlace, entryIn, placesIn } from './tree-neighbors.ts'
 
 export interface IndexedTree {
   /** How many entries it has. */

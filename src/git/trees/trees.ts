@@ -71,7 +71,7 @@ export async function entryAt(
  * What is at these paths and at the directories on the way to them, by path. A path that is missing from the result
  * has nothing. Reads each directory once.
  */
-export async function entriesOnTheWay(
+export async function entriesAlongPaths(
   dir: string,
   tree: string,
   paths: Iterable<string>,

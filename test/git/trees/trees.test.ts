@@ -1,7 +1,7 @@
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { entriesOnTheWay, entryAt, readTree } from '../../../src/git/trees/trees.ts'
+import { entriesAlongPaths, entryAt, readTree } from '../../../src/git/trees/trees.ts'
 import { userGit } from '../client.ts'
 
 const ID = '1'.repeat(40)
@@ -34,7 +34,7 @@ t.test('the largest tree is read once, and then answers without git', async (t) 
   t.same(names(count + 1000, 5), [])
   t.same(await entryAt(dir, tree, [name(count - 1)]), { mode: '100644', name: name(count - 1), id: ID })
   t.equal(await entryAt(dir, tree, ['absent']), undefined)
-  t.same([...(await entriesOnTheWay(dir, tree, [name(7), 'absent', name(9)])).keys()], [name(7), name(9)])
+  t.same([...(await entriesAlongPaths(dir, tree, [name(7), 'absent', name(9)])).keys()], [name(7), name(9)])
   t.equal((await again.all()).length, count)
 })
 

@@ -17,9 +17,9 @@ import type { SentPack } from '../objects/small-pack.ts'
 import { GitFailed, GitUnavailable } from '../process/errors.ts'
 import { splitAt } from '../process/split.ts'
 import { quotedPath, withStaging } from '../repository/staging.ts'
-import { idsNear, MAX_NEAR } from '../trees/near-trees.ts'
+import { idsBesidePaths, MAX_NEAR } from '../trees/tree-neighbors.ts'
 import { newTips, type PushRequest } from './push-request.ts'
-import { reliesOnTips } from './small-push.ts'
+import { isSelfContained } from './small-push.ts'
 
 const NEWLINE = 0x0a
 const ID_LENGTH = 40
@@ -28,7 +28,7 @@ const FAN_OUT = /^[0-9a-f]{2}$/
 const PART = 1000
 
 /** A push whose objects git has put into a place of their own, and whose refs have not moved. */
-export interface ArrivedPush {
+export interface ReceivedPush {
   dir: string
   /** The directory of the objects that git has taken; empty when the push brings none. */
   quarantine: string
@@ -40,7 +40,7 @@ export interface ArrivedPush {
 }
 
 /** An object for which a push is refused. */
-export type StrayObject =
+export type UnreachableObject =
   /** The push relies on it, no ref reaches it, and the push does not bring it. */
   | { borrowed: string }
   /** The push brings it, and none of its refs reaches it. */
@@ -53,17 +53,17 @@ export type StrayObject =
  *
  * @throws GitFailed, GitTooSlow, GitUnavailable, RepositoryMissing
  */
-export async function strayObject(arrived: ArrivedPush): Promise<StrayObject | undefined> {
+export async function findUnreachableObject(arrived: ReceivedPush): Promise<UnreachableObject | undefined> {
   const { dir, quarantine, push, pack } = arrived
   // git takes no objects of a push that only deletes refs.
   if (push.commands.every(({ to }) => to === null)) return undefined
-  if (await reliesOnTips(arrived)) return undefined
+  if (await isSelfContained(arrived)) return undefined
   const index = quarantine === '' ? undefined : await indexIn(quarantine)
   const sent = index ?? looseObjects(quarantine === '' ? new Set() : await looseIn(quarantine))
   const fresh = await walkNew(arrived, newTips(push), sent)
   if ('missing' in fresh) return { borrowed: fresh.missing }
   const bases = index === undefined ? (pack.bases ?? []) : await appendedBases(arrived, index)
-  const near = bases.length === 0 ? new Set() : await idsNear(dir, fresh.boundary, fresh.paths)
+  const near = bases.length === 0 ? new Set() : await idsBesidePaths(dir, fresh.boundary, fresh.paths)
   let wanted = [...fresh.absent, ...bases.filter((id) => !near.has(id))]
   // git makes no loose object of what the repository has, so the pack may bring some of these.
   if (wanted.length > 0 && index === undefined && pack.count > 0) wanted = await notSent(arrived, wanted)
@@ -146,7 +146,7 @@ function missingFor(error: unknown): string | undefined {
 
 /** Walks what the new tips reach and no ref does. Objects deep in the history of a ref may be among them. */
 async function walkNew(
-  { dir, quarantine, timeout }: ArrivedPush,
+  { dir, quarantine, timeout }: ReceivedPush,
   tips: readonly string[],
   sent: Pick<SentObjects, 'lookAt'>,
 ): Promise<NewObjects | { missing: string }> {
@@ -178,7 +178,7 @@ async function walkNew(
 }
 
 /** Those of the ids that are not in the pack of the push. Broken packs bring nothing. */
-async function notSent(arrived: ArrivedPush, ids: readonly string[]): Promise<string[]> {
+async function notSent(arrived: ReceivedPush, ids: readonly string[]): Promise<string[]> {
   const { dir, held, push, timeout } = arrived
   return await withStaging(dir, async ({ directory, env }) => {
     const input = held.stream(push.packStart)
@@ -200,7 +200,7 @@ async function notSent(arrived: ArrivedPush, ids: readonly string[]): Promise<st
 }
 
 /** The objects that git has appended to a pack, because deltas in it build on them: they come last. */
-async function appendedBases({ pack }: ArrivedPush, index: PackIndex): Promise<string[]> {
+async function appendedBases({ pack }: ReceivedPush, index: PackIndex): Promise<string[]> {
   const count = index.count - pack.count
   return count <= 0 ? [] : await index.last(count)
 }

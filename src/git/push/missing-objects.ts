@@ -13,7 +13,7 @@ const PART = 1000
  *
  * @throws GitUnavailable, GitFailed, RepositoryMissing
  */
-export async function unsentObject(
+export async function findMissingObject(
   dir: string,
   commands: readonly RefChange[],
   sent: number,

@@ -26,7 +26,7 @@ const MAX_PIECE = 256 * 1024
  *
  * @throws GitUnavailable, GitFailed, RepositoryMissing
  */
-export async function idsNear(
+export async function idsBesidePaths(
   dir: string,
   commits: readonly string[],
   paths: ReadonlySet<string>,
