@@ -7,7 +7,7 @@ import { siteAdmin } from '../auth/requester.ts'
 import { route } from '../auth/routes.ts'
 import type { Config } from '../config/config.ts'
 import { listenProblem } from '../config/listen-problem.ts'
-import { turnAwayWhenFull } from '../http/connections/full-table.ts'
+import { rejectWhenOutOfDescriptors } from '../http/connections/descriptor-limit.ts'
 import type { Scrape } from './scrape.ts'
 
 const digest = (text: string) => createHash('sha256').update(text).digest()
@@ -63,7 +63,7 @@ export async function startMetricsServer(
     )
   })
   server.maxConnections = MAX_CONNECTIONS
-  turnAwayWhenFull(server, () => server.closeAllConnections())
+  rejectWhenOutOfDescriptors(server, () => server.closeAllConnections())
   server.setTimeout(30_000)
   const at = metricsHost ?? host
   server.listen(metricsPort, at)

@@ -6,7 +6,7 @@ import type { Duplex } from 'node:stream'
 import { type BudgetLimits, createBudget } from '../concurrency/budget.ts'
 import { networkOf } from '../config/address-ranges.ts'
 import { limitReached } from '../errors/limits.ts'
-import { turnAwayWhenFull } from '../http/connections/full-table.ts'
+import { rejectWhenOutOfDescriptors } from '../http/connections/descriptor-limit.ts'
 import { rememberPeer } from './grpc-peers.ts'
 import { pacedSocket } from './paced-socket.ts'
 
@@ -74,7 +74,7 @@ export async function listenForGrpc(
   const servers: Server[] = []
   const listen = async (address: string, at: number): Promise<number> => {
     const server = createServer(take)
-    turnAwayWhenFull(server, free)
+    rejectWhenOutOfDescriptors(server, free)
     server.listen(at, address)
     await once(server, 'listening')
     servers.push(server)

@@ -11,7 +11,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { turnAwayWhenFull } from '../../http/connections/full-table.ts'
+import { rejectWhenOutOfDescriptors } from '../../http/connections/descriptor-limit.ts'
 import { program } from '../../storage/project-files.ts'
 import { removeOrphanedLaunchers } from './orphaned-launchers.ts'
 import { removeOrphanedTemporaryDirectories } from './temporary-directories.ts'
@@ -129,7 +129,7 @@ async function startLauncher(gone: () => void) {
       startIfComplete(asked)
     })
   })
-  turnAwayWhenFull(server)
+  rejectWhenOutOfDescriptors(server)
   server.listen(path).unref()
   await once(server, 'listening')
   // Each process is started with an environment of its own. Node itself may need this to find its libraries.

@@ -10,7 +10,7 @@ import { type BudgetLimits, createBudget } from '../../concurrency/budget.ts'
 import { scheduleWork } from '../../concurrency/event-loop.ts'
 import { networkOf } from '../../config/address-ranges.ts'
 import { limitReached } from '../../errors/limits.ts'
-import { turnAwayWhenFull } from './full-table.ts'
+import { rejectWhenOutOfDescriptors } from './descriptor-limit.ts'
 
 interface Connection {
   socket: Socket
@@ -78,7 +78,7 @@ export function limitConnections(
   }
 
   // Who has no request loses least. Who has one must go when all have.
-  turnAwayWhenFull(app.server, () => {
+  rejectWhenOutOfDescriptors(app.server, () => {
     const [first] = idle.size > 0 ? idle : open
     if (first === undefined) return
     limitReached('connections')

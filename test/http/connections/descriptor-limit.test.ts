@@ -5,7 +5,7 @@ import { closeSync, openSync } from 'node:fs'
 import { createServer, Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
-import { turnAwayWhenFull } from '../../../src/http/connections/full-table.ts'
+import { rejectWhenOutOfDescriptors } from '../../../src/http/connections/descriptor-limit.ts'
 import {
   connectionsWithin,
   MIN_OPEN_FILES,
@@ -19,7 +19,7 @@ const full = (code: string) => Object.assign(new Error('accept'), { code, syscal
 t.test('when no further file may be open, a server turns newcomers away and goes on', async (t) => {
   const server = createServer()
   let freed = 0
-  turnAwayWhenFull(server, () => {
+  rejectWhenOutOfDescriptors(server, () => {
     freed += 1
   })
   const comes = () => {

@@ -25,7 +25,7 @@ function keepSpare(): void {
  * until a thread is faster to open something and takes it: from then on, Node would try to take the newcomer again and
  * again within one turn of the event loop, which would never end. `free` closes some connection of the server.
  */
-export function turnAwayWhenFull(server: Server, free: () => void = () => {}): void {
+export function rejectWhenOutOfDescriptors(server: Server, free: () => void = () => {}): void {
   keepSpare()
   let turnsAway = false
   server.on('error', (error) => {
