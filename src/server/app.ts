@@ -19,10 +19,10 @@ import { Refused, refuse } from '../errors/refusal.ts'
 import { joinIfNeeded } from '../events/nodes/nodes.ts'
 import { urlWithTexts } from '../git/objects/byte-names.ts'
 import { compressAnswers } from '../http/answers/compression.ts'
+import { removeContentHeaders } from '../http/answers/empty-answer-headers.ts'
 import { ERROR_COMPONENTS, withErrorAnswers } from '../http/answers/error-answers.ts'
 import { METHODS, registerErrors, sendProblem } from '../http/answers/errors.ts'
 import { jsonAnswer } from '../http/answers/json-answer.ts'
-import { sendNoContentHeaders } from '../http/answers/no-content.ts'
 import { contentPolicy, pageHeaders } from '../http/answers/page-headers.ts'
 import { limitUnreadAnswers } from '../http/answers/unread-answers.ts'
 import { limitChunks } from '../http/bodies/body-chunks.ts'
@@ -188,7 +188,7 @@ export async function buildApp(
     unreadBytes,
     connections: () => ({ http: connections(), grpc: grpcConnections() }),
   })
-  sendNoContentHeaders(app)
+  removeContentHeaders(app)
   showErrorsAsPages(app, services)
   registerErrors(
     app,

@@ -7,7 +7,7 @@ const NO_CONTENT = new Set([204, 304])
  * For the routes that are registered after this call. Fastify makes `null`, which such answers are sent with, JSON of four
  * bytes. Their headers are those of the file that the client has: a cache that is told of four bytes of JSON keeps that.
  */
-export function sendNoContentHeaders(app: FastifyInstance): void {
+export function removeContentHeaders(app: FastifyInstance): void {
   app.addHook('onRoute', (route) => {
     // After all others: what makes the answer to HEAD writes down how long the one to GET is.
     route.onSend = [...[route.onSend ?? []].flat(), withoutContent]
