@@ -4,12 +4,12 @@
  */
 import type { AnyCollection, Touched } from '../projections/store/read-store.ts'
 import type { Services } from '../services/services.ts'
-import { newestAccount } from './newest-accounts.ts'
+import { currentAccount } from './current-account.ts'
 import { hasSecret } from './secrets.ts'
 import { hasSession } from './sessions/session-store.ts'
 import { type Identity, stillCounts } from './sign-in.ts'
 
-type SignInServices = Parameters<typeof newestAccount>[0] & Pick<Services, 'secrets'>
+type SignInServices = Parameters<typeof currentAccount>[0] & Pick<Services, 'secrets'>
 
 type SignIn = Pick<Identity, 'account' | 'tokenId' | 'session'>
 
@@ -48,7 +48,7 @@ export function createOpenRequests(services: SignInServices): OpenRequests {
         tokenId === null ? false : hasSecret(services.secrets, tokenId),
         session === undefined || hasSession(services.secrets, session),
       ])
-      const newest = now && (await newestAccount(services, now))
+      const newest = now && (await currentAccount(services, now))
       if (isOpen && stillCounts(request.signIn, newest, token !== undefined && isSecret)) return
     } catch {
       // The store does not say whether it still counts. The client can sign in again.

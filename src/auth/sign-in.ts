@@ -5,7 +5,7 @@ import { networkOf } from '../config/address-ranges.ts'
 import { coded, modelStopped, Refused, refuse } from '../errors/refusal.ts'
 import { type AccountDocument, FIRST_ADMIN, maySignIn } from '../projections/models/users/accounts.fold.ts'
 import type { Services } from '../services/services.ts'
-import { newestAccount } from './newest-accounts.ts'
+import { currentAccount } from './current-account.ts'
 import {
   type Attempt,
   createPasswordChecks,
@@ -104,7 +104,7 @@ export function createAuthenticate(
     if (document?.userId !== secret.userId || account?.kind !== 'user') return undefined
     recordUse(secret.tokenId)
     return {
-      account: await newestAccount(services, account),
+      account: await currentAccount(services, account),
       tokenScopes: document.scopes,
       tokenId: secret.tokenId,
     }
@@ -121,7 +121,7 @@ export function createAuthenticate(
       ? ({ kind: 'user', emailKeys: nameKey } as const)
       : { loginKey: nameKey }
     const known = await find(() => views.accounts.findOne(named))
-    const account = known && (await newestAccount(services, known))
+    const account = known && (await currentAccount(services, known))
     const stored =
       account?.kind === 'user' ? await storedPassword(secrets, account.id, account.passwordId) : undefined
     const hash = stored?.hash ?? dummyHash()

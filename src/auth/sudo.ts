@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { coded, Refused, refuse } from '../errors/refusal.ts'
 import { type AccountDocument, maySignIn } from '../projections/models/users/accounts.fold.ts'
-import { newestAccount } from './newest-accounts.ts'
+import { currentAccount } from './current-account.ts'
 import type { Identity } from './sign-in.ts'
 import { missingScopes, type ScopeLevel } from './token-scopes.ts'
 
@@ -31,7 +31,7 @@ export function wantedSudo({ headers, query, routeOptions }: FastifyRequest): st
  *   found
  */
 export async function actedFor(
-  services: Parameters<typeof newestAccount>[0],
+  services: Parameters<typeof currentAccount>[0],
   request: FastifyRequest,
   { account, tokenScopes }: Pick<Identity, 'account' | 'tokenScopes'>,
   level: ScopeLevel,
@@ -49,7 +49,7 @@ export async function actedFor(
     )
   }
   const known = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
-  const user = known && (await newestAccount(services, known))
+  const user = known && (await currentAccount(services, known))
   if (user?.kind !== 'user' || user.deleted) throw new Refused(refuse.notFound(`sudo: no user ${login}`))
   if (!maySignIn(user)) throw new Refused(refuse.forbidden('sudo: this account may not sign in'))
   return user

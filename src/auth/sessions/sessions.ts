@@ -1,7 +1,7 @@
 /** Sign-in by a session: what a person has on pages after the provider has said who it is. */
 import { maySignIn } from '../../projections/models/users/accounts.fold.ts'
 import type { Services } from '../../services/services.ts'
-import { newestAccount } from '../newest-accounts.ts'
+import { currentAccount } from '../current-account.ts'
 import type { Identity } from '../sign-in.ts'
 import { cookieIn, setCookie } from './cookies.ts'
 import { keepSession, SESSION_MS, sessionOf } from './session-store.ts'
@@ -20,14 +20,14 @@ export const noSession = (publicUrl: string): string => setCookie(publicUrl, COO
 
 /** Who a request is by its cookies; null when they name no session that counts. */
 export async function bySession(
-  services: Parameters<typeof newestAccount>[0] & Stores,
+  services: Parameters<typeof currentAccount>[0] & Stores,
   cookies: string | undefined,
 ): Promise<Identity | null> {
   const { secrets, views, publicUrl } = services
   const key = cookieIn(cookies, publicUrl(), COOKIE)
   const session = key === undefined ? undefined : await sessionOf(secrets, key)
   const document = session && (await views.accounts.get(`${session.userId}`))
-  const account = document && (await newestAccount(services, document))
+  const account = document && (await currentAccount(services, document))
   if (session === undefined || account === undefined || account.deleted || !maySignIn(account)) return null
   return { account, tokenScopes: null, tokenId: null, session: session.hash }
 }

@@ -12,7 +12,7 @@ type Stores = Pick<Services, 'events' | 'views' | 'accountChanges'> & {
 }
 
 /** The account as it is now, by a document that may be older. A document that is current costs nothing. */
-export async function newestAccount(stores: Stores, document: AccountDocument): Promise<AccountDocument> {
+export async function currentAccount(stores: Stores, document: AccountDocument): Promise<AccountDocument> {
   const { events, views, projector } = stores
   const { positions } = stores.accountChanges
   const changed = positions.get(document.id)
