@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
-import { documentsNow } from '../access/documents-now.ts'
+import { awaitPermissions } from '../access/await-permissions.ts'
 import { finishRename, finishRenameInPulls, renameInNote } from '../commands/branches/rename-branch.ts'
 import { pulls, repositories } from '../commands/execution/aggregates.ts'
 import { eachOne } from '../commands/execution/each-one.ts'
@@ -151,7 +151,7 @@ export async function takeOverTurn(services: Services, key: string): Promise<voi
     await recoverPushesOf(services, repoId)
   }
   if (key === mergeTurn(repoId)) {
-    await documentsNow(services)
+    await awaitPermissions(services)
     // A merge would find neither the old nor the new base of a pull request.
     await services.turns(gitTurn(repoId), () => recoverPushesOf(services, repoId))
     const merging = await services.views.pulls.find({ repoId, merging: true })

@@ -4,7 +4,7 @@ import { Readable } from 'node:stream'
 import multipart from '@fastify/multipart'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { documentsNow } from '../../access/documents-now.ts'
+import { awaitPermissions } from '../../access/await-permissions.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import type { Reservation } from '../../projections/installation/disk-usage.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
@@ -92,7 +92,7 @@ export async function storeUpload<T>(
   }
   try {
     // The upload may have taken hours. `record` looks up the rights again, for the requester as of now.
-    await documentsNow(services)
+    await awaitPermissions(services)
     await request.signInAgain()
     const recorded = await record(received, name)
     taken.end('written')

@@ -1,7 +1,7 @@
 /** Commits changes of files to a branch, on its tip, without a work tree. */
 import type { FastifyRequest } from 'fastify'
 import { type Access, atLeast } from '../../access/access.ts'
-import { documentsNow } from '../../access/documents-now.ts'
+import { awaitPermissions } from '../../access/await-permissions.ts'
 import { mayPush, protectionOf } from '../../access/protection-rules.ts'
 import { repositoryNow } from '../../access/repository-access.ts'
 import { memberOf } from '../../access/team-membership.ts'
@@ -70,7 +70,7 @@ export async function commitFiles(
       const before = await movedBefore(services, context, repoId, STEP)
       if (before?.type === 'RefsUpdated') return before.data.refs[0]?.to ?? ''
       // The rights may have ended, or the rules may have changed, while the request waited for its turn.
-      await documentsNow(services)
+      await awaitPermissions(services)
       const committer = await requesterNow(request)
       await requireMayCommit(services, repoId, committer, wishes.newBranch)
       const { from, to } = await makeCommit(services, context, { repoId, committer, wishes, changes: stored })

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { accessTo, atLeast } from '../../access/access.ts'
 import { archivedRefusal } from '../../access/archived.ts'
-import { documentsNow } from '../../access/documents-now.ts'
+import { awaitPermissions } from '../../access/await-permissions.ts'
 import { mayPush, protectionOf } from '../../access/protection-rules.ts'
 import type { RepositoryAccess } from '../../access/repository-access.ts'
 import { mayControlTag } from '../../access/tag-protection-rules.ts'
@@ -145,7 +145,7 @@ async function checkPushAgain(
 ): Promise<ReadonlyMap<string, string>> {
   const rules: PushRules = { problems: new Map(), requireSigned: [], forwardOnly: [] }
   try {
-    await documentsNow(services)
+    await awaitPermissions(services)
     const requester = await request.signInAgain()
     if (requester === null) throw new Refused(refuse.unauthenticated('sign in first'))
     const repository = await services.views.repositories.get(`${repoId}`)

@@ -1,6 +1,6 @@
 /** Who asks for a move of refs, and the repository, as they are when the turn has come. */
 import type { FastifyRequest } from 'fastify'
-import { documentsNow } from '../../access/documents-now.ts'
+import { awaitPermissions } from '../../access/await-permissions.ts'
 import { type RepositoryAccess, repositoryNow } from '../../access/repository-access.ts'
 import { requesterNow } from '../../auth/auth.ts'
 import { requireMember } from '../../events/nodes/nodes.ts'
@@ -20,7 +20,7 @@ export async function writerNow(
   request: FastifyRequest,
   repoId: number,
 ): Promise<Writer> {
-  await documentsNow(services)
+  await awaitPermissions(services)
   const requester = await requesterNow(request)
   const found = await repositoryNow(services, requester, repoId, 'write')
   // A node that stood still meanwhile may have lost its turn. What it has decided is old then.

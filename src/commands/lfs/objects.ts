@@ -9,7 +9,7 @@ import { send } from '@fastify/send'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { accessTo, atLeast } from '../../access/access.ts'
-import { documentsNow } from '../../access/documents-now.ts'
+import { awaitPermissions } from '../../access/await-permissions.ts'
 import {
   LFS_JSON,
   type LfsActions,
@@ -120,7 +120,7 @@ export const lfsObjectRoutes: Routes = (services) => {
 
   /** Checks again whether the upload is allowed: it may have taken hours. @throws Refused */
   async function requireStillAllowed(request: FastifyRequest, repoId: number): Promise<void> {
-    await documentsNow(services)
+    await awaitPermissions(services)
     const requester = await requesterNow(request)
     const repository = await views.repositories.get(`${repoId}`)
     const access = repository === undefined ? 'none' : accessTo(repository, requester)

@@ -1,6 +1,6 @@
 /** Deletes an organization: `DELETE /orgs/{org}`. Its events stay. */
 
-import { documentsNow } from '../../access/documents-now.ts'
+import { awaitPermissions } from '../../access/await-permissions.ts'
 import { OrganizationParams, organizationFor } from '../../api/organizations/organizations.ts'
 import { signedIn } from '../../auth/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
@@ -31,7 +31,7 @@ async function deleteOrganization(
   const refusal = decideDeleteOrganization(await organizations.load(services, id), actor, await owned())
   if (isRefusal(refusal)) throw new Refused(refusal)
   await whileDeleting(services, context, { id, kind: 'organization' }, async () => {
-    await documentsNow(services)
+    await awaitPermissions(services)
     const repositories = await owned()
     await organizations.change(services, context, id, 'delete organization', (state) =>
       decideDeleteOrganization(state, actor, repositories),

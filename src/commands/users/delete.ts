@@ -1,6 +1,6 @@
 /** Deletes a user: `DELETE /admin/users/{username}`. What the user did stays, as done by a ghost. */
 import { Type } from 'typebox'
-import { documentsNow } from '../../access/documents-now.ts'
+import { awaitPermissions } from '../../access/await-permissions.ts'
 import { UsernameParams, userNamed } from '../../api/users/users.ts'
 import { siteAdmin } from '../../auth/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
@@ -44,7 +44,7 @@ async function deleteUser(services: Services, context: CommandContext, id: numbe
     await leaveTeams(services, context, organizationId, user)
   }
   await whileDeleting(services, context, { id, kind: 'user' }, async () => {
-    await documentsNow(services)
+    await awaitPermissions(services)
     const belongings = await belongingsOf(services, id)
     await users.change(services, context, id, 'delete user', (state) => decideDeleteUser(state, belongings))
   })

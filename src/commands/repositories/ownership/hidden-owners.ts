@@ -1,6 +1,6 @@
 /** What follows for repositories when an organization, or the repository that they are a fork of, is shown to fewer. */
 
-import { documentsNow } from '../../../access/documents-now.ts'
+import { awaitPermissions } from '../../../access/await-permissions.ts'
 import { isOpenTo } from '../../../access/visibility.ts'
 import type { Visibility } from '../../../events/catalog/organizations.ts'
 import type { AccountDocument } from '../../../projections/models/users/accounts.fold.ts'
@@ -99,7 +99,7 @@ export async function hideRepositories(
   if (organization.status !== 'active' || organization.hidesTo === null) return false
   await showOwnerIn(services, context, organizationId)
   // Some may have come meanwhile.
-  await documentsNow(services)
+  await awaitPermissions(services)
   const wider = { ownerId: organizationId, ownerVisibility: { $in: widerThan(organization.hidesTo) } }
   await recordIn(services, context, await services.views.repositories.ids(wider), organization.hidesTo)
   return true

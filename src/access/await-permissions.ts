@@ -9,7 +9,7 @@ const ABOUT_RIGHTS: ReadonlySet<string> = new Set(['accounts', 'tokens', 'reposi
  * Waits until the documents about rights have every event that the log has at this moment. What was taken away before
  * the call, on any server, is taken away in them. @throws Refused (unavailable) when they lag or have stopped
  */
-export async function documentsNow({
+export async function awaitPermissions({
   events,
   projector,
   config,
