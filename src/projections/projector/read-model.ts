@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { DomainEvent, Envelope, Recorded } from '../../events/domain-events.ts'
 import { type EventType, type Handlers, handle, handledBy, type RecordedOf } from '../../events/handlers.ts'
 import type { Position, RecordedEvent } from '../../events/store/event-store.ts'
-import { isRemoval, leftIn } from '../models/repositories/left-documents.ts'
+import { orphanIdsOf, removesOrphans } from '../models/repositories/orphaned-documents.ts'
 import type { AnyCollection, Change, Collection, ReadStore, Stored, Touched } from '../store/read-store.ts'
 
 /** Computes the documents of a read model from events. Pure: it knows events and documents, but no store. */
@@ -76,16 +76,16 @@ export function foldOf<D extends object, Becoming extends EventType, Changing ex
   return {
     collection: { name, indexes, arrays, ...(partOf && { partOf }), ...(wordsIn && { wordsIn }) },
     version,
-    handles: (event) => isOwn(event) || (staysUntilRemoved && isRemoval(event)),
+    handles: (event) => isOwn(event) || (staysUntilRemoved && removesOrphans(event)),
     begins: ({ type }) => beginning.has(type),
     creates: ({ type }) => creating.has(type),
     touches(event: { type: string }) {
       if (isOwn(event)) return parts.ids(event)
-      return staysUntilRemoved && isRemoval(event) ? leftIn(name, event) : NONE
+      return staysUntilRemoved && removesOrphans(event) ? orphanIdsOf(name, event) : NONE
     },
     evolve(document, event: { type: string }, id) {
       if (isBecoming(event)) return updatedLater(document, handle(becomes, document, event, id))
-      if (staysUntilRemoved && isRemoval(event)) return undefined
+      if (staysUntilRemoved && removesOrphans(event)) return undefined
       if (document === undefined || changes === undefined || !isChanging(event)) return document
       const changed = handle(changes, document, event, id)
       const next: D = { ...document, ...parts.onEveryChange?.(event), ...changed }
