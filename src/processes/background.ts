@@ -14,9 +14,9 @@ import { createScheduledMerges } from './pull-requests/scheduled-merges.ts'
 import { releasedTags } from './releases/released-tags.ts'
 import { defaultBranches } from './repositories/default-branches.ts'
 import { deletedRepositories } from './repositories/deleted-repositories.ts'
-import { lostAccess } from './repositories/lost-access.ts'
 import { createMaintenance } from './repositories/maintenance.ts'
 import { ownerVisibility } from './repositories/owner-visibility.ts'
+import { revokedAccess } from './repositories/revoked-access.ts'
 import { transfers } from './repositories/transfers.ts'
 import { deletedUsers } from './users/deleted-users.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
@@ -49,7 +49,7 @@ export function createBackground(
       deletedUsers(services),
       releasedTags(services),
       defaultBranches(services),
-      lostAccess(services),
+      revokedAccess(services),
       transfers(services),
       mentions(services),
       references(services),

@@ -10,11 +10,11 @@ import { StoreUnavailable } from '../../events/store/event-store.ts'
 import { filesOfRepository } from '../../projections/models/attachments/attached-files.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { type ProcessManager, processManager } from '../process-manager.ts'
-import { endAccess } from './lost-access.ts'
+import { accessCleanup } from './revoked-access.ts'
 
 export function deletedRepositories(services: Services): ProcessManager {
   const { attachments, views, projector, config } = services
-  const access = endAccess(services)
+  const access = accessCleanup(services)
 
   return processManager('deleted_repositories', {
     async RepositoryDeleted(context, { data: { repoId } }) {

@@ -33,7 +33,7 @@ export function deletedUsers(services: Services): ProcessManager {
     await deleteWithClaims(services, { ...context, actor: null }, repository)
   }
 
-  async function endAccess(context: CommandContext, repoId: number, user: AccountRef) {
+  async function accessCleanup(context: CommandContext, repoId: number, user: AccountRef) {
     await repositories.change(services, { ...context, actor: null }, repoId, 'remove collaborator', (state) =>
       decideForgetUser(state, user),
     )
@@ -68,17 +68,18 @@ export function deletedUsers(services: Services): ProcessManager {
       if (await isGhost(user.id)) await leaveTeams(services, context, organization.id, user)
     },
     async CollaboratorSet(context, { data: { repoId, user } }) {
-      if (await isGhost(user.id)) await endAccess(context, repoId, user)
+      if (await isGhost(user.id)) await accessCleanup(context, repoId, user)
     },
     async TransferStarted(context, { data: { repoId, recipient } }) {
-      if (await isGhost(recipient.id)) await endAccess(context, repoId, recipient)
+      if (await isGhost(recipient.id)) await accessCleanup(context, repoId, recipient)
     },
     async UserDeleted(context, { data: { user } }) {
       for (const pull of await services.views.pulls.find({ requestedReviewerIds: user.id })) {
         await endRequest(context, pull, user)
       }
       for (const repository of await documents.find({ ownerId: user.id })) await takeBack(context, repository)
-      for (const id of await documents.ids({ readers: user.id })) await endAccess(context, Number(id), user)
+      for (const id of await documents.ids({ readers: user.id }))
+        await accessCleanup(context, Number(id), user)
       const { memberships = {}, teams = {} } = (await accounts.get(`${user.id}`)) ?? {}
       for (const id of organizationsIn(teams)) await leaveTeams(services, context, id, user)
       for (const id of Object.keys(memberships)) await removeGhost(services, context, Number(id), user)

@@ -24,7 +24,7 @@ import { type ProcessManager, processManager } from '../process-manager.ts'
 const CHUNK = 200
 
 /** How what users made of repositories that they may not read any more is ended. */
-export function endAccess(services: Services) {
+export function accessCleanup(services: Services) {
   const { accounts, follows, participations, repositories } = services.views
 
   /** Those whose user may not read the repository, or whose repository is gone. */
@@ -72,9 +72,9 @@ export function endAccess(services: Services) {
   return { among, reconsider }
 }
 
-export function lostAccess(services: Services): ProcessManager {
+export function revokedAccess(services: Services): ProcessManager {
   const { accounts, gpgKeys, participations, reactions, repositories, sshKeys, teams } = services.views
-  const { among, reconsider } = endAccess(services)
+  const { among, reconsider } = accessCleanup(services)
 
   /** Of those who were in a team, in the repositories of its organization. */
   async function amongMembers(
