@@ -7,7 +7,7 @@ import { promisify } from 'node:util'
 import Fastify from 'fastify'
 import t from 'tap'
 import { registerErrors } from '../../src/http/answers/errors.ts'
-import { clientGone } from '../../src/http/requests/client-gone.ts'
+import { disconnectSignal } from '../../src/http/requests/client-disconnect.ts'
 import { workTree } from '../git-client.ts'
 import { startTestServer } from '../start-server.ts'
 import { until } from '../until.ts'
@@ -96,7 +96,7 @@ t.test('line 6: a client that aborts a diff is no internal error in the log', as
   let isAsking = false
   let ended: unknown
   app.get('/diff', async (_request, reply) => {
-    const signal = clientGone(reply)
+    const signal = disconnectSignal(reply)
     isAsking = true
     await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
   })
@@ -110,6 +110,6 @@ t.test('line 6: a client that aborts a diff is no internal error in the log', as
   asked.destroy()
   await until('the work is ended', async () => ended !== undefined)
   await app.close()
-  t.match(ended, { name: 'ClientGone' })
+  t.match(ended, { name: 'ClientDisconnected' })
   t.equal(stream.read(), null, 'nothing is logged')
 })

@@ -17,7 +17,7 @@ import { submoduleUrls } from '../../git/trees/submodules.ts'
 import { kindOf, nameOf, type TreeEntry } from '../../git/trees/tree-entries.ts'
 import { partsOf } from '../../git/trees/tree-path.ts'
 import { entryAt, readTree, treeOf } from '../../git/trees/trees.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import {
@@ -43,7 +43,7 @@ export interface Reading {
 
 /** What the client of a request may take of git while it waits. */
 export function readingOf(services: Services, request: FastifyRequest, reply: FastifyReply): Reading {
-  const signal = clientGone(reply)
+  const signal = disconnectSignal(reply)
   return {
     services,
     ask: (answer) => services.gitLimits.diffs.ask(clientOf(request), signal, answer),

@@ -4,7 +4,7 @@ import { clientOf } from '../../auth/requester.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import type { NamedCommit } from '../../git/commits/named-commit.ts'
 import { isReached } from '../../git/commits/reachable.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { commitOf } from '../statuses/statuses.ts'
@@ -28,7 +28,7 @@ export async function isServed(
   object: string,
 ): Promise<boolean> {
   return isReached(gitDirOf({ gitDir }, id), object, (search) =>
-    gitLimits.diffs.ask(clientOf(request), clientGone(reply), search),
+    gitLimits.diffs.ask(clientOf(request), disconnectSignal(reply), search),
   )
 }
 

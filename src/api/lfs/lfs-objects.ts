@@ -9,7 +9,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { clientOf } from '../../auth/requester.ts'
 import { hasLfsFile, isOid, lfsPath } from '../../git/lfs/lfs-files.ts'
 import { lfsPointersBetween } from '../../git/lfs/lfs-pointers.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import { type LfsObjectDocument, lfsObjectId } from '../../projections/models/lfs/lfs-objects.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { unlessMissing } from '../../storage/disk.ts'
@@ -42,7 +42,7 @@ export async function lfsObjectsFor(
   if (missing.length === 0) return found
   const elsewhere = await lfsObjects.find({ oid: { $in: missing } }, { limit: MAX_PLACES })
   if (elsewhere.length === 0) return found
-  const signal = clientGone(reply)
+  const signal = disconnectSignal(reply)
   const { diffs } = services.gitLimits
   for (const { from, to, objects } of await pullsWith(services, repoId, elsewhere)) {
     const left = objects.filter(({ oid }) => !found.has(oid))

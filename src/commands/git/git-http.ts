@@ -23,7 +23,7 @@ import { isServersRef } from '../../git/refs/names.ts'
 import type { RefChange } from '../../git/refs/refs.ts'
 import { sendGitProblem } from '../../http/answers/errors.ts'
 import { baseFor } from '../../http/requests/base-path.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { requestContext } from '../execution/request-context.ts'
@@ -203,7 +203,7 @@ export const gitHttpRoutes: Routes = (services) => {
       if (!isGitService(service))
         throw new Refused(refuse.forbidden('only the smart HTTP protocol is supported'))
       const { repository } = await gitRepository(services, request, request.params, PERMISSION[service])
-      const signal = clientGone(reply)
+      const signal = disconnectSignal(reply)
       const dir = gitDirOf(services, repository.id)
       // Readers must not keep the first request of a push waiting.
       const share = (service === 'git-upload-pack' ? reads : pushes).shareOf(clientOf(request))
@@ -221,7 +221,7 @@ export const gitHttpRoutes: Routes = (services) => {
         const { repository } = await gitRepository(services, request, request.params, 'read')
         const options = {
           protocol: protocolOf(request),
-          signal: clientGone(reply),
+          signal: disconnectSignal(reply),
           share: reads.shareOf(clientOf(request)),
         }
         const answer = await uploadPack(
@@ -257,7 +257,7 @@ export const gitHttpRoutes: Routes = (services) => {
             signingKey,
             allowedSigners,
             protocol: protocolOf(request),
-            signal: clientGone(reply),
+            signal: disconnectSignal(reply),
             share: pushes.shareOf(clientOf(request)),
             journal: services.pushJournal,
             isShared: isShared(services.config),

@@ -17,7 +17,7 @@ import { clientOf, signedIn } from '../../auth/requester.ts'
 import { NO_CONTENT, type Routes, route } from '../../auth/routes.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { idsStream, pullStream } from '../../events/streams.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import { reviewCommentFold } from '../../projections/models/reviews/review-comments.fold.ts'
 import { gitDirOf } from '../../services/services.ts'
 import { pulls } from '../execution/aggregates.ts'
@@ -102,7 +102,7 @@ export const conversationRoutes: Routes = (services) => {
           pull,
           [made],
           (signal, ask) => services.gitLimits.diffs.ask(clientOf(request), signal, ask),
-          clientGone(reply),
+          disconnectSignal(reply),
         )
         const [wire] = await reviewCommentWires(services, repository, [made], places)
         if (wire === undefined) throw new Error(`review comment ${commentId} has no wire form`)

@@ -12,7 +12,7 @@ import { Refused, refuse } from '../../errors/refusal.ts'
 import type { Verdict } from '../../events/catalog/reviews.ts'
 import { decode } from '../../events/codec.ts'
 import { pullStream } from '../../events/streams.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import type { PullDocument } from '../../projections/models/pull-requests/pulls.fold.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import { reviewFold } from '../../projections/models/reviews/reviews.fold.ts'
@@ -175,7 +175,7 @@ export const reviewRoutes: Routes = (services) => {
         const verdict = verdictOf(body.event ?? '', body.body ?? '')
         const context = commandContext(request)
         const written = await writtenReview(services, context, pull, body, (answer) =>
-          services.gitLimits.diffs.ask(clientOf(request), clientGone(reply), answer),
+          services.gitLimits.diffs.ask(clientOf(request), disconnectSignal(reply), answer),
         )
         const sent = { ...written, namesCommit: (body.commit_id ?? '').trim() !== '' }
         const id = await review(context, pull, repository, verdict, sent)

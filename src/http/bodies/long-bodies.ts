@@ -6,7 +6,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { createSemaphore, pauseAfter } from '../../concurrency/semaphore.ts'
 import { mediaTypeOf } from '../answers/media-type.ts'
-import { clientGone } from '../requests/client-gone.ts'
+import { disconnectSignal } from '../requests/client-disconnect.ts'
 
 /** A body of more bytes is long. */
 export const LONG_BODY = 16 * 1024
@@ -36,7 +36,7 @@ export function takeTurnsWithLongBodies(
     const client = clientOf(request)
     seen(client)
     if (!isLong(request)) return done()
-    const gone = clientGone(reply)
+    const gone = disconnectSignal(reply)
     slots.take(client, gone).then((give) => {
       const began = now()
       working.set(request, () => {

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { continueAs } from '../../concurrency/event-loop.ts'
 import { networkOf } from '../../config/address-ranges.ts'
-import { clientGone } from '../requests/client-gone.ts'
+import { disconnectSignal } from '../requests/client-disconnect.ts'
 
 const accounts = new WeakMap<FastifyRequest, string>()
 
@@ -24,7 +24,7 @@ export function shareLoopByAccount(
   app.addHook('onRequest', (request, reply, done) => {
     const account = accountOf(request)
     if (account !== null) accounts.set(request, account)
-    const gone = READS.has(request.method) ? () => clientGone(reply) : undefined
+    const gone = READS.has(request.method) ? () => disconnectSignal(reply) : undefined
     continueAs(shareOf(request), gone, done)
   })
 }

@@ -19,7 +19,7 @@ import { createAnswerCache } from '../../git/process/answer-cache.ts'
 import { GitFailed } from '../../git/process/errors.ts'
 import type { GitLimits, Question } from '../../git/process/limits.ts'
 import { matchesTag } from '../../http/answers/entity-tags.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import { flagOf, OptionalText } from '../../http/requests/optional-text.ts'
 import { sendTruncated } from '../../http/requests/paging.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
@@ -65,7 +65,7 @@ export async function sendDiff(
   reply: FastifyReply,
   ...[limits, dir, from, to, options]: [GitLimits, ...Parameters<typeof diffText>]
 ): Promise<FastifyReply> {
-  const signal = clientGone(reply)
+  const signal = disconnectSignal(reply)
   const share = limits.diffs.shareOf(clientOf(request))
   const text = await askGit(request, () => diffText(dir, from, to, { ...options, signal, share }))
   return reply.type('text/plain; charset=utf-8').send(text)
@@ -157,7 +157,7 @@ export async function verificationOf(
   const { diffs } = services.gitLimits
   const flags = { stat: false, files: false, verification: true }
   const { commits, verified } = await askGit(request, () =>
-    diffs.ask(clientOf(request), clientGone(reply), (question) =>
+    diffs.ask(clientOf(request), disconnectSignal(reply), (question) =>
       readCommits(services, gitDirOf(services, repoId), [sha], flags, question),
     ),
   )

@@ -18,7 +18,7 @@ import type { Question } from '../../git/process/limits.ts'
 import { rememberingFailure } from '../../git/process/remembered-failures.ts'
 import { refNameProblem } from '../../git/refs/names.ts'
 import { withoutSlashes } from '../../git/trees/tree-path.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import { OptionalText } from '../../http/requests/optional-text.ts'
 import { pageOf, sendCommitPaging } from '../../http/requests/paging.ts'
 import { mergedCommitId } from '../../projections/models/pull-requests/merged-commits.fold.ts'
@@ -80,7 +80,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
     const dir = gitDirOf(services, repository.id)
     const flags = commitFlags(request.query)
     const found = await askGit(request, () =>
-      diffs.ask(clientOf(request), clientGone(reply), (question) =>
+      diffs.ask(clientOf(request), disconnectSignal(reply), (question) =>
         readCommits(services, dir, [sha], flags, question),
       ),
     )
@@ -162,7 +162,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
         // Not the path and the times: a client could name others for the same work.
         const work = [dir, tip, path === undefined ? 'list' : 'list of a path'].join('\0')
         const { total, found } = await askGit(request, () =>
-          rememberingFailure(work, () => diffs.ask(clientOf(request), clientGone(reply), read)),
+          rememberingFailure(work, () => diffs.ask(clientOf(request), disconnectSignal(reply), read)),
         )
         if (path !== undefined && total === 0) throw new Refused(refuse.notFound('no commit has this path'))
         sendCommitPaging(request, reply, services.publicUrl(), page, total)

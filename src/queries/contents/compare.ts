@@ -14,7 +14,7 @@ import type { Question } from '../../git/process/limits.ts'
 import { rememberingFailure } from '../../git/process/remembered-failures.ts'
 import { mergeBaseAcross } from '../../git/repository/fork-history.ts'
 import { withLongList } from '../../http/answers/json-answer.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import { PageQuery, pageOf, sendCommitPaging, sendTruncated, wantedPage } from '../../http/requests/paging.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
@@ -119,7 +119,7 @@ export function compareRoutes(services: Services): FastifyPluginAsyncTypebox {
         }
         const work = [to.dir, from.dir, from.sha, to.sha, 'compare'].join('\0')
         const { total, isCut, found } = await askGit(request, () =>
-          rememberingFailure(work, () => diffs.ask(clientOf(request), clientGone(reply), read)),
+          rememberingFailure(work, () => diffs.ask(clientOf(request), disconnectSignal(reply), read)),
         )
         sendCommitPaging(request, reply, services.publicUrl(), shown, total)
         if (isCut) sendTruncated(reply)

@@ -31,7 +31,7 @@ import {
   type SizedFile,
 } from '../../http/answers/byte-ranges.ts'
 import { basePath } from '../../http/requests/base-path.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import { OptionalText } from '../../http/requests/optional-text.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import { notFoundIn } from '../../projections/views/view.ts'
@@ -161,7 +161,7 @@ async function blobSource(
   const { sha, size } = header
   if (content !== undefined) return { ...conditions, size, first: content, close() {} }
   const share = services.gitLimits.reads.shareOf(clientOf(request))
-  const { first, stream } = await blobStream(dir, sha, { signal: clientGone(reply), share })
+  const { first, stream } = await blobStream(dir, sha, { signal: disconnectSignal(reply), share })
   return {
     ...conditions,
     size,

@@ -32,7 +32,7 @@ import { listTree } from '../../git/trees/tree-listings.ts'
 import { partsOf } from '../../git/trees/tree-path.ts'
 import { entryAt } from '../../git/trees/trees.ts'
 import { sendStreamedList } from '../../http/answers/streamed-list.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import { flagOf, OptionalText } from '../../http/requests/optional-text.ts'
 import { sendOnePage, sendPaging, wantedPage } from '../../http/requests/paging.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
@@ -94,7 +94,7 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
 
   /** All refs of a repository, also those of pull requests, by name. */
   const refsOf = async (request: PageRequest, reply: FastifyReply, dir: string): Promise<Ref[]> =>
-    await diffs.ask(clientOf(request), clientGone(reply), () => listRefs(dir))
+    await diffs.ask(clientOf(request), disconnectSignal(reply), () => listRefs(dir))
 
   async function* references(dir: string, refs: readonly Ref[], api: string) {
     for (let i = 0; i < refs.length; i += PART) {
@@ -153,7 +153,7 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
         const limit = Math.min(wholeNumber(query.per_page, 1, TREE_PAGE), TREE_PAGE)
         const listing = await askGit(request, () =>
           rememberingFailure([dir, sha, 'tree', recursive].join('\0'), () =>
-            diffs.ask(clientOf(request), clientGone(reply), (question) =>
+            diffs.ask(clientOf(request), disconnectSignal(reply), (question) =>
               listTree(dir, sha, { recursive }, question),
             ),
           ),
@@ -256,7 +256,7 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
         const dir = gitDirOf(services, repository.id)
         const flags = commitFlags(request.query)
         const found = await askGit(request, () =>
-          diffs.ask(clientOf(request), clientGone(reply), async (question) => {
+          diffs.ask(clientOf(request), disconnectSignal(reply), async (question) => {
             const note = await noteOf(dir, sha, question)
             return note && { note, commits: await readCommits(services, dir, [note.commit], flags, question) }
           }),

@@ -8,7 +8,7 @@ import {
   type StreamedEvent,
   sendEventStream,
 } from '../../http/answers/event-stream.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import type { Subscriber } from '../../projections/live/live-events.ts'
 import type { Services } from '../../services/services.ts'
 import { type HistoryRequest, visibleOf } from './history-rights.ts'
@@ -31,7 +31,7 @@ export async function sendLive(
   reply: FastifyReply,
   requested: Pick<SubscriptionRequest, 'history' | 'filter' | 'rights' | 'beginning'>,
 ): Promise<void> {
-  const signal = clientGone(reply)
+  const signal = disconnectSignal(reply)
   await requireExistingBeginning(request, requested.beginning, requested.history.last)
   const { requester, ip } = request
   const subscriber = await live.subscribe(

@@ -16,7 +16,7 @@ import { discussionStream, pullStream } from '../../events/streams.ts'
 import { requestedBeginning } from '../../http/answers/event-stream.ts'
 import { preferredType } from '../../http/answers/media-type.ts'
 import { NDJSON, sendLines } from '../../http/answers/ndjson.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import { OptionalText } from '../../http/requests/optional-text.ts'
 import { PageQuery, pageOf, sendPaging } from '../../http/requests/paging.ts'
 import type { Services } from '../../services/services.ts'
@@ -83,13 +83,13 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { events: found, total } = await history.page(
           { ...filter, ...visible },
           page,
-          clientGone(reply),
+          disconnectSignal(reply),
         )
         sendPaging(request, reply, publicUrl(), page, total)
         return found.map((event) => historyWire(event, parts))
       }
       case NDJSON: {
-        const historyRequest = { filter, rights, projector, signal: clientGone(reply) }
+        const historyRequest = { filter, rights, projector, signal: disconnectSignal(reply) }
         // Reading a long history takes a while; events that are appended during that time are not sent.
         const last = await history.last()
         sendLines(request, reply, () => linesOf(history, last, historyRequest))

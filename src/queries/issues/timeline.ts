@@ -7,7 +7,7 @@ import { isInTimeRange, TimeRangeQuery, timeRange } from '../../api/time-range.t
 import { nextSlice } from '../../concurrency/event-loop.ts'
 import { decode } from '../../events/codec.ts'
 import { discussionStream } from '../../events/streams.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import type { IssueDocument } from '../../projections/models/issues/issues.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { filteredListSchema, pagedRows } from '../paged-list.ts'
@@ -71,7 +71,7 @@ export function timelineRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { repository, issue } = await onIssue(services, request, 'read')
         const range = timeRange(request.query)
         const [own, references] = await Promise.all([
-          rowsOf(issue, clientGone(reply)),
+          rowsOf(issue, disconnectSignal(reply)),
           referenceRows(services, issue, request.requester),
         ])
         const rows = withReferences([...own.values()], references)

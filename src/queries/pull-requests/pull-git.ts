@@ -13,7 +13,7 @@ import { commitRange } from '../../git/commits/commit-range.ts'
 import { changedFiles, isWhitespace } from '../../git/diff/changed-files.ts'
 import type { Question } from '../../git/process/limits.ts'
 import { rememberingFailure } from '../../git/process/remembered-failures.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import { flagOf, OptionalText } from '../../http/requests/optional-text.ts'
 import { pageOf, sendCommitPaging, sendTruncated } from '../../http/requests/paging.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
@@ -73,7 +73,7 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
         }
         const work = [dir, pull.base.sha, pull.head.sha, 'commits'].join('\0')
         const { total, found } = await askGit(request, () =>
-          rememberingFailure(work, () => diffs.ask(clientOf(request), clientGone(reply), read)),
+          rememberingFailure(work, () => diffs.ask(clientOf(request), disconnectSignal(reply), read)),
         )
         sendCommitPaging(request, reply, services.publicUrl(), page, total)
         return await commitWires(services, repository, reply, found, flags)
@@ -103,7 +103,7 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
           changedFiles(dir, pull.mergeBase, head, {
             ...{ whitespace, skipTo, bounds },
             ask: (signal, answer) => diffs.ask(clientOf(request), signal, answer),
-            signal: clientGone(reply),
+            signal: disconnectSignal(reply),
           }),
         )
         const publicUrl = services.publicUrl()

@@ -12,7 +12,7 @@ import { Refused, refuse } from '../../errors/refusal.ts'
 import { GitFailed } from '../../git/process/errors.ts'
 import { ARCHIVE_FORMATS, type ArchiveFormat, archiveStream } from '../../git/repository/archive.ts'
 import { matchesTag } from '../../http/answers/entity-tags.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { FILE_ANSWER, FILE_HEADERS } from '../contents/file-answers.ts'
 
@@ -54,7 +54,7 @@ async function sendArchive(
       ? Readable.from([])
       : await archiveStream(gitDirOf(services, repository.id), sha, format, {
           directory: repository.name.toLowerCase(),
-          signal: clientGone(reply),
+          signal: disconnectSignal(reply),
           share: services.gitLimits.reads.shareOf(clientOf(request)),
         }).then(
           (output) => output.stream,

@@ -14,7 +14,7 @@ import {
 } from '../../api/repositories/repositories.ts'
 import { clientOf } from '../../auth/requester.ts'
 import { languagesOf } from '../../git/repository/languages.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import { branchId } from '../../projections/models/branches/branches.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { askGit } from '../contents/commit-answers.ts'
@@ -49,7 +49,7 @@ export function repositoryQueryRoutes(services: Services): FastifyPluginAsyncTyp
         if (usage?.languages?.commit === branch.commit.sha) return usage.languages.bytes
         const dir = gitDirOf(services, repository.id)
         return await askGit(request, () =>
-          services.gitLimits.diffs.ask(clientOf(request), clientGone(reply), (question) =>
+          services.gitLimits.diffs.ask(clientOf(request), disconnectSignal(reply), (question) =>
             languagesOf(dir, branch.commit.sha, question),
           ),
         )

@@ -12,7 +12,7 @@ import {
   shownReviews,
 } from '../../api/reviews/reviews.ts'
 import { clientOf } from '../../auth/requester.ts'
-import { clientGone } from '../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { listSchema, pagedRows, sendPage } from '../paged-list.ts'
 
@@ -71,7 +71,7 @@ export function reviewQueryRoutes(services: Services): FastifyPluginAsyncTypebox
           pull,
           shown,
           (signal, answer) => diffs.ask(clientOf(request), signal, answer),
-          clientGone(reply),
+          disconnectSignal(reply),
         )
         return reviewCommentWires(services, repository, shown, places)
       },

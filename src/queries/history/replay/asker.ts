@@ -1,7 +1,7 @@
 /** Who waits for a replay: work for many of them is shared out fairly, and ends when nobody waits. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { shareOf } from '../../../http/connections/loop-shares.ts'
-import { clientGone } from '../../../http/requests/client-gone.ts'
+import { disconnectSignal } from '../../../http/requests/client-disconnect.ts'
 
 export interface Asker {
   /** Whose work it is, as in `nextPiece`. */
@@ -16,5 +16,5 @@ export const SERVER: Asker = { client: 'replays' }
 /** The client of a request. */
 export const askerOf = (request: FastifyRequest, reply: FastifyReply) => ({
   client: shareOf(request),
-  gone: clientGone(reply),
+  gone: disconnectSignal(reply),
 })

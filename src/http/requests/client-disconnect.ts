@@ -4,18 +4,18 @@ import type { FastifyReply } from 'fastify'
 import { ErrorWithRefusal, refuse } from '../../errors/refusal.ts'
 
 /** Why the work was ended. It is no failure of the server, and nobody reads the answer. */
-class ClientGone extends ErrorWithRefusal {
+class ClientDisconnected extends ErrorWithRefusal {
   readonly refusal = refuse.timedOut(this.message)
 }
 
 /** Aborts when the client goes away before its answer is complete. */
-export function clientGone(reply: FastifyReply): AbortSignal {
+export function disconnectSignal(reply: FastifyReply): AbortSignal {
   const gone = new AbortController()
   // All that one request does at the same time listens. Node would take it for a leak.
   setMaxListeners(0, gone.signal)
   const { raw } = reply
   const closed = () => {
-    if (!raw.writableFinished) gone.abort(new ClientGone('the client is gone'))
+    if (!raw.writableFinished) gone.abort(new ClientDisconnected('the client is gone'))
   }
   // It may have gone while its request waited.
   if (raw.closed) closed()
