@@ -32,8 +32,8 @@ import { withOptionalBodies } from '../http/bodies/optional-bodies.ts'
 import { limitBodies } from '../http/bodies/request-bodies.ts'
 import { unfoldBodies } from '../http/bodies/unfolded-bodies.ts'
 import { limitConnections } from '../http/connections/connections.ts'
+import { scheduleByAccount } from '../http/connections/fair-scheduling.ts'
 import { httpsServer, renewHttps } from '../http/connections/https.ts'
-import { shareLoopByAccount } from '../http/connections/loop-shares.ts'
 import { limitProxiedRequests } from '../http/connections/proxied-requests.ts'
 import type { Certificate } from '../http/connections/tls-files.ts'
 import { basePath } from '../http/requests/base-path.ts'
@@ -278,7 +278,7 @@ export async function buildApp(
     signedIn.addHook('preValidation', seeOthersIfHeld)
     signedIn.addHook('preHandler', seeOthersIfHeld)
     await signedIn.register(authPlugin({ ...services, openRequests, signInRefused: metrics.signInRefused }))
-    shareLoopByAccount(signedIn, (request) => request.requester && clientOf(request))
+    scheduleByAccount(signedIn, (request) => request.requester && clientOf(request))
     validateAfterRights(signedIn)
     await signedIn.register(metricsRoute(() => scrape, config.metricsToken))
     await signedIn.register(gitHttpRoutes(services))

@@ -206,7 +206,7 @@ export const gitHttpRoutes: Routes = (services) => {
       const signal = disconnectSignal(reply)
       const dir = gitDirOf(services, repository.id)
       // Readers must not keep the first request of a push waiting.
-      const share = (service === 'git-upload-pack' ? reads : pushes).shareOf(clientOf(request))
+      const share = (service === 'git-upload-pack' ? reads : pushes).schedulingKey(clientOf(request))
       const answer = await advertiseRefs(dir, service, { protocol: protocolOf(request), signal, share })
       return reply
         .type(`application/x-${service}-advertisement`)
@@ -222,7 +222,7 @@ export const gitHttpRoutes: Routes = (services) => {
         const options = {
           protocol: protocolOf(request),
           signal: disconnectSignal(reply),
-          share: reads.shareOf(clientOf(request)),
+          share: reads.schedulingKey(clientOf(request)),
         }
         const answer = await uploadPack(
           gitDirOf(services, repository.id),
@@ -258,7 +258,7 @@ export const gitHttpRoutes: Routes = (services) => {
             allowedSigners,
             protocol: protocolOf(request),
             signal: disconnectSignal(reply),
-            share: pushes.shareOf(clientOf(request)),
+            share: pushes.schedulingKey(clientOf(request)),
             journal: services.pushJournal,
             isShared: isShared(services.config),
             runExclusive: (work) =>

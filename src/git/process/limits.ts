@@ -45,7 +45,7 @@ function workOf(slots: Semaphore, bodies: Semaphore, workMs: number, pace: Pace)
     bodies,
     /** Takes a place for a request whose body is being read. @throws SlotsFull */
     placeForBody: (client: string) => bodies.take(client),
-    shareOf: (client: string): TransferShare => ({ slots, client, workMs, pace }),
+    schedulingKey: (client: string): TransferShare => ({ slots, client, workMs, pace }),
     /** Answers a question of a client while it has a slot. @throws SlotsFull, and what `answer` throws */
     async ask<T>(
       client: string,

@@ -2,7 +2,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { nextSlice } from '../../concurrency/event-loop.ts'
-import { shareOf } from '../connections/loop-shares.ts'
+import { schedulingKey } from '../connections/fair-scheduling.ts'
 import { holds } from './json-answer.ts'
 import { jsonOf } from './shared-parts.ts'
 
@@ -15,7 +15,7 @@ const HELD = 256 * 1024
  * take turns. An error in the middle breaks the connection, so that the client doesn't take a part for the whole list.
  */
 export function sendStreamedList(reply: FastifyReply, parts: AsyncIterable<readonly object[]>): FastifyReply {
-  const text = Readable.from(arrayText(parts, shareOf(reply.request)), { objectMode: false })
+  const text = Readable.from(arrayText(parts, schedulingKey(reply.request)), { objectMode: false })
   holds(text, HELD)
   return reply.type('application/json; charset=utf-8').send(text)
 }

@@ -4,7 +4,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { nextSlice, scheduleWork } from '../../concurrency/event-loop.ts'
 import { limitReached } from '../../errors/limits.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
-import { shareOf } from '../connections/loop-shares.ts'
+import { schedulingKey } from '../connections/fair-scheduling.ts'
 import { leftToHandler } from '../requests/late-validation.ts'
 
 declare module 'fastify' {
@@ -86,14 +86,14 @@ export function jsonParser(
     }
     async function readOn(): Promise<void> {
       while (at < body.length) {
-        await nextSlice(shareOf(request))
+        await nextSlice(schedulingKey(request))
         if (isRefused()) return
       }
-      await nextSlice(shareOf(request))
+      await nextSlice(schedulingKey(request))
       parse(request, reader.end(), done)
     }
     // Many bodies may be complete in one turn of the event loop, and what a request does comes right after it.
-    scheduleWork(shareOf(request), () => {
+    scheduleWork(schedulingKey(request), () => {
       if (isRefused()) return
       if (at >= body.length) parse(request, reader.end(), done)
       else readOn().catch(done)

@@ -1,6 +1,6 @@
 /** Who waits for a replay: work for many of them is shared out fairly, and ends when nobody waits. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { shareOf } from '../../../http/connections/loop-shares.ts'
+import { schedulingKey } from '../../../http/connections/fair-scheduling.ts'
 import { disconnectSignal } from '../../../http/requests/client-disconnect.ts'
 
 export interface Asker {
@@ -15,6 +15,6 @@ export const SERVER: Asker = { client: 'replays' }
 
 /** The client of a request. */
 export const askerOf = (request: FastifyRequest, reply: FastifyReply) => ({
-  client: shareOf(request),
+  client: schedulingKey(request),
   gone: disconnectSignal(reply),
 })

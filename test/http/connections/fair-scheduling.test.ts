@@ -3,7 +3,7 @@ import Fastify from 'fastify'
 import t from 'tap'
 import { currentWorkKey, currentWorkSignal, scheduleWork } from '../../../src/concurrency/event-loop.ts'
 import { networkOf } from '../../../src/config/address-ranges.ts'
-import { shareLoopByAccount } from '../../../src/http/connections/loop-shares.ts'
+import { scheduleByAccount } from '../../../src/http/connections/fair-scheduling.ts'
 import { until } from '../../until.ts'
 
 t.test(
@@ -12,7 +12,7 @@ t.test(
     const app = Fastify()
     t.teardown(() => app.close())
     app.addHook('onRequest', ({ ip }, _reply, done) => scheduleWork(networkOf(ip), done))
-    shareLoopByAccount(app, ({ headers }) => (typeof headers.from === 'string' ? headers.from : null))
+    scheduleByAccount(app, ({ headers }) => (typeof headers.from === 'string' ? headers.from : null))
     app.get('/', async () => {
       await Promise.resolve()
       return { client: currentWorkKey() ?? null }
@@ -30,7 +30,7 @@ t.test('a handler that reads knows when its client goes away; a command is not e
   const app = Fastify({ forceCloseConnections: true })
   t.teardown(() => app.close())
   app.addHook('onRequest', ({ ip }, _reply, done) => scheduleWork(networkOf(ip), done))
-  shareLoopByAccount(app, ({ headers }) => (typeof headers.from === 'string' ? headers.from : null))
+  scheduleByAccount(app, ({ headers }) => (typeof headers.from === 'string' ? headers.from : null))
   const seen: (AbortSignal | undefined)[] = []
   app.get('/', async () => {
     const gone = currentWorkSignal()

@@ -7,7 +7,8 @@ import { disconnectSignal } from '../requests/client-disconnect.ts'
 const accounts = new WeakMap<FastifyRequest, string>()
 
 /** The key of its work, for `goOnAs` and `nextPiece`. */
-export const shareOf = (request: FastifyRequest): string => accounts.get(request) ?? networkOf(request.ip)
+export const schedulingKey = (request: FastifyRequest): string =>
+  accounts.get(request) ?? networkOf(request.ip)
 
 /** What only reads is not wanted any more when its client is gone. A command goes on: what it has begun, it finishes. */
 const READS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
@@ -17,7 +18,7 @@ const READS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
  * address do not wait for who has much to do there. `accountOf`: its key; null for a request without one. What takes long
  * ends when the client goes away.
  */
-export function shareLoopByAccount(
+export function scheduleByAccount(
   app: FastifyInstance,
   accountOf: (request: FastifyRequest) => string | null,
 ): void {
@@ -25,6 +26,6 @@ export function shareLoopByAccount(
     const account = accountOf(request)
     if (account !== null) accounts.set(request, account)
     const gone = READS.has(request.method) ? () => disconnectSignal(reply) : undefined
-    continueAs(shareOf(request), gone, done)
+    continueAs(schedulingKey(request), gone, done)
   })
 }
