@@ -27,7 +27,7 @@ import { contentPolicy, pageHeaders } from '../http/answers/page-headers.ts'
 import { limitUnreadAnswers } from '../http/answers/unread-answers.ts'
 import { limitChunks } from '../http/bodies/body-chunks.ts'
 import { parseJsonBodies, refuseOtherBodies } from '../http/bodies/json-bodies.ts'
-import { takeTurnsWithLongBodies } from '../http/bodies/long-bodies.ts'
+import { queueLargeBodies } from '../http/bodies/large-body-queue.ts'
 import { withOptionalBodies } from '../http/bodies/optional-bodies.ts'
 import { limitBodies } from '../http/bodies/request-bodies.ts'
 import { unfoldBodies } from '../http/bodies/unfolded-bodies.ts'
@@ -274,7 +274,7 @@ export async function buildApp(
       elapsedTime < HELD_MS ? done() : seeOthers(request, done)
     signedIn.addHook('onRequest', (request, _reply, done) => seeOthers(request, done))
     // These hooks come before those that sign in again: who has waited goes on with the rights of then.
-    takeTurnsWithLongBodies(signedIn, clientOf)
+    queueLargeBodies(signedIn, clientOf)
     signedIn.addHook('preValidation', seeOthersIfHeld)
     signedIn.addHook('preHandler', seeOthersIfHeld)
     await signedIn.register(authPlugin({ ...services, openRequests, signInRefused: metrics.signInRefused }))

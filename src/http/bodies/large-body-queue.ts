@@ -9,7 +9,7 @@ import { mediaTypeOf } from '../answers/media-type.ts'
 import { disconnectSignal } from '../requests/client-disconnect.ts'
 
 /** A body of more bytes is long. */
-export const LONG_BODY = 16 * 1024
+export const LARGE_BODY_BYTES = 16 * 1024
 
 /** How many are worked on at one time, and how many may wait: each holds its body. */
 const LIMITS = { name: 'long_bodies', size: 4, share: 1, waiting: 256, waitingShare: 32 } as const
@@ -21,7 +21,7 @@ const ALONE_MS = 1000
  * Limits the routes that are registered after this call. `clientOf`: whose request it is. `now`: milliseconds. `later`
  * calls what it gets after some milliseconds.
  */
-export function takeTurnsWithLongBodies(
+export function queueLargeBodies(
   app: FastifyInstance,
   clientOf: (request: FastifyRequest) => string,
   now: () => number = () => performance.now(),
@@ -73,5 +73,5 @@ function isLong({ headers, body }: FastifyRequest): boolean {
     return false
   // Without a length, nobody knows before the body has been read.
   if (headers['content-encoding'] !== undefined) return true
-  return Number(headers['content-length'] ?? Number.POSITIVE_INFINITY) > LONG_BODY
+  return Number(headers['content-length'] ?? Number.POSITIVE_INFINITY) > LARGE_BODY_BYTES
 }

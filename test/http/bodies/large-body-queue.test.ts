@@ -1,14 +1,14 @@
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
 import { registerErrors } from '../../../src/http/answers/errors.ts'
-import { LONG_BODY, takeTurnsWithLongBodies } from '../../../src/http/bodies/long-bodies.ts'
+import { LARGE_BODY_BYTES, queueLargeBodies } from '../../../src/http/bodies/large-body-queue.ts'
 import { until } from '../../until.ts'
 
 /** A server with one route, which works on a request until the test says that it is done. */
 async function worker(t: Test, now?: () => number, later?: (next: () => void, ms: number) => void) {
   const app = Fastify({ forceCloseConnections: true })
   registerErrors(app, () => '/docs')
-  takeTurnsWithLongBodies(app, ({ headers }) => `${headers['x-client']}`, now, later)
+  queueLargeBodies(app, ({ headers }) => `${headers['x-client']}`, now, later)
   const running = new Map<string, (() => void)[]>()
   app.post('/', async ({ headers }) => {
     const client = `${headers['x-client']}`
@@ -34,20 +34,20 @@ t.test('requests with long bodies are worked on one at a time for each client', 
   const { running, post } = await worker(t)
   const runningFor = (client: string) => running.get(client)?.length ?? 0
 
-  const first = post('mallory', LONG_BODY)
+  const first = post('mallory', LARGE_BODY_BYTES)
   await until('it runs', async () => runningFor('mallory') === 1)
   const gone = new AbortController()
-  const given = t.rejects(post('mallory', LONG_BODY, gone.signal), { name: 'AbortError' })
-  const second = post('mallory', LONG_BODY)
+  const given = t.rejects(post('mallory', LARGE_BODY_BYTES, gone.signal), { name: 'AbortError' })
+  const second = post('mallory', LARGE_BODY_BYTES)
   const short = post('mallory', 10)
-  const other = post('alice', LONG_BODY)
+  const other = post('alice', LARGE_BODY_BYTES)
   await until('a short one and that of another client do not wait', async () => {
     return runningFor('mallory') === 2 && runningFor('alice') === 1
   })
   gone.abort()
   await given
 
-  const many = Array.from({ length: 40 }, () => post('mallory', LONG_BODY))
+  const many = Array.from({ length: 40 }, () => post('mallory', LARGE_BODY_BYTES))
   t.equal(await Promise.race(many), 429, 'not more may wait than there are places')
   t.equal(runningFor('mallory'), 2)
   const finishing = setInterval(() => {
@@ -62,13 +62,13 @@ t.test('requests with long bodies are worked on one at a time for each client', 
 
 t.test('a long body waits for its turn however its content type is written', async (t) => {
   const { running, post } = await worker(t)
-  const first = post('mallory', LONG_BODY)
+  const first = post('mallory', LARGE_BODY_BYTES)
   await until('it runs', async () => running.get('mallory')?.length === 1)
   const types = ['Application/JSON', 'APPLICATION/JSON;charset=utf-8', 'application/json ; charset=utf-8']
-  const others = types.map((type) => post('mallory', LONG_BODY, null, type))
+  const others = types.map((type) => post('mallory', LARGE_BODY_BYTES, null, type))
   const short = post('mallory', 10)
   await until('only a short one does not wait', async () => (running.get('mallory')?.length ?? 0) > 1)
-  const other = post('alice', LONG_BODY)
+  const other = post('alice', LARGE_BODY_BYTES)
   await until('another client is served', async () => running.get('alice')?.length === 1)
   t.equal(running.get('mallory')?.length, 2)
   const finishing = setInterval(() => {
@@ -81,12 +81,12 @@ t.test('a long body waits for its turn however its content type is written', asy
 t.test('who goes away has the turn until the work is done', async (t) => {
   const { running, post } = await worker(t)
   const gone = new AbortController()
-  const first = t.rejects(post('mallory', LONG_BODY, gone.signal), { name: 'AbortError' })
+  const first = t.rejects(post('mallory', LARGE_BODY_BYTES, gone.signal), { name: 'AbortError' })
   await until('it runs', async () => running.get('mallory')?.length === 1)
   gone.abort()
   await first
-  const second = post('mallory', LONG_BODY)
-  const other = post('alice', LONG_BODY)
+  const second = post('mallory', LARGE_BODY_BYTES)
+  const other = post('alice', LARGE_BODY_BYTES)
   await until('another client is served', async () => running.get('alice')?.length === 1)
   t.equal(running.get('mallory')?.length, 1, 'the first one is still being worked on')
   for (const finish of [...running.values()].flat()) finish()
@@ -113,13 +113,13 @@ t.test('after a long body its client rests, while others use the server', async 
     t.equal(await answer, 200)
   }
 
-  await work('alice', LONG_BODY, 100)
+  await work('alice', LARGE_BODY_BYTES, 100)
   t.same(rests, [], 'nobody else was there')
   await work('bob', 10, 1)
-  await work('alice', LONG_BODY, 100)
+  await work('alice', LARGE_BODY_BYTES, 100)
   t.match(rests, [{ ms: 400 }], 'four times as long as the work')
-  const second = post('alice', LONG_BODY)
-  await work('bob', LONG_BODY, 300)
+  const second = post('alice', LARGE_BODY_BYTES)
+  await work('bob', LARGE_BODY_BYTES, 300)
   t.match(rests[1], { ms: 1000 }, 'a second at most')
   t.equal(running.get('alice')?.length, 2, 'it still rests')
   rests[0]?.next()
