@@ -26,11 +26,11 @@ import { jsonAnswer } from '../http/answers/json-answer.ts'
 import { contentPolicy, pageHeaders } from '../http/answers/page-headers.ts'
 import { limitUnreadAnswers } from '../http/answers/unread-answers.ts'
 import { limitChunks } from '../http/bodies/body-chunks.ts'
+import { decompressBodies } from '../http/bodies/compressed-bodies.ts'
 import { parseJsonBodies, refuseOtherBodies } from '../http/bodies/json-bodies.ts'
 import { queueLargeBodies } from '../http/bodies/large-body-queue.ts'
 import { withOptionalBodies } from '../http/bodies/optional-bodies.ts'
 import { limitBodies } from '../http/bodies/request-bodies.ts'
-import { unfoldBodies } from '../http/bodies/unfolded-bodies.ts'
 import { limitConnections } from '../http/connections/connections.ts'
 import { scheduleByAccount } from '../http/connections/fair-scheduling.ts'
 import { httpsServer, renewHttps } from '../http/connections/https.ts'
@@ -295,7 +295,7 @@ export async function buildApp(
     await signedIn.register(applicationRoutes(services))
     await signedIn.register(
       async (api) => {
-        unfoldBodies(api)
+        decompressBodies(api)
         refuseOtherBodies(api)
         await compressAnswers(api)
         // With their names: for a plugin without one, fastify looks through all modules that are loaded.

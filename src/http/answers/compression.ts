@@ -23,7 +23,7 @@ export async function compressAnswers(app: FastifyInstance): Promise<void> {
     zlibOptions: { level: 4, windowBits: 14, memLevel: 7 },
     // The event loop is for everyone: zlib works on threads of its own.
     syncThreshold: 0,
-    // It ends the whole request when a body is damaged: see `unfolded-bodies.ts`.
+    // It ends the whole request when a body is damaged: see `compressed-bodies.ts`.
     globalDecompression: false,
   })
 }

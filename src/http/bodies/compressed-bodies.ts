@@ -15,7 +15,7 @@ const DECODERS: ReadonlyMap<string, () => ReturnType<typeof createGunzip>> = new
  * For the routes that are registered after this call, in this scope. Whoever reads a body limits what it unfolds to, as
  * the parsers do by `bodyLimit`.
  */
-export function unfoldBodies(app: FastifyInstance): void {
+export function decompressBodies(app: FastifyInstance): void {
   app.addHook('onRequest', ({ raw: { headers } }, _reply, done) => {
     if (codingOf(headers['content-encoding']) === 'identity') delete headers['content-encoding']
     done()
