@@ -11,7 +11,7 @@ import {
   type HookType,
   type WebhookSettings,
 } from '../../events/catalog/webhooks.ts'
-import type { Outside } from '../../http/outside/outside-request.ts'
+import type { Outside } from '../../http/outbound/outside-request.ts'
 
 const MAX_URL_LENGTH = 2000
 const MAX_SECRET_LENGTH = 255

@@ -2,7 +2,7 @@
 
 import { webhookConfigsOf } from '../../auth/webhook-configs.ts'
 import { releasableSignal } from '../../concurrency/releasable-signal.ts'
-import { BadRedirect, NotOutside, type Outside } from '../../http/outside/outside-request.ts'
+import { BadRedirect, NotOutside, type Outside } from '../../http/outbound/outside-request.ts'
 import type { WebhookDelivery } from '../../projections/models/webhooks/webhook-deliveries.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { deliveryRequest } from './delivery-request.ts'

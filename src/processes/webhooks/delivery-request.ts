@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto'
 import { eventHeaderOf } from '../../api/webhooks/webhooks.ts'
 import type { WebhookConfig } from '../../auth/webhook-configs.ts'
 import type { HookContentType } from '../../events/catalog/webhooks.ts'
-import type { OutsidePost } from '../../http/outside/outside-request.ts'
+import type { OutsidePost } from '../../http/outbound/outside-request.ts'
 import type { WebhookDelivery } from '../../projections/models/webhooks/webhook-deliveries.fold.ts'
 import { VERSION } from '../../storage/version.ts'
 

@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import { createServer as createServerOfSockets } from 'node:net'
 import t from 'tap'
 import { allowedHosts, isOutside, NO_HOSTS } from '../../../src/config/outside-addresses.ts'
-import { createOutside, NotOutside } from '../../../src/http/outside/outside-request.ts'
+import { createOutside, NotOutside } from '../../../src/http/outbound/outside-request.ts'
 import { startReceiver } from './receiver.ts'
 
 function allowing(entries: readonly string[]) {
