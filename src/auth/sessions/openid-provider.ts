@@ -4,7 +4,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Configuration, CustomFetch } from 'openid-client'
 import type { Config } from '../../config/config.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
-import { bySystem, hostOf, type Resolve } from '../../http/outbound/outside-names.ts'
+import { bySystem, hostOf, type Resolve } from '../../http/outbound/host-lookup.ts'
 
 /** What the provider must answer with, so that the answer is for this browser and this sign-in. */
 interface Checks {

@@ -11,7 +11,7 @@ import {
   type HookType,
   type WebhookSettings,
 } from '../../events/catalog/webhooks.ts'
-import type { Outside } from '../../http/outbound/outside-request.ts'
+import type { OutboundHttp } from '../../http/outbound/outbound-http.ts'
 
 const MAX_URL_LENGTH = 2000
 const MAX_SECRET_LENGTH = 255
@@ -80,7 +80,7 @@ function contentTypeOf(text: string) {
 }
 
 /** The URL in its normal form. */
-function urlOf(text: string, outside: Outside): URL {
+function urlOf(text: string, outside: OutboundHttp): URL {
   const url = text.length <= MAX_URL_LENGTH && URL.canParse(text) ? new URL(text) : undefined
   if (url === undefined || (url.protocol !== 'http:' && url.protocol !== 'https:')) {
     throw unprocessable(`config.url: must be an http or https URL of at most ${MAX_URL_LENGTH} characters`)
@@ -114,7 +114,7 @@ interface Wanted {
 }
 
 /** @throws Refused (unprocessable) with the first field that is wrong */
-export function wantedBy(options: Options, before: Secrets, outside: Outside): Wanted {
+export function wantedBy(options: Options, before: Secrets, outside: OutboundHttp): Wanted {
   const { url, content_type, secret = before.secret } = options.config ?? {}
   if (secret.length > MAX_SECRET_LENGTH)
     throw unprocessable(`config.secret: has more than ${MAX_SECRET_LENGTH} characters`)
@@ -139,7 +139,7 @@ export function wantedBy(options: Options, before: Secrets, outside: Outside): W
 /** A new webhook. @throws Refused (unprocessable) with the first field that is wrong */
 export function newWebhook(
   options: Static<typeof CreateHookOption>,
-  outside: Outside,
+  outside: OutboundHttp,
 ): { settings: Omit<WebhookSettings, 'configId'> & { type: HookType }; config: Secrets } {
   const type = typeOf(options.type)
   for (const name of ['url', 'content_type']) {

@@ -17,7 +17,7 @@ import { NO_HOSTS } from '../../config/outside-addresses.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import type { WebhookScope } from '../../events/catalog/webhooks.ts'
 import { idsStream } from '../../events/streams.ts'
-import { createOutside } from '../../http/outbound/outside-request.ts'
+import { createOutboundHttp } from '../../http/outbound/outbound-http.ts'
 import { branchId } from '../../projections/models/branches/branches.fold.ts'
 import { webhookScopeKey } from '../../projections/models/webhooks/webhooks.fold.ts'
 import { webhooks } from '../execution/aggregates.ts'
@@ -38,7 +38,7 @@ export const MAX_WEBHOOKS = 50
 
 export const webhookRoutes: Routes = (services) => {
   const { events, secrets, views, turns, config } = services
-  const outside = createOutside(config.webhookAllowedHosts ?? NO_HOSTS)
+  const outside = createOutboundHttp(config.webhookAllowedHosts ?? NO_HOSTS)
 
   /** A retried request makes the same id. */
   const newConfigId = ({ retry }: CommandContext, hookId: number) =>

@@ -2,7 +2,7 @@
 
 import { webhookConfigsOf } from '../../auth/webhook-configs.ts'
 import { releasableSignal } from '../../concurrency/releasable-signal.ts'
-import { BadRedirect, NotOutside, type Outside } from '../../http/outbound/outside-request.ts'
+import { BadRedirect, InternalAddress, type OutboundHttp } from '../../http/outbound/outbound-http.ts'
 import type { WebhookDelivery } from '../../projections/models/webhooks/webhook-deliveries.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { deliveryRequest } from './delivery-request.ts'
@@ -46,7 +46,7 @@ function againOrGivenUp({ at }: WebhookDelivery, statusCode: number, problem: st
  */
 export async function attempt(
   { views, secrets }: Pick<Services, 'views' | 'secrets'>,
-  { outside, payloads }: { outside: Outside; payloads: Payloads },
+  { outbound, payloads }: { outbound: OutboundHttp; payloads: Payloads },
   delivery: WebhookDelivery,
   stopping: AbortSignal,
   requireHold: () => void,
@@ -63,7 +63,7 @@ export async function attempt(
   const stopped = releasableSignal(stopping)
   const timeout = AbortSignal.timeout(TIMEOUT_MS)
   try {
-    const statusCode = await outside.post({ ...request, signal: AbortSignal.any([timeout, stopped.signal]) })
+    const statusCode = await outbound.post({ ...request, signal: AbortSignal.any([timeout, stopped.signal]) })
     if (isDelivered(statusCode)) return { result: 'delivered', statusCode, problem: '' }
     const problem = `the receiver answered with ${statusCode}`
     return mayChange(statusCode)
@@ -71,7 +71,7 @@ export async function attempt(
       : { result: 'failed', statusCode, problem }
   } catch (error) {
     if (stopping.aborted) throw error
-    if (error instanceof NotOutside || error instanceof BadRedirect) return failed(error.message)
+    if (error instanceof InternalAddress || error instanceof BadRedirect) return failed(error.message)
     return againOrGivenUp(delivery, 0, problemOf(error))
   } finally {
     stopped.release()

@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto'
 import { eventHeaderOf } from '../../api/webhooks/webhooks.ts'
 import type { WebhookConfig } from '../../auth/webhook-configs.ts'
 import type { HookContentType } from '../../events/catalog/webhooks.ts'
-import type { OutsidePost } from '../../http/outbound/outside-request.ts'
+import type { OutboundPost } from '../../http/outbound/outbound-http.ts'
 import type { WebhookDelivery } from '../../projections/models/webhooks/webhook-deliveries.fold.ts'
 import { VERSION } from '../../storage/version.ts'
 
@@ -16,7 +16,7 @@ export function deliveryRequest(
   contentType: HookContentType,
   { url, secret, authorization }: WebhookConfig,
   json: string,
-): Omit<OutsidePost, 'signal'> {
+): Omit<OutboundPost, 'signal'> {
   const body = contentType === 'json' ? json : new URLSearchParams({ payload: json }).toString()
   const name = eventHeaderOf(event)
   const sha256 = signed('sha256', secret, json)

@@ -7,7 +7,7 @@ import { createWorker, type Work } from '../../concurrency/worker.ts'
 import { limitReached } from '../../errors/limits.ts'
 import { StoreUnavailable } from '../../events/store/event-store.ts'
 import { GitTookTooLong, GitUnavailable } from '../../git/process/errors.ts'
-import type { Outside } from '../../http/outbound/outside-request.ts'
+import type { OutboundHttp } from '../../http/outbound/outbound-http.ts'
 import type { WebhookDelivery } from '../../projections/models/webhooks/webhook-deliveries.fold.ts'
 import { LostHold } from '../../projections/store/read-store.ts'
 import type { Services } from '../../services/services.ts'
@@ -58,7 +58,7 @@ const untilDue = (notBefore: number): number => {
   return Math.max(0, dueAt(notBefore, now) - now)
 }
 
-export function createSender(services: Services, outside: Outside, signal: AbortSignal) {
+export function createSender(services: Services, outbound: OutboundHttp, signal: AbortSignal) {
   const { webhookDeliveries: deliveries, projector, log } = services
   const payloads = createPayloads(services)
   /** How many wait for a webhook; unknown until one is added. */
@@ -162,7 +162,7 @@ export function createSender(services: Services, outside: Outside, signal: Abort
     // Documents must not be older than the event: another node may have noted it.
     if (!(await projector.waitFor(delivery.position, AFTER_FAILURE_MS))) return 0
     const begun = Date.now()
-    const outcome = await attempt(services, { outside, payloads }, delivery, signal, requireHold).catch(
+    const outcome = await attempt(services, { outbound, payloads }, delivery, signal, requireHold).catch(
       (error: unknown) => unmade(delivery, error),
     )
     failing.delete(hookId)

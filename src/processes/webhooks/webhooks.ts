@@ -15,7 +15,7 @@ import { NO_HOSTS } from '../../config/outside-addresses.ts'
 import type { WebhookScope } from '../../events/catalog/webhooks.ts'
 import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
 import { StoreUnavailable } from '../../events/store/event-store.ts'
-import { createOutside } from '../../http/outbound/outside-request.ts'
+import { createOutboundHttp } from '../../http/outbound/outbound-http.ts'
 import { type WebhookDocument, webhookScopeKey } from '../../projections/models/webhooks/webhooks.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { type Hold, type ProcessManager, processManager } from '../process-manager.ts'
@@ -37,8 +37,8 @@ export interface Webhooks {
 
 export function createWebhooks(services: Services, signal: AbortSignal): Webhooks {
   const { views, secrets, config } = services
-  const outside = createOutside(config.webhookAllowedHosts ?? NO_HOSTS)
-  const sender = createSender(services, outside, signal)
+  const outbound = createOutboundHttp(config.webhookAllowedHosts ?? NO_HOSTS)
+  const sender = createSender(services, outbound, signal)
   /** The last event of which this process has noted something. */
   let newest = services.startedAfter
 

@@ -3,7 +3,7 @@
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
 import { createOpenIdProvider } from '../../../src/auth/sessions/openid-provider.ts'
-import type { Resolve } from '../../../src/http/outbound/outside-names.ts'
+import type { Resolve } from '../../../src/http/outbound/host-lookup.ts'
 import { browser, CLIENT, startOpenId } from '../../doubles/openid.ts'
 import { clockOf } from '../../set-clock.ts'
 import { until } from '../../until.ts'

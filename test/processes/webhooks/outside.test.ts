@@ -3,7 +3,7 @@ import { createServer } from 'node:http'
 import { createServer as createServerOfSockets } from 'node:net'
 import t from 'tap'
 import { allowedHosts, isOutside, NO_HOSTS } from '../../../src/config/outside-addresses.ts'
-import { createOutside, NotOutside } from '../../../src/http/outbound/outside-request.ts'
+import { createOutboundHttp, InternalAddress } from '../../../src/http/outbound/outbound-http.ts'
 import { startReceiver } from './receiver.ts'
 
 function allowing(entries: readonly string[]) {
@@ -99,7 +99,7 @@ t.test('an operator allows hosts by name, by address and by range', async (t) =>
 
 t.test('what a URL means inside is refused, whatever way it is written, and nothing is sent', async (t) => {
   const receiver = await startReceiver(t)
-  const outside = createOutside(NO_HOSTS)
+  const outside = createOutboundHttp(NO_HOSTS)
   const { port } = receiver
   const urls = [
     `http://127.0.0.1:${port}/`,
@@ -112,10 +112,10 @@ t.test('what a URL means inside is refused, whatever way it is written, and noth
   ]
   for (const url of urls) {
     t.match(outside.problem(new URL(url)), /own network/, url)
-    await t.rejects(outside.post(post(url)), NotOutside, url)
+    await t.rejects(outside.post(post(url)), InternalAddress, url)
   }
-  await t.rejects(outside.post(post(`http://localhost:${port}/`)), NotOutside)
-  await t.rejects(outside.post(post(`http://a.localhost:${port}/`)), NotOutside)
+  await t.rejects(outside.post(post(`http://localhost:${port}/`)), InternalAddress)
+  await t.rejects(outside.post(post(`http://a.localhost:${port}/`)), InternalAddress)
   t.same(receiver.at('/'), [])
 })
 
@@ -124,13 +124,13 @@ t.test('a name counts by what it resolves to when it is used, and the connection
   const allowed = allowing(['127.0.0.1'])
   const answers = [['127.0.0.1'], ['10.0.0.1'], ['10.0.0.1', '127.0.0.1']]
   const asked: string[] = []
-  const outside = createOutside(allowed, async (host) => {
+  const outside = createOutboundHttp(allowed, async (host) => {
     asked.push(host)
     return answers.shift() ?? []
   })
   const url = `http://ci.example.org:${receiver.port}/named`
   t.equal(await outside.post(post(url)), 200)
-  await t.rejects(outside.post(post(url)), NotOutside, 'the name is another address now')
+  await t.rejects(outside.post(post(url)), InternalAddress, 'the name is another address now')
   t.equal(await outside.post(post(url)), 200, 'of several, only those that may be used are')
   t.same(asked, ['ci.example.org', 'ci.example.org', 'ci.example.org'], 'asked once for each connection')
   t.equal(receiver.at('/named').length, 2)
@@ -141,13 +141,13 @@ t.test('a redirect is checked like the first URL, and a header stays with its or
   const receiver = await startReceiver(t)
   const { port } = receiver
   const allowed = allowing(['one.example', 'two.example'])
-  const outside = createOutside(allowed, async () => ['127.0.0.1'])
+  const outside = createOutboundHttp(allowed, async () => ['127.0.0.1'])
   const to = (location: string) =>
     receiver.answer('/', (response) => response.writeHead(307, { location }).end())
   to(`http://127.0.0.1:${port}/inside`)
-  await t.rejects(outside.post(post(`http://one.example:${port}/`)), NotOutside)
+  await t.rejects(outside.post(post(`http://one.example:${port}/`)), InternalAddress)
   to(`http://other.example:${port}/inside`)
-  await t.rejects(outside.post(post(`http://one.example:${port}/`)), NotOutside)
+  await t.rejects(outside.post(post(`http://one.example:${port}/`)), InternalAddress)
   t.same(receiver.at('/inside'), [])
   to('file:///etc/passwd')
   await t.rejects(outside.post(post(`http://one.example:${port}/`)), { name: 'BadRedirect' })
@@ -184,7 +184,7 @@ t.test(
     const address = server.address()
     const base = `http://127.0.0.1:${typeof address === 'object' && address !== null ? address.port : 0}`
     const allowed = allowing(['loopback'])
-    const outside = createOutside(allowed)
+    const outside = createOutboundHttp(allowed)
     t.equal(await outside.post(post(`${base}/endless`)), 200)
     const signal = AbortSignal.timeout(50)
     await t.rejects(outside.post({ ...post(`${base}/silent`), signal }), { name: 'TimeoutError' })
@@ -207,7 +207,7 @@ t.test(
   'a receiver that answers with another protocol ends the request, as one that says nothing',
   async (t) => {
     const switching = 'HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n'
-    const outside = createOutside(allowing(['loopback']))
+    const outside = createOutboundHttp(allowing(['loopback']))
     await t.rejects(outside.post(post(await sayingOnly(t, switching))), { name: 'NoAnswer' })
   },
 )
@@ -216,7 +216,7 @@ t.test(
   'a receiver that only ever announces its answer does not hold the loop: the request ends',
   async (t) => {
     const hints = 'HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n'
-    const outside = createOutside(allowing(['loopback']))
+    const outside = createOutboundHttp(allowing(['loopback']))
     await t.rejects(outside.post(post(await sayingOnly(t, hints.repeat(1000)))), { name: 'NoAnswer' })
     const answer = `${hints.repeat(3)}HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n`
     t.equal(await outside.post(post(await sayingOnly(t, answer))), 200, 'some are fine')
@@ -225,6 +225,6 @@ t.test(
 
 t.test('of an answer in chunks of one byte, no more is read than of any other', async (t) => {
   const chunks = `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n${'1\r\na\r\n'.repeat(20_000)}`
-  const outside = createOutside(allowing(['loopback']))
+  const outside = createOutboundHttp(allowing(['loopback']))
   t.equal(await outside.post(post(await sayingOnly(t, chunks))), 200)
 })

@@ -7,11 +7,11 @@ import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
 import { isIP, type LookupFunction } from 'node:net'
 import { type AllowedHosts, isOutside } from '../../config/outside-addresses.ts'
-import { byDns, bySystem, hostOf, type Resolve } from './outside-names.ts'
+import { byDns, bySystem, hostOf, type Resolve } from './host-lookup.ts'
 
 /** The address of a URL is not one to which users may make the server connect. */
-export class NotOutside extends Error {
-  override readonly name = 'NotOutside'
+export class InternalAddress extends Error {
+  override readonly name = 'InternalAddress'
 
   constructor(host: string) {
     super(`${host} is in the server's own network, and WEBHOOK_ALLOWED_HOSTS does not allow it`)
@@ -36,7 +36,7 @@ const MAX_ANSWER_BYTES = 64 * 1024
 /** So many answers may come before the real one (as `103 Early Hints`): they are not counted as bytes. */
 const MAX_ANNOUNCED = 10
 
-export interface OutsidePost {
+export interface OutboundPost {
   url: URL
   headers: Readonly<Record<string, string>>
   body: string
@@ -45,29 +45,29 @@ export interface OutsidePost {
   signal: AbortSignal
 }
 
-export interface Outside {
+export interface OutboundHttp {
   /** Why a URL can never be connected to; undefined for one that may be. Looks nothing up. */
   problem(url: URL): string | undefined
   /**
    * Sends a POST, and resolves to the status of the answer when all of it was read, or enough.
-   * @throws NotOutside, BadRedirect, NoAnswer, errors of DNS, of connections and of TLS, and the signal's reason
+   * @throws InternalAddress, BadRedirect, NoAnswer, errors of DNS, of connections and of TLS, and the signal's reason
    */
-  post(request: OutsidePost): Promise<number>
+  post(request: OutboundPost): Promise<number>
 }
 
 /** `resolve`: instead of the name servers and the system. */
-export function createOutside(allowed: AllowedHosts, resolve?: Resolve): Outside {
+export function createOutboundHttp(allowed: AllowedHosts, resolve?: Resolve): OutboundHttp {
   const fromDns = resolve ?? byDns()
   /** What the operator has named may be in the system's own table of hosts. */
   const fromSystem = resolve ?? bySystem()
   const mayConnect = (address: string) => isOutside(address) || allowed.address(address)
 
-  /** The addresses of a host to which a connection may go. @throws NotOutside when there is none */
+  /** The addresses of a host to which a connection may go. @throws InternalAddress when there is none */
   async function addressesOf(host: string, signal: AbortSignal): Promise<string[]> {
     const isNamed = allowed.name(host)
     const found = await (isNamed ? fromSystem : fromDns)(host, signal)
     const usable = isNamed ? found : found.filter(mayConnect)
-    if (usable.length === 0) throw new NotOutside(host)
+    if (usable.length === 0) throw new InternalAddress(host)
     return usable
   }
 
@@ -88,13 +88,13 @@ export function createOutside(allowed: AllowedHosts, resolve?: Resolve): Outside
   /** For an address in a URL nothing is looked up. */
   function requireUsable(url: URL): void {
     const host = hostOf(url)
-    if (isIP(host) !== 0 && !mayConnect(host) && !allowed.name(host)) throw new NotOutside(host)
+    if (isIP(host) !== 0 && !mayConnect(host) && !allowed.name(host)) throw new InternalAddress(host)
   }
 
   function once(
     url: URL,
     headers: Record<string, string>,
-    { body, signal }: OutsidePost,
+    { body, signal }: OutboundPost,
   ): Promise<IncomingMessage> {
     requireUsable(url)
     const start = url.protocol === 'https:' ? httpsRequest : httpRequest

@@ -1,6 +1,6 @@
 /** Look-ups of names whose owners are hostile, or whose name servers are broken. */
 import t from 'tap'
-import { byDns, bySystem } from '../../../src/http/outbound/outside-names.ts'
+import { byDns, bySystem } from '../../../src/http/outbound/host-lookup.ts'
 import { startNameServer } from '../../doubles/name-server.ts'
 import { until } from '../../until.ts'
 
