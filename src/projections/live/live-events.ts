@@ -14,7 +14,7 @@ import {
 } from '../../events/store/event-store.ts'
 import { isInHistory, repositoryOf } from '../models/history/history.fold.ts'
 import type { Projector } from '../projector/projector.ts'
-import { type Client, createPlaces, type PlaceLimits } from './live-places.ts'
+import { type Client, createSubscriberSlots, type SubscriberLimits } from './subscriber-slots.ts'
 
 export interface LiveEvent {
   event: RecordedEvent
@@ -53,7 +53,7 @@ export interface LiveEvents {
   end(): void
 }
 
-export interface LiveLimits extends PlaceLimits {
+export interface LiveLimits extends SubscriberLimits {
   /** The most events in the buffer. */
   events: number
   /** The most characters of JSON in the buffer. */
@@ -131,7 +131,7 @@ export function createLiveEvents({
   const ending = new AbortController()
   // Each open connection adds a listener. Without this, Node would warn about a leak.
   setMaxListeners(0, ending.signal)
-  const places = createPlaces(limits)
+  const places = createSubscriberSlots(limits)
   let current: Promise<Subscription> | undefined
   let running: Subscription | undefined
 

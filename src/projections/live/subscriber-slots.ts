@@ -5,7 +5,7 @@ import { Refused, refuse } from '../../errors/refusal.ts'
 /** An account that is signed in, or the network address of clients that are not. */
 export type Client = `account ${number}` | `address ${string}`
 
-export interface PlaceLimits {
+export interface SubscriberLimits {
   /** The limit for all clients together. Each costs a connection, and a check of its rights when rights change. */
   subscribers: number
   /** The limit for one account: a person may have several pages open, a program may follow several repositories. */
@@ -14,7 +14,7 @@ export interface PlaceLimits {
   perAddress: number
 }
 
-export function createPlaces({ subscribers, perAccount, perAddress }: PlaceLimits) {
+export function createSubscriberSlots({ subscribers, perAccount, perAddress }: SubscriberLimits) {
   let all = 0
   const byClient = new Map<Client, number>()
   return {
