@@ -11,7 +11,7 @@ import type { Position } from '../../events/store/event-store.ts'
 import { GitFailed, GitTookTooLong, RepositoryMissing } from '../../git/process/errors.ts'
 import { type LateMerges as Note, openLateMerges } from '../../projections/installation/late-merges.ts'
 import type { Services } from '../../services/services.ts'
-import { createPatience } from '../patience.ts'
+import { createWaitBudget } from '../wait-budget.ts'
 
 /** How many repositories the worker looks at together, and how many pull requests one git process tries. */
 const REPOSITORIES = 2
@@ -45,7 +45,7 @@ export function createLateMerges(
 ) {
   const { log, readStore } = services
   const notes = openLateMerges(readStore)
-  const patience = createPatience(atOnceMs)
+  const patience = createWaitBudget(atOnceMs)
   const worker = createWorker<RepositoryWork>(
     {
       places: REPOSITORIES,

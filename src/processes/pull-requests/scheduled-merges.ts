@@ -23,8 +23,8 @@ import { GitFailed, GitTookTooLong, RepositoryMissing } from '../../git/process/
 import { type PullDocument, pullId } from '../../projections/models/pull-requests/pulls.fold.ts'
 import type { Views } from '../../projections/views/views.ts'
 import type { Services } from '../../services/services.ts'
-import { createPatience } from '../patience.ts'
 import type { ProcessManager } from '../process-manager.ts'
+import { createWaitBudget } from '../wait-budget.ts'
 
 type Affected<T extends EventType> = Handlers<T, Views['pulls'], Promise<PullDocument[]>>
 
@@ -90,7 +90,7 @@ export function createScheduledMerges(
   { atOnceMs, pauseMs }: ScheduledMergeOptions = {},
 ) {
   const { views, projector, log } = services
-  const patience = createPatience(atOnceMs)
+  const patience = createWaitBudget(atOnceMs)
   const worker = createWorker<Attempt>(
     {
       places: PLACES,

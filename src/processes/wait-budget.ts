@@ -11,7 +11,7 @@ const MAX_USE_MS = 20_000
 /** After this time, in milliseconds, what somebody has used counts half. */
 const HALF_LIFE_MS = 10 * 60_000
 
-export function createPatience(atOnceMs = AT_ONCE_MS) {
+export function createWaitBudget(atOnceMs = AT_ONCE_MS) {
   const used = createRecentUse(HALF_LIFE_MS, () => performance.now())
   return {
     /** For how many milliseconds the process waits for an account: 0 for none. */
