@@ -25,7 +25,7 @@ type Reply<Answer> =
   // An error that is sent to another thread loses what it has besides its text.
   | { id: number; message: string; errcode: number | undefined }
 
-interface Asker<Answer> {
+interface ReplayClient<Answer> {
   resolve: (answer: Answer) => void
   reject: (error: Error) => void
 }
@@ -37,13 +37,13 @@ export function startRequestThread<Question, Answer>(
 ): RequestThread<Question, Answer> {
   // It needs none of this process's Node options.
   const worker = new Worker(program(path), { ...options, execArgv: [] })
-  const askers = new Map<number, Asker<Answer>>()
+  const askers = new Map<number, ReplayClient<Answer>>()
   let lastId = 0
   const ended = `the thread ${path} has ended`
   let reason = ended
   let isRunning = true
 
-  function take(id: number): Asker<Answer> | undefined {
+  function take(id: number): ReplayClient<Answer> | undefined {
     const asker = askers.get(id)
     askers.delete(id)
     if (askers.size === 0) worker.unref()

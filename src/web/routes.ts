@@ -15,7 +15,7 @@ import { sendDiff } from '../queries/contents/commit-answers.ts'
 import { sendLive } from '../queries/history/history-live.ts'
 import { discussionRights } from '../queries/history/history-rights.ts'
 import { streamHistory } from '../queries/history/history-source.ts'
-import { askerOf } from '../queries/history/replay/asker.ts'
+import { replayClientOf } from '../queries/history/replay/replay-client.ts'
 import { rangeOf } from '../queries/history/replay/replay-stream.ts'
 import { pullReplayer } from '../queries/history/replay/replayers.ts'
 import { momentOf, revisionOf } from '../queries/history/replay/routes.ts'
@@ -101,7 +101,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { params, query, requester } = request
         const found = await visibleRepository(request, params)
-        const asker = askerOf(request, reply)
+        const asker = replayClientOf(request, reply)
         const replayer = await pullReplayer(services, found, params.index, requester, asker)
         const { from, to } = diffOf((await replayer.at(momentOf(query))).body)
         if (!(await isShown(request, reply, found, { from, to }))) {
@@ -138,7 +138,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { params, query, requester } = request
         const found = await visibleRepository(request, params)
         const { repository } = found
-        const asker = askerOf(request, reply)
+        const asker = replayClientOf(request, reply)
         const replayer = await pullReplayer(services, found, params.index, requester, asker)
         const stream = pullStream(repository.id, Number(params.index))
         const last = (await rangeOf(events, stream))?.last.revision ?? 0

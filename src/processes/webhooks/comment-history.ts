@@ -3,8 +3,8 @@ import { decode } from '../../events/codec.ts'
 import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
 import type { EventStore } from '../../events/store/event-store.ts'
 import { type CommentDocument, commentFold } from '../../projections/models/comments/comments.fold.ts'
-import { SERVER } from '../../queries/history/replay/asker.ts'
 import { PART, turnOf } from '../../queries/history/replay/parts.ts'
+import { SERVER_CLIENT } from '../../queries/history/replay/replay-client.ts'
 
 /** `before`: undefined when the event has made the comment. `after`: undefined when it has deleted it. */
 export interface CommentChange {
@@ -31,7 +31,7 @@ async function eventsOf(store: EventStore, stream: string, revision: number, com
   const found: Recorded<DomainEvent>[] = []
   let maxCount = 1
   for (let from = revision; from >= 0; from -= maxCount, maxCount = PART) {
-    await turnOf(SERVER)
+    await turnOf(SERVER_CLIENT)
     for await (const recorded of store.readStream(stream, { direction: 'backwards', from, maxCount })) {
       const event = decode(recorded)
       if (!commentFold.touches(event).includes(`${commentId}`)) continue

@@ -2,9 +2,9 @@
 import { LRUCache } from 'lru-cache'
 import { perStore } from '../../../concurrency/per-store.ts'
 import type { EventStore } from '../../../events/store/event-store.ts'
-import { type Asker, SERVER } from './asker.ts'
 import { isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
 import { PART, turnOf } from './parts.ts'
+import { type ReplayClient, SERVER_CLIENT } from './replay-client.ts'
 
 /** Events in a segment. */
 export const SEGMENT = PART
@@ -20,16 +20,16 @@ const segmentsOf = perStore((): LRUCache<string, StreamPoint> => new LRUCache({ 
  * The revision of the last event of a stream up to a time, -1 when there is none. The clocks of servers differ, so times
  * may go backwards along the stream. It is therefore read from its end, without segments that are known to be later.
  *
- * @throws StoreUnavailable, and the reason of the asker's `gone`
+ * @throws StoreUnavailable, and the reason of the replayClient's `gone`
  */
 export async function lastRevision(
   store: EventStore,
   stream: string,
   until: Until,
-  asker: Asker = SERVER,
+  replayClient: ReplayClient = SERVER_CLIENT,
 ): Promise<number> {
   const known = segmentsOf(store)
-  await turnOf(asker)
+  await turnOf(replayClient)
   const end = await readBack(store, stream, until, { maxCount: 1 })
   if (end.found !== undefined) return end.found
   let from = end.least?.revision ?? -1
@@ -37,7 +37,7 @@ export async function lastRevision(
     const key = `${stream} ${from}`
     let least = known.get(key)
     if (least === undefined || isUpTo(least, until)) {
-      await turnOf(asker)
+      await turnOf(replayClient)
       const read = await readBack(store, stream, until, { from, maxCount: (from % SEGMENT) + 1 })
       if (read.found !== undefined || read.least === undefined) return read.found ?? -1
       least = read.least

@@ -2,7 +2,7 @@
 
 import { nextSlice } from '../../../concurrency/event-loop.ts'
 import type { EventStore, RecordedEvent } from '../../../events/store/event-store.ts'
-import type { Asker } from './asker.ts'
+import type { ReplayClient } from './replay-client.ts'
 
 /** Events in a part. To read and to fold them is one or two milliseconds of work. */
 export const PART = 100
@@ -16,12 +16,12 @@ export async function* partsOf(
   store: EventStore,
   stream: string,
   { from, maxCount = Number.POSITIVE_INFINITY }: { from: number; maxCount?: number },
-  asker: Asker,
+  replayClient: ReplayClient,
 ): AsyncGenerator<RecordedEvent[]> {
   let next = from
   for (let left = maxCount; left > 0; left -= PART) {
     const count = Math.min(left, PART)
-    await turnOf(asker)
+    await turnOf(replayClient)
     const part: RecordedEvent[] = []
     for await (const event of store.readStream(stream, { from: next, maxCount: count })) {
       part.push(event)
@@ -33,7 +33,7 @@ export async function* partsOf(
 }
 
 /** Waits for a turn of the loop in which there is time for a part. @throws the reason of `gone` */
-export async function turnOf({ client, gone }: Asker): Promise<void> {
+export async function turnOf({ client, gone }: ReplayClient): Promise<void> {
   await nextSlice(client)
   gone?.throwIfAborted()
 }

@@ -18,21 +18,25 @@ import {
 import { accountFold } from '../../../projections/models/users/accounts.fold.ts'
 import type { Fold } from '../../../projections/projector/read-model.ts'
 import type { AnswerServices } from '../../../services/services.ts'
-import { type Asker, SERVER } from './asker.ts'
 import type { Until } from './document-at.ts'
+import { type ReplayClient, SERVER_CLIENT } from './replay-client.ts'
 import { replayStream } from './replay-stream.ts'
 
 /** At most this many streams of one kind are read at the same time. */
 const CONCURRENT_READS = 8
 
 /**
- * The related documents of one replay, as they were at `until`. Each stream is read once, for `asker`.
+ * The related documents of one replay, as they were at `until`. Each stream is read once, for `replayClient`.
  *
  * Some values are as they are now: the rights, the counters, what a repository takes on disk, whether it is empty, and when
  * a milestone or repository was last updated. They come from many streams, and a replay reads only one. A deleted milestone has
  * counters of 0; a deleted repository is not shown.
  */
-export function pastDocuments(services: AnswerServices, until: Until, asker: Asker = SERVER): DocumentSource {
+export function pastDocuments(
+  services: AnswerServices,
+  until: Until,
+  replayClient: ReplayClient = SERVER_CLIENT,
+): DocumentSource {
   const { events, views } = services
   const repositoriesNow = new Map<number, RepositoryDocument>()
 
@@ -51,7 +55,7 @@ export function pastDocuments(services: AnswerServices, until: Until, asker: Ask
   }
 
   async function replayed<D extends object>(fold: Fold<D>, stream: string, id: string) {
-    return (await replayStream(events, stream, fold, id, until, undefined, undefined, asker)).document
+    return (await replayStream(events, stream, fold, id, until, undefined, undefined, replayClient)).document
   }
 
   return {

@@ -2,10 +2,10 @@
 import { decode } from '../../../events/codec.ts'
 import type { EventStore } from '../../../events/store/event-store.ts'
 import type { Fold } from '../../../projections/projector/read-model.ts'
-import { type Asker, SERVER } from './asker.ts'
 import { isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
 import { lastRevision } from './last-revision.ts'
 import { PART, partsOf } from './parts.ts'
+import { type ReplayClient, SERVER_CLIENT } from './replay-client.ts'
 
 export interface Replayed<D extends object> {
   /** Undefined when the document did not exist. */
@@ -18,7 +18,7 @@ export interface Replayed<D extends object> {
  * The document with that id after the events up to `until`. `start`: an earlier replay of the same stream to continue
  * from. `onTurn` is called after each full part with the replay up to there.
  *
- * @throws StoreUnavailable, UnreadableEvent, and the reason of the asker's `gone`
+ * @throws StoreUnavailable, UnreadableEvent, and the reason of the replayClient's `gone`
  */
 export async function replayStream<D extends object>(
   store: EventStore,
@@ -28,13 +28,13 @@ export async function replayStream<D extends object>(
   until: Until,
   start: Replayed<D> = { document: undefined, last: undefined },
   onTurn: (replayed: Replayed<D>) => void = () => {},
-  asker: Asker = SERVER,
+  replayClient: ReplayClient = SERVER_CLIENT,
 ): Promise<Replayed<D>> {
-  const end = 'at' in until ? { revision: await lastRevision(store, stream, until, asker) } : until
+  const end = 'at' in until ? { revision: await lastRevision(store, stream, until, replayClient) } : until
   let { document, last } = start
   const from = last === undefined ? 0 : last.revision + 1
   const options = 'revision' in end ? { from, maxCount: Math.max(end.revision - from + 1, 0) } : { from }
-  for await (const part of partsOf(store, stream, options, asker)) {
+  for await (const part of partsOf(store, stream, options, replayClient)) {
     const events = part.map(decode)
     const count = events.findLastIndex((event) => isUpTo(pointOf(event), end)) + 1
     const latest = events[count - 1]

@@ -18,10 +18,10 @@ import { type PullDocument, pullFold, pullId } from '../../../projections/models
 import type { AccountDocument } from '../../../projections/models/users/accounts.fold.ts'
 import type { Fold } from '../../../projections/projector/read-model.ts'
 import type { AnswerServices } from '../../../services/services.ts'
-import type { Asker } from './asker.ts'
 import type { StreamPoint } from './document-at.ts'
 import { lastRevision } from './last-revision.ts'
 import { pastDocuments } from './past-documents.ts'
+import type { ReplayClient } from './replay-client.ts'
 import { type Replayed, rangeOf, replayStream } from './replay-stream.ts'
 import { createSnapshots, type Snapshots } from './snapshots.ts'
 
@@ -55,7 +55,7 @@ interface Replayable<D extends object, W> {
 function replayer<D extends object, W>(
   services: AnswerServices,
   { fold, id, stream, snapshots, wire }: Replayable<D, W>,
-  asker: Asker | undefined,
+  replayClient: ReplayClient | undefined,
 ): Replayer<W> {
   async function outOfRange() {
     const range = await rangeOf(services.events, stream)
@@ -71,11 +71,20 @@ function replayer<D extends object, W>(
   async function replayedAt(moment: Moment) {
     const { events } = services
     const revision =
-      'revision' in moment ? moment.revision : await lastRevision(events, stream, moment, asker)
+      'revision' in moment ? moment.revision : await lastRevision(events, stream, moment, replayClient)
     const erasures = events.erasures?.()
     const start = snapshots.before(events, stream, revision)
     const keep = (replay: Replayed<D>) => snapshots.keep(events, stream, replay, erasures)
-    const { document, last } = await replayStream(events, stream, fold, id, { revision }, start, keep, asker)
+    const { document, last } = await replayStream(
+      events,
+      stream,
+      fold,
+      id,
+      { revision },
+      start,
+      keep,
+      replayClient,
+    )
     if (document === undefined || last?.revision !== revision) throw await outOfRange()
     return { document, last }
   }
@@ -83,7 +92,11 @@ function replayer<D extends object, W>(
   async function replayOf({ document, last }: { document: D; last: StreamPoint }, moment: Moment) {
     const { position } = last
     // A time may be later than the last event: related documents may have changed between the two.
-    const source = pastDocuments(services, 'at' in moment ? { at: moment.at, position } : { position }, asker)
+    const source = pastDocuments(
+      services,
+      'at' in moment ? { at: moment.at, position } : { position },
+      replayClient,
+    )
     return { body: await wire(document, source), last }
   }
 
@@ -103,7 +116,7 @@ function replayer<D extends object, W>(
 }
 
 /**
- * `asker`: who waits for the answers.
+ * `replayClient`: who waits for the answers.
  * @throws Refused (not found) when there is no such pull request
  */
 export async function pullReplayer(
@@ -111,7 +124,7 @@ export async function pullReplayer(
   { repository }: Pick<RepositoryAccess, 'repository'>,
   index: string,
   requester: AccountDocument | null,
-  asker?: Asker,
+  replayClient?: ReplayClient,
 ): Promise<Replayer<Static<typeof PullRequestWire>>> {
   const pull = await pullFor(services, repository.id, index)
   return replayer(
@@ -127,12 +140,12 @@ export async function pullReplayer(
         return pullWire(services, past, document, requester, source)
       },
     },
-    asker,
+    replayClient,
   )
 }
 
 /**
- * `asker`: who waits for the answers.
+ * `replayClient`: who waits for the answers.
  * @throws Refused (not found) when there is no such issue or pull request
  */
 export async function issueReplayer(
@@ -140,7 +153,7 @@ export async function issueReplayer(
   { repository }: Pick<RepositoryAccess, 'repository'>,
   index: string,
   requester: AccountDocument | null,
-  asker?: Asker,
+  replayClient?: ReplayClient,
 ): Promise<Replayer<Static<typeof IssueWire>>> {
   const issue = await issueFor(services, repository.id, index)
   return replayer(
@@ -156,6 +169,6 @@ export async function issueReplayer(
         return wire
       },
     },
-    asker,
+    replayClient,
   )
 }

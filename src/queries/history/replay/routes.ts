@@ -8,8 +8,8 @@ import { comparableTime, lastInstantOfDay } from '../../../domain/times.ts'
 import { Refused, refuse } from '../../../errors/refusal.ts'
 import { OptionalText } from '../../../http/requests/optional-text.ts'
 import type { Services } from '../../../services/services.ts'
-import { askerOf } from './asker.ts'
 import { changesBetween } from './changes.ts'
+import { replayClientOf } from './replay-client.ts'
 import { issueReplayer, type Moment, pullReplayer } from './replayers.ts'
 
 /** The revision in a query; it may be out of range. @throws Refused (unprocessable) when it is not a whole number */
@@ -76,8 +76,14 @@ export function replayRoutes(services: Services): FastifyPluginAsyncTypebox {
         { config, schema: { ...schema, querystring: ReplayQuery, response: { 200: wire } } },
         async (request, reply) => {
           const found = await onRepository(services, request, 'read')
-          const asker = askerOf(request, reply)
-          const replayer = await replayerOf(services, found, request.params.index, request.requester, asker)
+          const replayClient = replayClientOf(request, reply)
+          const replayer = await replayerOf(
+            services,
+            found,
+            request.params.index,
+            request.requester,
+            replayClient,
+          )
           const { body, last } = await replayer.at(momentOf(request.query))
           reply.header('Mergelog-Revision', last.revision)
           reply.header('Mergelog-At', last.at)
@@ -92,8 +98,8 @@ export function replayRoutes(services: Services): FastifyPluginAsyncTypebox {
         async (request, reply) => {
           const { query, requester } = request
           const found = await onRepository(services, request, 'read')
-          const asker = askerOf(request, reply)
-          const replayer = await replayerOf(services, found, request.params.index, requester, asker)
+          const replayClient = replayClientOf(request, reply)
+          const replayer = await replayerOf(services, found, request.params.index, requester, replayClient)
           const { from, to } = await replayer.between(
             revisionOf('from', query.from),
             revisionOf('to', query.to),

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { schedulingKey } from '../../../http/connections/fair-scheduling.ts'
 import { disconnectSignal } from '../../../http/requests/client-disconnect.ts'
 
-export interface Asker {
+export interface ReplayClient {
   /** Whose work it is, as in `nextPiece`. */
   client: string
   /** Aborted when nobody waits for it any more. */
@@ -11,10 +11,10 @@ export interface Asker {
 }
 
 /** For what the server does by itself. */
-export const SERVER: Asker = { client: 'replays' }
+export const SERVER_CLIENT: ReplayClient = { client: 'replays' }
 
 /** The client of a request. */
-export const askerOf = (request: FastifyRequest, reply: FastifyReply) => ({
+export const replayClientOf = (request: FastifyRequest, reply: FastifyReply) => ({
   client: schedulingKey(request),
   gone: disconnectSignal(reply),
 })
