@@ -3,8 +3,8 @@ import { decode } from '../../events/codec.ts'
 import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
 import type { EventStore } from '../../events/store/event-store.ts'
 import { type CommentDocument, commentFold } from '../../projections/models/comments/comments.fold.ts'
-import { PART, turnOf } from '../../queries/history/replay/parts.ts'
 import { SERVER_CLIENT } from '../../queries/history/replay/replay-client.ts'
+import { BATCH_EVENTS, waitForSlot } from '../../queries/history/replay/stream-batches.ts'
 
 /** `before`: undefined when the event has made the comment. `after`: undefined when it has deleted it. */
 export interface CommentChange {
@@ -30,8 +30,8 @@ export async function commentChange(
 async function eventsOf(store: EventStore, stream: string, revision: number, commentId: number) {
   const found: Recorded<DomainEvent>[] = []
   let maxCount = 1
-  for (let from = revision; from >= 0; from -= maxCount, maxCount = PART) {
-    await turnOf(SERVER_CLIENT)
+  for (let from = revision; from >= 0; from -= maxCount, maxCount = BATCH_EVENTS) {
+    await waitForSlot(SERVER_CLIENT)
     for await (const recorded of store.readStream(stream, { direction: 'backwards', from, maxCount })) {
       const event = decode(recorded)
       if (!commentFold.touches(event).includes(`${commentId}`)) continue

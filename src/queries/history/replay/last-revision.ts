@@ -3,11 +3,11 @@ import { LRUCache } from 'lru-cache'
 import { perStore } from '../../../concurrency/per-store.ts'
 import type { EventStore } from '../../../events/store/event-store.ts'
 import { isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
-import { PART, turnOf } from './parts.ts'
 import { type ReplayClient, SERVER_CLIENT } from './replay-client.ts'
+import { BATCH_EVENTS, waitForSlot } from './stream-batches.ts'
 
 /** Events in a segment. */
-export const SEGMENT = PART
+export const SEGMENT = BATCH_EVENTS
 const MAX_SEGMENTS = 20_000
 
 /**
@@ -29,7 +29,7 @@ export async function lastRevision(
   replayClient: ReplayClient = SERVER_CLIENT,
 ): Promise<number> {
   const known = segmentsOf(store)
-  await turnOf(replayClient)
+  await waitForSlot(replayClient)
   const end = await readBack(store, stream, until, { maxCount: 1 })
   if (end.found !== undefined) return end.found
   let from = end.least?.revision ?? -1
@@ -37,7 +37,7 @@ export async function lastRevision(
     const key = `${stream} ${from}`
     let least = known.get(key)
     if (least === undefined || isUpTo(least, until)) {
-      await turnOf(replayClient)
+      await waitForSlot(replayClient)
       const read = await readBack(store, stream, until, { from, maxCount: (from % SEGMENT) + 1 })
       if (read.found !== undefined || read.least === undefined) return read.found ?? -1
       least = read.least

@@ -4,8 +4,8 @@ import type { EventStore } from '../../../events/store/event-store.ts'
 import type { Fold } from '../../../projections/projector/read-model.ts'
 import { isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
 import { lastRevision } from './last-revision.ts'
-import { PART, partsOf } from './parts.ts'
 import { type ReplayClient, SERVER_CLIENT } from './replay-client.ts'
+import { BATCH_EVENTS, streamBatches } from './stream-batches.ts'
 
 export interface Replayed<D extends object> {
   /** Undefined when the document did not exist. */
@@ -34,7 +34,7 @@ export async function replayStream<D extends object>(
   let { document, last } = start
   const from = last === undefined ? 0 : last.revision + 1
   const options = 'revision' in end ? { from, maxCount: Math.max(end.revision - from + 1, 0) } : { from }
-  for await (const part of partsOf(store, stream, options, replayClient)) {
+  for await (const part of streamBatches(store, stream, options, replayClient)) {
     const events = part.map(decode)
     const count = events.findLastIndex((event) => isUpTo(pointOf(event), end)) + 1
     const latest = events[count - 1]
@@ -44,7 +44,7 @@ export async function replayStream<D extends object>(
     }
     last = pointOf(latest)
     // The end of the replay, or of the stream.
-    if (count < PART) break
+    if (count < BATCH_EVENTS) break
     onTurn({ document, last })
   }
   return { document, last }

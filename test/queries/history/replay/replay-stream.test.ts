@@ -3,8 +3,8 @@ import { append } from '../../../../src/commands/execution/execute.ts'
 import type { LabelEvent } from '../../../../src/events/catalog/labels.ts'
 import { labelFold } from '../../../../src/projections/models/labels/labels.fold.ts'
 import type { Until } from '../../../../src/queries/history/replay/document-at.ts'
-import { PART } from '../../../../src/queries/history/replay/parts.ts'
 import { rangeOf, replayStream } from '../../../../src/queries/history/replay/replay-stream.ts'
+import { BATCH_EVENTS } from '../../../../src/queries/history/replay/stream-batches.ts'
 import { aContext, appendMany, openStores } from '../../../stores.ts'
 
 const scope = { kind: 'repository', repoId: 1 } as const
@@ -78,7 +78,18 @@ t.test('a long stream gives the same result in parts, and other work gets turns 
   t.equal((await replay({ at: second(1) })).document?.name, `${count}`)
   counting = false
   t.ok(turns > 5, `${turns} turns`)
-  for (const revision of [0, PART - 2, PART - 1, PART, PART + 1, 2 * PART, 999, 1000, 1001, count]) {
+  for (const revision of [
+    0,
+    BATCH_EVENTS - 2,
+    BATCH_EVENTS - 1,
+    BATCH_EVENTS,
+    BATCH_EVENTS + 1,
+    2 * BATCH_EVENTS,
+    999,
+    1000,
+    1001,
+    count,
+  ]) {
     const replayed = await replay({ revision })
     t.match(replayed, { document: { name: `${revision}` }, last: { revision } })
     for (const later of [revision, count]) {
@@ -92,7 +103,7 @@ t.test('a long stream gives the same result in parts, and other work gets turns 
 t.test('replays that are asked for at once take turns: no turn of the event loop is for two', async (t) => {
   const { events } = openStores(t)
   const created: LabelEvent = { type: 'LabelCreated', data: { id: 7, scope, name: '0', ...label } }
-  const edits = Array.from({ length: 2 * PART }, (_, i): LabelEvent => {
+  const edits = Array.from({ length: 2 * BATCH_EVENTS }, (_, i): LabelEvent => {
     return { type: 'LabelEdited', data: { id: 7, scope, changes: { name: `${i + 1}` } } }
   })
   await appendMany(events, 'label-7', [created, ...edits], aContext({ at: second(1) }))
@@ -107,7 +118,7 @@ t.test('replays that are asked for at once take turns: no turn of the event loop
   const slow: typeof events = {
     ...events,
     async *readStream(stream, options) {
-      t.ok((options?.maxCount ?? Number.POSITIVE_INFINITY) <= PART, 'it reads a part')
+      t.ok((options?.maxCount ?? Number.POSITIVE_INFINITY) <= BATCH_EVENTS, 'it reads a part')
       inTurn += 1
       most = Math.max(most, inTurn)
       // As long as a turn is.
@@ -117,9 +128,9 @@ t.test('replays that are asked for at once take turns: no turn of the event loop
     },
   }
   const asked: Until[] = [
-    { revision: 2 * PART },
+    { revision: 2 * BATCH_EVENTS },
     { at: second(1) },
-    { revision: PART + 3 },
+    { revision: BATCH_EVENTS + 3 },
     { at: second(2) },
   ]
   const replayed = await Promise.all(
@@ -128,7 +139,7 @@ t.test('replays that are asked for at once take turns: no turn of the event loop
   isOver = true
   t.same(
     replayed.map(({ last }) => last?.revision),
-    [2 * PART, 2 * PART, PART + 3, 2 * PART],
+    [2 * BATCH_EVENTS, 2 * BATCH_EVENTS, BATCH_EVENTS + 3, 2 * BATCH_EVENTS],
   )
   t.equal(most, 1)
 })

@@ -5,23 +5,23 @@ import type { EventStore, RecordedEvent } from '../../../events/store/event-stor
 import type { ReplayClient } from './replay-client.ts'
 
 /** Events in a part. To read and to fold them is one or two milliseconds of work. */
-export const PART = 100
+export const BATCH_EVENTS = 100
 
 /**
  * The events of a stream, at most `maxCount` of them, in parts that are full but for the last one.
  *
  * @throws StoreUnavailable, and the reason of `gone`
  */
-export async function* partsOf(
+export async function* streamBatches(
   store: EventStore,
   stream: string,
   { from, maxCount = Number.POSITIVE_INFINITY }: { from: number; maxCount?: number },
   replayClient: ReplayClient,
 ): AsyncGenerator<RecordedEvent[]> {
   let next = from
-  for (let left = maxCount; left > 0; left -= PART) {
-    const count = Math.min(left, PART)
-    await turnOf(replayClient)
+  for (let left = maxCount; left > 0; left -= BATCH_EVENTS) {
+    const count = Math.min(left, BATCH_EVENTS)
+    await waitForSlot(replayClient)
     const part: RecordedEvent[] = []
     for await (const event of store.readStream(stream, { from: next, maxCount: count })) {
       part.push(event)
@@ -33,7 +33,7 @@ export async function* partsOf(
 }
 
 /** Waits for a turn of the loop in which there is time for a part. @throws the reason of `gone` */
-export async function turnOf({ client, gone }: ReplayClient): Promise<void> {
+export async function waitForSlot({ client, gone }: ReplayClient): Promise<void> {
   await nextSlice(client)
   gone?.throwIfAborted()
 }
