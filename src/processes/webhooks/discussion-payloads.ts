@@ -15,7 +15,7 @@ import type { CommentDocument } from '../../projections/models/comments/comments
 import { issueReplayer, pullReplayer } from '../../queries/history/replay/replayers.ts'
 import type { Services } from '../../services/services.ts'
 import { commentChange } from './comment-history.ts'
-import { type Scene, sceneOf } from './people.ts'
+import { type PayloadContext, payloadContextOf } from './payload-context.ts'
 
 /** What a payload says of a change: the value before it. */
 export interface Changes {
@@ -26,16 +26,16 @@ export interface Changes {
   removed_labels?: Static<typeof LabelWire>[]
 }
 
-const issueAt = async (services: Services, scene: Scene, index: number, revision: number) =>
+const issueAt = async (services: Services, scene: PayloadContext, index: number, revision: number) =>
   (await (await issueReplayer(services, scene, `${index}`, scene.viewer)).at({ revision })).body
 
-const pullAt = async (services: Services, scene: Scene, index: number, revision: number) =>
+const pullAt = async (services: Services, scene: PayloadContext, index: number, revision: number) =>
   (await (await pullReplayer(services, scene, `${index}`, scene.viewer)).at({ revision })).body
 
 /** The body of an issue or pull request before the event. */
 async function bodyBefore(
   services: Services,
-  scene: Scene,
+  scene: PayloadContext,
   { index }: IssueRef,
   { stream, revision }: Envelope,
 ) {
@@ -63,7 +63,7 @@ export interface Told {
 /** Labels as they are now; a deleted one is left out. */
 async function labelChanges(
   services: Services,
-  { repository }: Scene,
+  { repository }: PayloadContext,
   { added, removed }: NonNullable<Told['labels']>,
 ): Promise<Changes> {
   const wires = async (labels: readonly LabelRef[]) => {
@@ -79,7 +79,7 @@ async function labelChanges(
 
 async function changesOf(
   services: Services,
-  scene: Scene,
+  scene: PayloadContext,
   event: Envelope,
   issue: IssueRef,
   { changes, labels }: Told,
@@ -95,7 +95,7 @@ async function changesOf(
  */
 export async function discussionPayload(services: Services, event: Envelope, issue: IssueRef, told: Told) {
   const { action, head, review, reviewer, commit = '' } = told
-  const scene = await sceneOf(services, event, issue.repoId)
+  const scene = await payloadContextOf(services, event, issue.repoId)
   if (scene === undefined) return undefined
   const changed = await changesOf(services, scene, event, issue, told)
   const common = {
@@ -121,7 +121,7 @@ export async function commentPayload(
   { repoId, commentId }: IssueRef & { commentId: number },
   action: 'created' | 'edited' | 'deleted',
 ) {
-  const scene = await sceneOf(services, event, repoId)
+  const scene = await payloadContextOf(services, event, repoId)
   if (scene === undefined) return undefined
   const { stream, revision } = event
   const { before, after } = await commentChange(services.events, stream, revision, commentId)
@@ -134,7 +134,7 @@ export async function commentPayload(
 /** A comment of a review was answered: as Gitea, told as a comment of the pull request. */
 export async function replyPayload(services: Services, event: RecordedOf<'ReviewCommentAdded'>) {
   const { repoId, index, commentId: id, author, body } = event.data
-  const scene = await sceneOf(services, event, repoId)
+  const scene = await payloadContextOf(services, event, repoId)
   if (scene === undefined) return undefined
   const { at } = event.metadata
   const times = { createdAt: at, updatedAt: at }
@@ -154,7 +154,7 @@ export async function replyPayload(services: Services, event: RecordedOf<'Review
 
 async function commentOf(
   services: Services,
-  scene: Scene,
+  scene: PayloadContext,
   { stream, revision }: Envelope,
   { comment, ...told }: { action: string; comment: CommentDocument; changes?: Changes },
 ) {

@@ -12,7 +12,7 @@ import { GitFailed, GitOutputTooLarge, GitTooSlow } from '../../git/process/erro
 import { ZERO_ID } from '../../git/refs/names.ts'
 import { branchId } from '../../projections/models/branches/branches.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
-import { type Scene, sceneOf } from './people.ts'
+import { type PayloadContext, payloadContextOf } from './payload-context.ts'
 
 const HEADS = 'refs/heads/'
 const TAGS = 'refs/tags/'
@@ -40,7 +40,11 @@ async function changesOf({ config }: Services, dir: string, commits: readonly Co
 }
 
 /** Commits as Gitea's `PayloadCommit`, in the given order. */
-async function commitWires(services: Services, { repository, page }: Scene, commits: readonly CommitFacts[]) {
+async function commitWires(
+  services: Services,
+  { repository, page }: PayloadContext,
+  commits: readonly CommitFacts[],
+) {
   const emails = commits.flatMap(({ author, committer }) => [author.email, committer.email])
   const [people, changes] = await Promise.all([
     usersByEmail(services, emails),
@@ -76,7 +80,12 @@ async function factsOf(dir: string, shas: readonly string[]): Promise<CommitFact
 }
 
 /** The newest commits that a branch got, and how many it got. A new branch got what the default branch has not. */
-async function pushedCommits(services: Services, scene: Scene, branch: string, { from, to }: RefUpdate) {
+async function pushedCommits(
+  services: Services,
+  scene: PayloadContext,
+  branch: string,
+  { from, to }: RefUpdate,
+) {
   const { repository } = scene
   const dir = gitDirOf(services, repository.id)
   const main = await services.views.branches.get(branchId(repository.id, repository.defaultBranch))
@@ -95,7 +104,7 @@ async function pushedCommits(services: Services, scene: Scene, branch: string, {
 }
 
 function pushOf(
-  scene: Scene,
+  scene: PayloadContext,
   { ref, from, to }: RefUpdate,
   { commits, total, head }: { commits: CommitWires; total: number; head: CommitWires[number] | null },
 ) {
@@ -118,7 +127,7 @@ function pushOf(
 
 /** A push to a branch or a tag. */
 export async function pushPayload(services: Services, event: Envelope, repoId: number, update: RefUpdate) {
-  const scene = await sceneOf(services, event, repoId)
+  const scene = await payloadContextOf(services, event, repoId)
   if (scene === undefined) return undefined
   const branch = branchOf(update.ref)
   if (branch !== undefined) {
@@ -138,7 +147,7 @@ export async function testPayload(
   event: Envelope,
   { repoId, branch, sha }: { repoId: number; branch: string; sha: CommitSummary['sha'] },
 ) {
-  const scene = await sceneOf(services, event, repoId)
+  const scene = await payloadContextOf(services, event, repoId)
   if (scene === undefined) return undefined
   const commits = await commitWires(services, scene, await factsOf(gitDirOf(services, repoId), [sha]))
   const update = { ref: `${HEADS}${branch}`, from: sha, to: sha }
@@ -156,17 +165,17 @@ export async function createPayload(
   repoId: number,
   { ref, to }: RefUpdate,
 ) {
-  const scene = await sceneOf(services, event, repoId)
+  const scene = await payloadContextOf(services, event, repoId)
   return scene && { sha: to, ...shortRef(ref), repository: scene.wire, sender: scene.sender }
 }
 
 export async function deletePayload(services: Services, event: Envelope, repoId: number, { ref }: RefUpdate) {
-  const scene = await sceneOf(services, event, repoId)
+  const scene = await payloadContextOf(services, event, repoId)
   return scene && { ...shortRef(ref), pusher_type: 'user', repository: scene.wire, sender: scene.sender }
 }
 
 export async function statusPayload(services: Services, event: Envelope, status: CommitStatus) {
-  const scene = await sceneOf(services, event, status.repoId)
+  const scene = await payloadContextOf(services, event, status.repoId)
   if (scene === undefined) return undefined
   const dir = gitDirOf(services, status.repoId)
   const [commit = null] = await commitWires(services, scene, await factsOf(dir, [status.sha]))

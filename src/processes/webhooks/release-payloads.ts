@@ -5,7 +5,7 @@ import type { Envelope } from '../../events/domain-events.ts'
 import { releaseFold } from '../../projections/models/releases/releases.fold.ts'
 import { replayStream } from '../../queries/history/replay/replay-stream.ts'
 import type { Services } from '../../services/services.ts'
-import { sceneOf } from './people.ts'
+import { payloadContextOf } from './payload-context.ts'
 
 /** A deleted release is shown as it was before. */
 export async function releasePayload(
@@ -14,7 +14,7 @@ export async function releasePayload(
   { releaseId, repoId }: { releaseId: number; repoId: number },
   action: 'published' | 'updated' | 'deleted',
 ) {
-  const scene = await sceneOf(services, event, repoId)
+  const scene = await payloadContextOf(services, event, repoId)
   if (scene === undefined) return undefined
   const { stream, revision } = event
   const until = { revision: action === 'deleted' ? revision - 1 : revision }

@@ -7,20 +7,20 @@ import { repositoryStream } from '../../events/streams.ts'
 import { repositoryFold } from '../../projections/models/repositories/repositories.fold.ts'
 import { replayStream } from '../../queries/history/replay/replay-stream.ts'
 import type { Services } from '../../services/services.ts'
-import { type Scene, sceneIn, sceneOf } from './people.ts'
+import { type PayloadContext, payloadContextIn, payloadContextOf } from './payload-context.ts'
 
 /** As in Gitea, `forkee` is the repository that was forked, and `repository` the fork. */
 export async function forkPayload(services: Services, event: Envelope, parentId: number, forkId: number) {
   const [parent, fork] = await Promise.all([
-    sceneOf(services, event, parentId),
-    sceneOf(services, event, forkId),
+    payloadContextOf(services, event, parentId),
+    payloadContextOf(services, event, forkId),
   ])
   return parent && fork && { forkee: parent.wire, repository: fork.wire, sender: fork.sender }
 }
 
 async function payloadOf(
   services: Services,
-  { repository, wire, sender }: Scene,
+  { repository, wire, sender }: PayloadContext,
   action: 'created' | 'deleted',
 ) {
   const organization = userWire(await ownerOf(services, repository), services.publicUrl())
@@ -28,7 +28,7 @@ async function payloadOf(
 }
 
 export async function createdPayload(services: Services, event: Envelope, repoId: number) {
-  const scene = await sceneOf(services, event, repoId)
+  const scene = await payloadContextOf(services, event, repoId)
   return scene && payloadOf(services, scene, 'created')
 }
 
@@ -38,5 +38,5 @@ export async function deletedPayload(services: Services, event: Envelope, repoId
   const before = { revision: revision - 1 }
   const stream = repositoryStream(repoId)
   const { document } = await replayStream(services.events, stream, repositoryFold, `${repoId}`, before)
-  return document && payloadOf(services, await sceneIn(services, event, document), 'deleted')
+  return document && payloadOf(services, await payloadContextIn(services, event, document), 'deleted')
 }

@@ -8,7 +8,7 @@ import type { AccountDocument } from '../../projections/models/users/accounts.fo
 import type { Services } from '../../services/services.ts'
 
 /** What all payloads about one repository have. */
-export interface Scene {
+export interface PayloadContext {
   repository: RepositoryDocument
   /**
    * Payloads show what the owner of the repository may see, also while the owner's account is switched off: a webhook
@@ -29,20 +29,20 @@ async function senderOf(services: Services, { metadata }: Envelope, owner: Accou
 }
 
 /** Undefined when the repository is gone. */
-export async function sceneOf(
+export async function payloadContextOf(
   services: Services,
   event: Envelope,
   repoId: number,
-): Promise<Scene | undefined> {
+): Promise<PayloadContext | undefined> {
   const repository = await services.views.repositories.get(`${repoId}`)
-  return repository && sceneIn(services, event, repository)
+  return repository && payloadContextIn(services, event, repository)
 }
 
-export async function sceneIn(
+export async function payloadContextIn(
   services: Services,
   event: Envelope,
   repository: RepositoryDocument,
-): Promise<Scene> {
+): Promise<PayloadContext> {
   const owner = await ownerOf(services, repository)
   const viewer = { ...owner, active: true, prohibitLogin: false }
   const [wire] = await repositoryWires(services, [repository], viewer)
