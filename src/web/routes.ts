@@ -13,7 +13,7 @@ import { basePath } from '../http/requests/base-path.ts'
 import { OptionalText } from '../http/requests/optional-text.ts'
 import { sendDiff } from '../queries/contents/commit-answers.ts'
 import { sendLive } from '../queries/history/history-live.ts'
-import { discussionRights } from '../queries/history/history-rights.ts'
+import { discussionPermissions } from '../queries/history/history-permissions.ts'
 import { streamHistory } from '../queries/history/history-source.ts'
 import { replayClientOf } from '../queries/history/replay/replay-client.ts'
 import { rangeOf } from '../queries/history/replay/replay-stream.ts'
@@ -124,7 +124,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
         await sendLive(services, request, reply, {
           history: streamHistory(events, pullStream(repository.id, index)),
           filter: {},
-          rights: discussionRights(services, request, repository.id),
+          rights: discussionPermissions(services, request, repository.id),
           beginning: requestedBeginning(request, request.query.after),
         })
         return reply

@@ -11,7 +11,7 @@ import {
 import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import type { Subscriber } from '../../projections/live/live-events.ts'
 import type { Services } from '../../services/services.ts'
-import { type HistoryRequest, visibleOf } from './history-rights.ts'
+import { type HistoryRequest, visibleOf } from './history-permissions.ts'
 import { BEGINNING, type Delivery, type History, inBatches } from './history-source.ts'
 
 interface SubscriptionRequest extends HistoryRequest {

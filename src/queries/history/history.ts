@@ -24,13 +24,13 @@ import { HistoryFilterQuery, historyFilter } from './history-filter.ts'
 import { indexedHistory } from './history-index.ts'
 import { sendLive } from './history-live.ts'
 import {
-  discussionRights,
+  discussionPermissions,
+  type HistoryPermissions,
   type HistoryRequest,
-  type Rights,
-  repositoryRights,
-  siteAdminRights,
+  repositoryPermissions,
+  siteAdminPermissions,
   visibleOf,
-} from './history-rights.ts'
+} from './history-permissions.ts'
 import { BEGINNING, type History, inBatches, streamHistory } from './history-source.ts'
 
 const JSON_TYPE = 'application/json'
@@ -71,7 +71,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
     request: FastifyRequest & { query: Static<typeof HistoryQuery> },
     reply: FastifyReply,
     history: History,
-    rights: Rights,
+    rights: HistoryPermissions,
   ): Promise<Static<typeof HistoryWire>[] | FastifyReply> {
     reply.header('Vary', 'Accept')
     const filter = historyFilter(request.query)
@@ -112,7 +112,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { repository, pull } = await onPull(services, request, 'read')
         const history = streamHistory(events, pullStream(repository.id, pull.index))
-        return send(request, reply, history, discussionRights(services, request, repository.id))
+        return send(request, reply, history, discussionPermissions(services, request, repository.id))
       },
     )
 
@@ -122,7 +122,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { repository, issue } = await onIssue(services, request, 'read')
         const history = streamHistory(events, discussionStream(issue))
-        return send(request, reply, history, discussionRights(services, request, repository.id))
+        return send(request, reply, history, discussionPermissions(services, request, repository.id))
       },
     )
 
@@ -132,7 +132,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       async (request, reply) => {
         const { repository } = await onRepository(services, request, 'read')
         const history = indexedHistory(services, repository.id)
-        return send(request, reply, history, repositoryRights(services, request, repository.id))
+        return send(request, reply, history, repositoryPermissions(services, request, repository.id))
       },
     )
 
@@ -141,7 +141,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       { config: { scope: 'admin' }, schema: { ...schema, tags: ['admin'] } },
       async (request, reply) => {
         siteAdmin(request, 'read the history of the server')
-        return send(request, reply, indexedHistory(services), siteAdminRights(services, request))
+        return send(request, reply, indexedHistory(services), siteAdminPermissions(services, request))
       },
     )
   }

@@ -18,9 +18,13 @@ interface Visible {
 }
 
 /** Reads the present rights of the requester. Undefined: the requester may not see the history any more. */
-export type Rights = () => Promise<Visible | undefined>
+export type HistoryPermissions = () => Promise<Visible | undefined>
 
-export function repositoryRights(services: Services, request: FastifyRequest, repoId: number): Rights {
+export function repositoryPermissions(
+  services: Services,
+  request: FastifyRequest,
+  repoId: number,
+): HistoryPermissions {
   return async () => {
     const [requester, repository] = await Promise.all([
       currentRequester(services, request),
@@ -43,18 +47,22 @@ function wordsFor({ tokenScopes }: FastifyRequest): Pick<HistoryFilter, 'issueWo
 }
 
 /** Readers of the repository see the whole history of an issue or pull request, as far as their token goes. */
-export function discussionRights(services: Services, request: FastifyRequest, repoId: number): Rights {
-  const rights = repositoryRights(services, request, repoId)
+export function discussionPermissions(
+  services: Services,
+  request: FastifyRequest,
+  repoId: number,
+): HistoryPermissions {
+  const rights = repositoryPermissions(services, request, repoId)
   return async () => ((await rights()) === undefined ? undefined : { events: wordsFor(request) })
 }
 
-export function siteAdminRights(services: Services, request: FastifyRequest): Rights {
+export function siteAdminPermissions(services: Services, request: FastifyRequest): HistoryPermissions {
   return async () => ((await currentRequester(services, request))?.siteAdmin ? {} : undefined)
 }
 
 export interface HistoryRequest {
   filter: HistoryFilter
-  rights: Rights
+  rights: HistoryPermissions
   projector: Pick<Projector, 'waitFor'>
   /** Aborted when the client is gone or the server stops. */
   signal: AbortSignal
