@@ -38,7 +38,7 @@ import { limitProxiedRequests } from '../http/connections/proxied-requests.ts'
 import type { Certificate } from '../http/connections/tls-files.ts'
 import { basePath } from '../http/requests/base-path.ts'
 import { refuseCrossSite } from '../http/requests/cross-site.ts'
-import { validateAfterRights } from '../http/requests/late-validation.ts'
+import { validateAfterAuthorization } from '../http/requests/deferred-validation.ts'
 import { operationIdOf } from '../http/requests/operations.ts'
 import { urlWithPlainNames } from '../http/requests/repeated-text.ts'
 import { unusedCompilers, validatorOf } from '../http/requests/request-validators.ts'
@@ -279,7 +279,7 @@ export async function buildApp(
     signedIn.addHook('preHandler', seeOthersIfHeld)
     await signedIn.register(authPlugin({ ...services, openRequests, signInRefused: metrics.signInRefused }))
     scheduleByAccount(signedIn, (request) => request.requester && clientOf(request))
-    validateAfterRights(signedIn)
+    validateAfterAuthorization(signedIn)
     await signedIn.register(metricsRoute(() => scrape, config.metricsToken))
     await signedIn.register(gitHttpRoutes(services))
     await signedIn.register(lfsObjectRoutes(services))

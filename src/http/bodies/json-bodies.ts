@@ -5,7 +5,7 @@ import { nextSlice, scheduleWork } from '../../concurrency/event-loop.ts'
 import { limitReached } from '../../errors/limits.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { schedulingKey } from '../connections/fair-scheduling.ts'
-import { leftToHandler } from '../requests/late-validation.ts'
+import { deferToHandler } from '../requests/deferred-validation.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -48,7 +48,7 @@ export function refuseOtherBodies(app: FastifyInstance): void {
     const types = request.routeOptions.schema?.consumes ?? ['application/json']
     let isOver = false
     const end = (error: Error | null) => {
-      if (!isOver) leftToHandler(request, done)(error)
+      if (!isOver) deferToHandler(request, done)(error)
       isOver = true
     }
     payload.once('data', () =>
@@ -73,7 +73,7 @@ export function jsonParser(
 ): (request: FastifyRequest, body: Buffer, done: Done) => void {
   const parse = app.getDefaultJsonParser('error', 'error')
   return (request, body, parsed) => {
-    const done = leftToHandler(request, parsed)
+    const done = deferToHandler(request, parsed)
     if (body.length === 0) return done(null, undefined)
     const maxValues = request.routeOptions.config.maxBodyValues ?? MAX_VALUES
     const reader = createReader(maxValues)

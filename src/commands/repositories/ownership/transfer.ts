@@ -12,7 +12,7 @@ import { type Routes, route } from '../../../auth/routes.ts'
 import { isRefusal, Refused, refuse } from '../../../errors/refusal.ts'
 import type { Visibility } from '../../../events/catalog/organizations.ts'
 import type { PendingTransfer } from '../../../events/catalog/repositories.ts'
-import { hasValidBody } from '../../../http/requests/late-validation.ts'
+import { hasValidBody } from '../../../http/requests/deferred-validation.ts'
 import {
   type RepositoryDocument,
   repositoryKey,

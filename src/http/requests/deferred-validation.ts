@@ -20,7 +20,7 @@ export const hasValidBody = ({
 type Done = (error: Error | null, body?: unknown) => void
 
 /** For parsers: stores the error of a body for the handler, on routes that validate late. */
-export const leftToHandler =
+export const deferToHandler =
   (request: FastifyRequest, done: Done): Done =>
   (error, body) => {
     if (error === null || !request.routeOptions.attachValidation) return done(error, body)
@@ -33,7 +33,7 @@ export const leftToHandler =
  * body: a body that is not valid throws its error when it is looked at. A handler that changes something looks at it before,
  * at the latest for its `commandContext`.
  */
-export function validateAfterRights(app: FastifyInstance): void {
+export function validateAfterAuthorization(app: FastifyInstance): void {
   app.decorateRequest('bodyProblem', null)
   app.addHook('onRoute', (route) => {
     if (route.schema?.body !== undefined) route.attachValidation = true
