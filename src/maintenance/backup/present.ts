@@ -7,7 +7,7 @@ import { exists, namesIn, unlessMissing } from '../../storage/disk.ts'
 import { isDataDirEntry } from '../../storage/private-files.ts'
 import { openSqlite } from '../../storage/sqlite/sqlite.ts'
 import { RESTORING } from '../../storage/unfinished-restore.ts'
-import { isMadeByStarts } from './made-by-starts.ts'
+import { isStartupFile } from './startup-files.ts'
 
 export interface Present {
   /** Of its embedded log; undefined when it has none, or one that cannot be read. */
@@ -26,7 +26,7 @@ export async function replaceableIn(dataDir: string): Promise<string[]> {
 /** What a data directory has that nobody uses; undefined when there is nothing to lose. */
 export async function presentIn(dataDir: string): Promise<Present | undefined> {
   const names = await replaceableIn(dataDir)
-  const made = await Promise.all(names.map((name) => isMadeByStarts(dataDir, name)))
+  const made = await Promise.all(names.map((name) => isStartupFile(dataDir, name)))
   if (made.every(Boolean)) return undefined
   const repositories = await namesIn(join(dataDir, 'git'))
   let bytes = 0

@@ -9,9 +9,9 @@ import { type Static, Type } from 'typebox'
 import { checkOf } from '../../storage/checked-json.ts'
 import { flush, namesIn, unlessMissing } from '../../storage/disk.ts'
 import { REPLACEMENT, RESTORING } from '../../storage/unfinished-restore.ts'
-import { isInItsPlace } from './made-by-starts.ts'
 import { BackupProblem } from './manifest.ts'
 import { replaceableIn } from './present.ts'
+import { pathOccupied } from './startup-files.ts'
 
 const Replacement = Type.Object({
   /** The SHA-256 of the list of files of the backup that is restored. */
@@ -65,7 +65,7 @@ export async function finishReplacement(dataDir: string, { aside, names }: Repla
     // One may have gone: SQLite removes the `-wal` and `-shm` of a database when its last connection ends.
     await unlessMissing(rename(path, join(kept, name))).catch(async (error: unknown) => {
       await giveUp(dataDir, { aside, names })
-      throw isInItsPlace(path, error)
+      throw pathOccupied(path, error)
     })
   }
   await flush(kept)

@@ -14,10 +14,10 @@ import { exists, flush, namesIn, unlessMissing } from '../../storage/disk.ts'
 import { RESTORING } from '../../storage/unfinished-restore.ts'
 import type { Progress } from './context.ts'
 import { createFileCopier, flushTree, sumOf } from './file-copier.ts'
-import { isMadeByStarts, makeWay } from './made-by-starts.ts'
 import { BackupProblem, COPY_FORMAT, DATA, type Manifest, readManifest } from './manifest.ts'
 import { beginReplacement, finishReplacement, replacementIn } from './replacement.ts'
 import { REPOSITORY_DIRECTORIES } from './repository-copy.ts'
+import { isStartupFile, removeStartupFiles } from './startup-files.ts'
 import { listedFiles } from './sums.ts'
 
 export interface RestoreOptions {
@@ -66,7 +66,7 @@ export async function restore({
     }
     // Check again under the lock: a server may have started in between.
     if (!replace) await requireEmpty(dataDir)
-    if (!replace) await makeWay(dataDir)
+    if (!replace) await removeStartupFiles(dataDir)
     const draft = join(dataDir, RESTORING)
     await rm(draft, { recursive: true, force: true })
     await mkdir(draft)
@@ -103,7 +103,7 @@ export async function requireEmpty(dataDir: string): Promise<void> {
   const others: string[] = []
   for (const name of await namesIn(dataDir)) {
     if (IGNORED.test(name) || name === RESTORING) continue
-    if (await isMadeByStarts(dataDir, name)) continue
+    if (await isStartupFile(dataDir, name)) continue
     others.push(name)
   }
   if (others.length === 0) return

@@ -25,9 +25,9 @@ import { lockDataDir, STOP_THE_SERVER } from '../../storage/data-lock.ts'
 import { flush } from '../../storage/disk.ts'
 import { IMPORT_STATE, RESTORING } from '../../storage/unfinished-restore.ts'
 import type { Progress } from '../backup/context.ts'
-import { makeWay } from '../backup/made-by-starts.ts'
 import { BackupProblem, DATA, EXPORT_FORMAT, type Manifest, readManifest } from '../backup/manifest.ts'
 import { copyFiles, type RestoreResult, requireEmpty } from '../backup/restore.ts'
+import { removeStartupFiles } from '../backup/startup-files.ts'
 import { isProcessPosition, isSecret, LOG, PROCESS_POSITIONS, type ProcessLine, SECRETS } from './format.ts'
 import { type ImportState, importStateIn, writeImportState } from './import-state.ts'
 import { valuesIn } from './lines.ts'
@@ -69,7 +69,7 @@ export async function importExport({
   try {
     // Read it again under the lock: another import may have gone on meanwhile.
     const state = await importStateOf(dataDir, manifest)
-    if (state?.complete !== true) await makeWay(dataDir)
+    if (state?.complete !== true) await removeStartupFiles(dataDir)
     const log = await openTargetLog(config, join(dataDir, RESTORING), manifest.sums)
     try {
       const earlier = await earlierPart(config, log, state)

@@ -10,7 +10,7 @@ import { hasCode, namesIn, unlessMissing } from '../../storage/disk.ts'
 import { BackupProblem } from './manifest.ts'
 
 /** Whether this name directly in a data directory holds only that. */
-export async function isMadeByStarts(dataDir: string, name: string): Promise<boolean> {
+export async function isStartupFile(dataDir: string, name: string): Promise<boolean> {
   if (name === FORMAT_FILE) return true
   return name === 'git' && (await namesIn(join(dataDir, name))).every((inside) => inside === HOOKS)
 }
@@ -19,16 +19,16 @@ export async function isMadeByStarts(dataDir: string, name: string): Promise<boo
  * Makes room for the directories that take their places. Each start makes the hooks again.
  * @throws BackupProblem when there can be none, as at a mount point
  */
-export async function makeWay(dataDir: string): Promise<void> {
+export async function removeStartupFiles(dataDir: string): Promise<void> {
   const git = join(dataDir, 'git')
   await rm(join(git, HOOKS), { recursive: true, force: true })
   await unlessMissing(rmdir(git)).catch((error: unknown) => {
-    throw isInItsPlace(git, error)
+    throw pathOccupied(git, error)
   })
 }
 
 /** The problem that something of the operator's is where restored files belong. */
-export function isInItsPlace(path: string, error: unknown): BackupProblem {
+export function pathOccupied(path: string, error: unknown): BackupProblem {
   const why = hasCode(error, 'EBUSY')
     ? 'is a mount point'
     : hasCode(error, 'ENOTDIR')
