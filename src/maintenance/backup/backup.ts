@@ -33,10 +33,10 @@ import {
   removeUnnamed,
 } from './data-files.ts'
 import { databaseCopies } from './database-copies.ts'
-import { type Earlier, openEarlier } from './earlier.ts'
 import { createFileCopier, flushTree, sumOf } from './file-copier.ts'
 import { BackupProblem, DATA, type Manifest, SUMS, writeManifest } from './manifest.ts'
 import type { NamedByLog, NamedRepository } from './named-by-log.ts'
+import { openPreviousBackup, type PreviousBackup } from './previous-backup.ts'
 import { openDraft } from './sums.ts'
 import { checkedTarget, isLock, lockPartial } from './target.ts'
 
@@ -123,9 +123,10 @@ async function fill(
   const data = join(partial, DATA)
   await mkdir(data)
   const draft = await openDraft(partial)
-  let earlier: Earlier | undefined
+  let earlier: PreviousBackup | undefined
   try {
-    if (series?.earlier !== undefined) earlier = await openEarlier(series.earlier, partial, series.reread)
+    if (series?.earlier !== undefined)
+      earlier = await openPreviousBackup(series.earlier, partial, series.reread)
     const context: BackupContext = {
       dataDir,
       data,

@@ -10,7 +10,7 @@ import { type CopiedFile, type Original, sumOf } from './file-copier.ts'
 import { DATA, EARLIER_SUMS } from './manifest.ts'
 import { listedFiles } from './sums.ts'
 
-export interface Earlier {
+export interface PreviousBackup {
   /**
    * Links the earlier copy of `path` (relative to `data/`) to `to`. Resolves to undefined when there is none that is the
    * same as the original, or when it cannot be linked: then it must be copied.
@@ -27,7 +27,11 @@ const LINES_PER_WRITE = 1000
  * Opens a backup whose manifest was read. Its list of files goes into a database in `directory`, because there may be
  * millions. `reread`: which sixteenth of its copies, by the first digit of their SHA-256, is read again.
  */
-export async function openEarlier(backup: string, directory: string, reread: number): Promise<Earlier> {
+export async function openPreviousBackup(
+  backup: string,
+  directory: string,
+  reread: number,
+): Promise<PreviousBackup> {
   const file = join(directory, EARLIER_SUMS)
   const db = connect(file)
   db.exec('PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF; PRAGMA locking_mode = EXCLUSIVE')
