@@ -3,13 +3,13 @@ import { resolve } from 'node:path'
 import { createInterface } from 'node:readline/promises'
 import type { Command } from 'commander'
 import { type Config, loadConfig } from '../../config/config.ts'
+import { existingDataIn } from '../../maintenance/backup/existing-data.ts'
 import {
   BackupProblem,
   EXPORT_FORMAT,
   type Manifest,
   readManifest,
 } from '../../maintenance/backup/manifest.ts'
-import { presentIn } from '../../maintenance/backup/present.ts'
 import { replacementIn } from '../../maintenance/backup/replacement.ts'
 import { type RestoreResult, restore } from '../../maintenance/backup/restore.ts'
 import { isSeries, newestIn } from '../../maintenance/backup/series.ts'
@@ -60,7 +60,7 @@ async function mayReplace(dataDir: string, backup: Manifest, { json, yes }: Opti
   // A restore that was cut off goes on without a question.
   if (!(await exists(dataDir)) || (await replacementIn(dataDir)) !== undefined) return false
   const unlock = lockDataDir(dataDir, 'alone', STOP_THE_SERVER)
-  const present = await presentIn(dataDir).finally(unlock)
+  const present = await existingDataIn(dataDir).finally(unlock)
   if (present === undefined) return false
   const { log, repositories, bytes } = present
   const said = log === undefined ? 'no log that can be read' : plural(log.events, 'event')

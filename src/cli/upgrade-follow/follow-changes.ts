@@ -21,7 +21,7 @@ export interface Observed {
   /** The plan that is scheduled on the chain. */
   plan: UpgradePlan | null
   /**
-   * Present when the plan in the log is no longer scheduled on the chain: the height at which that plan was
+   * ExistingData when the plan in the log is no longer scheduled on the chain: the height at which that plan was
    * applied, or `0` when it was not applied.
    */
   applied?: { name: string; height: string }

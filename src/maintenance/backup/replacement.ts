@@ -9,8 +9,8 @@ import { type Static, Type } from 'typebox'
 import { checkOf } from '../../storage/checked-json.ts'
 import { flush, namesIn, unlessMissing } from '../../storage/disk.ts'
 import { REPLACEMENT, RESTORING } from '../../storage/unfinished-restore.ts'
+import { replaceableIn } from './existing-data.ts'
 import { BackupProblem } from './manifest.ts'
-import { replaceableIn } from './present.ts'
 import { pathOccupied } from './startup-files.ts'
 
 const Replacement = Type.Object({

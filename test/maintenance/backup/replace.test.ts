@@ -2,7 +2,7 @@ import { mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from '
 import { join } from 'node:path'
 import t from 'tap'
 import { backup } from '../../../src/maintenance/backup/backup.ts'
-import { presentIn } from '../../../src/maintenance/backup/present.ts'
+import { existingDataIn } from '../../../src/maintenance/backup/existing-data.ts'
 import {
   beginReplacement,
   finishReplacement,
@@ -79,7 +79,7 @@ t.test(
       stderr:
         /^mergelog: DATA_DIR: .* is not empty \(it has \d+ events, 3 repositories, .* MiB\); --yes replaces it\n$/,
     })
-    const present = await presentIn(dataDir)
+    const present = await existingDataIn(dataDir)
     t.match(present, { log: { first: /^20/, last: /^20/ }, repositories: 3 })
     t.ok((present?.log?.events ?? 0) > made.events)
     const restored = await mergelog(['restore', place, '--yes', '--json'], { DATA_DIR })

@@ -3,7 +3,7 @@ import { mkdir, open, readdir, readFile, rm, stat, writeFile } from 'node:fs/pro
 import { join } from 'node:path'
 import t from 'tap'
 import { backup } from '../../../src/maintenance/backup/backup.ts'
-import { presentIn } from '../../../src/maintenance/backup/present.ts'
+import { existingDataIn } from '../../../src/maintenance/backup/existing-data.ts'
 import { restore } from '../../../src/maintenance/backup/restore.ts'
 import { OWN_FORMAT, writeDataFormat } from '../../../src/storage/data-format.ts'
 import { lockDataDir } from '../../../src/storage/data-lock.ts'
@@ -138,7 +138,7 @@ t.test('a restore needs an empty data directory that no server uses', async (t) 
   // A start that could not open its stores leaves these.
   await mkdir(join(dataDir, 'git', 'hooks', 'a4fe9ad38afda219'), { recursive: true })
   await writeDataFormat(dataDir, OWN_FORMAT)
-  t.equal(await presentIn(dataDir), undefined, 'there is nothing to lose')
+  t.equal(await existingDataIn(dataDir), undefined, 'there is nothing to lose')
   await restore({ directory, dataDir })
 })
 

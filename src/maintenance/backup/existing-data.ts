@@ -9,7 +9,7 @@ import { openSqlite } from '../../storage/sqlite/sqlite.ts'
 import { RESTORING } from '../../storage/unfinished-restore.ts'
 import { isStartupFile } from './startup-files.ts'
 
-export interface Present {
+export interface ExistingData {
   /** Of its embedded log; undefined when it has none, or one that cannot be read. */
   log: { events: number; first: string | null; last: string | null } | undefined
   repositories: number
@@ -24,7 +24,7 @@ export async function replaceableIn(dataDir: string): Promise<string[]> {
 }
 
 /** What a data directory has that nobody uses; undefined when there is nothing to lose. */
-export async function presentIn(dataDir: string): Promise<Present | undefined> {
+export async function existingDataIn(dataDir: string): Promise<ExistingData | undefined> {
   const names = await replaceableIn(dataDir)
   const made = await Promise.all(names.map((name) => isStartupFile(dataDir, name)))
   if (made.every(Boolean)) return undefined
