@@ -22,6 +22,7 @@ import { GitUnavailable } from '../../git/process/errors.ts'
 import { dataFormatOf, OWN_FORMAT, refuseNewerData } from '../../storage/data-format.ts'
 import { exists, flush, hasCode } from '../../storage/disk.ts'
 import { refuseUnfinishedRestore } from '../../storage/unfinished-restore.ts'
+import { openDraft } from './checksums.ts'
 import type { BackupContext, Progress, StoreCopies } from './context.ts'
 import {
   addRemainingFiles,
@@ -34,10 +35,9 @@ import {
 } from './data-files.ts'
 import { databaseCopies } from './database-copies.ts'
 import { createFileCopier, flushTree, sumOf } from './file-copier.ts'
+import type { LogReferences, NamedRepository } from './log-references.ts'
 import { BackupProblem, DATA, type Manifest, SUMS, writeManifest } from './manifest.ts'
-import type { NamedByLog, NamedRepository } from './named-by-log.ts'
 import { openPreviousBackup, type PreviousBackup } from './previous-backup.ts'
-import { openDraft } from './sums.ts'
 import { checkedTarget, isLock, lockPartial } from './target.ts'
 
 export interface BackupOptions {
@@ -183,7 +183,7 @@ async function fill(
 async function copyUntilComplete(
   stores: StoreCopies,
   context: BackupContext,
-): Promise<{ named: NamedByLog; missing: string[]; createdAt: string }> {
+): Promise<{ named: LogReferences; missing: string[]; createdAt: string }> {
   let missingBefore = new Set<string>()
   for (let round = 0; round < ROUNDS; round++) {
     const createdAt = new Date().toISOString()

@@ -4,11 +4,11 @@ import { join, resolve } from 'node:path'
 import { forEachConcurrently } from '../../concurrency/keyed-mutex.ts'
 import { OperatorError } from '../../errors/operator-error.ts'
 import { unlessMissing } from '../../storage/disk.ts'
+import { listedFiles } from './checksums.ts'
 import type { Progress } from './context.ts'
 import { sumOf } from './file-copier.ts'
 import { DATA, readManifest } from './manifest.ts'
 import { datedIn, isSeries } from './series.ts'
-import { listedFiles } from './sums.ts'
 
 export interface CheckedBackup {
   directory: string

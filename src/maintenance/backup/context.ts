@@ -1,7 +1,8 @@
 /** The values that the steps of a backup share. */
+
+import type { Draft } from './checksums.ts'
 import type { FileCopier } from './file-copier.ts'
-import type { NamedByLog } from './named-by-log.ts'
-import type { Draft } from './sums.ts'
+import type { LogReferences } from './log-references.ts'
 
 /** The progress of a backup or a restore. */
 export interface Progress {
@@ -21,14 +22,14 @@ export interface StoreCopies {
   /** Copies what must not be ahead of the copied log. */
   copyBefore(context: BackupContext): Promise<void>
   /** Copies the log up to its end, as a whole or from where the last call ended. Resolves to what all of it names. */
-  copyLog(context: BackupContext): Promise<NamedByLog>
+  copyLog(context: BackupContext): Promise<LogReferences>
   /**
    * Copies the secrets of the accounts and tokens that the copied log names. Resolves to what it names and the copy lacks:
    * an edit or a deletion since has removed it.
    */
-  copySecrets(context: BackupContext, named: NamedByLog): Promise<string[]>
+  copySecrets(context: BackupContext, named: LogReferences): Promise<string[]>
   /** Whether texts were erased after what was copied of the log: then the copied secrets may lack their keys. */
-  erasedSince(context: BackupContext, named: NamedByLog): Promise<boolean>
+  erasedSince(context: BackupContext, named: LogReferences): Promise<boolean>
 }
 
 export interface BackupContext {

@@ -6,7 +6,7 @@ import { isUuid } from '../../storage/attachments/files.ts'
 import { exists, namesIn } from '../../storage/disk.ts'
 import type { BackupContext } from './context.ts'
 import { sumOf } from './file-copier.ts'
-import type { NamedByLog, NamedRepository } from './named-by-log.ts'
+import type { LogReferences, NamedRepository } from './log-references.ts'
 import { copyObjects, isConnected, REPOSITORY_FILES, settleLfsFiles, writeRefs } from './repository-copy.ts'
 
 const REPOSITORY = /^(\d+)\.git$/
@@ -67,7 +67,7 @@ export async function copyRepositories(
 /** The paths of attached files that the log names and the copy does not have. */
 export async function missingAttachments(
   { data }: BackupContext,
-  { repositories }: NamedByLog,
+  { repositories }: LogReferences,
 ): Promise<string[]> {
   const missing: string[] = []
   for (const { attachments } of repositories.values()) {
@@ -117,7 +117,7 @@ export async function finishRepositories(
 }
 
 /** Whether the log names a file. `path` is relative to `data/`. Files of stores always count as named. */
-export function isNamedBy({ repositories }: NamedByLog): (path: string) => boolean {
+export function isNamedBy({ repositories }: LogReferences): (path: string) => boolean {
   const attachments = new Set<string>()
   for (const repository of repositories.values()) {
     for (const uuid of repository.attachments) attachments.add(uuid)

@@ -8,9 +8,9 @@ import { exists } from '../../storage/disk.ts'
 import { openSqlite } from '../../storage/sqlite/sqlite.ts'
 import type { BackupContext, StoreCopies } from './context.ts'
 import { SnapshotFailed, snapshotDatabase } from './database-snapshot.ts'
+import { hasErasureAfter, type LogReferences, readLogReferences } from './log-references.ts'
 import { COPY_FORMAT } from './manifest.ts'
 import { missingSecrets } from './missing-secrets.ts'
-import { hasErasureAfter, type NamedByLog, namedByLog } from './named-by-log.ts'
 
 export const databaseCopies: StoreCopies = {
   format: COPY_FORMAT,
@@ -33,21 +33,21 @@ async function copyReadModels({ dataDir, data, onProgress }: BackupContext): Pro
   })
 }
 
-async function copyLog({ dataDir, data, onProgress }: BackupContext): Promise<NamedByLog> {
+async function copyLog({ dataDir, data, onProgress }: BackupContext): Promise<LogReferences> {
   const file = join(data, 'events.db')
   onProgress({ step: 'log', done: 0, total: 0 })
   await snapshotDatabase(join(dataDir, 'events.db'), file)
   const log = openSqliteEventStore(file)
   try {
     const total = await log.lastPosition()
-    return await namedByLog(log, (done) => onProgress({ step: 'reading the log', done, total }))
+    return await readLogReferences(log, (done) => onProgress({ step: 'reading the log', done, total }))
   } finally {
     await log.close()
     await checkpointWal(file)
   }
 }
 
-async function erasedSince({ dataDir }: BackupContext, { position }: NamedByLog): Promise<boolean> {
+async function erasedSince({ dataDir }: BackupContext, { position }: LogReferences): Promise<boolean> {
   const log = openSqliteEventStore(join(dataDir, 'events.db'))
   try {
     return await hasErasureAfter(log, position)
@@ -73,7 +73,7 @@ export async function checkpointWal(file: string): Promise<void> {
  */
 async function copySecrets(
   { dataDir, data, onProgress }: BackupContext,
-  named: NamedByLog,
+  named: LogReferences,
 ): Promise<string[]> {
   const from = join(dataDir, 'secrets.db')
   if (!(await exists(from))) return []

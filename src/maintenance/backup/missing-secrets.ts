@@ -3,7 +3,7 @@
 import { passwordHashOf } from '../../auth/secrets.ts'
 import { webhookConfigsOf } from '../../auth/webhook-configs.ts'
 import type { ReadStore } from '../../projections/store/read-store.ts'
-import type { NamedByLog } from './named-by-log.ts'
+import type { LogReferences } from './log-references.ts'
 
 /** The most configurations that are looked up at a time. */
 const PART = 500
@@ -14,7 +14,7 @@ const PART = 500
  */
 export async function missingSecrets(
   secrets: ReadStore,
-  { webhookConfigs, passwords }: Pick<NamedByLog, 'webhookConfigs' | 'passwords'>,
+  { webhookConfigs, passwords }: Pick<LogReferences, 'webhookConfigs' | 'passwords'>,
 ): Promise<string[]> {
   const missing: string[] = []
   const configIds = [...webhookConfigs.values()]

@@ -6,9 +6,9 @@ import { link, lstat, mkdir, rm, utimes } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { hasCode, unlessMissing } from '../../storage/disk.ts'
 import { connect, type Sqlite, selectColumn } from '../../storage/sqlite/sqlite.ts'
+import { listedFiles } from './checksums.ts'
 import { type CopiedFile, type Original, sumOf } from './file-copier.ts'
 import { DATA, EARLIER_SUMS } from './manifest.ts'
-import { listedFiles } from './sums.ts'
 
 export interface PreviousBackup {
   /**

@@ -10,7 +10,7 @@ import { takeObjectFiles } from '../../git/objects/object-files.ts'
 import { git, gitOutput } from '../../git/process/run.ts'
 import { exists, isMissing, namesIn } from '../../storage/disk.ts'
 import type { CopiedFile, FileCopier } from './file-copier.ts'
-import type { NamedRepository } from './named-by-log.ts'
+import type { NamedRepository } from './log-references.ts'
 
 /** In milliseconds. Reading every object of a large repository takes hours. */
 const CHECK_TIMEOUT = 24 * 3600_000

@@ -12,13 +12,13 @@ import { OWN_FORMAT, writeDataFormat } from '../../storage/data-format.ts'
 import { lockDataDir, STOP_THE_SERVER } from '../../storage/data-lock.ts'
 import { exists, flush, namesIn, unlessMissing } from '../../storage/disk.ts'
 import { RESTORING } from '../../storage/unfinished-restore.ts'
+import { listedFiles } from './checksums.ts'
 import type { Progress } from './context.ts'
 import { createFileCopier, flushTree, sumOf } from './file-copier.ts'
 import { BackupProblem, COPY_FORMAT, DATA, type Manifest, readManifest } from './manifest.ts'
 import { beginReplacement, finishReplacement, replacementIn } from './replacement.ts'
 import { REPOSITORY_DIRECTORIES } from './repository-copy.ts'
 import { isStartupFile, removeStartupFiles } from './startup-files.ts'
-import { listedFiles } from './sums.ts'
 
 export interface RestoreOptions {
   /** The directory of the backup. */

@@ -18,9 +18,9 @@ import { BrokenFile } from '../../storage/sqlite/sqlite.ts'
 import { refuseUnfinishedRestore } from '../../storage/unfinished-restore.ts'
 import { type BackupOptions, type BackupResult, backupWith } from '../backup/backup.ts'
 import type { BackupContext, StoreCopies } from '../backup/context.ts'
+import { addEvent, hasErasureAfter, type LogReferences, noReferences } from '../backup/log-references.ts'
 import { BackupProblem, EXPORT_FORMAT } from '../backup/manifest.ts'
 import { missingSecrets } from '../backup/missing-secrets.ts'
-import { addEvent, hasErasureAfter, type NamedByLog, namedByNothing } from '../backup/named-by-log.ts'
 import { eventLine, LOG, PROCESS_POSITIONS, type ProcessLine, SECRETS, type SecretLine } from './format.ts'
 import { openLines } from './lines.ts'
 
@@ -55,10 +55,10 @@ export async function exportAll({ config, ...options }: ExportOptions): Promise<
 }
 
 export function lineCopies(config: Config, events: EventStore): StoreCopies {
-  const named = namedByNothing()
+  const named = noReferences()
 
   /** Adds the events that the file lacks. */
-  async function copyLog({ data, onProgress }: BackupContext): Promise<NamedByLog> {
+  async function copyLog({ data, onProgress }: BackupContext): Promise<LogReferences> {
     const end = await events.lastPosition()
     const lines = await openLines(join(data, LOG), 'a')
     try {
@@ -121,7 +121,7 @@ async function processesOf(config: Config): Promise<ProcessLine[]> {
 async function copySecrets(
   config: Config,
   { data, onProgress }: BackupContext,
-  named: NamedByLog,
+  named: LogReferences,
 ): Promise<string[]> {
   onProgress({ step: 'secrets', done: 0, total: 0 })
   const lines = await openLines(join(data, SECRETS), 'w')

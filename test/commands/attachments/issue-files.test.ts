@@ -3,7 +3,7 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Issue } from 'gitea-js'
 import t from 'tap'
-import { namedByLog } from '../../../src/maintenance/backup/named-by-log.ts'
+import { readLogReferences } from '../../../src/maintenance/backup/log-references.ts'
 import { removeOrphans } from '../../../src/processes/attachments/attachment-removal.ts'
 import { openAttachmentFiles } from '../../../src/storage/attachments/files.ts'
 import { startTestServer, statusOf } from '../../start-server.ts'
@@ -91,14 +91,14 @@ t.test('an erasure of the issue removes its files, and their names read so', asy
   t.match(await (await server.fetch('bob', path)).text(), /erased by alice on/)
   const history = await server.fetch('alice', '/api/v1/repos/alice/erased/issues/1/history')
   t.notMatch(await history.text(), 'secret-plan')
-  const { repositories } = await namedByLog(server.services.events)
+  const { repositories } = await readLogReferences(server.services.events)
   t.notOk(repositories.get(repoId)?.attachments.has(file.uuid), 'a backup needs it no more')
 })
 
 t.test('its files go with a repository, and a start keeps them until then', async (t) => {
   const { post, repoId } = await withIssue('going')
   const { body: file } = await post('bob', formWith('x', 'a.txt'))
-  const { repositories } = await namedByLog(server.services.events)
+  const { repositories } = await readLogReferences(server.services.events)
   t.ok(repositories.get(repoId)?.attachments.has(file.uuid), 'a backup has it')
   const stray = randomUUID()
   const directory = join(server.dataDir, 'attachments')

@@ -15,7 +15,7 @@ export interface NamedRepository {
   lfs: Set<string>
 }
 
-export interface NamedByLog {
+export interface LogReferences {
   /** The position of the last event. */
   position: Position
   events: number
@@ -32,7 +32,7 @@ export interface NamedByLog {
 const EVENTS_PER_TURN = 1000
 
 /** What an empty log names. */
-export const namedByNothing = (): NamedByLog => ({
+export const noReferences = (): LogReferences => ({
   position: 0,
   events: 0,
   repositories: new Map(),
@@ -42,7 +42,7 @@ export const namedByNothing = (): NamedByLog => ({
 })
 
 /** Adds the next event of the log to what it names. @throws UnreadableEvent */
-export function addEvent(named: NamedByLog, recorded: RecordedEvent): void {
+export function addEvent(named: LogReferences, recorded: RecordedEvent): void {
   // A copy of the log has the texts sealed, and they name nothing.
   apply(named, decode(withoutTexts(recorded)))
   named.position = recorded.position
@@ -50,11 +50,11 @@ export function addEvent(named: NamedByLog, recorded: RecordedEvent): void {
 }
 
 /** Reads the whole log. @throws UnreadableEvent, and the errors of the store */
-export async function namedByLog(
+export async function readLogReferences(
   log: Pick<EventStore, 'readAll'>,
   onEvent: (position: Position) => void = () => {},
-): Promise<NamedByLog> {
-  const named = namedByNothing()
+): Promise<LogReferences> {
+  const named = noReferences()
   for await (const recorded of log.readAll()) {
     addEvent(named, recorded)
     if (named.events % EVENTS_PER_TURN !== 0) continue
@@ -64,7 +64,7 @@ export async function namedByLog(
   return named
 }
 
-function apply(named: NamedByLog, event: DomainEvent): void {
+function apply(named: LogReferences, event: DomainEvent): void {
   const { repositories, tokens, webhookConfigs, passwords } = named
   switch (event.type) {
     case 'RepositoryCreated': {
