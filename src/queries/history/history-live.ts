@@ -29,7 +29,7 @@ export async function sendLive(
   { live, projector }: Pick<Services, 'live' | 'projector'>,
   request: FastifyRequest,
   reply: FastifyReply,
-  requested: Pick<SubscriptionRequest, 'history' | 'filter' | 'rights' | 'beginning'>,
+  requested: Pick<SubscriptionRequest, 'history' | 'filter' | 'permissions' | 'beginning'>,
 ): Promise<void> {
   const signal = disconnectSignal(reply)
   await requireExistingBeginning(request, requested.beginning, requested.history.last)

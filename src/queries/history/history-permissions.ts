@@ -17,7 +17,7 @@ interface Visible {
   parts?: ShownParts
 }
 
-/** Reads the present rights of the requester. Undefined: the requester may not see the history any more. */
+/** Reads the present permissions of the requester. Undefined: the requester may not see the history any more. */
 export type HistoryPermissions = () => Promise<Visible | undefined>
 
 export function repositoryPermissions(
@@ -52,8 +52,8 @@ export function discussionPermissions(
   request: FastifyRequest,
   repoId: number,
 ): HistoryPermissions {
-  const rights = repositoryPermissions(services, request, repoId)
-  return async () => ((await rights()) === undefined ? undefined : { events: wordsFor(request) })
+  const permissions = repositoryPermissions(services, request, repoId)
+  return async () => ((await permissions()) === undefined ? undefined : { events: wordsFor(request) })
 }
 
 export function siteAdminPermissions(services: Services, request: FastifyRequest): HistoryPermissions {
@@ -62,7 +62,7 @@ export function siteAdminPermissions(services: Services, request: FastifyRequest
 
 export interface HistoryRequest {
   filter: HistoryFilter
-  rights: HistoryPermissions
+  permissions: HistoryPermissions
   projector: Pick<Projector, 'waitFor'>
   /** Aborted when the client is gone or the server stops. */
   signal: AbortSignal
@@ -70,16 +70,16 @@ export interface HistoryRequest {
 
 /**
  * The events of a batch that the requester may see. Call it just before sending: it waits until the read models have
- * all events of the batch, because these may change rights. Undefined: the requester may not see the history any more,
+ * all events of the batch, because these may change permissions. Undefined: the requester may not see the history any more,
  * or the client is gone.
  */
 export async function visibleOf(
   batch: readonly Delivery[],
-  { filter, rights, projector, signal }: HistoryRequest,
+  { filter, permissions, projector, signal }: HistoryRequest,
 ): Promise<Delivery[] | undefined> {
   const position = batch.at(-1)?.event.position ?? LOG_START
   while (!(await projector.waitFor(position, 1000)) && !signal.aborted);
-  const visible = await rights()
+  const visible = await permissions()
   if (visible === undefined || signal.aborted) return undefined
   const { events = {}, parts = {} } = visible
   const visibleFilter = { ...filter, ...events }

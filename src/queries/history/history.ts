@@ -71,15 +71,17 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
     request: FastifyRequest & { query: Static<typeof HistoryQuery> },
     reply: FastifyReply,
     history: History,
-    rights: HistoryPermissions,
+    permissions: HistoryPermissions,
   ): Promise<Static<typeof HistoryWire>[] | FastifyReply> {
     reply.header('Vary', 'Accept')
     const filter = historyFilter(request.query)
     switch (preferredType(request.headers.accept, [JSON_TYPE, NDJSON, EVENT_STREAM], NAMED)) {
       case JSON_TYPE: {
         const page = pageOf(request.query, config)
-        // The route has checked the rights before; a requester who has lost them since then sees nothing.
-        const { events: visible = {}, parts } = (await rights()) ?? { events: { types: new Set<string>() } }
+        // The route has checked the permissions before; a requester who has lost them since then sees nothing.
+        const { events: visible = {}, parts } = (await permissions()) ?? {
+          events: { types: new Set<string>() },
+        }
         const { events: found, total } = await history.page(
           { ...filter, ...visible },
           page,
@@ -89,7 +91,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
         return found.map((event) => historyWire(event, parts))
       }
       case NDJSON: {
-        const historyRequest = { filter, rights, projector, signal: disconnectSignal(reply) }
+        const historyRequest = { filter, permissions, projector, signal: disconnectSignal(reply) }
         // Reading a long history takes a while; events that are appended during that time are not sent.
         const last = await history.last()
         sendLines(request, reply, () => linesOf(history, last, historyRequest))
@@ -97,7 +99,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       }
       case EVENT_STREAM: {
         const beginning = requestedBeginning(request, request.query.after)
-        await sendLive(services, request, reply, { history, filter, rights, beginning })
+        await sendLive(services, request, reply, { history, filter, permissions, beginning })
         return reply
       }
     }
