@@ -65,11 +65,11 @@ export function createBackground(
     async start(): Promise<void> {
       await lateMerges.prepare()
       // Before its process, which asks it what is held.
-      webhooks.start(webhookRunner.hold)
+      webhooks.start(webhookRunner.lease)
       for (const runner of processes) await runner.start()
       maintenance.start()
-      lateMerges.start(pullRunner.hold)
-      scheduledMerges.start(scheduledRunner.hold)
+      lateMerges.start(pullRunner.lease)
+      scheduledMerges.start(scheduledRunner.lease)
     },
     /** Ends the processes; resolves when the workers have ended, too. To be called when the signal is aborted. */
     async stop(): Promise<void> {

@@ -21,7 +21,7 @@ export interface ProcessStatus {
  * The incarnation of this node that runs a process; undefined when another node may run it. When it is another one than
  * before, others may have run the process in between.
  */
-export type Hold = () => string | undefined
+export type Lease = () => string | undefined
 
 /** The names of all processes. A process keeps its checkpoint under its name. */
 export const PROCESSES = [

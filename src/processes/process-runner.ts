@@ -10,12 +10,12 @@ import type { DomainEvent, Recorded } from '../events/domain-events.ts'
 import type { Membership, Nodes } from '../events/nodes/nodes.ts'
 import { type EventStore, LOG_START, type Position } from '../events/store/event-store.ts'
 import type { Projector } from '../projections/projector/projector.ts'
-import { LostHold, type ReadStore, type SharedCheckpoints } from '../projections/store/read-store.ts'
+import { LeaseLost, type ReadStore, type SharedCheckpoints } from '../projections/store/read-store.ts'
 import { BrokenFile } from '../storage/sqlite/sqlite.ts'
 import {
   checkpointName,
   contextOf,
-  type Hold,
+  type Lease,
   type ProcessManager,
   type ProcessStatus,
   processCheckpoint,
@@ -62,7 +62,7 @@ export function createProcessRunner(
   let unsubscribe = () => {}
 
   /** Waits until no other server runs the process, and goes on where it was. */
-  async function waitForHold(shared: SharedCheckpoints): Promise<void> {
+  async function waitForLease(shared: SharedCheckpoints): Promise<void> {
     while (!signal.aborted) {
       const { id } = membership.self()
       const at = (await shared.read([name])).get(name)
@@ -80,14 +80,14 @@ export function createProcessRunner(
     }
   }
 
-  const hold: Hold = () => {
+  const lease: Lease = () => {
     const { id } = membership.self()
     return shared === undefined || (holder === id && membership.isMember()) ? id : undefined
   }
 
-  /** @throws LostHold when another server may run the process */
-  function requireHold(): void {
-    if (hold() === undefined) throw new LostHold([name])
+  /** @throws LeaseLost when another server may run the process */
+  function requireLease(): void {
+    if (lease() === undefined) throw new LeaseLost([name])
   }
 
   async function moveCheckpoint(): Promise<void> {
@@ -146,18 +146,18 @@ export function createProcessRunner(
 
   /**
    * Tries an event again after a failure. After the last pause the failure is logged and the next event follows: one
-   * event, or one stream that is always busy, does not hold up the others. But an outage of a store loses no reaction:
+   * event, or one stream that is always busy, does not lease up the others. But an outage of a store loses no reaction:
    * what fails meanwhile does not count.
    */
   async function reactTo(event: Recorded<DomainEvent>): Promise<void> {
     let tries = 0
     for (;;) {
       // Another server may have taken the process while a store was away.
-      requireHold()
+      requireLease()
       try {
         return await manager.react(event, contextOf(event))
       } catch (error) {
-        if (signal.aborted || error instanceof LostHold) throw error
+        if (signal.aborted || error instanceof LeaseLost) throw error
         const isAway = !(await storesAnswer())
         const wait = isAway ? retryMs.at(-1) : retryMs[tries]
         const at = { err: error, process: manager.name, position: event.position }
@@ -173,7 +173,7 @@ export function createProcessRunner(
   async function follow(): Promise<void> {
     while (!signal.aborted) {
       try {
-        if (shared !== undefined && holder === undefined) await waitForHold(shared)
+        if (shared !== undefined && holder === undefined) await waitForLease(shared)
         const options = { after: position, signal: losing.signal, unwanted, passed: skipTo }
         for await (const batch of events.subscribe(options)) {
           for (const recorded of batch) {
@@ -200,10 +200,10 @@ export function createProcessRunner(
           // Does not ask for more: the subscription would then say that the rest of the batch is passed.
           if (signal.aborted) return
         }
-        if (losing.signal.aborted) throw new LostHold([name])
+        if (losing.signal.aborted) throw new LeaseLost([name])
       } catch (error) {
         if (signal.aborted) return
-        if (error instanceof LostHold) {
+        if (error instanceof LeaseLost) {
           log.info({ process: manager.name }, 'another server may run the process now')
           holder = undefined
           continue
@@ -246,7 +246,7 @@ export function createProcessRunner(
       // If this fails, another server takes the process when it finds out that this one is gone.
       if (holder !== undefined) await shared?.give(name, holder).catch(() => {})
     },
-    hold,
+    lease,
     status(): ProcessStatus {
       const at = { name: manager.name, position }
       return stopped === undefined ? at : { ...at, stopped }

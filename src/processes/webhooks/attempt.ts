@@ -40,7 +40,7 @@ function againOrGivenUp({ at }: WebhookDelivery, statusCode: number, problem: st
 }
 
 /**
- * Never rejects for what the receiver does. Resolves to undefined when the webhook is gone. `requireHold` is asked right
+ * Never rejects for what the receiver does. Resolves to undefined when the webhook is gone. `requireLease` is asked right
  * before it is sent, and throws when another node may send it.
  * @throws what stores and git throw, and when the server stops
  */
@@ -49,7 +49,7 @@ export async function attempt(
   { outbound, payloads }: { outbound: OutboundHttp; payloads: Payloads },
   delivery: WebhookDelivery,
   stopping: AbortSignal,
-  requireHold: () => void,
+  requireLease: () => void,
 ): Promise<Outcome | undefined> {
   const hook = await views.webhooks.get(`${delivery.hookId}`)
   if (hook === undefined) return undefined
@@ -59,7 +59,7 @@ export async function attempt(
   const payload = await payloads(delivery, hook.scope)
   if ('problem' in payload) return failed(payload.problem)
   const request = deliveryRequest(delivery, hook.contentType, config, payload.json)
-  requireHold()
+  requireLease()
   const stopped = releasableSignal(stopping)
   const timeout = AbortSignal.timeout(TIMEOUT_MS)
   try {

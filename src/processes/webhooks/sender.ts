@@ -9,11 +9,11 @@ import { StoreUnavailable } from '../../events/store/event-store.ts'
 import { GitTookTooLong, GitUnavailable } from '../../git/process/errors.ts'
 import type { OutboundHttp } from '../../http/outbound/outbound-http.ts'
 import type { WebhookDelivery } from '../../projections/models/webhooks/webhook-deliveries.fold.ts'
-import { LostHold } from '../../projections/store/read-store.ts'
+import { LeaseLost } from '../../projections/store/read-store.ts'
 import type { Services } from '../../services/services.ts'
 import { isDiskFull } from '../../storage/disk-full.ts'
 import { hostFailureOf } from '../../storage/host-failure.ts'
-import type { Hold } from '../process-manager.ts'
+import type { Lease } from '../process-manager.ts'
 import { attempt, type Outcome } from './attempt.ts'
 import { alone, deliveryAfter } from './parts.ts'
 import { createPayloads } from './payloads.ts'
@@ -67,19 +67,19 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
   const failing = new Map<number, { id: string; times: number }>()
   /** Webhooks that were deleted while they sent something. */
   const gone = new Set<number>()
-  let hold: Hold = () => undefined
+  let lease: Lease = () => undefined
 
-  /** Makes what throws LostHold when another node may have done this work since now. */
-  function holdOfNow(): () => void {
-    const held = hold()
+  /** Makes what throws LeaseLost when another node may have done this work since now. */
+  function currentLease(): () => void {
+    const held = lease()
     return () => {
-      if (held === undefined || hold() !== held) throw new LostHold(['webhooks'])
+      if (held === undefined || lease() !== held) throw new LeaseLost(['webhooks'])
     }
   }
 
   /** Notes what is to be sent. Of a webhook that has too much waiting, it is recorded as failed. */
   async function add(wanted: readonly WebhookDelivery[]): Promise<void> {
-    const requireHold = holdOfNow()
+    const requireLease = currentLease()
     const noted: WebhookDelivery[] = []
     const full = new Set<number>()
     for (const delivery of wanted) {
@@ -94,7 +94,7 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
       const problem = 'too many deliveries wait for this webhook'
       noted.push(isFull ? { ...alone(delivery), state: 'failed', problem } : delivery)
     }
-    for (const delivery of await deliveries.add(noted, requireHold)) {
+    for (const delivery of await deliveries.add(noted, requireLease)) {
       const head = headOf(delivery)
       if (delivery.state === 'waiting' && worker.waiting(head.id) === undefined) void worker.add(head)
     }
@@ -107,9 +107,9 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
     delivery: WebhookDelivery,
     begun: number,
     outcome: Outcome,
-    requireHold: () => void,
+    requireLease: () => void,
   ): Promise<number> {
-    requireHold()
+    requireLease()
     const now = Date.now()
     const { result, statusCode, problem } = outcome
     const tried: WebhookDelivery = {
@@ -137,7 +137,7 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
 
   /** The outcome of a delivery that we fail to make again and again: what comes after it waits. @throws the error before */
   function unmade({ id, hookId }: WebhookDelivery, error: unknown): Outcome {
-    if (signal.aborted || error instanceof LostHold || mayPass(error)) throw error
+    if (signal.aborted || error instanceof LeaseLost || mayPass(error)) throw error
     const before = failing.get(hookId)
     const times = before?.id === id ? before.times + 1 : 1
     failing.set(hookId, { id, times })
@@ -151,7 +151,7 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
 
   /** Sends the next delivery of a webhook, if its time has come. Resolves to after how many milliseconds the next one is. */
   async function sendNext(hookId: number): Promise<number | undefined> {
-    const requireHold = holdOfNow()
+    const requireLease = currentLease()
     const delivery = await deliveries.next(hookId)
     if (delivery === undefined) {
       waiting.delete(hookId)
@@ -162,12 +162,12 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
     // Documents must not be older than the event: another node may have noted it.
     if (!(await projector.waitFor(delivery.position, AFTER_FAILURE_MS))) return 0
     const begun = Date.now()
-    const outcome = await attempt(services, { outbound, payloads }, delivery, signal, requireHold).catch(
+    const outcome = await attempt(services, { outbound, payloads }, delivery, signal, requireLease).catch(
       (error: unknown) => unmade(delivery, error),
     )
     failing.delete(hookId)
     if (outcome !== undefined && !gone.has(hookId))
-      return untilDue(await record(delivery, begun, outcome, requireHold))
+      return untilDue(await record(delivery, begun, outcome, requireLease))
     await deliveries.removeAll(hookId)
     return undefined
   }
@@ -195,7 +195,7 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
             ? 'the deliveries of webhooks could not be read'
             : 'a delivery of a webhook failed'
         // When another node has the work, it is not tried here.
-        if (!(error instanceof LostHold))
+        if (!(error instanceof LeaseLost))
           log.warn({ err: error, hookId: one?.hookId }, `${what}; it will be tried again`)
       },
     },
@@ -211,8 +211,8 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
       if (worker.remove(`${hookId}`)) gone.add(hookId)
       await deliveries.removeAll(hookId)
     },
-    start(own: Hold): void {
-      hold = own
+    start(own: Lease): void {
+      lease = own
       worker.start(own)
     },
     stopped: worker.stopped,

@@ -18,7 +18,7 @@ import { StoreUnavailable } from '../../events/store/event-store.ts'
 import { createOutboundHttp } from '../../http/outbound/outbound-http.ts'
 import { type WebhookDocument, webhookScopeKey } from '../../projections/models/webhooks/webhooks.fold.ts'
 import type { Services } from '../../services/services.ts'
-import { type Hold, type ProcessManager, processManager } from '../process-manager.ts'
+import { type Lease, type ProcessManager, processManager } from '../process-manager.ts'
 import { type Notice, notices } from './notices.ts'
 import { deliveriesOf, type Told } from './parts.ts'
 import { GIVEN_UP_AFTER_MS } from './retries.ts'
@@ -30,7 +30,7 @@ const RETRY_MS = 1000
 export interface Webhooks {
   manager: ProcessManager
   /** Begins to deliver, while this node runs the process. To be called when the recovery is done, before the process runs. */
-  start(hold: Hold): void
+  start(lease: Lease): void
   /** Resolves when the worker has ended, after the signal was aborted. */
   stopped(): Promise<void>
 }

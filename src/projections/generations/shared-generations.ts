@@ -6,7 +6,7 @@
 
 import type { Membership } from '../../events/nodes/nodes.ts'
 import { LOG_START, StoreUnavailable } from '../../events/store/event-store.ts'
-import type { Checkpoint, HeldCheckpoint, ReadStore, SharedCheckpoints } from '../store/read-store.ts'
+import type { Checkpoint, LeasedCheckpoint, ReadStore, SharedCheckpoints } from '../store/read-store.ts'
 import { generationStore, nameOf } from './generation-store.ts'
 import { type Generations, ReplacedMeanwhile } from './generations.ts'
 
@@ -96,7 +96,7 @@ export function sharedGenerations(
   }
 
   /** Reads checkpoints, and with them which generations are current: another server may have exchanged them. */
-  async function readCurrent(names: readonly string[]): Promise<Map<string, HeldCheckpoint>> {
+  async function readCurrent(names: readonly string[]): Promise<Map<string, LeasedCheckpoint>> {
     const wanted = await Promise.all(
       names.map(async (name) => {
         const version = versions.get(name)
@@ -126,14 +126,14 @@ export function sharedGenerations(
     async (_, name) => (await knownOf(name)).spare,
   )
 
-  async function isHeld(name: string, number: number, { holder }: HeldCheckpoint): Promise<boolean> {
+  async function isHeld(name: string, number: number, { holder }: LeasedCheckpoint): Promise<boolean> {
     if (holder === undefined) return false
     if (holder === self().id) return number === (await knownOf(name)).spare
     return !(await isGone(holder))
   }
 
   /** Whether nobody comes back to a generation. */
-  async function isAbandoned(name: string, number: number, checkpoint: HeldCheckpoint): Promise<boolean> {
+  async function isAbandoned(name: string, number: number, checkpoint: LeasedCheckpoint): Promise<boolean> {
     const key = nameOf(name, number)
     if (await isHeld(name, number, checkpoint)) {
       unheld.delete(key)

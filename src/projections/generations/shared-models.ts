@@ -13,8 +13,8 @@ import type { ReadModel } from '../projector/read-model.ts'
 import type { ReadBatch } from '../projector/readable-events.ts'
 import {
   type Checkpoint,
-  type HeldCheckpoint,
-  LostHold,
+  type LeasedCheckpoint,
+  LeaseLost,
   type MovedCheckpoint,
   type SharedCheckpoints,
   type Touched,
@@ -109,7 +109,7 @@ export function createSharedModels(
     if (hasMoved) on.moved()
   }
 
-  function note(p: Progress, { position, stopped }: HeldCheckpoint): void {
+  function note(p: Progress, { position, stopped }: LeasedCheckpoint): void {
     p.written = Math.max(p.written ?? LOG_START, position)
     if (stopped === undefined) delete p.stopped
     else p.stopped = stopped
@@ -243,17 +243,17 @@ export function createSharedModels(
         if (hasChanged) on.changed()
       }
     },
-    /** Moves checkpoints of models that this server writes. @throws LostHold */
+    /** Moves checkpoints of models that this server writes. @throws LeaseLost */
     move(moved: ReadonlyMap<string, MovedCheckpoint>): Promise<void> {
       return checkpoints.move(moved, incarnation)
     },
     /**
      * To be asked before documents are written. A server that was stopped between this and the write may still write
      * late: documents keep the later position, so it changes nothing that others have written since.
-     * @throws LostHold when others may have taken the models
+     * @throws LeaseLost when others may have taken the models
      */
     requireMember(): void {
-      if (!membership.isMember() || !isSame()) throw new LostHold(names)
+      if (!membership.isMember() || !isSame()) throw new LeaseLost(names)
     },
     /** Asks who writes a model for it. */
     want: ({ model }: Progress) => checkpoints.want(model.name, membership.self().id),

@@ -44,7 +44,7 @@ interface Folding extends Advancing {
   ahead: ReadonlyMap<Progress, Advance>
   /** Called with all changes when every model has folded the batch. */
   folded(made: readonly Change[][]): void
-  /** Called before changes are written. @throws LostHold when this server may not write any more */
+  /** Called before changes are written. @throws LeaseLost when this server may not write any more */
   requireWriter(): void
 }
 

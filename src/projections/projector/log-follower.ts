@@ -5,7 +5,7 @@ import type { EventStore, Position, RecordedEvent } from '../../events/store/eve
 import { readAhead } from '../../events/store/read-ahead.ts'
 import { BrokenFile } from '../../storage/sqlite/sqlite.ts'
 import type { SharedModels } from '../generations/shared-models.ts'
-import { LostHold } from '../store/read-store.ts'
+import { LeaseLost } from '../store/read-store.ts'
 import { roughSize } from '../views/rough-size.ts'
 import type { BatchWriter } from './batch-writer.ts'
 import { type BatchInWork, foldAhead } from './fold-ahead.ts'
@@ -60,7 +60,7 @@ export function createLogFollower(following: Following) {
         if (reach.running().length === 0 && shared === undefined) return
       } catch (error) {
         if (stopping.aborted) return
-        if (error instanceof LostHold) {
+        if (error instanceof LeaseLost) {
           log.warn({ err: error }, 'another server writes the read models now')
           await takeModels().catch(() => {})
           await delay(RETRY_MS, undefined, { signal: stopping }).catch(() => {})

@@ -14,7 +14,7 @@ import {
 } from '../../events/store/event-store.ts'
 import { ReplacedMeanwhile } from '../generations/generations.ts'
 import { createSharedModels, isFollowed, type Progress, type Sharing } from '../generations/shared-models.ts'
-import { LostHold, type ReadStore, type Touched } from '../store/read-store.ts'
+import { LeaseLost, type ReadStore, type Touched } from '../store/read-store.ts'
 import { type AroundBatch, createBatchWriter } from './batch-writer.ts'
 import { createLogFollower } from './log-follower.ts'
 import { createModelStarts } from './model-starts.ts'
@@ -147,7 +147,7 @@ export function createProjector({
     for (const [p, { position }] of checkpoints) Object.assign(p, { position, written: position })
     await shared.take(starts.begin).catch((error: unknown) => {
       // Another server has it now: this one follows.
-      if (!(error instanceof LostHold)) throw error
+      if (!(error instanceof LeaseLost)) throw error
     })
   }
 
@@ -158,7 +158,7 @@ export function createProjector({
     } catch (error) {
       // It is tried again. Until then, nothing is wrong: the events after the checkpoints have changed nothing.
       log.debug({ err: error }, 'checkpoints were not written')
-      if (error instanceof LostHold && !stopped.aborted) await takeModels().catch(() => {})
+      if (error instanceof LeaseLost && !stopped.aborted) await takeModels().catch(() => {})
     }
   }
 

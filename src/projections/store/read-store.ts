@@ -174,7 +174,7 @@ export interface Checkpoint {
 }
 
 /** A checkpoint in a store that several servers share, with what the others must know of it. */
-export interface HeldCheckpoint extends Checkpoint {
+export interface LeasedCheckpoint extends Checkpoint {
   /** The incarnation of the server that moves it; absent when none does. */
   holder?: string
   /** Why its reader has stopped; absent while it runs. */
@@ -184,11 +184,11 @@ export interface HeldCheckpoint extends Checkpoint {
 }
 
 /** How a holder moves a checkpoint. */
-export type MovedCheckpoint = Pick<HeldCheckpoint, 'position' | 'version' | 'event' | 'stopped'>
+export type MovedCheckpoint = Pick<LeasedCheckpoint, 'position' | 'version' | 'event' | 'stopped'>
 
 /** A checkpoint is moved by another server now. */
-export class LostHold extends Error {
-  override readonly name = 'LostHold'
+export class LeaseLost extends Error {
+  override readonly name = 'LeaseLost'
 
   constructor(names: readonly string[]) {
     super(`another server has taken over: ${names.join(', ')}`)
@@ -201,22 +201,22 @@ export class LostHold extends Error {
  */
 export interface SharedCheckpoints {
   /** In one round trip; those that nobody has made are left out. */
-  read(names: readonly string[]): Promise<Map<string, HeldCheckpoint>>
+  read(names: readonly string[]): Promise<Map<string, LeasedCheckpoint>>
   /**
    * Takes a checkpoint from who holds it, as it was read (undefined: there was none); `version` and `position` are then
    * those of `before`. Returns false when another server was faster, or the checkpoint was moved since.
    */
   take(
     name: string,
-    before: HeldCheckpoint | undefined,
-    after: Required<Pick<HeldCheckpoint, 'holder'>> & Checkpoint,
+    before: LeasedCheckpoint | undefined,
+    after: Required<Pick<LeasedCheckpoint, 'holder'>> & Checkpoint,
   ): Promise<boolean>
-  /** Moves checkpoints. @throws LostHold when one of them is not held by `holder`: then some may have moved */
+  /** Moves checkpoints. @throws LeaseLost when one of them is not held by `holder`: then some may have moved */
   move(checkpoints: ReadonlyMap<string, MovedCheckpoint>, holder: string): Promise<void>
   /** Asks the holder for a checkpoint. */
   want(name: string, by: string): Promise<void>
   /** Removes a checkpoint that is still as it was read. Returns whether it was. */
-  remove(name: string, before: HeldCheckpoint): Promise<boolean>
+  remove(name: string, before: LeasedCheckpoint): Promise<boolean>
   /** Gives a checkpoint up, to a certain server or to any. Nothing happens when `holder` does not hold it. */
   give(name: string, holder: string, to?: string): Promise<void>
 }

@@ -40,9 +40,9 @@ t.test('a push of many refs is one note for each webhook, and each ref is told i
   const { webhookDeliveries } = server.services
   const noted: number[] = []
   const { add } = webhookDeliveries
-  webhookDeliveries.add = (wanted, requireHold) => {
+  webhookDeliveries.add = (wanted, requireLease) => {
     noted.push(wanted.length)
-    return add(wanted, requireHold)
+    return add(wanted, requireLease)
   }
   await pushTags(t, server)
   const got = await receiver.count('/many', HOOKS * TAGS * 2)
@@ -69,9 +69,9 @@ t.test('a note of a push names at most what one event tells, however many refs t
   const { webhookDeliveries } = server.services
   const notes: WebhookDelivery[] = []
   const { add } = webhookDeliveries
-  webhookDeliveries.add = (wanted, requireHold) => {
+  webhookDeliveries.add = (wanted, requireLease) => {
     notes.push(...wanted)
-    return add(wanted, requireHold)
+    return add(wanted, requireLease)
   }
   await pushTags(t, server, 400)
   const places = ({ rest = [] }: WebhookDelivery) => rest.reduce((sum, { parts }) => sum + parts.length, 1)

@@ -77,9 +77,9 @@ export function createWebhookDeliveries(store: ReadStore) {
 
     /**
      * Adds those that are not there: an event may be looked at again after a crash. Resolves to those that it added.
-     * `requireHold` is asked between a look and the write, and throws when another node may have added and sent them.
+     * `requireLease` is asked between a look and the write, and throws when another node may have added and sent them.
      */
-    async add(wanted: readonly WebhookDelivery[], requireHold: () => void): Promise<WebhookDelivery[]> {
+    async add(wanted: readonly WebhookDelivery[], requireLease: () => void): Promise<WebhookDelivery[]> {
       const added: WebhookDelivery[] = []
       for (let i = 0; i < wanted.length; i += AT_ONCE) {
         const part = wanted.slice(i, i + AT_ONCE)
@@ -89,7 +89,7 @@ export function createWebhookDeliveries(store: ReadStore) {
         )
         const known = new Set(there.map(({ id }) => id))
         const missing = part.filter(({ id }) => !known.has(id))
-        requireHold()
+        requireLease()
         if (missing.length > 0) await store.apply(missing.map(putting), new Map())
         added.push(...missing)
       }

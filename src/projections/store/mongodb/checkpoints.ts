@@ -1,6 +1,6 @@
 /** The checkpoints of a MongoDB that several servers share: each has one server that moves it. */
 import type { Collection } from 'mongodb'
-import { LostHold, type SharedCheckpoints } from '../read-store.ts'
+import { LeaseLost, type SharedCheckpoints } from '../read-store.ts'
 import { DUPLICATE_KEY, unless } from './errors.ts'
 
 /** The collection. Names of read models cannot contain a dot, so no read model can have this name. */
@@ -64,7 +64,7 @@ export function sharedCheckpoints(
         },
       }))
       const { matchedCount } = await ask(() => checkpoints.bulkWrite(operations, { ordered: false }))
-      if (matchedCount < moved.size) throw new LostHold([...moved.keys()])
+      if (matchedCount < moved.size) throw new LeaseLost([...moved.keys()])
     },
     async want(_id, wanted) {
       await ask(() => checkpoints.updateOne({ _id }, { $set: { wanted } }))
