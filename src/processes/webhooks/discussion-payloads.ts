@@ -44,7 +44,7 @@ async function bodyBefore(
 }
 
 /** What a payload says of an event. */
-export interface Told {
+export interface DiscussionChange {
   action: string
   /** What it changed; `body` stands for the body before it, which the event itself does not have. */
   changes?: Changes | 'body'
@@ -64,7 +64,7 @@ export interface Told {
 async function labelChanges(
   services: Services,
   { repository }: PayloadContext,
-  { added, removed }: NonNullable<Told['labels']>,
+  { added, removed }: NonNullable<DiscussionChange['labels']>,
 ): Promise<Changes> {
   const wires = async (labels: readonly LabelRef[]) => {
     const found = await labelsByIds(
@@ -82,7 +82,7 @@ async function changesOf(
   scene: PayloadContext,
   event: Envelope,
   issue: IssueRef,
-  { changes, labels }: Told,
+  { changes, labels }: DiscussionChange,
 ): Promise<Changes | undefined> {
   if (labels !== undefined) return labelChanges(services, scene, labels)
   if (changes !== 'body') return changes
@@ -93,7 +93,12 @@ async function changesOf(
  * An event of an issue (`issues` and what belongs to it) or of a pull request (`pull_request`
  * and what belongs to it).
  */
-export async function discussionPayload(services: Services, event: Envelope, issue: IssueRef, told: Told) {
+export async function discussionPayload(
+  services: Services,
+  event: Envelope,
+  issue: IssueRef,
+  told: DiscussionChange,
+) {
   const { action, head, review, reviewer, commit = '' } = told
   const scene = await payloadContextOf(services, event, issue.repoId)
   if (scene === undefined) return undefined

@@ -14,7 +14,7 @@ import {
   commentPayload,
   discussionPayload,
   replyPayload,
-  type Told as ToldOfDiscussion,
+  type DiscussionChange,
 } from './discussion-payloads.ts'
 import {
   branchOf,
@@ -52,7 +52,7 @@ const kindIn = ({ stream }: Envelope, suffix: '' | '_assign' | '_label' | '_mile
 const ofDiscussion = (
   event: Envelope & { data: IssueRef },
   suffix: '' | '_assign' | '_label' | '_milestone',
-  what: ToldOfDiscussion,
+  what: DiscussionChange,
 ): Notice => ({
   event: kindIn(event, suffix),
   repoId: event.data.repoId,

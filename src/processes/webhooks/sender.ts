@@ -15,7 +15,7 @@ import { isDiskFull } from '../../storage/disk-full.ts'
 import { hostFailureOf } from '../../storage/host-failure.ts'
 import type { Lease } from '../process-manager.ts'
 import { attempt, type Outcome } from './attempt.ts'
-import { alone, deliveryAfter } from './parts.ts'
+import { alone, deliveryAfter } from './delivery-chain.ts'
 import { createPayloads } from './payloads.ts'
 import { dueAt, waitAfter } from './retries.ts'
 

@@ -19,8 +19,8 @@ import { createOutboundHttp } from '../../http/outbound/outbound-http.ts'
 import { type WebhookDocument, webhookScopeKey } from '../../projections/models/webhooks/webhooks.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { type Lease, type ProcessManager, processManager } from '../process-manager.ts'
+import { type DeliveryPart, deliveriesOf } from './delivery-chain.ts'
 import { type Notice, notices } from './notices.ts'
-import { deliveriesOf, type Told } from './parts.ts'
 import { GIVEN_UP_AFTER_MS } from './retries.ts'
 import { createSender } from './sender.ts'
 
@@ -65,7 +65,7 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
     // After the store was lost, all events come again: what is old was sent, or given up.
     if (Date.now() - at > GIVEN_UP_AFTER_MS) return
     const slices = timeSlices('webhooks')
-    const wanted = new Map<number, { ownerId: number; told: Told[] }>()
+    const wanted = new Map<number, { ownerId: number; told: DeliveryPart[] }>()
     // A push of many refs is about one repository.
     const around = new Map<number, ReturnType<typeof hooksAround>>()
     for (const [part, notice] of notices.of(event).entries()) {

@@ -16,7 +16,7 @@ import type {
 const DELIVERIES = '8c0f4c3e-52a5-4d0e-9d5c-1c1c9b1f7f52'
 
 /** What a webhook is told of an event: a place in it, and the kind of that delivery. */
-export interface Told {
+export interface DeliveryPart {
   part: number
   event: HookEvent
 }
@@ -25,7 +25,7 @@ export interface Told {
 export function deliveriesOf(
   { id: eventId, position }: Recorded<DomainEvent>,
   of: Pick<WebhookDelivery, 'hookId' | 'ownerId' | 'at'>,
-  told: readonly Told[],
+  told: readonly DeliveryPart[],
 ): WebhookDelivery {
   const kinds = new Set(told.map(({ event }) => event))
   const all = [...kinds].map((event) => ({
