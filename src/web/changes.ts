@@ -12,7 +12,7 @@ import {
   RepositoryMissing,
 } from '../git/process/errors.ts'
 import type { TransferShare } from '../git/process/limits.ts'
-import { drawnDiff } from './diff.ts'
+import { renderedDiff } from './diff.ts'
 import { count, instant, shortId } from './words.ts'
 
 /** At most this many commits are listed, the newest first. */
@@ -41,7 +41,7 @@ async function changesOf(
     const ids = range.page(0, COMMITS)
     const [facts, diff] = await Promise.all([
       commitFacts(dir, ids, options),
-      drawnDiff(dir, from, to, share, signal),
+      renderedDiff(dir, from, to, share, signal),
     ])
     return { commits: ids.flatMap((id) => facts.get(id) ?? []), total: range.total, diff }
   } catch (error) {

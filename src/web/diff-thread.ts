@@ -1,6 +1,6 @@
 /** The thread that draws diffs: a program that `diff.ts` starts. */
 import { parentPort } from 'node:worker_threads'
-import { drawDiff, type GivenDiff } from './draw-diff.ts'
+import { type RawDiff, renderDiff } from './render-diff.ts'
 
 parentPort?.postMessage('ready')
-parentPort?.on('message', (given: GivenDiff) => parentPort?.postMessage(drawDiff(given)))
+parentPort?.on('message', (given: RawDiff) => parentPort?.postMessage(renderDiff(given)))

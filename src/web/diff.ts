@@ -1,5 +1,5 @@
 /**
- * The diff between two commits as markup: limited in size, drawn in a thread of its own, and cached. Whoever wrote the
+ * The diff between two commits as markup: limited in size, rendered in a thread of its own, and cached. Whoever wrote the
  * lines may have made them to take long.
  */
 
@@ -8,49 +8,49 @@ import { limitReached } from '../errors/limits.ts'
 import { diffText } from '../git/diff/diff.ts'
 import { createAnswerCache } from '../git/process/answer-cache.ts'
 import type { TransferShare } from '../git/process/limits.ts'
-import type { DrawnDiff, GivenDiff } from './draw-diff.ts'
+import type { RawDiff, RenderedDiff } from './render-diff.ts'
 
 /** At most this much of git's output is read. */
 const MAX_BYTES = 1024 * 1024
 const DEADLINE_MS = 5000
 
-const thread = taskThread<GivenDiff, DrawnDiff>({
+const thread = taskThread<RawDiff, RenderedDiff>({
   path: 'web/diff-thread',
   name: 'page_diffs',
   deadlineMs: DEADLINE_MS,
 })
 
-/** The thread gave the diff up. It may draw it the next time, so that is not remembered. */
-class NotDrawn extends Error {}
+/** The thread gave the diff up. It may render it the next time, so that is not remembered. */
+class RenderTimeout extends Error {}
 
-/** `client`: whose work it is. @throws NotDrawn when it takes too long; SlotsFull when too many wait */
-export async function drawInThread(client: string, given: GivenDiff): Promise<DrawnDiff> {
+/** `client`: whose work it is. @throws RenderTimeout when it takes too long; SlotsFull when too many wait */
+export async function renderInThread(client: string, given: RawDiff): Promise<RenderedDiff> {
   const answer = await thread.run(client, given)
   if (answer !== undefined) return answer
   limitReached('page_diff_time')
-  throw new NotDrawn('the diff takes too long to draw')
+  throw new RenderTimeout('the diff takes too long to render')
 }
 
-const drawn = createAnswerCache<DrawnDiff>(32 * 1024 * 1024, ({ markup }) => 200 + 2 * markup.length)
+const rendered = createAnswerCache<RenderedDiff>(32 * 1024 * 1024, ({ markup }) => 200 + 2 * markup.length)
 
 /**
  * The diff between two commits, cached.
  * @throws GitFailed when a commit or one of its objects is missing; RepositoryMissing, GitUnavailable, SlotsFull
  */
-export async function drawnDiff(
+export async function renderedDiff(
   dir: string,
   from: string,
   to: string,
   share: TransferShare,
   signal: AbortSignal,
-): Promise<DrawnDiff> {
-  const draw = async (unwanted: AbortSignal) =>
-    drawInThread(share.client, await startOfDiff(dir, from, to, share, unwanted))
+): Promise<RenderedDiff> {
+  const render = async (unwanted: AbortSignal) =>
+    renderInThread(share.client, await startOfDiff(dir, from, to, share, unwanted))
   try {
-    return await drawn(`${dir}\0${from}\0${to}`, draw, signal)
+    return await rendered(`${dir}\0${from}\0${to}`, render, signal)
   } catch (error) {
-    if (!(error instanceof NotDrawn)) throw error
-    return { markup: '<p class="none">It takes too long to draw.</p>', cut: true }
+    if (!(error instanceof RenderTimeout)) throw error
+    return { markup: '<p class="none">It takes too long to render.</p>', cut: true }
   }
 }
 
@@ -61,7 +61,7 @@ async function startOfDiff(
   to: string,
   share: TransferShare,
   signal: AbortSignal,
-): Promise<GivenDiff> {
+): Promise<RawDiff> {
   const output = await diffText(dir, from, to, { kind: 'diff', binary: false, share, signal })
   if (Buffer.isBuffer(output)) return { bytes: output, complete: true }
   const chunks: Buffer[] = []

@@ -1,7 +1,7 @@
 import t from 'tap'
-import { drawInThread } from '../../src/web/diff.ts'
+import { renderInThread } from '../../src/web/diff.ts'
 import { diffFiles } from '../../src/web/diff-files.ts'
-import { drawnFiles } from '../../src/web/draw-diff.ts'
+import { renderFiles } from '../../src/web/render-diff.ts'
 
 const BOUNDS = { files: 10, lines: 100, characters: 80, nameCharacters: 100 }
 const read = (text: string, bounds = BOUNDS, complete = true) => diffFiles(text, complete, bounds)
@@ -99,7 +99,7 @@ const changed = (name: string, lines: number, deleted: string, added: string) =>
 
 t.test('changed words are marked, unless comparing them would take too long', async (t) => {
   const drawn = (lines: number, text: string) =>
-    drawnFiles(read(changed('x', lines, `${text} old`, `${text} new`), MANY).files)
+    renderFiles(read(changed('x', lines, `${text} old`, `${text} new`), MANY).files)
   t.match(drawn(2, 'the <b>same</b>'), /the &lt;b&gt;same&lt;&#x2F;b&gt; <ins>new<\/ins>/)
   const long = drawn(1000, '!a?b'.repeat(60))
   t.notMatch(long, /<ins>|<del>/)
@@ -112,7 +112,7 @@ t.test('the costs of comparing are limited for all files together', async (t) =>
   const small = changed('small', 1, 'the old word', 'the new word')
   const { files } = read([small, ...many, small].join(''), MANY)
   t.equal(files.length, 202)
-  const markup = drawnFiles(files)
+  const markup = renderFiles(files)
   const sections = markup.split('</section>')
   const compared = sections.map((section) => /<ins>|<del>/.test(section))
   const times = compared.filter(Boolean).length
@@ -137,7 +137,7 @@ t.test('lines that are not compared count nothing towards the limit', async (t) 
       [1, 1],
     ],
   )
-  t.match(drawnFiles(files), /<ins>b<\/ins>/)
+  t.match(renderFiles(files), /<ins>b<\/ins>/)
 })
 
 t.test('other work gets its turns while a diff is drawn, whatever is in it', async (t) => {
@@ -146,7 +146,7 @@ t.test('other work gets its turns while a diff is drawn, whatever is in it', asy
     'lines that are compared': changed('x', 1000, `${'ab '.repeat(10)}old`, `${'ab '.repeat(10)}new`),
     'lines that are escaped': changed('x', 1000, '<&'.repeat(200), '&<'.repeat(200)),
   }
-  const draw = (text: string) => drawInThread('anyone', { bytes: Buffer.from(text), complete: true })
+  const draw = (text: string) => renderInThread('anyone', { bytes: Buffer.from(text), complete: true })
   await draw('')
   for (const [what, text] of Object.entries(odd)) {
     let turns = 0

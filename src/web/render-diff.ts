@@ -6,12 +6,12 @@ import { type DiffBounds, diffFiles } from './diff-files.ts'
 const BOUNDS: DiffBounds = { files: 200, lines: 2000, characters: 400, nameCharacters: 1000 }
 
 /** What git has said of a diff, and whether that is all of it. */
-export interface GivenDiff {
+export interface RawDiff {
   bytes: Uint8Array
   complete: boolean
 }
 
-export interface DrawnDiff {
+export interface RenderedDiff {
   markup: string
   /** Whether the diff is longer than what is shown. */
   cut: boolean
@@ -69,7 +69,7 @@ function compareCosts({ blocks }: DiffFile): number {
 const wordsIn = (line: string): number => line.match(/\w+|\s+|./gs)?.length ?? 0
 
 /** The markup of files. Marks changed words in the first files, as long as the costs stay within the limit. */
-export function drawnFiles(files: readonly DiffFile[]): string {
+export function renderFiles(files: readonly DiffFile[]): string {
   let left = MAX_COMPARING
   return files
     .map((file) => {
@@ -84,7 +84,7 @@ export function drawnFiles(files: readonly DiffFile[]): string {
 }
 
 /** Draws what fits into the limits. */
-export function drawDiff({ bytes, complete }: GivenDiff): DrawnDiff {
+export function renderDiff({ bytes, complete }: RawDiff): RenderedDiff {
   const { files, cut } = diffFiles(Buffer.from(bytes).toString('utf8'), complete, BOUNDS)
-  return { markup: drawnFiles(files), cut }
+  return { markup: renderFiles(files), cut }
 }
