@@ -23,9 +23,9 @@ import { gitDirOf, type Services } from '../services/services.ts'
 import { readAssets } from './assets.ts'
 import { changesSection } from './changes.ts'
 import { CONTENT_SECURITY_POLICY, page } from './layout.ts'
-import { diffName, diffOf, momentSection } from './moment.ts'
+import { mergeStatusSection } from './merge-status.ts'
 import { answerWithPages, HTML } from './pages.ts'
-import { presentSection } from './present.ts'
+import { diffName, diffOf, pullStateSection } from './pull-state.ts'
 import { mayBeShown } from './shown-commits.ts'
 import { showTexts } from './shown-texts.ts'
 import { ENTRIES, entriesOf, partStart, timelineSection } from './timeline.ts'
@@ -181,9 +181,9 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
           if (entry === undefined) throw new Refused(refuse.notFound('the pull request has no such event'))
           const isNow = revision === last
           const present = isNow
-            ? await presentSection(services, repository, now.number, requester, links)
+            ? await mergeStatusSection(services, repository, now.number, requester, links)
             : ''
-          return momentSection({ entry, now, before, last, present }, links, show)
+          return pullStateSection({ entry, now, before, last, present }, links, show)
         }
 
         switch (query.part) {

@@ -13,7 +13,7 @@ const PROSE_CHARACTERS = 20_000
 const CAN_BE_MERGED = 'Can be merged'
 const NONE = '<span class="none">none</span>'
 
-export interface Moment {
+export interface PullState {
   /** The last event before the moment. */
   entry: Entry
   /** The pull request after that event. */
@@ -103,8 +103,8 @@ function summary(changed: readonly string[], first: boolean): string {
 }
 
 /** The section's markup. Equal values of `data-diff` mean equal commits and diffs: the script then keeps them. */
-export async function momentSection(
-  { entry, now, before, last, present }: Moment,
+export async function pullStateSection(
+  { entry, now, before, last, present }: PullState,
   links: PageLinks,
   show: ShowText,
 ): Promise<string> {

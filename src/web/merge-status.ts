@@ -60,7 +60,7 @@ function check({ context, state, targetUrl, description }: CommitStatusDocument)
 }
 
 /** The section's markup; empty when the pull request is not open. */
-export async function presentSection(
+export async function mergeStatusSection(
   services: Services,
   repository: RepositoryDocument,
   index: number,
