@@ -13,7 +13,7 @@ import {
 } from '../git/process/errors.ts'
 import type { TransferShare } from '../git/process/limits.ts'
 import { renderedDiff } from './diff.ts'
-import { count, instant, shortId } from './words.ts'
+import { count, instant, shortId } from './format.ts'
 
 /** At most this many commits are listed, the newest first. */
 const COMMITS = 50

@@ -15,7 +15,7 @@ import type { ReactionEvent } from '../events/catalog/reactions.ts'
 import type { MergeStyle } from '../events/catalog/repositories.ts'
 import type { Side, Verdict } from '../events/catalog/reviews.ts'
 import { handledBy } from '../events/handlers.ts'
-import { commit, count, day, type PageLinks, person } from './words.ts'
+import { commit, count, day, type PageLinks, person } from './format.ts'
 
 export type TimelineEvent =
   | PullRequestEvent

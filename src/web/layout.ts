@@ -2,7 +2,7 @@
 import { html } from 'ghtml'
 import type { ErrorBody } from '../http/answers/errors.ts'
 import { contentPolicy } from '../http/answers/page-headers.ts'
-import type { PageLinks } from './words.ts'
+import type { PageLinks } from './format.ts'
 
 /** Allows only our own script, style, images and requests; no frames, forms, inline scripts or inline styles. */
 export const CONTENT_SECURITY_POLICY = contentPolicy()

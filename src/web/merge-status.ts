@@ -16,7 +16,7 @@ import {
 import type { AccountDocument } from '../projections/models/users/accounts.fold.ts'
 import type { Services } from '../services/services.ts'
 import { scheduledMerge } from './event-sentences.ts'
-import { commit, type PageLinks, person } from './words.ts'
+import { commit, type PageLinks, person } from './format.ts'
 
 /** How many checks, reviews and files in conflict are shown. */
 const SHOWN = 100

@@ -2,9 +2,9 @@
 import { html } from 'ghtml'
 import type { Static } from 'typebox'
 import type { PullRequestWire } from '../api/pull-requests/pulls.ts'
+import { commit, count, day, instant, type PageLinks, person, shortId } from './format.ts'
 import type { ShowText } from './shown-texts.ts'
 import { type Entry, sentence } from './timeline.ts'
-import { commit, count, day, instant, type PageLinks, person, shortId } from './words.ts'
 
 type Pull = Static<typeof PullRequestWire>
 

@@ -22,11 +22,11 @@ import { momentOf, revisionOf } from '../queries/history/replay/routes.ts'
 import { gitDirOf, type Services } from '../services/services.ts'
 import { readAssets } from './assets.ts'
 import { changesSection } from './changes.ts'
+import { maySeeCommits } from './commit-visibility.ts'
 import { CONTENT_SECURITY_POLICY, page } from './layout.ts'
 import { mergeStatusSection } from './merge-status.ts'
 import { answerWithPages, HTML } from './pages.ts'
 import { diffName, diffOf, pullStateSection } from './pull-state.ts'
-import { mayBeShown } from './shown-commits.ts'
 import { showTexts } from './shown-texts.ts'
 import { ENTRIES, entriesOf, partStart, timelineSection } from './timeline.ts'
 
@@ -70,7 +70,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
     { repository, access }: RepositoryAccess,
     commits: { from: string; to: string },
   ) =>
-    mayBeShown(
+    maySeeCommits(
       services,
       { request, reply },
       { repoId: repository.id, index: request.params.index, access },

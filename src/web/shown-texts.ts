@@ -1,7 +1,7 @@
 /** The texts of users as the page shows them. */
 import { renderInThread } from '../domain/markup/renderer.ts'
 import { ErrorWithRefusal } from '../errors/refusal.ts'
-import { cutOff, prose } from './words.ts'
+import { cutOff, prose } from './format.ts'
 
 /** How long the texts of one page may take to render, in milliseconds. */
 const BUDGET_MS = 300

@@ -8,8 +8,8 @@ import {
   isTimelineEvent,
   type TimelineEvent,
 } from './event-sentences.ts'
+import { instant, type PageLinks, person } from './format.ts'
 import type { ShowText } from './shown-texts.ts'
-import { instant, type PageLinks, person } from './words.ts'
 
 /** How many entries one part of the timeline has. */
 export const ENTRIES = 100

@@ -9,7 +9,7 @@ import type { Services } from '../services/services.ts'
  * a ref still reaches. What a force push has removed is only for those who may write to the repository: they could fetch
  * it while it was there.
  */
-export async function mayBeShown(
+export async function maySeeCommits(
   services: Services,
   asking: Asking,
   { repoId, index, access }: { repoId: number; index: string; access: Access },
