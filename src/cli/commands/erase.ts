@@ -19,7 +19,7 @@ import { STORE_SETTINGS, usage } from '../help.ts'
 import { openLog } from '../open-log.ts'
 import { askToErase } from '../running-server.ts'
 import { tokenOption, urlOption } from '../server-options.ts'
-import { doneByServerOrHere, type ServerArguments } from '../server-or-here.ts'
+import { runOnServerOrLocal, type ServerArguments } from '../server-or-local.ts'
 import { printable, styled, writeLines } from '../terminal.ts'
 
 interface EraseArguments extends ServerArguments {
@@ -38,7 +38,7 @@ async function erase(
 ): Promise<WhatGoes | undefined> {
   const config = loadConfig(process.env)
   const commentId = comment ?? null
-  return await doneByServerOrHere(
+  return await runOnServerOrLocal(
     config,
     server,
     (url, authorization) => askToErase(url, authorization, name, { comment: commentId, dryRun }),

@@ -16,7 +16,7 @@ import { openLog, openViews } from '../open-log.ts'
 import { withProgressBar } from '../progress-bar.ts'
 import { askToMaintain } from '../running-server.ts'
 import { tokenOption, urlOption } from '../server-options.ts'
-import { type ServerArguments, serverOrHere } from '../server-or-here.ts'
+import { type ServerArguments, serverOrLocal } from '../server-or-local.ts'
 import { printable, styled } from '../terminal.ts'
 
 interface MaintainArguments extends ServerArguments {
@@ -29,7 +29,7 @@ async function* maintainAnywhere(
   server: ServerArguments,
 ): AsyncGenerator<MaintenanceProgress> {
   const config = loadConfig(process.env)
-  yield* serverOrHere(
+  yield* serverOrLocal(
     config,
     server,
     (url, authorization) => askToMaintain(url, authorization, repository),

@@ -14,7 +14,7 @@ import { openTexts, openViews } from '../open-log.ts'
 import { withProgressBar } from '../progress-bar.ts'
 import { askToRebuild } from '../running-server.ts'
 import { tokenOption, urlOption } from '../server-options.ts'
-import { type ServerArguments, serverOrHere } from '../server-or-here.ts'
+import { type ServerArguments, serverOrLocal } from '../server-or-local.ts'
 import { printable, styled } from '../terminal.ts'
 
 interface RebuildArguments extends ServerArguments {
@@ -26,7 +26,7 @@ interface RebuildArguments extends ServerArguments {
 async function* rebuildAnywhere({ model, ...server }: RebuildArguments): AsyncGenerator<RebuildProgress> {
   const config = loadConfig(process.env)
   const models = argument(() => modelsNamed(model), UnknownReadModel)
-  yield* serverOrHere(
+  yield* serverOrLocal(
     config,
     server,
     (url, authorization) => askToRebuild(url, authorization, model),

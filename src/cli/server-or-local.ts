@@ -18,7 +18,7 @@ export interface ServerArguments {
  * Asks the server at `url`, or the one that has locked the data directory; without one, locks it and works here.
  * @throws CommandFailed when the server cannot be asked, or refuses
  */
-export async function* serverOrHere<T>(
+export async function* serverOrLocal<T>(
   config: Config,
   { url, token }: ServerArguments,
   ask: (server: string, authorization: string) => AsyncGenerator<T>,
@@ -58,13 +58,13 @@ export async function* serverOrHere<T>(
 }
 
 /** The same for work that tells no steps. Resolves to what comes of it. */
-export async function doneByServerOrHere<T>(
+export async function runOnServerOrLocal<T>(
   config: Config,
   server: ServerArguments,
   ask: (server: string, authorization: string) => Promise<T>,
   here: () => Promise<T>,
 ): Promise<T> {
-  const steps = serverOrHere(
+  const steps = serverOrLocal(
     config,
     server,
     async function* (url, authorization) {
