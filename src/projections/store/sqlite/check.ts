@@ -10,9 +10,9 @@ import {
   selectTuples,
 } from '../../../storage/sqlite/sqlite.ts'
 import type { AnyCollection } from '../read-store.ts'
+import { ownerSql, tablesOfParts, textSql } from './full-text.ts'
 import { elementsSql } from './schema.ts'
 import { arrayTable, documentTable, fieldOf } from './tables.ts'
-import { ownerSql, tablesOfParts, textSql } from './words.ts'
 
 /**
  * Checks the whole file and returns the first problem; undefined when there is none. It takes as long as reading the

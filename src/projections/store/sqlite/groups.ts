@@ -4,8 +4,8 @@ import { asJson } from '../../../storage/sqlite/sqlite.ts'
 import type { Run } from '../../../storage/sqlite/writer.ts'
 import type { AnyCollection, Change, Stored } from '../read-store.ts'
 import { type ArrayChange, writeArrays } from './arrays.ts'
+import { writeParts } from './full-text.ts'
 import { documentTable } from './tables.ts'
-import { writeParts } from './words.ts'
 
 /** The most changes that one statement writes. */
 const GROUP_SIZE = 100

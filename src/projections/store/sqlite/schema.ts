@@ -2,8 +2,8 @@
 import { type Sqlite, select } from '../../../storage/sqlite/sqlite.ts'
 import { checkName } from '../filter.ts'
 import type { AnyCollection } from '../read-store.ts'
+import { prepareParts, tablesOfParts } from './full-text.ts'
 import { arrayTable, documentTable, indexColumns, indexName } from './tables.ts'
-import { prepareParts, tablesOfParts } from './words.ts'
 
 /**
  * `array_fields` records which fields are in the array tables. `parts` records which collections have parts of other

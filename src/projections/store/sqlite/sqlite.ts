@@ -30,9 +30,9 @@ import {
   selectRange,
   textsOf,
 } from './documents.ts'
-import { FEW_DOCUMENTS, isShort } from './effort.ts'
 import { createLongReads, type LongReadOptions } from './long-reads.ts'
 import { countHits, type Hits, hitsOf, indexedHits, matching, type Plan, selectPage } from './query.ts'
+import { FEW_DOCUMENTS, isCheap } from './query-cost.ts'
 import { openSqliteSnapshot } from './snapshot.ts'
 import { cachedStatements } from './statements.ts'
 import { documentTable } from './tables.ts'
@@ -140,7 +140,7 @@ export function openSqliteReadStore(
     const documents =
       query.count(`SELECT coalesce(max(rowid), 0) FROM ${documentTable(collection)}`).get() ?? 0
     const start = undefined
-    if (!allLong && isShort(collection, conditions, page, documents)) return { start, isLong: false }
+    if (!allLong && isCheap(collection, conditions, page, documents)) return { start, isLong: false }
     const smallest = await smallestSet(collection, conditions, smallSetFor(page, documents))
     if (smallest === undefined) return { start, isLong: true }
     return { start: smallest.hits, isLong: allLong || smallest.n > FEW_DOCUMENTS }

@@ -6,9 +6,9 @@ import { StoreUnavailable } from '../../../events/store/event-store.ts'
 import { type Durability, isBusy, LOCK_WAIT_MS, type Sqlite } from '../../../storage/sqlite/sqlite.ts'
 import { type Run, threadWriter } from '../../../storage/sqlite/writer.ts'
 import type { Checkpoint, ReadStore } from '../read-store.ts'
+import { wordIndexesIn } from './full-text.ts'
 import { groupsOf, type ReadStored, replacedBy, type Written, writeGroup } from './groups.ts'
 import { dropStatements, prepareCollection, prepareStore, tablesOf } from './schema.ts'
-import { wordIndexesIn } from './words.ts'
 
 /** How long a write may block the event loop before it lets requests run, in milliseconds. */
 const TURN_MS = 5

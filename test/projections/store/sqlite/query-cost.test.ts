@@ -8,8 +8,8 @@ import type {
   FindOptions,
 } from '../../../../src/projections/store/read-store.ts'
 import type { Bindable, Sql } from '../../../../src/projections/store/sqlite/conditions.ts'
-import { isShort } from '../../../../src/projections/store/sqlite/effort.ts'
 import { matching, type Plan, selectPage } from '../../../../src/projections/store/sqlite/query.ts'
+import { isCheap } from '../../../../src/projections/store/sqlite/query-cost.ts'
 import { prepareCollection, SCHEMA } from '../../../../src/projections/store/sqlite/schema.ts'
 import { READ_MODELS } from '../../../../src/projections/views/views.ts'
 import { openSqlite, select } from '../../../../src/storage/sqlite/sqlite.ts'
@@ -38,9 +38,9 @@ const MANY = 1_000_000
 
 function given(documents: number) {
   return {
-    count: (filter: Filter<Task>) => isShort(tasks, readFilter(tasks, filter), undefined, documents),
+    count: (filter: Filter<Task>) => isCheap(tasks, readFilter(tasks, filter), undefined, documents),
     page: (filter: Filter<Task>, options: FindOptions<Task>) =>
-      isShort(tasks, readFilter(tasks, filter), readPage({ limit: 30, ...options }), documents),
+      isCheap(tasks, readFilter(tasks, filter), readPage({ limit: 30, ...options }), documents),
   }
 }
 
@@ -82,7 +82,7 @@ t.test('given very many documents, a page is short when it is one place of an in
   t.ok(page({}, {}), 'by id')
   t.notOk(page({ room: 1 }, { sort: NEWEST, skip: 20_001 }), 'far back')
   t.notOk(page({ room: 1 }, { sort: NEWEST, limit: 101 }), 'a large one')
-  t.notOk(isShort(tasks, [], readPage({}), MANY), 'all')
+  t.notOk(isCheap(tasks, [], readPage({}), MANY), 'all')
   t.notOk(page({ room: 1 }, { sort: [['id', 1]] }), 'another direction')
   t.notOk(page({ room: 1 }, {}), 'another sort')
   t.notOk(page({ room: 1, author: 1 }, { sort: NEWEST }), 'another condition')
@@ -114,7 +114,7 @@ t.test('SQLite reads what is called short from one place of an index', async (t)
         for (const wanted of [filter, { ...filter, ...Object.fromEntries(bounds) }]) {
           const conditions = readFilter(collection, wanted)
           const page = readPage({ sort, limit: 30 })
-          t.ok(isShort(collection, conditions, page, MANY))
+          t.ok(isCheap(collection, conditions, page, MANY))
           const plan = planOf(selectPage(collection, conditions, page, 'row', short))
           t.match(plan, conditions.length > 0 ? /^SEARCH d USING INDEX/ : /^SCAN d USING INDEX/)
           t.notMatch(plan, /TEMP B-TREE/, `${collection.name} by ${Object.keys(filter)}: ${plan}`)

@@ -14,7 +14,7 @@ const FEW_ENTRIES = 20_000
  * Whether the answer is surely short. `page`: undefined for a count and for the ids of all matches, which need no more
  * than an index. `documents`: how many the collection has, at most.
  */
-export function isShort(
+export function isCheap(
   { indexes }: AnyCollection,
   conditions: readonly Condition[],
   page: Page | undefined,

@@ -10,8 +10,8 @@ import type {
   Collection,
 } from '../../../../src/projections/store/read-store.ts'
 import { checkSqliteViews } from '../../../../src/projections/store/sqlite/check.ts'
+import { SHORT_TEXT } from '../../../../src/projections/store/sqlite/full-text.ts'
 import { openSqliteReadStore } from '../../../../src/projections/store/sqlite/sqlite.ts'
-import { SHORT_TEXT } from '../../../../src/projections/store/sqlite/words.ts'
 import { openSqlite, type Sqlite, selectColumn } from '../../../../src/storage/sqlite/sqlite.ts'
 import { put } from '../../read-store-contract.ts'
 
