@@ -68,12 +68,12 @@ export async function openReadStores(
   }
   const { openMongoReadStore } = await import('../projections/store/mongodb/mongodb.ts')
   const { requireMongo, secretsDatabase } = await import('../projections/store/mongodb/database.ts')
-  const { requireQueries } = await import('../projections/store/mongodb/needs.ts')
+  const { requireQuerySupport } = await import('../projections/store/mongodb/query-support.ts')
   await requireMongo(mongodbUrl)
   const secrets = openMongoReadStore(mongodbUrl, { database: secretsDatabase(mongodbUrl) })
   const documents = openMongoReadStore(mongodbUrl)
   try {
-    await requireQueries(documents)
+    await requireQuerySupport(documents)
   } catch (error) {
     await Promise.all([secrets.close(), documents.close()])
     throw error

@@ -30,7 +30,7 @@ const asked: Collection<Asked> = {
 const withWords: Collection<Asked> = { name: asked.name, indexes: [], arrays: asked.arrays }
 
 /** @throws OperatorError with the server's own message when it cannot answer a kind of query; StoreUnavailable */
-export async function requireQueries(store: ReadStore): Promise<void> {
+export async function requireQuerySupport(store: ReadStore): Promise<void> {
   const filter: Filter<Asked> = {
     text: { $in: ['a', 'b'] },
     rank: { $gt: 0, $gte: 1, $lt: 9, $lte: 8 },
