@@ -71,7 +71,7 @@ import { commentQueryRoutes } from '../queries/comments/comments.ts'
 import { commitQueryRoutes } from '../queries/contents/commits.ts'
 import { compareRoutes } from '../queries/contents/compare.ts'
 import { contentsQueryRoutes } from '../queries/contents/contents.ts'
-import { chosenContentsRoutes } from '../queries/contents/contents-chosen.ts'
+import { contentsExtRoutes } from '../queries/contents/contents-ext.ts'
 import { fileDownloadRoutes } from '../queries/contents/file-downloads.ts'
 import { gitObjectRoutes } from '../queries/contents/git-objects.ts'
 import { markupRoutes } from '../queries/contents/markup.ts'
@@ -183,7 +183,7 @@ export const API_ROUTES: readonly Routes[] = [
   // Files
   contentsRoutes,
   contentsQueryRoutes,
-  chosenContentsRoutes,
+  contentsExtRoutes,
   fileDownloadRoutes,
   archiveRoutes,
 

@@ -61,7 +61,7 @@ function filesIn(text: string | undefined): string[] {
   throw new Refused(refuse.unprocessable(reason, [reason]))
 }
 
-export function chosenContentsRoutes(services: Services): FastifyPluginAsyncTypebox {
+export function contentsExtRoutes(services: Services): FastifyPluginAsyncTypebox {
   /** A page of these files; null for what is not there. Together they have limited contents. */
   async function filesAt(
     request: PageRequest & { query: { ref?: string } },
