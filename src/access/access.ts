@@ -5,7 +5,7 @@ import type { RepositoryDocument } from '../projections/models/repositories/repo
 import { type AccountDocument, maySignIn } from '../projections/models/users/accounts.fold.ts'
 import type { Filter } from '../projections/store/read-store.ts'
 import { teamsWith } from './team-membership.ts'
-import { everybodyLike, isOpenTo, readerIdsOf } from './visibility.ts'
+import { isOpenTo, publicReaderIds, readerIdsOf } from './visibility.ts'
 
 export type Access = 'none' | Permission
 
@@ -51,7 +51,7 @@ export function mayCreateIn(organizationId: number, requester: AccountDocument):
 }
 
 /** Whether the requester may accept or refuse a transfer: its recipient, or who may create repositories there. */
-export function mayAnswer({ recipient }: PendingTransfer, requester: AccountDocument): boolean {
+export function mayAnswerTransfer({ recipient }: PendingTransfer, requester: AccountDocument): boolean {
   if (recipient.kind === 'user') return recipient.id === requester.id
   return mayCreateIn(recipient.id, { ...requester, siteAdmin: false })
 }
@@ -62,15 +62,18 @@ function teamAccess(repository: RepositoryDocument, requester: AccountDocument):
 }
 
 /** Whether the requester has access only because everybody has: then the people of the repository are not theirs to see. */
-export function isStranger(repository: RepositoryDocument, requester: AccountDocument | null): boolean {
+export function isPublicReaderOnly(
+  repository: RepositoryDocument,
+  requester: AccountDocument | null,
+): boolean {
   return !atLeast(accessTo({ ...repository, private: true }, requester), 'read')
 }
 
 /** The repositories that a requester may read, as a filter. It agrees with `accessTo`. */
 export function readableBy(requester: AccountDocument | null): Filter<RepositoryDocument> {
-  if (requester === null || !maySignIn(requester)) return { readers: { $in: everybodyLike(null) } }
+  if (requester === null || !maySignIn(requester)) return { readers: { $in: publicReaderIds(null) } }
   if (requester.siteAdmin) return {}
-  return { readers: { $in: [...everybodyLike(requester), ...readerIdsOf(requester)] } }
+  return { readers: { $in: [...publicReaderIds(requester), ...readerIdsOf(requester)] } }
 }
 
 export function atLeast(access: Access, needed: Permission): boolean {

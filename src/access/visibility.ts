@@ -9,7 +9,7 @@ import {
 import type { AccountDocument } from '../projections/models/users/accounts.fold.ts'
 
 /** Whether who has no other right may see what belongs to an account: null is an anonymous viewer. */
-function isShownTo(visibility: Visibility, viewer: AccountDocument | null): boolean {
+function isVisibleTo(visibility: Visibility, viewer: AccountDocument | null): boolean {
   return visibility === 'public' || (visibility === 'limited' && viewer !== null)
 }
 
@@ -21,27 +21,27 @@ export function visibilitiesFor(viewer: AccountDocument | null): Visibility[] {
 
 /** Whether `viewer` may see the account: every user sees a limited one, only its members see a private one. */
 export function canSee(account: AccountDocument, viewer: AccountDocument | null): boolean {
-  if (isShownTo(account.visibility, viewer)) return true
+  if (isVisibleTo(account.visibility, viewer)) return true
   if (viewer === null) return false
-  return viewer.siteAdmin || viewer.id === account.id || belongsTo(account.id, viewer)
+  return viewer.siteAdmin || viewer.id === account.id || isMemberOf(account.id, viewer)
 }
 
 /** Whether a user is a member of an organization, or of one of its teams. */
-export function belongsTo(organizationId: number, { memberships, teams }: AccountDocument): boolean {
+export function isMemberOf(organizationId: number, { memberships, teams }: AccountDocument): boolean {
   if (memberships[`${organizationId}`] !== undefined) return true
   return Object.values(teams).some((team) => team.organizationId === organizationId)
 }
 
 /** Whether the viewer may see all members of an organization. Other viewers see only public members. */
-export const knowsMembers = (organizationId: number, viewer: AccountDocument | null): boolean =>
-  viewer !== null && (viewer.siteAdmin || belongsTo(organizationId, viewer))
+export const maySeeMembers = (organizationId: number, viewer: AccountDocument | null): boolean =>
+  viewer !== null && (viewer.siteAdmin || isMemberOf(organizationId, viewer))
 
 /** Whether the viewer may know that this user is a member of the organization. */
-export const knowsMembership = (
+export const maySeeMembership = (
   organizationId: number,
   { publicOrganizationIds }: AccountDocument,
   viewer: AccountDocument | null,
-): boolean => publicOrganizationIds.includes(organizationId) || knowsMembers(organizationId, viewer)
+): boolean => publicOrganizationIds.includes(organizationId) || maySeeMembers(organizationId, viewer)
 
 /** What stands for a user in the `readers` of repositories, apart from everybody: the user, organizations and teams. */
 export const readerIdsOf = ({ grantIds }: AccountDocument): readonly number[] => grantIds
@@ -61,9 +61,9 @@ export function isOpenTo(
   { private: isPrivate, ownerVisibility }: Pick<RepositoryDocument, 'private' | 'ownerVisibility'>,
   viewer: AccountDocument | null,
 ): boolean {
-  return !isPrivate && isShownTo(ownerVisibility, viewer)
+  return !isPrivate && isVisibleTo(ownerVisibility, viewer)
 }
 
 /** What stands for everybody like the viewer in the `readers` of repositories. It agrees with `isOpenTo`. */
-export const everybodyLike = (viewer: AccountDocument | null) =>
+export const publicReaderIds = (viewer: AccountDocument | null) =>
   viewer === null ? [ANYONE] : [ANYONE, SIGNED_IN]

@@ -8,7 +8,7 @@ import { SIGN_IN_LIMITS, Throttled } from './passwords/password-checks.ts'
 import { signedIn } from './requester.ts'
 import { bySession } from './sessions/sessions.ts'
 import { createAuthenticate, type Identity } from './sign-in.ts'
-import { actedFor, NO_SUDO, wantedSudo } from './sudo.ts'
+import { NO_SUDO, sudoTarget, wantedSudo } from './sudo.ts'
 import { missingScopes, type ScopeCategory, type ScopeLevel } from './token-scopes.ts'
 
 const CHANGE_FIRST = coded(
@@ -87,7 +87,7 @@ export function authPlugin(
       const { forOldPassword } = this.routeOptions.config
       if (identity?.account.mustChangePassword && !forOldPassword) throw new Refused(CHANGE_FIRST)
       this.requester =
-        identity && ((await actedFor(services, this, identity, levelOf(this))) ?? identity.account)
+        identity && ((await sudoTarget(services, this, identity, levelOf(this))) ?? identity.account)
       return this.requester
     })
 
@@ -105,7 +105,7 @@ export function authPlugin(
           if (wantedSudo(request) !== undefined) throw new Refused(NO_SUDO)
           return
         }
-        const other = await actedFor(services, request, identity, levelOf(request))
+        const other = await sudoTarget(services, request, identity, levelOf(request))
         request.requester = other ?? identity.account
         if (other !== undefined) request.sudo = identity.account
         request.tokenScopes = identity.tokenScopes

@@ -7,7 +7,7 @@ import type { Services } from '../services/services.ts'
 import { currentAccount } from './current-account.ts'
 import { hasSecret } from './secrets.ts'
 import { hasSession } from './sessions/session-store.ts'
-import { type Identity, stillCounts } from './sign-in.ts'
+import { type Identity, isSignInValid } from './sign-in.ts'
 
 type SignInServices = Parameters<typeof currentAccount>[0] & Pick<Services, 'secrets'>
 
@@ -49,7 +49,7 @@ export function createOpenRequests(services: SignInServices): OpenRequests {
         session === undefined || hasSession(services.secrets, session),
       ])
       const newest = now && (await currentAccount(services, now))
-      if (isOpen && stillCounts(request.signIn, newest, token !== undefined && isSecret)) return
+      if (isOpen && isSignInValid(request.signIn, newest, token !== undefined && isSecret)) return
     } catch {
       // The store does not say whether it still counts. The client can sign in again.
     }

@@ -29,7 +29,7 @@ export interface Identity {
  * Whether a sign-in still counts. `account` and `hasToken`: the account as it is now, and whether its token is there.
  * A sign-in by password ends with that password.
  */
-export function stillCounts(
+export function isSignInValid(
   signIn: Pick<Identity, 'account' | 'tokenId'>,
   account: AccountDocument | undefined,
   hasToken: boolean,

@@ -30,7 +30,7 @@ export function wantedSudo({ headers, query, routeOptions }: FastifyRequest): st
  * @throws Refused: forbidden when the account is no site admin, its token lacks the scope, or the user may not sign in; not
  *   found
  */
-export async function actedFor(
+export async function sudoTarget(
   services: Parameters<typeof currentAccount>[0],
   request: FastifyRequest,
   { account, tokenScopes }: Pick<Identity, 'account' | 'tokenScopes'>,

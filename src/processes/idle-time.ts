@@ -14,7 +14,7 @@ async function utilization(signal: AbortSignal): Promise<number> {
 }
 
 /** Resolves when the event loop has time, after `mostMs` at the latest, or when the signal is aborted. */
-export async function idleTime(signal: AbortSignal, mostMs: number, used = utilization): Promise<void> {
+export async function untilIdle(signal: AbortSignal, mostMs: number, used = utilization): Promise<void> {
   const end = performance.now() + mostMs
   while (!signal.aborted && performance.now() < end && (await used(signal)) >= IDLE_BELOW);
 }

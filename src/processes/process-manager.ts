@@ -84,7 +84,7 @@ export function contextOf(event: Recorded<DomainEvent>): CommandContext {
 const MAX_AGE_MS = 24 * 60 * 60 * 1000
 
 /** Whether nobody waits for what follows from an event: it came with an import. */
-export function isOfThePast(
+export function isHistorical(
   { startedAfter }: Pick<Services, 'startedAfter'>,
   { at }: CommandContext,
   { position, metadata }: Pick<Envelope, 'position' | 'metadata'>,

@@ -42,12 +42,12 @@ import { validateAfterAuthorization } from '../http/requests/deferred-validation
 import { operationIdOf } from '../http/requests/operations.ts'
 import { urlWithPlainNames } from '../http/requests/repeated-text.ts'
 import { unusedCompilers, validatorOf } from '../http/requests/request-validators.ts'
-import { deleteNothingAtSlash, IGNORE_SLASH } from '../http/requests/trailing-slashes.ts'
+import { IGNORE_SLASH, refuseDeleteAtSlash } from '../http/requests/trailing-slashes.ts'
 import {
+  ALLOW_MISSING_HOST,
   ignoreExpectations,
   refuseAmbiguous,
   refuseUnreadable,
-  TAKE_NO_HOST,
 } from '../http/requests/unreadable-requests.ts'
 import type { Metrics } from '../observability/metrics.ts'
 import { metricsRoute } from '../observability/metrics-route.ts'
@@ -118,7 +118,7 @@ export async function buildApp(
     bodyLimit: config.maxBodyBytes,
     trustProxy: isProxy ?? false,
     http: {
-      ...TAKE_NO_HOST,
+      ...ALLOW_MISSING_HOST,
       headersTimeout: config.requestTimeoutMs,
       // Fastify's own, but node compares the one above with its default before fastify sets it.
       requestTimeout: 0,
@@ -223,7 +223,7 @@ export async function buildApp(
     // Without `credentials`: such pages send a token, never what the browser keeps for its user.
     await app.register(cors, { origin: [...config.corsOrigins], methods: [...METHODS], maxAge: 600 })
   }
-  deleteNothingAtSlash(app)
+  refuseDeleteAtSlash(app)
   refuseCrossSite(app, services.publicUrl, config.corsOrigins ?? [])
   parseJsonBodies(app)
   await app.register(swagger, {

@@ -1,11 +1,11 @@
 import t from 'tap'
-import { idleTime } from '../../src/processes/idle-time.ts'
+import { untilIdle } from '../../src/processes/idle-time.ts'
 
 t.test(
   'what waits for idle time begins when the event loop is used for less than half of the time',
   async (t) => {
     const used = [1, 0.9, 0.5, 0.49, 0]
-    await idleTime(new AbortController().signal, 60_000, async () => used.shift() ?? 0)
+    await untilIdle(new AbortController().signal, 60_000, async () => used.shift() ?? 0)
     t.same(used, [0])
   },
 )
@@ -17,17 +17,17 @@ t.test('it does not wait for ever, nor when the server stops', async (t) => {
     asked += 1
     return 1
   }
-  await idleTime(stopping.signal, 0, busy)
+  await untilIdle(stopping.signal, 0, busy)
   t.equal(asked, 0, 'its time is over')
   const stops = async () => {
     stopping.abort()
     return busy()
   }
-  await idleTime(stopping.signal, 60_000, stops)
+  await untilIdle(stopping.signal, 60_000, stops)
   t.equal(asked, 1)
 })
 
 t.test('an event loop that has nothing to do is idle', async (t) => {
-  await idleTime(new AbortController().signal, 60_000)
+  await untilIdle(new AbortController().signal, 60_000)
   t.pass('resolved')
 })

@@ -1,7 +1,7 @@
 /** Teams on the wire, and the look-up of the team in a path. */
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { belongsTo, canSee } from '../../access/visibility.ts'
+import { canSee, isMemberOf } from '../../access/visibility.ts'
 import { signedIn } from '../../auth/requester.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { pathNumber } from '../../http/requests/path-number.ts'
@@ -105,7 +105,7 @@ export async function organizationOfMember(
 ): Promise<AccountDocument> {
   const organization = await organizationFor(services, request, login)
   const requester = signedIn(request)
-  if (requester.siteAdmin || belongsTo(organization.id, requester)) return organization
+  if (requester.siteAdmin || isMemberOf(organization.id, requester)) return organization
   throw new Refused(refuse.forbidden('only members of the organization see its teams'))
 }
 
@@ -124,7 +124,7 @@ export async function teamFor(
   const organization = await views.accounts.get(`${made?.organizationId ?? id}`)
   const isFound =
     organization?.kind === 'organization' && !organization.deleted && canSee(organization, requester)
-  if (!isFound || (!requester.siteAdmin && !belongsTo(organization.id, requester))) {
+  if (!isFound || (!requester.siteAdmin && !isMemberOf(organization.id, requester))) {
     throw notFoundIn(views.teams, 'team not found')
   }
   const isIn = requester.teams[`${id}`] !== undefined || isOwner(requester, organization.id)

@@ -1,6 +1,6 @@
 /** Transfers that wait for their recipients, on the wire: for those who may end them. */
 import { type Static, Type } from 'typebox'
-import { accessTo, atLeast, mayAnswer } from '../../access/access.ts'
+import { accessTo, atLeast, mayAnswerTransfer } from '../../access/access.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 import type { Services } from '../../services/services.ts'
@@ -25,7 +25,8 @@ export async function transfersOf(
   const pending = repositories.flatMap((repository) => {
     const { id, transfer } = repository
     if (!transfer || requester === null) return []
-    const isConcerned = atLeast(accessTo(repository, requester), 'admin') || mayAnswer(transfer, requester)
+    const isConcerned =
+      atLeast(accessTo(repository, requester), 'admin') || mayAnswerTransfer(transfer, requester)
     return isConcerned ? [{ id, ...transfer }] : []
   })
   if (pending.length === 0) return new Map()

@@ -8,8 +8,8 @@ import { createGuessers } from './guessers.ts'
 import { isPassword } from './passwords.ts'
 import {
   createPace,
-  createRestingChecks,
   createThrottle,
+  createThrottledChecks,
   type PaceLimits,
   type ThrottleLimits,
 } from './throttle.ts'
@@ -83,8 +83,8 @@ export function createPasswordChecks(limits: SignInLimits): PasswordChecks {
   const guessers = createGuessers(limits.withoutRests)
   // Many networks that guess together don't take a processor.
   const waiting = limits.waitingForRests
-  const withRests = createRestingChecks({ name: 'password_checks', waiting, waitingShare: waiting })
-  const slowly = createRestingChecks({ name: 'password_checks', ...WAITING_SLOWLY })
+  const withRests = createThrottledChecks({ name: 'password_checks', waiting, waitingShare: waiting })
+  const slowly = createThrottledChecks({ name: 'password_checks', ...WAITING_SLOWLY })
   const inTurnOfNetwork = createKeyedMutex()
   const checks = coalesce<boolean>()
 

@@ -125,7 +125,7 @@ export function createPace(
  *
  * @throws SlotsFull when too many wait, and what the check throws
  */
-export function createRestingChecks(
+export function createThrottledChecks(
   limits: Pick<SemaphoreLimits, 'name' | 'waiting' | 'waitingShare'>,
   now: () => number = () => performance.now(),
   later: (next: () => void, ms: number) => void = setTimeout,

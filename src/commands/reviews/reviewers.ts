@@ -1,6 +1,6 @@
 /** The people and teams that a request asks for reviews: as it names them, and as is decided on. */
 import { type Static, Type } from 'typebox'
-import { accessTo, atLeast, isStranger } from '../../access/access.ts'
+import { accessTo, atLeast, isPublicReaderOnly } from '../../access/access.ts'
 import { isOfficialReviewer } from '../../access/review-rules.ts'
 import { userNamed } from '../../api/users/users.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
@@ -85,7 +85,7 @@ export async function wantedReviews(
   ids: readonly number[],
 ): Promise<{ wanted: Wanted[]; asked: WantedTeam[] }> {
   // Whose review is official would tell a stranger who may write. What a stranger asks for decides about no merge.
-  const mayBeOfficial = !isStranger(repository, requester)
+  const mayBeOfficial = !isPublicReaderOnly(repository, requester)
   const wanted = people.map((reviewer, i) => ({
     reviewer: { id: reviewer.id, login: reviewer.login },
     reviewId: ids[i] ?? 0,

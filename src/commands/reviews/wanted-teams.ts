@@ -1,6 +1,6 @@
 /** The teams that a request for a review names. */
 
-import { isStranger } from '../../access/access.ts'
+import { isPublicReaderOnly } from '../../access/access.ts'
 import { isOfficialTeam } from '../../access/review-rules.ts'
 import { teamsNamed } from '../../api/organizations/team-paths.ts'
 import type { Team } from '../../api/organizations/teams.ts'
@@ -36,7 +36,7 @@ export async function teamReviewers(
   requester: AccountDocument,
   names: readonly string[],
 ): Promise<AskedTeam[]> {
-  if (names.length > 0 && repository.ownerKind !== 'user' && isStranger(repository, requester))
+  if (names.length > 0 && repository.ownerKind !== 'user' && isPublicReaderOnly(repository, requester))
     throw unknownTeam()
   const { teams, unknown } = await teamsNamed(services, repository, FIELD, names)
   if (unknown !== undefined) throw unknownTeam()

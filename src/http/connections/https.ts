@@ -1,7 +1,7 @@
 /** HTTP over TLS: the server, and a certificate that is replaced while the server runs. */
 import { createServer, type Server } from 'node:https'
 import type { FastifyBaseLogger, FastifyInstance, FastifyServerFactory } from 'fastify'
-import { TAKE_NO_HOST } from '../requests/unreadable-requests.ts'
+import { ALLOW_MISSING_HOST } from '../requests/unreadable-requests.ts'
 import { renewCertificate } from './renewed-certificate.ts'
 import { type Certificate, readCertificate, type TlsPair } from './tls-files.ts'
 
@@ -23,7 +23,7 @@ export function httpsServer({ pair }: Certificate, timeoutMs: number): FastifySe
     const server = createServer(
       {
         ...pair,
-        ...TAKE_NO_HOST,
+        ...ALLOW_MISSING_HOST,
         handshakeTimeout: timeoutMs,
         headersTimeout: timeoutMs,
         // No limit for a whole request: bodies have limits of their own.

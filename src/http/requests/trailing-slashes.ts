@@ -9,7 +9,7 @@ export const IGNORE_SLASH = { ignoreTrailingSlash: true } as const
  * A client that deletes what has an empty name, or the name `..`, sends the path of what contains it, and a slash. That must
  * not be deleted instead. For the routes that are registered after this call.
  */
-export function deleteNothingAtSlash(app: FastifyInstance): void {
+export function refuseDeleteAtSlash(app: FastifyInstance): void {
   app.addHook('onRequest', ({ method, url }, _reply, done) => {
     if (method !== 'DELETE') return done()
     const [path = ''] = url.split('?')

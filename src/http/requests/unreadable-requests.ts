@@ -71,7 +71,7 @@ export function ignoreExpectations(app: FastifyInstance): void {
 }
 
 /** For the server: node would answer 400 without a body. `refuseAmbiguous` refuses such requests. */
-export const TAKE_NO_HOST = { requireHostHeader: false } as const
+export const ALLOW_MISSING_HOST = { requireHostHeader: false } as const
 
 /**
  * Refuses what node takes, but a proxy in front may read in another way: no host or two, codings of the body besides

@@ -6,7 +6,7 @@ import { append, type CommandContext } from '../../commands/execution/execute.ts
 import type { IssueRef } from '../../events/catalog/parts.ts'
 import type { Envelope } from '../../events/domain-events.ts'
 import type { Services } from '../../services/services.ts'
-import { isOfThePast, type ProcessManager, processManager } from '../process-manager.ts'
+import { isHistorical, type ProcessManager, processManager } from '../process-manager.ts'
 
 /** The most people whom one text can call. */
 const MAX_MENTIONS = 20
@@ -33,7 +33,7 @@ export function mentions(services: Services): ProcessManager {
     const { stream, data } = event
     const { repoId, index } = data
     const logins = mentionsIn(data.body)
-    if (logins.length === 0 || isOfThePast(services, context, event)) return
+    if (logins.length === 0 || isHistorical(services, context, event)) return
     const found = await accounts.find({ loginKey: { $in: logins }, kind: 'user' })
     const users = found
       .filter(({ id, deleted }) => !deleted && id !== context.actor?.id)

@@ -43,7 +43,7 @@ import { branchKey } from '../../projections/models/pull-requests/pulls.fold.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
-import { isOfThePast, type ProcessManager, processManager } from '../process-manager.ts'
+import { isHistorical, type ProcessManager, processManager } from '../process-manager.ts'
 
 /** Maximum number of commits that are read of a push or a pull request, and of the first push of a branch, as in Gitea. */
 const MAX_COMMITS = 200
@@ -299,7 +299,7 @@ export function references(services: Services): ProcessManager {
     ...manager,
     concerns,
     async react(event, context) {
-      if (!isOfThePast(services, context, event)) await manager.react(event, context).catch(unlessDeleted)
+      if (!isHistorical(services, context, event)) await manager.react(event, context).catch(unlessDeleted)
     },
   }
 }

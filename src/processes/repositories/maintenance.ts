@@ -8,7 +8,7 @@ import { createKeyedMutex } from '../../concurrency/keyed-mutex.ts'
 import { createWorker, type Work } from '../../concurrency/worker.ts'
 import type { DiskUsageDocument } from '../../projections/installation/disk-usage.ts'
 import type { Services } from '../../services/services.ts'
-import { idleTime } from '../idle-time.ts'
+import { untilIdle } from '../idle-time.ts'
 import { type ProcessManager, processManager } from '../process-manager.ts'
 
 /** How long after a change a repository is measured: of many changes the first one is waited for. */
@@ -156,7 +156,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
     }),
     start() {
       // After a crash, all that was busy before waits here, and all clients come back at the same time.
-      starting = idleTime(signal, BUSY_START_MS).then(() => worker.start())
+      starting = untilIdle(signal, BUSY_START_MS).then(() => worker.start())
     },
     stopped: () => starting.then(worker.stopped),
   }

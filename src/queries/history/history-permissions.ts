@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { accessTo, atLeast } from '../../access/access.ts'
 import { hasHidden, historyJson, type ShownParts } from '../../api/history/history.ts'
-import { stillCounts } from '../../auth/sign-in.ts'
+import { isSignInValid } from '../../auth/sign-in.ts'
 import { missingScopes } from '../../auth/token-scopes.ts'
 import { LOG_START } from '../../events/store/event-store.ts'
 import { maySignIn } from '../../projections/models/users/accounts.fold.ts'
@@ -98,8 +98,8 @@ async function currentRequester({ views }: Services, { requester, tokenId, sudo 
   if (sudo !== null) {
     // The credentials are the admin's. Who is no site admin any more acts for nobody.
     const admin = await views.accounts.get(`${sudo.id}`)
-    const isAdmin = admin?.siteAdmin === true && stillCounts({ account: sudo, tokenId }, admin, hasToken)
+    const isAdmin = admin?.siteAdmin === true && isSignInValid({ account: sudo, tokenId }, admin, hasToken)
     return isAdmin && account !== undefined && maySignIn(account) ? account : undefined
   }
-  return stillCounts({ account: requester, tokenId }, account, hasToken) ? account : undefined
+  return isSignInValid({ account: requester, tokenId }, account, hasToken) ? account : undefined
 }

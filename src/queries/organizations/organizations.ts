@@ -5,7 +5,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
-import { belongsTo, canSee, knowsMembers, knowsMembership } from '../../access/visibility.ts'
+import { canSee, isMemberOf, maySeeMembers, maySeeMembership } from '../../access/visibility.ts'
 import {
   MemberParams,
   OrganizationParams,
@@ -30,7 +30,7 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
     const all = await accounts.getMany(user.organizationIds.map(String))
     const { requester } = request
     const visible = all.filter(
-      (organization) => canSee(organization, requester) && knowsMembership(organization.id, user, requester),
+      (organization) => canSee(organization, requester) && maySeeMembership(organization.id, user, requester),
     )
     return pagedRows(services, request, reply, visible).map(organizationWire)
   }
@@ -48,7 +48,7 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
 
     for (const path of ['members', 'public_members'] as const) {
       const knowsAll = (organizationId: number, viewer: AccountDocument | null) =>
-        path === 'members' && knowsMembers(organizationId, viewer)
+        path === 'members' && maySeeMembers(organizationId, viewer)
 
       app.get(
         `/orgs/:org/${path}`,
@@ -72,7 +72,7 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
           const { id } = await organizationFor(services, request, request.params.org)
           const user = await userNamed(services, request.params.username)
           const isFound = knowsAll(id, request.requester)
-            ? belongsTo(id, user)
+            ? isMemberOf(id, user)
             : user.publicOrganizationIds.includes(id)
           if (isFound) return reply.code(204).send(null)
           throw new Refused(
@@ -94,7 +94,7 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
         const organization = await organizationFor(services, request, request.params.org)
         if (!canSee(organization, user)) throw new Refused(refuse.notFound('organization not found'))
         // Whoever may not know of the membership gets the answer for a user who is not in it.
-        const isKnown = knowsMembership(organization.id, user, requester)
+        const isKnown = maySeeMembership(organization.id, user, requester)
         return organizationPermissionsWire(organization, isKnown ? user : null)
       },
     )

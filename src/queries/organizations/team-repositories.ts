@@ -1,6 +1,6 @@
 /** The repositories that a team has, as a part of a filter. */
 
-import { belongsTo } from '../../access/visibility.ts'
+import { isMemberOf } from '../../access/visibility.ts'
 import type { Team } from '../../api/organizations/teams.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 
@@ -17,7 +17,7 @@ export function teamRepositories(
     organization?.kind === 'organization' &&
     !organization.deleted &&
     requester !== null &&
-    (requester.siteAdmin || belongsTo(organization.id, requester))
+    (requester.siteAdmin || isMemberOf(organization.id, requester))
   if (!mayKnow) return 'nothing'
   // The Owners have all that the organization has.
   const hasAll = team.kind === 'owners' || team.team.allRepositories

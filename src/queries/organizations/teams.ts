@@ -1,7 +1,7 @@
 /** Reading teams: `/orgs/{org}/teams`, `/teams/{id}`, their members and repositories, `/user/teams`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { accessTo, isStranger } from '../../access/access.ts'
+import { accessTo, isPublicReaderOnly } from '../../access/access.ts'
 import { onRepository, type RepositoryRequest } from '../../access/repository-access.ts'
 import { OrganizationParams } from '../../api/organizations/organizations.ts'
 import {
@@ -55,7 +55,7 @@ export function teamQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   async function withTeams(request: RepositoryRequest) {
     const { repository } = await onRepository(services, request, 'read')
     const requester = signedIn(request)
-    if (isStranger(repository, requester)) {
+    if (isPublicReaderOnly(repository, requester)) {
       throw new Refused(refuse.forbidden('only those with access to the repository see its teams'))
     }
     return repository

@@ -1,7 +1,7 @@
 /** Reading the collaborators of a repository: `/repos/{owner}/{repo}/collaborators`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { accessTo, isStranger } from '../../access/access.ts'
+import { accessTo, isPublicReaderOnly } from '../../access/access.ts'
 import { onRepository } from '../../access/repository-access.ts'
 import { CollaboratorParams, collaboratorNamed } from '../../api/repositories/collaborators.ts'
 import { RepositoryParams } from '../../api/repositories/repositories.ts'
@@ -15,7 +15,7 @@ export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncT
   /** The repository in the path, for a requester to whom it has given a right. In Gitea any reader may ask. */
   async function withPeople(request: Parameters<typeof onRepository>[1]) {
     const { repository } = await onRepository(services, request, 'read')
-    if (isStranger(repository, signedIn(request))) {
+    if (isPublicReaderOnly(repository, signedIn(request))) {
       throw new Refused(refuse.forbidden('only people of the repository may see its collaborators'))
     }
     return repository

@@ -4,7 +4,7 @@
  */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
-import { canSee, everybodyLike, readerIdsOf, teamReaderIdsOf } from '../../access/visibility.ts'
+import { canSee, publicReaderIds, readerIdsOf, teamReaderIdsOf } from '../../access/visibility.ts'
 import { OrganizationParams, organizationFor } from '../../api/organizations/organizations.ts'
 import { RepositoryWire, repositoryWires } from '../../api/repositories/repositories.ts'
 import { accountNamed, UsernameParams } from '../../api/users/users.ts'
@@ -47,7 +47,7 @@ function visibleTo(owner: AccountDocument, requester: AccountDocument | null): S
     requester !== null &&
     (requester.siteAdmin || requester.id === owner.id || requester.memberships[`${owner.id}`] !== undefined)
   const teams = requester === null ? [] : teamReaderIdsOf(requester)
-  return all ? {} : { readers: { $in: [...everybodyLike(requester), ...teams] } }
+  return all ? {} : { readers: { $in: [...publicReaderIds(requester), ...teams] } }
 }
 
 /**

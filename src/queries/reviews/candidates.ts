@@ -1,7 +1,7 @@
 /** Who can be asked: `/repos/{owner}/{repo}/reviewers`, and `/assignees`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
-import { isStranger } from '../../access/access.ts'
+import { isPublicReaderOnly } from '../../access/access.ts'
 import { onRepository } from '../../access/repository-access.ts'
 import { RepositoryParams } from '../../api/repositories/repositories.ts'
 import { UserWire, userWire } from '../../api/users/users.ts'
@@ -61,7 +61,7 @@ export function candidateRoutes(services: Services): FastifyPluginAsyncTypebox {
     writers: boolean,
   ) {
     const { repository } = await onRepository(services, request, 'read')
-    if (isStranger(repository, signedIn(request))) {
+    if (isPublicReaderOnly(repository, signedIn(request))) {
       throw new Refused(refuse.forbidden('only people of the repository may see its people'))
     }
     const filter = peopleOf(repository, writers)

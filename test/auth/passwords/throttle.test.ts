@@ -1,6 +1,6 @@
 // In a process of its own: it sets the clock a year ahead.
 import t from 'tap'
-import { createPace, createRestingChecks, createThrottle } from '../../../src/auth/passwords/throttle.ts'
+import { createPace, createThrottle, createThrottledChecks } from '../../../src/auth/passwords/throttle.ts'
 import { clockOf, YEAR_MS } from '../../set-clock.ts'
 
 t.test('after too many failures only that key is blocked, until the window ends', async (t) => {
@@ -59,7 +59,7 @@ t.test(
   async (t) => {
     let now = 0
     const rests: { ms: number; end: () => void }[] = []
-    const checks = createRestingChecks(
+    const checks = createThrottledChecks(
       { name: 'password_checks', waiting: 8, waitingShare: 2 },
       () => now,
       (end, ms) => rests.push({ ms, end }),

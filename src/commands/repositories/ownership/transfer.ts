@@ -2,9 +2,9 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { accessTo, atLeast, mayAnswer, mayCreateIn, owns } from '../../../access/access.ts'
+import { accessTo, atLeast, mayAnswerTransfer, mayCreateIn, owns } from '../../../access/access.ts'
 import { movedRepository, onRepository, repositoryNamed } from '../../../access/repository-access.ts'
-import { belongsTo, canSee } from '../../../access/visibility.ts'
+import { canSee, isMemberOf } from '../../../access/visibility.ts'
 import { RepositoryParams, RepositoryWire, repositoryPage } from '../../../api/repositories/repositories.ts'
 import { accountNamed } from '../../../api/users/users.ts'
 import { signedIn } from '../../../auth/requester.ts'
@@ -58,7 +58,7 @@ type Step = 'start transfer' | 'transfer' | 'cancel transfer'
 
 const refOf = ({ id, login }: AccountDocument) => ({ id, login })
 const asks = ({ transfer }: RepositoryDocument, requester: AccountDocument | null): boolean =>
-  transfer != null && requester !== null && mayAnswer(transfer, requester)
+  transfer != null && requester !== null && mayAnswerTransfer(transfer, requester)
 const ownerRefOf = ({ id, login, kind }: AccountDocument) => ({ id, login, kind })
 
 /** @throws Refused (not found) also for an account that the requester may not see */
@@ -86,7 +86,7 @@ async function teamsOf(
   for (const id of wanted) {
     const team = teams.get(id)
     const isOther = team !== undefined && team.organizationId !== recipient.id
-    const isKnown = requester.siteAdmin || (team && belongsTo(team.organizationId, requester))
+    const isKnown = requester.siteAdmin || (team && isMemberOf(team.organizationId, requester))
     if (team === undefined || (isOther && !isKnown)) {
       throw new Refused(refuse.unprocessable(`team_ids: team ${id} not found`))
     }
