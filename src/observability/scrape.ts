@@ -9,7 +9,7 @@ import { type Metrics, processMetrics } from './metrics.ts'
 /** What a scrape looks at besides the services. */
 export interface Sources {
   services: Services
-  processes: readonly { status(): ProcessStatus; hold(): string | undefined }[]
+  processes: readonly { status(): ProcessStatus; lease(): string | undefined }[]
   isRecovered: () => boolean
   arriving: () => Arriving
   unreadBytes: () => number
@@ -69,8 +69,8 @@ export function createScrape(metrics: Metrics, sources: Sources): Scrape {
     // After the last event of ours, only events of others may follow: who has it is at the end with the read models.
     const last = models.reduce((most, { position }) => Math.max(most, position), 0)
     for (const one of [set.processEvents, set.processSeconds, set.processStopped]) one.reset()
-    for (const { status, hold } of processes) {
-      if (hold() === undefined) continue
+    for (const { status, lease } of processes) {
+      if (lease() === undefined) continue
       const { name: process, position, stopped } = status()
       const at = position >= last ? Math.max(position, passed) : position
       set.processEvents.set({ process }, lag.events(at))

@@ -124,7 +124,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
         await sendLive(services, request, reply, {
           history: streamHistory(events, pullStream(repository.id, index)),
           filter: {},
-          rights: discussionPermissions(services, request, repository.id),
+          permissions: discussionPermissions(services, request, repository.id),
           beginning: requestedBeginning(request, request.query.after),
         })
         return reply

@@ -12,9 +12,9 @@ import { isPullStream } from '../../events/streams.ts'
 import type { Services } from '../../services/services.ts'
 import {
   commentPayload,
+  type DiscussionChange,
   discussionPayload,
   replyPayload,
-  type DiscussionChange,
 } from './discussion-payloads.ts'
 import {
   branchOf,

@@ -65,7 +65,7 @@ function setUp(t: Test, limits: Partial<LiveLimits> = {}) {
       const batches = followHistory({
         history,
         filter: {},
-        rights,
+        permissions: rights,
         beginning,
         subscriber,
         projector,
