@@ -10,6 +10,7 @@ import type { DomainEvent } from '../src/events/domain-events.ts'
 import type { EventStore } from '../src/events/store/event-store.ts'
 import { openSqliteEventStore } from '../src/events/store/sqlite/sqlite.ts'
 import { pullStream } from '../src/events/streams.ts'
+import { createWriteState } from '../src/services/writes/write-state.ts'
 import type { BareReady } from './bare-process.ts'
 import type { Sizes } from './bench.ts'
 import { startChild } from './child.ts'
@@ -118,6 +119,7 @@ async function seedLong(store: EventStore, admin: Admin, length: number): Promis
   const issue = { repoId, index: INDEX }
   const author = { id: admin.id, login: admin.login }
   const stream = pullStream(repoId, INDEX)
+  const writer = { events: store, writeState: createWriteState() }
   const opened = await timesOf(store, stream)
   const start = Date.parse(opened.at(-1) ?? '')
   const more = Array.from({ length: length - opened.length }, (_, i) => {
@@ -131,7 +133,7 @@ async function seedLong(store: EventStore, admin: Admin, length: number): Promis
     const at = new Date(start + (i + 1) * 1000).toISOString()
     const id = randomUUID()
     const context = { actor: author, at, correlationId: id, causationId: id, written: 0 }
-    return append(store, context, stream, 'seed', [event], 'any')
+    return append(writer, context, stream, 'seed', [event], 'any')
   })
   await Promise.all(more)
   return stream

@@ -7,6 +7,8 @@ import { type Appended, type EventStore, LOG_START } from '../src/events/store/e
 import { openSqliteEventStore } from '../src/events/store/sqlite/sqlite.ts'
 import type { ReadStore } from '../src/projections/store/read-store.ts'
 import { openSqliteReadStore } from '../src/projections/store/sqlite/sqlite.ts'
+import type { WriteServices } from '../src/services/services.ts'
+import { createWriteState } from '../src/services/writes/write-state.ts'
 
 /** Embedded stores for one test, in the test's own directory. */
 
@@ -22,6 +24,12 @@ export function openStores(test: Test): { events: EventStore; views: ReadStore }
   })
   return { events, views }
 }
+
+/** What commands need to write to a log. */
+export const writerOf = (
+  events: EventStore,
+  options?: Parameters<typeof createWriteState>[0],
+): WriteServices => ({ events, writeState: createWriteState(options) })
 
 /** A log that counts the events that are read from its streams. */
 export function counted(events: EventStore): { events: EventStore; reads: () => number } {
@@ -48,7 +56,8 @@ export async function appendMany(
   events: readonly DomainEvent[],
   context = aContext(),
 ): Promise<Appended> {
-  const part = () => append(store, context, stream, 'many', events.slice(done, done + PART), 'any')
+  const writer = writerOf(store)
+  const part = () => append(writer, context, stream, 'many', events.slice(done, done + PART), 'any')
   let done = 0
   let last = await part()
   for (done = PART; done < events.length; done += PART) last = await part()

@@ -9,6 +9,7 @@ import { type Config, loadConfig } from '../../src/config/config.ts'
 import { LOG_START } from '../../src/events/store/event-store.ts'
 import { idsStream } from '../../src/events/streams.ts'
 import { openEvents, openReadStores } from '../../src/server/stores.ts'
+import { createWriteState } from '../../src/services/writes/write-state.ts'
 import { lockDataDir } from '../../src/storage/data-lock.ts'
 import { refuseUnfinishedRestore } from '../../src/storage/unfinished-restore.ts'
 import { lastRevision, noteMissingGit, type SeededRepository, seedEvents, skipProcesses } from './events.ts'
@@ -85,7 +86,8 @@ async function fill(config: Config, amounts: Amounts, password: string): Promise
     const at = new Date().toISOString()
     const context = { actor: null, at, correlationId: 'seed', causationId: 'seed', written: LOG_START }
     const details = { login: LOGIN, email: `${LOGIN}@localhost`, fullName: '', siteAdmin: false }
-    const author = { id: await createUser({ events, secrets }, context, details, password), login: LOGIN }
+    const services = { events, writeState: createWriteState(), secrets }
+    const author = { id: await createUser(services, context, details, password), login: LOGIN }
     const plan = {
       owner: { ...author, kind: 'user' },
       author,

@@ -60,6 +60,11 @@ export function isRefusal(decision: object): decision is Refusal {
   return 'refused' in decision
 }
 
+/** The refusal of a command that met other writers too often. The same command may succeed when it is tried again. */
+export const contended = refuse.conflict(
+  'the resource is being changed by others at the same time; try again',
+)
+
 /** An error that carries the refusal for the client. Its own message is for the log. */
 export abstract class ErrorWithRefusal extends Error {
   override readonly name: string = this.constructor.name

@@ -9,9 +9,6 @@ import type { FastifyBaseLogger } from 'fastify'
 import { historyJson } from '../api/history/history.ts'
 import { createOpenRequests } from '../auth/open-requests.ts'
 import { secretCollections } from '../auth/secrets.ts'
-import { beginsAfter } from '../commands/execution/claims.ts'
-import { knowsEarlierAttempts } from '../commands/execution/earlier-attempts.ts'
-import { isAloneOn } from '../commands/execution/sequences.ts'
 import { ensureSiteAdmin } from '../commands/users/site-admin.ts'
 import { deadlineAfter } from '../concurrency/deadline.ts'
 import { addressesIn } from '../config/address-ranges.ts'
@@ -47,6 +44,8 @@ import type { Touched } from '../projections/store/read-store.ts'
 import { createAccountChanges } from '../projections/views/account-changes.ts'
 import { createViews, READ_MODELS } from '../projections/views/views.ts'
 import type { Services } from '../services/services.ts'
+import { createClaimAges } from '../services/writes/claim-ages.ts'
+import { createWriteState } from '../services/writes/write-state.ts'
 import { openAttachmentFiles } from '../storage/attachments/files.ts'
 import { openDataDir } from '../storage/data-format.ts'
 import { compareClocks } from '../storage/disk.ts'
@@ -195,10 +194,12 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   const accountChanges = createAccountChanges()
   const openRequests = createOpenRequests({ events, views, accountChanges, projector, secrets })
   const beginning = await inStart(() => events.lastPosition())
-  knowsEarlierAttempts(events, { projector, readStore })
-  if (!isShared(config)) isAloneOn(events)
   const isOnly = () => !nodes.all().some(({ id, name }) => id !== nodes.self().id && name === config.nodeName)
-  beginsAfter(events, { node: config.nodeName, position: beginning, isOnly })
+  const writeState = createWriteState({
+    keyedEvents: { projector, readStore },
+    claimAges: createClaimAges({ node: config.nodeName, position: beginning, isOnly }),
+    isAlone: !isShared(config),
+  })
   const upgrade = createUpgradeAnswers(readStore, projector, beginning, nodes.isMember)
 
   const attachments = await openAttachmentFiles(join(config.dataDir, 'attachments'), {
@@ -209,6 +210,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     config,
     log,
     events,
+    writeState,
     texts: events,
     readStore,
     views,

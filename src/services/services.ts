@@ -17,12 +17,15 @@ import type { AccountChanges } from '../projections/views/account-changes.ts'
 import type { Views } from '../projections/views/views.ts'
 import type { AttachmentFiles } from '../storage/attachments/files.ts'
 import type { FreeSpace } from '../storage/free-space.ts'
+import type { WriteState } from './writes/write-state.ts'
 
 export interface Services {
   config: Config
   log: FastifyBaseLogger
   /** The log, with its texts open. */
   events: EventStore
+  /** What commands keep in memory. */
+  writeState: WriteState
   /** The same log as it is stored, and the keys of its texts. */
   texts: Pick<SealedStore, 'stored' | 'keys' | 'forget'>
   /** The store of the read models. Use it only for health checks; queries go through `views`. */
@@ -61,6 +64,9 @@ export interface Services {
   /** The URL at which clients reach this server, without a trailing slash. Every URL in an answer begins with it. */
   publicUrl: () => string
 }
+
+/** The services that write to the log. */
+export type WriteServices = Pick<Services, 'events' | 'writeState'>
 
 /** The services that build answers about issues and pull requests. */
 export type AnswerServices = Pick<Services, 'events' | 'views' | 'publicUrl'> & {

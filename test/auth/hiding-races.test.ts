@@ -184,7 +184,7 @@ t.test(
     const { id: repoId } = await must('alice', 'POST', '/orgs/late/repos', { name: 'made' })
     await must('alice', 'PATCH', '/orgs/late', { visibility: 'private' })
     const shown = { type: 'OwnerVisibilityChanged', data: { repoId, visibility: 'public' } } as const
-    await append(services.events, aContext(), repositoryStream(repoId), 'late', [shown], 'any')
+    await append(services, aContext(), repositoryStream(repoId), 'late', [shown], 'any')
     await until('it is hidden', async () => {
       const state = await repositories.load(services, repoId)
       return state.status === 'active' && state.ownerVisibility === 'private'

@@ -38,6 +38,7 @@ import { organizationQueryRoutes } from '../../src/queries/organizations/organiz
 import { userQueryRoutes } from '../../src/queries/users/users.ts'
 import { withOpenTexts } from '../../src/server/stores.ts'
 import type { Services } from '../../src/services/services.ts'
+import { createWriteState } from '../../src/services/writes/write-state.ts'
 import { openAttachmentFiles } from '../../src/storage/attachments/files.ts'
 import { recordNow } from '../../src/storage/steady-clock.ts'
 
@@ -86,6 +87,7 @@ export async function identityApp(
     config,
     log: app.log,
     events,
+    writeState: createWriteState(),
     texts: withOpenTexts(events, secrets, app.log),
     readStore,
     views,

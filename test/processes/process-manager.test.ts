@@ -7,7 +7,7 @@ import { type EventStore, StoreUnavailable } from '../../src/events/store/event-
 import { processPosition } from '../../src/processes/process-manager.ts'
 import { createProcessRunner } from '../../src/processes/process-runner.ts'
 import type { ReadStore } from '../../src/projections/store/read-store.ts'
-import { aContext, openStores } from '../stores.ts'
+import { aContext, openStores, writerOf } from '../stores.ts'
 import { until } from '../until.ts'
 
 const RETRY_MS = [1, 2, 3]
@@ -29,12 +29,19 @@ async function started(
   const stores = openStores(t)
   const { events, views } = stores
   const take = (sequence: string) =>
-    append(events, aContext(), sequence, 'take', [{ type: 'NumberTaken', data: { sequence } }], 'no-stream')
+    append(
+      writerOf(events),
+      aContext(),
+      sequence,
+      'take',
+      [{ type: 'NumberTaken', data: { sequence } }],
+      'no-stream',
+    )
   await views.prepare([])
   await take('one')
   const { position } = await take('two')
   await append(
-    events,
+    writerOf(events),
     aContext(),
     'other',
     'take',

@@ -13,7 +13,7 @@ import { openMongoReadStore } from '../../src/projections/store/mongodb/mongodb.
 import { openSqliteReadStore } from '../../src/projections/store/sqlite/sqlite.ts'
 import { startEventStoreDouble } from '../doubles/eventstore.ts'
 import { startMongoDouble } from '../doubles/mongodb.ts'
-import { aContext } from '../stores.ts'
+import { aContext, writerOf } from '../stores.ts'
 
 const tally: Fold<{ count: number }> = {
   collection: { name: 'tallies', indexes: [], arrays: [] },
@@ -26,7 +26,7 @@ const log = pino({ level: 'silent' })
 
 function take(events: EventStore, times: number) {
   const taken = { type: 'NumberTaken' as const, data: { sequence: 'a' } }
-  return append(events, aContext(), 'numbers-a', 'take', Array(times).fill(taken), 'any')
+  return append(writerOf(events), aContext(), 'numbers-a', 'take', Array(times).fill(taken), 'any')
 }
 
 const node = { id: randomUUID(), name: 'a node' }

@@ -14,7 +14,7 @@ import { arrayTable } from '../../src/projections/store/sqlite/tables.ts'
 import { createWrites } from '../../src/projections/store/sqlite/writes.ts'
 import { openSqlite, selectColumn } from '../../src/storage/sqlite/sqlite.ts'
 import { all } from '../events/event-store-contract.ts'
-import { aContext, openStores } from '../stores.ts'
+import { aContext, openStores, writerOf } from '../stores.ts'
 
 const MODELS = [readModel(issueFold), readModel(issueTextFold)]
 
@@ -46,7 +46,7 @@ const unlabelled: DomainEvent = {
 }
 
 const write = (events: EventStore, ...changes: DomainEvent[]) =>
-  append(events, aContext(), 'issue-1.1', 'change', changes, 'any')
+  append(writerOf(events), aContext(), 'issue-1.1', 'change', changes, 'any')
 
 const found = (views: ReadStore, ...words: string[]) =>
   views.ids(issueFold.collection, { words: { $words: words } })

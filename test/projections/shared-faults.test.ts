@@ -16,7 +16,7 @@ import { createProjector } from '../../src/projections/projector/projector.ts'
 import { type Fold, readModel } from '../../src/projections/projector/read-model.ts'
 import type { Change, Changes } from '../../src/projections/store/read-store.ts'
 import { openSqliteReadStore } from '../../src/projections/store/sqlite/sqlite.ts'
-import { aContext } from '../stores.ts'
+import { aContext, writerOf } from '../stores.ts'
 import { until } from '../until.ts'
 import { type SharedReadStore, startShared, take } from './shared-nodes.ts'
 
@@ -164,7 +164,14 @@ t.test(
       'takes numbers': () => take(events, random.oneOf('a', ...IDS), random.oneOf(1, 1, 2, 600)),
       'takes a number': () => take(events, random.oneOf('a', ...IDS)),
       'removes a document': () =>
-        append(events, aContext(), 'issue-1.1', 'abandon', [abandoned(random.oneOf('a', ...IDS))], 'any'),
+        append(
+          writerOf(events),
+          aContext(),
+          'issue-1.1',
+          'abandon',
+          [abandoned(random.oneOf('a', ...IDS))],
+          'any',
+        ),
       async 'is taken for gone'() {
         const { membership } = pick()
         membership.stopped = true

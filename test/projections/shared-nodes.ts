@@ -14,7 +14,7 @@ import { createRebuild } from '../../src/projections/projector/rebuild.ts'
 import { openMongoReadStore } from '../../src/projections/store/mongodb/mongodb.ts'
 import { createView } from '../../src/projections/views/view.ts'
 import { startMongoDouble } from '../doubles/mongodb.ts'
-import { aContext } from '../stores.ts'
+import { aContext, writerOf } from '../stores.ts'
 
 /** Nodes that share a log and a MongoDB, as projectors alone. */
 
@@ -33,7 +33,14 @@ const log = pino({ level: 'silent' })
 
 const taken = (sequence: string): DomainEvent => ({ type: 'NumberTaken', data: { sequence } })
 export const take = (events: EventStore, sequence: string, times = 1) =>
-  append(events, aContext(), `numbers-${sequence}`, 'take', Array(times).fill(taken(sequence)), 'any')
+  append(
+    writerOf(events),
+    aContext(),
+    `numbers-${sequence}`,
+    'take',
+    Array(times).fill(taken(sequence)),
+    'any',
+  )
 
 /** Who lives is decided by the test. */
 function cluster() {

@@ -125,7 +125,7 @@ for (const store of EVENT_STORES) {
         const name = `${WIDE.repeat(247)} ${id}`
         const look = { color: 'aabbcc', description: '', exclusive: false, archived: false }
         const created: DomainEvent = { type: 'LabelCreated', data: { id, scope, name, ...look } }
-        return append(services.events, context, labelStream(id), 'create', [created], 'no-stream')
+        return append(services, context, labelStream(id), 'create', [created], 'no-stream')
       }
       for (let i = 0; i < ids.length; i += 20) await Promise.all(ids.slice(i, i + 20).map(create))
       await until('the labels are there', () => services.projector.waitFor(context.written, 5000))

@@ -7,6 +7,7 @@ import { type EventStore, StoreUnavailable } from '../../src/events/store/event-
 import { openSqliteEventStore } from '../../src/events/store/sqlite/sqlite.ts'
 import { UPGRADE_STREAM } from '../../src/events/streams.ts'
 import { type ChainView, type Failure, recordedUpgrade, startGateway } from '../doubles/gateway.ts'
+import { writerOf } from '../stores.ts'
 import { until } from '../until.ts'
 
 const open = (url: string, options?: GatewayOptions) => openGateway(new URL(url), options)
@@ -34,10 +35,14 @@ t.test('following a recorded upgrade: each change is in the log once, and nothin
   for (const view of Object.values(recordedUpgrade)) {
     gateway.show(view)
     // A restart between two rounds changes nothing: the only state is the log.
-    const round = await followOnce(log, open(gateway.url), signal)
+    const round = await followOnce(writerOf(log), open(gateway.url), signal)
     t.same(round.refused, [])
     perStep.push(round.events.map(({ type }) => type))
-    t.match(await followOnce(log, open(gateway.url), signal), { events: [], refused: [], position: 0 })
+    t.match(await followOnce(writerOf(log), open(gateway.url), signal), {
+      events: [],
+      refused: [],
+      position: 0,
+    })
   }
   t.same(perStep, [
     ['ModuleVersionsSet', 'AuthorityChanged'],
@@ -68,7 +73,7 @@ t.test('all queries of a round ask for the block of the first answer', async (t)
   const { signal } = new AbortController()
   for (const view of [recordedUpgrade.planned, recordedUpgrade.moved, recordedUpgrade.replaced]) {
     gateway.show(view)
-    await followOnce(log, open(gateway.url), signal)
+    await followOnce(writerOf(log), open(gateway.url), signal)
   }
   t.same(gateway.asked.slice(-4), [
     { path: '/cosmos/upgrade/v1beta1/current_plan', block: undefined },
@@ -84,9 +89,12 @@ t.test('answers of a node that is behind an earlier answer are refused', async (
   const gateway = open(double.url)
   const { signal } = new AbortController()
   double.show({ height: '100', plan: { name: 'v2', height: '120' } })
-  await followOnce(log, gateway, signal)
+  await followOnce(writerOf(log), gateway, signal)
   double.show({ height: '99', plan: null })
-  await t.rejects(followOnce(log, gateway, signal), { name: 'GatewayError', message: /block 99.*block 100/ })
+  await t.rejects(followOnce(writerOf(log), gateway, signal), {
+    name: 'GatewayError',
+    message: /block 99.*block 100/,
+  })
   t.same(await typesOf(log), ['PlanScheduled'])
 })
 
@@ -94,9 +102,9 @@ t.test('chains that are too old for module versions and authority are followed f
   const { log } = openLog(t)
   const gateway = await startGateway(t)
   gateway.show({ plan: { name: 'v2', height: 120 } })
-  await followOnce(log, open(gateway.url), new AbortController().signal)
+  await followOnce(writerOf(log), open(gateway.url), new AbortController().signal)
   gateway.fail({ status: 404 }, 'module_versions')
-  await followOnce(log, open(gateway.url), new AbortController().signal)
+  await followOnce(writerOf(log), open(gateway.url), new AbortController().signal)
   t.match(await recorded(log), [{ data: { plan: { height: '120' } } }])
   t.equal((await recorded(log)).length, 1)
 })
@@ -107,9 +115,9 @@ t.test("a plan's name is percent-encoded in the path, whatever characters it has
   const { signal } = new AbortController()
   for (const name of ['a/b?c#d e', '../../x', 'ü%2F', '..', 'x'.repeat(5000), 'half \ud800']) {
     gateway.show({ plan: { name, height: '120' } })
-    await followOnce(log, open(gateway.url), signal)
+    await followOnce(writerOf(log), open(gateway.url), signal)
     gateway.show({ plan: null, applied: { [name.replace('\ud800', '\ufffd')]: '120' } })
-    await followOnce(log, open(gateway.url), signal)
+    await followOnce(writerOf(log), open(gateway.url), signal)
     const last = (await recorded(log)).at(-1)
     // '..' can't be sent: it would change the path.
     t.equal(last?.type, name === '..' ? 'PlanCanceled' : 'PlanApplied', name.slice(0, 20))
@@ -148,14 +156,14 @@ t.test('an invalid answer of the gateway gives a one-line error, and nothing is 
   for (const [failure, only, message] of cases) {
     double.fail(failure, only)
     const isUnending = failure === 'silent' || failure === 'drips'
-    const round = followOnce(log, isUnending ? hasty : gateway, new AbortController().signal)
+    const round = followOnce(writerOf(log), isUnending ? hasty : gateway, new AbortController().signal)
     await t.rejects(round, { name: 'GatewayError', message }, JSON.stringify(failure).slice(0, 60))
     await t.rejects(round, { message: /^[^\n]+$/ })
   }
   t.same(await recorded(log), [])
   t.same(elsewhere.asked, [], 'redirects are not followed')
   double.fail(undefined)
-  await followOnce(log, gateway, new AbortController().signal)
+  await followOnce(writerOf(log), gateway, new AbortController().signal)
   t.same(await typesOf(log), ['PlanScheduled', 'AuthorityChanged'])
 })
 
@@ -169,7 +177,7 @@ function following(
 ) {
   const ending = new AbortController()
   const news: FollowNews[] = []
-  const ended = follow(log, open(url, { timeoutMs, maxBytes: 4096 }), {
+  const ended = follow(writerOf(log), open(url, { timeoutMs, maxBytes: 4096 }), {
     intervalMs: 1,
     signal: ending.signal,
     report: (item) => news.push(item),

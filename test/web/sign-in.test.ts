@@ -9,7 +9,7 @@ import { userStream } from '../../src/events/streams.ts'
 import { browser, CLIENT, type OpenIdDouble, startOpenId } from '../doubles/openid.ts'
 import { gitIn } from '../git-client.ts'
 import { startTestServer, type TestServer } from '../start-server.ts'
-import { aContext } from '../stores.ts'
+import { aContext, writerOf } from '../stores.ts'
 
 const SCOPES = { OIDC_SCOPES: 'openid profile email groups' }
 const BEGIN = '/user/oauth2/oidc'
@@ -419,7 +419,7 @@ t.test('an address that an account has added, unchecked, links nobody and keeps 
   const { events } = linking.server.services
   const alice = (await userOf('alice', linking.server))?.id ?? 0
   const context = newContext(null, 'adding')
-  t.equal(await takeName(events, context, 'email', 'late@example.org', userStream(alice)), true)
+  t.equal(await takeName(writerOf(events), context, 'email', 'late@example.org', userStream(alice)), true)
   const late = { sub: 'v-2', preferred_username: 'late', email: 'late@example.org', email_verified: true }
   t.match(
     await signIn(late, linking),

@@ -12,6 +12,7 @@ import { createProjector } from '../../projections/projector/projector.ts'
 import { createRebuild } from '../../projections/projector/rebuild.ts'
 import { READ_MODELS } from '../../projections/views/views.ts'
 import { openNodes, openReadStores, withOpenTexts } from '../../server/stores.ts'
+import { createWriteState } from '../../services/writes/write-state.ts'
 import { openAttachmentFiles } from '../../storage/attachments/files.ts'
 import { CommandFailed, WrongUse } from '../explain.ts'
 import { DISCUSSION, type DiscussionName, discussionName, findDiscussion } from '../find-discussion.ts'
@@ -95,7 +96,18 @@ async function eraseHere(config: Config, name: DiscussionName, commentId: number
     const attachments = await openAttachmentFiles(join(config.dataDir, 'attachments'), {
       isShared: isShared(config),
     })
-    const services = { events, texts: events, secrets, readStore, projector, rebuilder, attachments, turns }
+    const writeState = createWriteState()
+    const services = {
+      events,
+      writeState,
+      texts: events,
+      secrets,
+      readStore,
+      projector,
+      rebuilder,
+      attachments,
+      turns,
+    }
     await eraseTexts(services, newContext(null, 'erase'), issue, commentId)
     return undefined
   } finally {

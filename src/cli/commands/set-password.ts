@@ -10,6 +10,7 @@ import { createKeyedMutex } from '../../concurrency/keyed-mutex.ts'
 import { isShared, loadConfig } from '../../config/config.ts'
 import { createAccountChanges } from '../../projections/views/account-changes.ts'
 import { openReadStores } from '../../server/stores.ts'
+import { createWriteState } from '../../services/writes/write-state.ts'
 import { lockDataDir, STOP_THE_SERVER } from '../../storage/data-lock.ts'
 import { CommandFailed } from '../explain.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
@@ -34,16 +35,18 @@ async function setPassword(login: string, options: SetPasswordArguments): Promis
     const { readStore, secrets } = await openReadStores(config)
     try {
       await secrets.prepare(secretCollections)
-      const id = await userIdOf(events, login)
+      const services = {
+        events,
+        writeState: createWriteState(),
+        secrets,
+        accountChanges: createAccountChanges(),
+        turns: createKeyedMutex(),
+      }
+      const id = await userIdOf(services, login)
       if (id === undefined) throw new CommandFailed(`there is no user ${login}`)
-      await changeUser(
-        { events, secrets, accountChanges: createAccountChanges(), turns: createKeyedMutex() },
-        newContext(null, 'set-password'),
-        id,
-        {
-          password: { text: password, mustChange: options.mustChange ?? false },
-        },
-      )
+      await changeUser(services, newContext(null, 'set-password'), id, {
+        password: { text: password, mustChange: options.mustChange ?? false },
+      })
     } finally {
       await Promise.all([events.close(), readStore.close(), secrets.close()])
     }

@@ -2,6 +2,7 @@
 import { type Command, InvalidArgumentError } from 'commander'
 import { loadConfig } from '../../config/config.ts'
 import type { UpgradeEvent } from '../../events/catalog/upgrade.ts'
+import { createWriteState } from '../../services/writes/write-state.ts'
 import { LOG_SETTINGS, usage } from '../help.ts'
 import { openOrMakeLog } from '../open-log.ts'
 import { printable, styled } from '../terminal.ts'
@@ -38,6 +39,7 @@ async function followCommand(options: FollowArguments): Promise<void> {
   const config = loadConfig(process.env)
   const gateway = openGateway(options.from)
   const events = await openOrMakeLog(config)
+  const services = { events, writeState: createWriteState() }
   const report = (news: FollowNews) =>
     options.json ? console.log(JSON.stringify(news)) : print(news, gateway.url)
   const ending = new AbortController()
@@ -45,10 +47,10 @@ async function followCommand(options: FollowArguments): Promise<void> {
   void untilSignal().then(() => ending.abort())
   try {
     if (!options.once) {
-      await follow(events, gateway, { intervalMs: options.interval * 1000, signal, report })
+      await follow(services, gateway, { intervalMs: options.interval * 1000, signal, report })
       return
     }
-    const round = await followOnce(events, gateway, signal)
+    const round = await followOnce(services, gateway, signal)
     report({ kind: 'found', ...round.seen })
     if (round.events.length > 0) {
       report({ kind: 'recorded', events: round.events, position: round.position })

@@ -9,8 +9,9 @@ import { type CommandContext, execute } from '../../commands/execution/execute.t
 import { load } from '../../commands/execution/load.ts'
 import { chainDecider } from '../../commands/upgrade/chain.decider.ts'
 import type { UpgradeEvent } from '../../events/catalog/upgrade.ts'
-import { type EventStore, LOG_START, type Position } from '../../events/store/event-store.ts'
+import { LOG_START, type Position } from '../../events/store/event-store.ts'
 import { UPGRADE_STREAM } from '../../events/streams.ts'
+import type { WriteServices } from '../../services/services.ts'
 import { type ChangesSeen, changesOf, type Observed } from './follow-changes.ts'
 import { type Gateway, GatewayError } from './follow-gateway.ts'
 
@@ -54,8 +55,12 @@ export interface Round extends ChangesSeen {
  * @throws GatewayError when the gateway gives no valid answer
  * @throws StoreUnavailable when the log can't be read or written now
  */
-export async function followOnce(events: EventStore, gateway: Gateway, signal: AbortSignal): Promise<Round> {
-  const { state } = await load(events, UPGRADE_STREAM, chainDecider)
+export async function followOnce(
+  services: WriteServices,
+  gateway: Gateway,
+  signal: AbortSignal,
+): Promise<Round> {
+  const { state } = await load(services, UPGRADE_STREAM, chainDecider)
   const seen = await gateway.observe(state.plan?.name, signal)
   const context: CommandContext = {
     actor: null,
@@ -65,7 +70,7 @@ export async function followOnce(events: EventStore, gateway: Gateway, signal: A
     written: LOG_START,
   }
   let changes: ChangesSeen = { events: [], refused: [] }
-  await execute(events, context, {
+  await execute(services, context, {
     stream: UPGRADE_STREAM,
     step: 'follow',
     decider: chainDecider,
@@ -78,7 +83,11 @@ export async function followOnce(events: EventStore, gateway: Gateway, signal: A
 }
 
 /** Follows until the signal is aborted. Tries again after every error that may be temporary. */
-export async function follow(events: EventStore, gateway: Gateway, options: FollowOptions): Promise<void> {
+export async function follow(
+  services: WriteServices,
+  gateway: Gateway,
+  options: FollowOptions,
+): Promise<void> {
   const { intervalMs, signal, report, backOff = { minMs: 1000, maxMs: 60_000 } } = options
   const wait = options.wait ?? ((ms, signal) => delay(ms, undefined, { signal }))
   let healthy: boolean | undefined
@@ -103,7 +112,7 @@ export async function follow(events: EventStore, gateway: Gateway, options: Foll
 
   try {
     while (!signal.aborted) {
-      const round = await pRetry(() => followOnce(events, gateway, signal), {
+      const round = await pRetry(() => followOnce(services, gateway, signal), {
         retries: Number.POSITIVE_INFINITY,
         minTimeout: backOff.minMs,
         // Many followers may have lost the same gateway. They must not all return at the same moment.

@@ -50,7 +50,7 @@ export const fileRoutes =
     { scope, path, params, holderOf, allowed, takesRaw = false }: Options<P>,
   ) =>
   async (app: FastifyInstance): Promise<void> => {
-    const { attachments, events } = services
+    const { attachments } = services
     const holderIn = requestOf(params, holderOf)
 
     /** Records a file that is stored already. Resolves to the file; for a retried request, to the first one. */
@@ -64,7 +64,7 @@ export const fileRoutes =
       const holder = await holderIn(request)
       const uploader = signedIn(request)
       const context = commandContext(request, { name, size, digest })
-      const id = await takeNumber(events, context, idsStream('attachment'))
+      const id = await takeNumber(services, context, idsStream('attachment'))
       const added = { id, uuid, name, size, uploader: { id: uploader.id, login: uploader.login } }
       const file = await holder.add(context, added)
       if (file === undefined) throw new Refused(refuse.notFound('this attachment has been deleted since'))

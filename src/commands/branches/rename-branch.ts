@@ -115,7 +115,7 @@ export async function finishRename(services: Services, rename: Rename): Promise<
   const dir = gitDirOf(services, repoId)
   const now = await readRefs(dir, [headOf(from), headOf(to)]).catch(unlessDeleted)
   if (now === undefined) return undefined
-  if (await doneBefore(services.events, context, gitStream(repoId), CAUSE)) {
+  if (await doneBefore(services, context, gitStream(repoId), CAUSE)) {
     await alignHead(services, rename)
     return context.written
   }
@@ -167,7 +167,7 @@ async function recordAtOnce(
   const { repoId } = rename
   if (events.appendTogether === undefined) return false
   const stream = repositoryStream(repoId)
-  const { state, revision } = await load(events, stream, repositoryDecider)
+  const { state, revision } = await load(services, stream, repositoryDecider)
   const settings = renamedSettings(state, rename)
   if (settings.length === 0 || revision === null) return false
   const moves: GitEvent[] = []
@@ -179,7 +179,7 @@ async function recordAtOnce(
     { stream, events: eventsOf(context, stream, CAUSE, settings), expected: revision },
     { stream: git, events: eventsOf(context, git, CAUSE, moves), expected: since },
   ]
-  return await appendAtOnce(services.events, context, appends)
+  return await appendAtOnce(services, context, appends)
 }
 
 /** Makes git's HEAD name the default branch. May be repeated. */

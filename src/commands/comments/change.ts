@@ -6,8 +6,8 @@ import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
 import { discussionStream } from '../../events/streams.ts'
 import { type CommentDocument, commentFold } from '../../projections/models/comments/comments.fold.ts'
 import type { Services } from '../../services/services.ts'
+import type { Snapshot } from '../../services/writes/snapshots.ts'
 import { append, type CommandContext, type Decision, execute } from '../execution/execute.ts'
-import type { Snapshot } from '../execution/snapshots.ts'
 import { inTurn } from '../execution/turns.ts'
 import { type CommentState, commentDecider } from './comment.decider.ts'
 
@@ -33,7 +33,7 @@ export async function addComment(
   const stream = discussionStream(issue)
   await requireStream(services, stream)
   const event = { type: 'CommentAdded', data: { repoId, index, ...comment } } as const
-  await inTurn(turnOf(stream), () => append(services.events, context, stream, 'comment', [event], 'any'))
+  await inTurn(turnOf(stream), () => append(services, context, stream, 'comment', [event], 'any'))
 }
 
 /**
@@ -55,7 +55,7 @@ export async function changeComment(
     const known = await knownState(services, stream, comment.id)
     const decider = commentDecider(comment.id, known)
     const isStillValid = (decidedOn: CommentState, now: CommentState) => isDeepStrictEqual(decidedOn, now)
-    return await execute(services.events, context, { stream, step, decider, decide, isStillValid })
+    return await execute(services, context, { stream, step, decider, decide, isStillValid })
   })
 }
 

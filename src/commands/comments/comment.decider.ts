@@ -6,9 +6,9 @@ import type { CommentEvent, CommentsEvent } from '../../events/catalog/comments.
 import type { DiscussionEvent } from '../../events/catalog/issues.ts'
 import type { EventOf } from '../../events/handlers.ts'
 import { erasedText } from '../../events/sealing/sealed-texts.ts'
+import type { Snapshot } from '../../services/writes/snapshots.ts'
 import { type Decider, deciderOf } from '../execution/decider.ts'
 import type { Decision } from '../execution/execute.ts'
-import type { Snapshot } from '../execution/snapshots.ts'
 
 export type CommentState =
   | { status: 'none' }

@@ -27,7 +27,7 @@ function textOf({ body }: Static<ReturnType<typeof CommentOption>>): string {
 }
 
 export const commentRoutes: Routes = (services) => {
-  const { events, views } = services
+  const { views } = services
 
   /** The comment in the path, for its author and for those who may write to the repository. */
   async function commentToChange(request: RepositoryRequest & { params: { id: string; index?: string } }) {
@@ -57,7 +57,7 @@ export const commentRoutes: Routes = (services) => {
         requireUnlocked(issue, access)
         const body = textOf(request.body)
         const context = commandContext(request)
-        const id = await takeNumber(events, context, idsStream('comment'))
+        const id = await takeNumber(services, context, idsStream('comment'))
         const author = { id: authorId, login }
         await addComment(services, context, issue, { commentId: id, author, body })
         await settled(services, context, reply)

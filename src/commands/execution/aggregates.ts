@@ -4,7 +4,7 @@ import type { IssueRef } from '../../events/catalog/parts.ts'
 import type { CheckEvent } from '../../events/catalog/statuses.ts'
 import type { DomainEvent } from '../../events/domain-events.ts'
 import * as streams from '../../events/streams.ts'
-import type { Services } from '../../services/services.ts'
+import type { Services, WriteServices } from '../../services/services.ts'
 import { issueDecider } from '../issues/issue.decider.ts'
 import { gpgKeyDecider } from '../keys/gpg-key.decider.ts'
 import { deployKeyDecider, sshKeyDecider } from '../keys/keys.decider.ts'
@@ -31,26 +31,26 @@ function aggregates<Id, State, Event extends DomainEvent>(
 ) {
   return {
     /** One aggregate, as the log has it. */
-    async load({ events }: Pick<Services, 'events'>, id: Id): Promise<State> {
-      return (await load(events, streamOf(id), decider)).state
+    async load(services: WriteServices, id: Id): Promise<State> {
+      return (await load(services, streamOf(id), decider)).state
     },
     /** One aggregate, as an event in its stream has made it. */
-    loadAt({ events }: Pick<Services, 'events'>, id: Id, revision: number): Promise<State> {
-      return loadAt(events, streamOf(id), decider, revision)
+    loadAt(services: Pick<Services, 'events'>, id: Id, revision: number): Promise<State> {
+      return loadAt(services, streamOf(id), decider, revision)
     },
     /** Carries out a command on one aggregate: see `execute`. */
     change(
-      { events }: Pick<Services, 'events'>,
+      services: WriteServices,
       context: CommandContext,
       id: Id,
       step: string,
       decide: Command<State, Event>['decide'],
     ): Promise<State> {
-      return execute(events, context, { stream: streamOf(id), step, decider, decide })
+      return execute(services, context, { stream: streamOf(id), step, decider, decide })
     },
     /** The state now, if the first attempt of a retried request has carried out this step; otherwise undefined. */
     async ifDone(
-      { events }: Pick<Services, 'events'>,
+      services: WriteServices,
       context: CommandContext,
       id: Id,
       step: string,
@@ -61,7 +61,7 @@ function aggregates<Id, State, Event extends DomainEvent>(
         isDone = false
         return []
       }
-      const state = await execute(events, context, { stream: streamOf(id), step, decider, decide })
+      const state = await execute(services, context, { stream: streamOf(id), step, decider, decide })
       return isDone ? state : undefined
     },
   }

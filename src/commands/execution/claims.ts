@@ -9,56 +9,21 @@
  * very slow first writer could come back and become a second holder. A stream that exists cannot be closed. So its holder
  * writes the event that relies on the claim within a time limit, or not at all (`appendMade` in `execute.ts`).
  */
-import { LRUCache } from 'lru-cache'
-import { perStore } from '../../concurrency/per-store.ts'
 import { decode } from '../../events/codec.ts'
 import {
   type Append,
-  type EventStore,
   LOG_START,
   type Position,
-  type RecordedEvent,
   WrongExpectedRevision,
 } from '../../events/store/event-store.ts'
 import { claimStream } from '../../events/streams.ts'
+import type { WriteServices } from '../../services/services.ts'
 import { append, appendMade, type CommandContext, eventsOf } from './execute.ts'
 
 /** Longer than any request takes: the holder of a younger claim may still be being created. */
 const GRACE_MS = 60_000
 /** The most time between a claim and the event that relies on it. Well below the grace period. */
 const MAX_MOVE_MS = 20_000
-/** A claim that is forgotten is one that this process sees for the first time. */
-const MAX_SEEN = 10_000
-
-/** What this process knows of the age of claims. `now` counts spans, in milliseconds: the clocks of servers differ. */
-interface Ages {
-  now(): number
-  /**
-   * Where the log ended when this process began, when that was, the name under which it appends, and whether no other
-   * process of that name is alive.
-   */
-  of?: { node: string; position: Position; at: number; isOnly: () => boolean }
-  /** When this process first saw a claim that was taken since, by its stream and revision. */
-  seen: LRUCache<string, number>
-}
-
-const agesOf = perStore<object, Ages>(() => ({
-  now: () => performance.now(),
-  seen: new LRUCache({ max: MAX_SEEN }),
-}))
-
-/**
- * Says that processes that have ended appended all that `node` appended up to `position`. This holds only while `isOnly`
- * says that no other process of this name is alive. Call it before the first command. `now` counts the spans by which claims
- * grow old, in milliseconds.
- */
-export function beginsAfter(
-  store: EventStore,
-  { node, position, isOnly = () => true }: { node: string; position: Position; isOnly?: () => boolean },
-  now: () => number = () => performance.now(),
-): void {
-  Object.assign(agesOf(store), { now, of: { node, position, at: now(), isOnly } })
-}
 
 /** The result of an attempt to claim: the holder has the key now, or another stream has it. */
 type ClaimResult = { taken: true } | { taken: false; holder: string }
@@ -76,30 +41,30 @@ export interface Claim {
  * has taken the claim and no event relies on it yet, this takes it again: the time until others may take it over begins anew.
  */
 export async function takeClaim(
-  store: EventStore,
+  services: WriteServices,
   context: CommandContext,
   claim: Claim,
 ): Promise<ClaimResult> {
   const { key, holder } = claim
   const stream = claimStream(key)
   for (;;) {
-    const last = await lastClaim(store, stream)
+    const last = await lastClaim(services, stream)
     const { holder: current, revision } = last
     if (current === holder && (isTakenInTime(context, claim) || (await claim.stillHolds(holder)))) {
       return { taken: true }
     }
     if (current !== undefined && current !== holder) {
-      const given = await isGivenUp(store, claim, last)
-      if (!given || !(await closeUnwritten(store, context, claim, current)))
+      const given = await isGivenUp(services, claim, last)
+      if (!given || !(await closeUnwritten(services, context, claim, current)))
         return { taken: false, holder: current }
     }
     try {
       const taken = { type: 'ClaimTaken', data: { key, holder } } as const
-      const { now } = agesOf(store)
+      const { now } = services.writeState.claimAges
       const began = now()
       // A retried request may take a key again that was released in between. So the step names the revision: it is
       // another event.
-      await append(store, context, stream, `take ${holder} after ${revision}`, [taken], revision)
+      await append(services, context, stream, `take ${holder} after ${revision}`, [taken], revision)
       claimsFor(context, holder).set(key, () => now() - began > MAX_MOVE_MS)
       return { taken: true }
     } catch (error) {
@@ -122,11 +87,11 @@ const isTakenInTime = ({ claims }: CommandContext, { key, holder }: Claim): bool
 
 /** The holder of a key now. Serves to refuse a request before it takes a number; only `takeClaim` decides. */
 export async function claimHolder(
-  store: EventStore,
+  services: WriteServices,
   claim: Pick<Claim, 'key' | 'stillHolds'>,
 ): Promise<string | undefined> {
-  const last = await lastClaim(store, claimStream(claim.key))
-  return last.holder === undefined || (await isGivenUp(store, claim, last)) ? undefined : last.holder
+  const last = await lastClaim(services, claimStream(claim.key))
+  return last.holder === undefined || (await isGivenUp(services, claim, last)) ? undefined : last.holder
 }
 
 /** The last event of a claim; `holder`: who has the key since then, if anybody. */
@@ -140,27 +105,13 @@ interface LastClaim {
 }
 
 async function isGivenUp(
-  store: EventStore,
+  services: WriteServices,
   claim: Pick<Claim, 'stillHolds'>,
   { holder, ageMs, position, node }: LastClaim,
 ): Promise<boolean> {
   if (holder === undefined) return true
-  const { of } = agesOf(store)
-  const isOfEarlier = of !== undefined && node === of.node && position <= of.position && of.isOnly()
-  return (ageMs >= GRACE_MS || isOfEarlier) && !(await claim.stillHolds(holder))
-}
-
-/**
- * For how long this process has known a claim, in milliseconds. It is older, or as old: the time in its event is that of
- * another server's clock.
- */
-function ageOf(store: EventStore, { stream, revision, position }: RecordedEvent): number {
-  const { now, of, seen } = agesOf(store)
-  if (of !== undefined && position <= of.position) return now() - of.at
-  const key = `${stream} ${revision}`
-  const since = seen.get(key) ?? now()
-  seen.set(key, since)
-  return now() - since
+  const isOfEnded = services.writeState.claimAges.isOfEndedProcess({ position, node })
+  return (ageMs >= GRACE_MS || isOfEnded) && !(await claim.stillHolds(holder))
 }
 
 /**
@@ -168,17 +119,17 @@ function ageOf(store: EventStore, { stream, revision, position }: RecordedEvent)
  * a holder that takes the key again after the answer keeps it.
  */
 export async function releaseClaim(
-  store: EventStore,
+  services: WriteServices,
   context: CommandContext,
   key: string,
   holder: string,
   isNeeded: () => Promise<boolean> = async () => false,
 ): Promise<void> {
   context.claims?.get(holder)?.delete(key)
-  const release = await releaseOf(store, context, key, holder)
+  const release = await releaseOf(services, context, key, holder)
   if (release === undefined || (await isNeeded())) return
   try {
-    await appendMade(store, context, release)
+    await appendMade(services, context, release)
   } catch (error) {
     // Another holder took the key over in between: this one has nothing to release.
     if (!(error instanceof WrongExpectedRevision)) throw error
@@ -190,27 +141,27 @@ export async function releaseClaim(
  * key.
  */
 export async function releaseOf(
-  store: EventStore,
+  services: WriteServices,
   context: CommandContext,
   key: string,
   holder: string,
 ): Promise<Append | undefined> {
   const stream = claimStream(key)
-  const { holder: current, revision } = await lastClaim(store, stream)
+  const { holder: current, revision } = await lastClaim(services, stream)
   if (current !== holder) return undefined
   const released = { type: 'ClaimReleased', data: { key, holder } } as const
   const step = `release ${holder} after ${revision}`
   return { stream, events: eventsOf(context, stream, step, [released]), expected: revision }
 }
 
-async function lastClaim(store: EventStore, stream: string): Promise<LastClaim> {
-  for await (const recorded of store.readStream(stream, { direction: 'backwards', maxCount: 1 })) {
+async function lastClaim({ events, writeState }: WriteServices, stream: string): Promise<LastClaim> {
+  for await (const recorded of events.readStream(stream, { direction: 'backwards', maxCount: 1 })) {
     const event = decode(recorded)
     const holder = event.type === 'ClaimTaken' ? event.data.holder : undefined
     const { revision, position, metadata } = recorded
     return {
       holder,
-      ageMs: holder === undefined ? 0 : ageOf(store, recorded),
+      ageMs: holder === undefined ? 0 : writeState.claimAges.ageOf(recorded),
       revision,
       position,
       node: metadata.node,
@@ -221,16 +172,17 @@ async function lastClaim(store: EventStore, stream: string): Promise<LastClaim> 
 
 /** True when the holder exists and has given up the key, or when its stream can never be written now. */
 async function closeUnwritten(
-  store: EventStore,
+  services: WriteServices,
   context: CommandContext,
   { key, stillHolds }: Claim,
   holder: string,
 ): Promise<boolean> {
   // It may have come to be since it was asked.
-  for await (const _ of store.readStream(holder, { maxCount: 1 })) return !(await stillHolds(holder))
+  for await (const _ of services.events.readStream(holder, { maxCount: 1 }))
+    return !(await stillHolds(holder))
   try {
     const abandoned = { type: 'CreationAbandoned', data: { key } } as const
-    await append(store, context, holder, 'abandon', [abandoned], 'no-stream')
+    await append(services, context, holder, 'abandon', [abandoned], 'no-stream')
     return true
   } catch (error) {
     if (!(error instanceof WrongExpectedRevision)) throw error

@@ -1,7 +1,7 @@
 /** The pure part of an aggregate: the fold of its events to its state. Decisions are functions beside it. */
 import type { DomainEvent } from '../../events/domain-events.ts'
 import { type EventOf, type EventType, type Handlers, handle, handledBy } from '../../events/handlers.ts'
-import type { Snapshots } from './snapshots.ts'
+import type { SnapshotsOf } from './snapshots.ts'
 
 export interface Decider<State, Event extends DomainEvent> {
   readonly initialState: State
@@ -9,7 +9,7 @@ export interface Decider<State, Event extends DomainEvent> {
   readonly handles: (event: { type: string }) => event is Event
   readonly evolve: (state: State, event: Event) => State
   /** States that `load` has folded before: `snapshots()`. Without them each load reads the whole stream. */
-  readonly snapshots?: Snapshots<State>
+  readonly snapshots?: SnapshotsOf<State>
 }
 
 /** A decider by event type: each type of the aggregate is in `becomes` or in `changes`. */

@@ -3,23 +3,9 @@
  * same however long the stream is, also after a restart and on another server.
  */
 
-import { perStore } from '../../concurrency/per-store.ts'
-import type { Appended, EventStore } from '../../events/store/event-store.ts'
+import type { Appended } from '../../events/store/event-store.ts'
 import { isKeyed, keyedEventFold } from '../../projections/models/history/keyed-events.fold.ts'
-import type { Projector } from '../../projections/projector/projector.ts'
-import type { ReadStore } from '../../projections/store/read-store.ts'
-
-interface Known {
-  projector: Pick<Projector, 'waitFor' | 'stopped'>
-  readStore: Pick<ReadStore, 'getMany'>
-}
-
-const knownOf = perStore((): { by?: Known } => ({}))
-
-/** Says which read models know the events of a log. Without them, streams are read. */
-export function knowsEarlierAttempts(store: EventStore, by: Known): void {
-  knownOf(store).by = by
-}
+import type { WriteServices } from '../../services/services.ts'
 
 const { collection } = keyedEventFold
 /** To read a stream costs less than to wait longer. */
@@ -30,14 +16,13 @@ const WAIT_MS = 500
  * when this was called; undefined when the read model cannot tell.
  */
 export async function earlierAttempt(
-  store: EventStore,
+  { events, writeState }: WriteServices,
   stream: string,
   { id, digest }: { id: string; digest: string },
 ): Promise<Appended | null | undefined> {
-  const { by } = knownOf(store)
-  if (by === undefined || !isKeyed(digest)) return undefined
-  const { projector, readStore } = by
-  for await (const end of store.readStream(stream, { direction: 'backwards', maxCount: 1 })) {
+  if (writeState.keyedEvents === undefined || !isKeyed(digest)) return undefined
+  const { projector, readStore } = writeState.keyedEvents
+  for await (const end of events.readStream(stream, { direction: 'backwards', maxCount: 1 })) {
     const hasPassed = await projector.waitFor(end.position, WAIT_MS)
     if (!hasPassed || projector.stopped().some(({ name }) => name === collection.name)) return undefined
     const [found] = await readStore.getMany(collection, [id])

@@ -1,9 +1,7 @@
 /** Load, fold, decide, append: each command reaches the log in this way. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { v5 as uuidV5 } from 'uuid'
-import { createKeyedMutex, type KeyedMutex } from '../../concurrency/keyed-mutex.ts'
-import { perStore } from '../../concurrency/per-store.ts'
-import { isRefusal, type Refusal, Refused, refuse } from '../../errors/refusal.ts'
+import { contended, isRefusal, type Refusal, Refused, refuse } from '../../errors/refusal.ts'
 import type { AccountRef } from '../../events/catalog/parts.ts'
 import { decode, requireReadable, schemaOf } from '../../events/codec.ts'
 import type { DomainEvent } from '../../events/domain-events.ts'
@@ -12,15 +10,14 @@ import {
   type Append,
   type Appended,
   type EventMetadata,
-  type EventStore,
   type ExpectedRevision,
-  isOutage,
   LOG_START,
   type NewEvent,
   type Position,
   type RecordedEvent,
   WrongExpectedRevision,
 } from '../../events/store/event-store.ts'
+import type { WriteServices } from '../../services/services.ts'
 import type { Decider } from './decider.ts'
 import { earlierAttempt } from './earlier-attempts.ts'
 import { eventId, type Retry } from './event-ids.ts'
@@ -66,13 +63,6 @@ const MAX_APPENDS = 100
 /** The pauses of a command that others overtook, in milliseconds. They double, and are random: the others pause, too. */
 const FIRST_PAUSE_MS = 5
 const MAX_PAUSE_MS = 200
-/** How long a command may wait behind others on its stream, in milliseconds. */
-const LINE_MS = 30_000
-
-/** The refusal of a command that met other writers too often. The same command may succeed when it is tried again. */
-export const contended = refuse.conflict(
-  'the resource is being changed by others at the same time; try again',
-)
 
 const tookTooLong = refuse.conflict('this took too long and was given up; try again')
 
@@ -108,7 +98,7 @@ export function eventsOf(
  *   taken too long ago, (unprocessable) when the Idempotency-Key was used with another body; nothing is written then
  */
 export async function append(
-  store: EventStore,
+  services: WriteServices,
   context: CommandContext,
   stream: string,
   step: string,
@@ -116,13 +106,13 @@ export async function append(
   expected: ExpectedRevision,
 ): Promise<Appended> {
   const before =
-    expected === 'any' ? await placeBefore(store, context, stream, step, events.length - 1) : null
+    expected === 'any' ? await placeBefore(services, context, stream, step, events.length - 1) : null
   if (before) {
-    await requireSameRequest(store, context, stream, before)
+    await requireSameRequest(services, context, stream, before)
     context.written = Math.max(context.written, before.position)
     return before
   }
-  return await appendMade(store, context, {
+  return await appendMade(services, context, {
     stream,
     events: eventsOf(context, stream, step, events),
     expected,
@@ -142,14 +132,14 @@ function requireInTime({ claims }: CommandContext, { stream, expected }: Append)
 
 /** The same for events that are ready to append, at a revision that was read. @throws as `append` */
 export async function appendMade(
-  store: EventStore,
+  services: WriteServices,
   context: CommandContext,
   { stream, events, expected }: Append,
 ): Promise<Appended> {
   requireAppendable(events)
   requireInTime(context, { stream, events, expected })
-  const appended = await store.append(stream, events, expected)
-  await requireSameRequest(store, context, stream, appended)
+  const appended = await services.events.append(stream, events, expected)
+  await requireSameRequest(services, context, stream, appended)
   context.claims?.delete(stream)
   context.written = Math.max(context.written, appended.position)
   return appended
@@ -157,14 +147,14 @@ export async function appendMade(
 
 /** The place of the i-th event of a step that an earlier attempt of the request has appended, as `earlierAttempt`. */
 export async function placeBefore(
-  store: EventStore,
+  services: WriteServices,
   { retry }: CommandContext,
   stream: string,
   step: string,
   i: number,
 ): Promise<Appended | null | undefined> {
   if (retry === undefined) return null
-  return earlierAttempt(store, stream, { id: eventId(retry, stream, step, i), digest: retry.digest })
+  return earlierAttempt(services, stream, { id: eventId(retry, stream, step, i), digest: retry.digest })
 }
 
 /**
@@ -174,17 +164,17 @@ export async function placeBefore(
  * @throws Refused as `append`; nothing is written then
  */
 export async function appendAtOnce(
-  store: EventStore,
+  services: WriteServices,
   context: CommandContext,
   appends: readonly Append[],
 ): Promise<boolean> {
-  if (store.appendTogether === undefined) return false
+  if (services.events.appendTogether === undefined) return false
   for (const one of appends) {
     requireAppendable(one.events)
     requireInTime(context, one)
   }
   try {
-    const places = await store.appendTogether(appends.map((one) => () => one))
+    const places = await services.events.appendTogether(appends.map((one) => () => one))
     for (const { stream } of appends) context.claims?.delete(stream)
     context.written = Math.max(context.written, ...places.map(({ position }) => position))
     return true
@@ -210,11 +200,6 @@ export interface Command<State, Event extends DomainEvent> {
   isStillValid?(decidedOn: State, now: State): boolean
 }
 
-/** The lines of commands that others overtook, one for each stream: such commands run one after the other. */
-const lineOf = perStore<EventStore, KeyedMutex>(() =>
-  createKeyedMutex({ timeoutMs: LINE_MS, timeoutError: () => new Refused(contended) }, isOutage),
-)
-
 /**
  * Carries out a command: loads, folds, decides, and appends at the loaded revision. After a conflict it begins again
  * with the load. Resolves to the state after the command. A retried request (same Idempotency-Key) that was carried
@@ -227,12 +212,12 @@ const lineOf = perStore<EventStore, KeyedMutex>(() =>
  * Idempotency-Key was used with another body (unprocessable)
  */
 export async function execute<State, Event extends DomainEvent>(
-  store: EventStore,
+  services: WriteServices,
   context: CommandContext,
   command: Command<State, Event>,
 ): Promise<State> {
-  const attempt = attemptsOf(store, context, command)
-  const inLine = lineOf(store)
+  const attempt = attemptsOf(services, context, command)
+  const inLine = services.writeState.queues
   // Most commands have no rival. A command that comes while others wait must not overtake them.
   const first = inLine.isLocked(command.stream) ? undefined : await attempt()
   if (first !== undefined) return first.state
@@ -247,7 +232,7 @@ export async function execute<State, Event extends DomainEvent>(
 
 /** Makes the attempts of a command. Each resolves to the state after it, or to undefined when others were faster. */
 function attemptsOf<State, Event extends DomainEvent>(
-  store: EventStore,
+  services: WriteServices,
   context: CommandContext,
   command: Command<State, Event>,
 ): () => Promise<{ state: State } | undefined> {
@@ -258,7 +243,7 @@ function attemptsOf<State, Event extends DomainEvent>(
   let decisions = 0
   let appends = 0
   return async () => {
-    const { state, revision, found, abandoned } = await load(store, stream, decider, first)
+    const { state, revision, found, abandoned } = await load(services, stream, decider, first)
     if (abandoned) throw new Refused(tookTooLong)
     if (found !== undefined) {
       requireSameBody(found, context)
@@ -281,7 +266,7 @@ function attemptsOf<State, Event extends DomainEvent>(
     appends += 1
     if (appends > MAX_APPENDS) throw new Refused(contended)
     try {
-      await append(store, context, stream, step, events, revision ?? 'no-stream')
+      await append(services, context, stream, step, events, revision ?? 'no-stream')
       return { state: events.reduce((next, event) => decider.evolve(next, event), state) }
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error
@@ -296,13 +281,13 @@ function attemptsOf<State, Event extends DomainEvent>(
  * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
  */
 async function requireSameRequest(
-  store: EventStore,
+  services: WriteServices,
   context: CommandContext,
   stream: string,
   { revision }: Appended,
 ): Promise<void> {
   if (context.retry === undefined) return
-  for await (const recorded of store.readStream(stream, { from: revision, maxCount: 1 })) {
+  for await (const recorded of services.events.readStream(stream, { from: revision, maxCount: 1 })) {
     requireSameBody(recorded, context)
   }
 }
@@ -314,16 +299,16 @@ async function requireSameRequest(
  * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
  */
 export async function doneBefore(
-  store: EventStore,
+  services: WriteServices,
   context: CommandContext,
   stream: string,
   step: string,
 ): Promise<DomainEvent | undefined> {
   if (context.retry === undefined) return undefined
   const id = eventId(context.retry, stream, step, 0)
-  const place = await placeBefore(store, context, stream, step, 0)
+  const place = await placeBefore(services, context, stream, step, 0)
   if (place === null) return undefined
-  for await (const recorded of store.readStream(stream, { from: place?.revision ?? 0 })) {
+  for await (const recorded of services.events.readStream(stream, { from: place?.revision ?? 0 })) {
     if (recorded.id !== id) continue
     requireSameBody(recorded, context)
     context.written = Math.max(context.written, recorded.position)

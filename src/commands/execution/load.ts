@@ -1,10 +1,11 @@
 /** Reads an aggregate: folds its stream, from what is remembered of it on. */
 import { decode } from '../../events/codec.ts'
 import type { DomainEvent } from '../../events/domain-events.ts'
-import type { EventStore, RecordedEvent } from '../../events/store/event-store.ts'
+import type { RecordedEvent } from '../../events/store/event-store.ts'
+import type { Services, WriteServices } from '../../services/services.ts'
+import type { Snapshot } from '../../services/writes/snapshots.ts'
 import type { Decider } from './decider.ts'
 import { earlierAttempt } from './earlier-attempts.ts'
-import type { Snapshot } from './snapshots.ts'
 
 /** An aggregate, folded from its stream. */
 export interface Loaded<State> extends Omit<Snapshot<State>, 'revision'> {
@@ -16,22 +17,24 @@ export interface Loaded<State> extends Omit<Snapshot<State>, 'revision'> {
 
 /** Reads and folds a stream. `find`: the id of an event to find in it, and the digest of its request. */
 export async function load<State, Event extends DomainEvent>(
-  store: EventStore,
+  services: WriteServices,
   stream: string,
   decider: Decider<State, Event>,
   find?: { id: string; digest: string },
 ): Promise<Loaded<State>> {
-  const snapshots = decider.snapshots?.(store)
+  const snapshots = decider.snapshots?.(services.writeState.snapshots)
   // It is older than the end of the stream that is asked about: what comes after it is read.
   const snapshot = snapshots?.get(stream)
-  const place = find && snapshot && (await earlierAttempt(store, stream, find))
+  const place = find && snapshot && (await earlierAttempt(services, stream, find))
   // When nobody knows, the event may be anywhere: then the whole stream is read.
   const before = find === undefined || place !== undefined ? snapshot : undefined
   let state = before?.state ?? decider.initialState
   let revision: number | null = before?.revision ?? null
   let abandoned = before?.abandoned ?? false
-  let found = place && (await eventAt(store, stream, place.revision))
-  for await (const recorded of store.readStream(stream, { from: revision === null ? 0 : revision + 1 })) {
+  let found = place && (await eventAt(services, stream, place.revision))
+  for await (const recorded of services.events.readStream(stream, {
+    from: revision === null ? 0 : revision + 1,
+  })) {
     const event = decode(recorded)
     if (decider.handles(event)) state = decider.evolve(state, event)
     else if (event.type === 'CreationAbandoned') abandoned = true
@@ -44,13 +47,13 @@ export async function load<State, Event extends DomainEvent>(
 
 /** Reads and folds a stream up to the event of a revision: the state that the event led to. */
 export async function loadAt<State, Event extends DomainEvent>(
-  store: EventStore,
+  { events }: Pick<Services, 'events'>,
   stream: string,
   decider: Decider<State, Event>,
   revision: number,
 ): Promise<State> {
   let state = decider.initialState
-  for await (const recorded of store.readStream(stream, { maxCount: revision + 1 })) {
+  for await (const recorded of events.readStream(stream, { maxCount: revision + 1 })) {
     const event = decode(recorded)
     if (decider.handles(event)) state = decider.evolve(state, event)
   }
@@ -58,10 +61,10 @@ export async function loadAt<State, Event extends DomainEvent>(
 }
 
 async function eventAt(
-  store: EventStore,
+  { events }: Pick<Services, 'events'>,
   stream: string,
   revision: number,
 ): Promise<RecordedEvent | undefined> {
-  for await (const recorded of store.readStream(stream, { from: revision, maxCount: 1 })) return recorded
+  for await (const recorded of events.readStream(stream, { from: revision, maxCount: 1 })) return recorded
   return undefined
 }

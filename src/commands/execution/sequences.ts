@@ -1,48 +1,29 @@
 /** Numbers that are given only once: the number is the revision of the event that takes it, plus one. */
 
-import { perStore } from '../../concurrency/per-store.ts'
 import type { DomainEvent } from '../../events/domain-events.ts'
 import { requireAppendable } from '../../events/store/append-size.ts'
 import {
   type Append,
   type Appended,
-  type EventStore,
   type ExpectedRevision,
+  LOG_START,
   StoreUnavailable,
 } from '../../events/store/event-store.ts'
 import { isIdsStream } from '../../events/streams.ts'
+import type { WriteServices } from '../../services/services.ts'
+import type { IdsAhead } from '../../services/writes/ids-ahead.ts'
+import type { NumberRequest } from '../../services/writes/write-state.ts'
 import { append, type CommandContext, eventsOf, partOf, placeBefore } from './execute.ts'
-import { createIdsAhead, type IdsAhead } from './ids-ahead.ts'
 
-/** The most numbers that one append takes: about 500 bytes each, so an append stays far below 1 MiB. */
-const MOST = 250
-
-interface Waiter {
-  context: CommandContext
-  resolve(number: number): void
-  reject(error: unknown): void
-}
-
-/** Those who wait for a number, by sequence. A sequence that is not there has nobody who takes numbers now. */
-const waitersOf = perStore(() => new Map<string, Waiter[]>())
-
-/** The ids that were taken ahead, of logs that no other server writes to. */
-const idsAheadOf = perStore((): { ids?: IdsAhead } => ({}))
-
-/**
- * Says that no other server takes ids of this log. Without it none are taken ahead: an id that another server has taken
- * and used in the meantime would be larger, and lists are sorted by id.
- */
-export function isAloneOn(store: EventStore): void {
-  idsAheadOf(store).ids ??= createIdsAhead(() => performance.now())
-}
+/** Maximum number of numbers that one append takes: about 500 bytes each, so it stays far below 1 MiB. */
+const MAX_PER_APPEND = 250
 
 /**
  * Undefined where nothing is taken ahead: numbers of issues have no gaps but after a crash, and the embedded log appends an
  * id together with what has it.
  */
-const idsAheadIn = (store: EventStore, sequence: string) =>
-  store.appendTogether === undefined && isIdsStream(sequence) ? idsAheadOf(store).ids : undefined
+const idsAheadIn = ({ events, writeState }: WriteServices, sequence: string) =>
+  events.appendTogether === undefined && isIdsStream(sequence) ? writeState.idsAhead : undefined
 
 /**
  * Takes the next number of a sequence, from 1. Gaps after a crash are fine; a number is never given twice.
@@ -53,38 +34,51 @@ const idsAheadIn = (store: EventStore, sequence: string) =>
  * because its event must be recognised when it is repeated.
  */
 export async function takeNumber(
-  store: EventStore,
+  services: WriteServices,
   context: CommandContext,
   sequence: string,
 ): Promise<number> {
   if (context.retry !== undefined) {
-    const { revision } = await append(store, context, sequence, 'take', [taken(sequence)], 'any')
+    const { revision } = await append(services, context, sequence, 'take', [taken(sequence)], 'any')
     // Ids that were taken ahead are smaller, and later requests must get larger ones.
-    idsAheadIn(store, sequence)?.forget(sequence)
+    idsAheadIn(services, sequence)?.forget(sequence)
     return revision + 1
   }
-  const ahead = idsAheadIn(store, sequence)?.give(sequence)
+  const ahead = idsAheadIn(services, sequence)?.give(sequence)
   if (ahead !== undefined) return ahead
-  const waiters = waitersOf(store)
+  const { numberRequests } = services.writeState
   return new Promise((resolve, reject) => {
-    const waiter = { context, resolve, reject }
-    const waiting = waiters.get(sequence)
-    if (waiting !== undefined) waiting.push(waiter)
+    const request: NumberRequest = {
+      takes: (count) =>
+        eventsOf(
+          context,
+          sequence,
+          'take',
+          Array.from({ length: count }, () => taken(sequence)),
+        ),
+      resolve({ number, position }) {
+        context.written = Math.max(context.written, position)
+        resolve(number)
+      },
+      reject,
+    }
+    const waiting = numberRequests.get(sequence)
+    if (waiting !== undefined) waiting.push(request)
     else {
-      waiters.set(sequence, [waiter])
+      numberRequests.set(sequence, [request])
       // The requests of one tick share the first append. Later ones wait until it is done, and share the next.
-      setImmediate(takeForAll, store, waiters, sequence)
+      setImmediate(takeForAll, services, sequence)
     }
   })
 }
 
 /** The number that an earlier attempt of a retried request took; undefined when it took none, or when that is hard to tell. */
 export async function numberBefore(
-  store: EventStore,
+  services: WriteServices,
   context: CommandContext,
   sequence: string,
 ): Promise<number | undefined> {
-  const place = await placeBefore(store, context, sequence, 'take', 0)
+  const place = await placeBefore(services, context, sequence, 'take', 0)
   return place ? place.revision + 1 : undefined
 }
 
@@ -93,13 +87,13 @@ export async function numberBefore(
  * decides which of two requests with the same key counts.
  */
 export function takeOfEach(
-  store: EventStore,
+  services: WriteServices,
   context: CommandContext,
   sequences: readonly string[],
 ): Promise<number[]> {
   return takeAll(
     context,
-    sequences.map((sequence) => () => takeNumber(store, context, sequence)),
+    sequences.map((sequence) => () => takeNumber(services, context, sequence)),
   )
 }
 
@@ -116,12 +110,12 @@ async function takeAll(
  * Takes several numbers of a sequence, in growing order. Each is a step of its own: a retried request gets the same ones.
  */
 export async function takeNumbers(
-  store: EventStore,
+  services: WriteServices,
   context: CommandContext,
   sequence: string,
   count: number,
 ): Promise<number[]> {
-  const take = (i: number) => () => takeNumber(store, partOf(context, `${sequence}#${i}`), sequence)
+  const take = (i: number) => () => takeNumber(services, partOf(context, `${sequence}#${i}`), sequence)
   const numbers = await takeAll(
     context,
     Array.from({ length: count }, (_, i) => take(i)),
@@ -144,7 +138,7 @@ interface Numbered {
  * @throws Refused (too large) when the events are too large for one append; nothing is taken then
  */
 export async function appendNumbered(
-  store: EventStore,
+  services: WriteServices,
   context: CommandContext,
   step: string,
   sequences: readonly string[],
@@ -156,10 +150,10 @@ export async function appendNumbered(
   }
   // No number has more digits.
   requireAppendable(ready(sequences.map(() => Number.MAX_SAFE_INTEGER)).events)
-  if (store.appendTogether === undefined) {
-    const numbers = await takeOfEach(store, context, sequences)
+  if (services.events.appendTogether === undefined) {
+    const numbers = await takeOfEach(services, context, sequences)
     const { stream, events, expected } = make(numbers)
-    await append(store, context, stream, step, events, expected)
+    await append(services, context, stream, step, events, expected)
     return numbers
   }
   const takes = sequences.map((sequence) => (): Append => {
@@ -168,60 +162,50 @@ export async function appendNumbered(
   })
   const numbersIn = (places: readonly Appended[]) =>
     places.slice(0, sequences.length).map(({ revision }) => revision + 1)
-  const places = await store.appendTogether([...takes, (before) => ready(numbersIn(before))])
+  const places = await services.events.appendTogether([...takes, (before) => ready(numbersIn(before))])
   context.written = Math.max(context.written, ...places.map(({ position }) => position))
   return numbersIn(places)
 }
 
 const taken = (sequence: string) => ({ type: 'NumberTaken', data: { sequence } }) as const
 
-/** Takes numbers for all who wait, until nobody does. Never rejects. */
-async function takeForAll(
-  store: EventStore,
-  waiters: Map<string, Waiter[]>,
-  sequence: string,
-): Promise<void> {
-  const waiting = waiters.get(sequence) ?? []
-  const ahead = idsAheadIn(store, sequence)
+/** Takes numbers for all waiting requests of a sequence, until none is left. Never rejects. */
+async function takeForAll(services: WriteServices, sequence: string): Promise<void> {
+  const { numberRequests } = services.writeState
+  const waiting = numberRequests.get(sequence) ?? []
+  const ahead = idsAheadIn(services, sequence)
   while (waiting.length > 0) {
     const id = ahead?.give(sequence)
     if (id !== undefined) {
-      waiting.shift()?.resolve(id)
+      waiting.shift()?.resolve({ number: id, position: LOG_START })
       continue
     }
-    const taking = waiting.splice(0, MOST)
+    const batch = waiting.splice(0, MAX_PER_APPEND)
     try {
-      await takeTogether(store, taking, sequence, ahead)
+      await takeTogether(services, batch, sequence, ahead)
     } catch (error) {
-      // The log does not answer: those who wait would only wait as long again for the same error.
-      if (error instanceof StoreUnavailable) taking.push(...waiting.splice(0))
-      for (const { reject } of taking) reject(error)
+      // When the log does not answer, the other requests would only wait as long again for the same error.
+      if (error instanceof StoreUnavailable) batch.push(...waiting.splice(0))
+      for (const { reject } of batch) reject(error)
     }
   }
-  waiters.delete(sequence)
+  numberRequests.delete(sequence)
 }
 
-/** Takes a number for each, in one append, and gives it to them. */
+/** Takes a number for each request, in one append. */
 async function takeTogether(
-  store: EventStore,
-  taking: readonly Waiter[],
+  { events: log }: WriteServices,
+  batch: readonly NumberRequest[],
   sequence: string,
   ahead: IdsAhead | undefined,
 ): Promise<void> {
-  const events = taking.flatMap(({ context }) => eventsOf(context, sequence, 'take', [taken(sequence)]))
+  const events = batch.flatMap((request) => request.takes(1))
   const count = events.length
-  const [first] = taking
-  if (ahead !== undefined && first !== undefined) {
-    const more = Math.min(ahead.worth(sequence, count), MOST - count)
-    const takes = Array.from({ length: more }, () => taken(sequence))
-    events.push(...eventsOf(first.context, sequence, 'take', takes))
-  }
-  const { revision, position } = await store.append(sequence, events, 'any')
+  const more = Math.min(ahead?.worth(sequence, count) ?? 0, MAX_PER_APPEND - count)
+  events.push(...(batch[0]?.takes(more) ?? []))
+  const { revision, position } = await log.append(sequence, events, 'any')
   // The last event has the revision of the append, and the number after it.
   const before = revision + 1 - events.length
-  for (const [i, { context, resolve }] of taking.entries()) {
-    context.written = Math.max(context.written, position)
-    resolve(before + 1 + i)
-  }
+  for (const [i, request] of batch.entries()) request.resolve({ number: before + 1 + i, position })
   ahead?.keep(sequence, before + count + 1, revision + 1)
 }

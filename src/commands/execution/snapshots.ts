@@ -1,24 +1,11 @@
-/** Snapshots: states of aggregates at a revision, kept in memory. */
-import { LRUCache } from 'lru-cache'
-import { perStore } from '../../concurrency/per-store.ts'
-import type { EventStore } from '../../events/store/event-store.ts'
+/** Snapshots of the states that a decider has folded. */
+import type { SnapshotCaches, SnapshotKey, Snapshots } from '../../services/writes/snapshots.ts'
 
-export interface Snapshot<State> {
-  state: State
-  revision: number
-  /** The stream was closed before its aggregate was created: see `claims.ts`. */
-  abandoned: boolean
-}
+/** Returns the snapshots of one decider, out of those of all deciders. */
+export type SnapshotsOf<State> = (caches: SnapshotCaches) => Snapshots<State>
 
-/** The snapshots of one decider in one event store, by stream. */
-export type Snapshots<State> = (
-  store: EventStore,
-) => Pick<Map<string, Snapshot<State>>, 'get'> & { set(stream: string, snapshot: Snapshot<State>): void }
-
-/** For one decider and one event store. */
-const MAX_SNAPSHOTS = 5000
-
-/** Snapshots of a decider. The past of a stream never changes, so a load reads only the events after its snapshot. */
-export function snapshots<State>(): Snapshots<State> {
-  return perStore(() => new LRUCache({ max: MAX_SNAPSHOTS }))
+/** Makes the snapshots of a decider: a load then reads only the events after its snapshot. */
+export function snapshots<State>(): SnapshotsOf<State> {
+  const key: SnapshotKey<State> = {}
+  return (caches) => caches(key)
 }

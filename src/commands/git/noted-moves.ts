@@ -123,5 +123,5 @@ export async function movedBefore(
 ): Promise<DomainEvent | undefined> {
   if (context.retry === undefined) return undefined
   await recordNoted(services, repoId, context.retry.namespace)
-  return doneBefore(services.events, context, gitStream(repoId), cause)
+  return doneBefore(services, context, gitStream(repoId), cause)
 }

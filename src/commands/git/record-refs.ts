@@ -110,7 +110,7 @@ async function appendMoves(
     if (events.length === 0) return
     // The first append has the id that it had before there could be several.
     const own = part === 0 ? step : `${step} ${part}`
-    const { revision } = await append(services.events, context, gitStream(repoId), own, events, expected)
+    const { revision } = await append(services, context, gitStream(repoId), own, events, expected)
     if (expected !== 'any') expected = revision
     part += 1
     events = []

@@ -27,7 +27,7 @@ export const deleteIssueRoutes: Routes = (services) => async (app) => {
       }
       const context = requestContext(request)
       const command = { stream: issueStream(repoId, index), step: 'delete issue', decider: wholeIssueDecider }
-      await execute(services.events, context, { ...command, decide: decideDeleteIssue })
+      await execute(services, context, { ...command, decide: decideDeleteIssue })
       await settled(services, context, reply)
       return reply.code(204).send(null)
     },

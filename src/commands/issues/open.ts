@@ -43,7 +43,7 @@ type Opening = Omit<Extract<IssueEvent, { type: 'IssueOpened' }>['data'], 'index
 const NOTHING_NAMED = { labels: [], milestone: null, assignees: [] }
 
 /** Takes a number and an id and appends the issue. Resolves to its number. */
-async function openIssue({ events }: Services, context: CommandContext, opening: Opening): Promise<number> {
+async function openIssue(services: Services, context: CommandContext, opening: Opening): Promise<number> {
   const { repoId } = opening
   const sequences = [numbersStream(repoId), idsStream('issue')]
   const openedAs = ([index = 0, id = 0]: readonly number[]) => ({
@@ -54,12 +54,12 @@ async function openIssue({ events }: Services, context: CommandContext, opening:
     expected: 'no-stream' as const,
   })
   if (context.retry === undefined) {
-    const [index = 0] = await appendNumbered(events, context, 'open', sequences, openedAs)
+    const [index = 0] = await appendNumbered(services, context, 'open', sequences, openedAs)
     return index
   }
-  const numbers = await takeOfEach(events, context, sequences)
+  const numbers = await takeOfEach(services, context, sequences)
   const [index = 0] = numbers
-  await issues.change({ events }, context, { repoId, index }, 'open', (state) =>
+  await issues.change(services, context, { repoId, index }, 'open', (state) =>
     state.status === 'none' ? openedAs(numbers).events : [],
   )
   return index

@@ -3,7 +3,7 @@
  * looked up: a label, a milestone, an assignee or a branch may be gone since.
  */
 import { numbersStream } from '../../events/streams.ts'
-import type { Services } from '../../services/services.ts'
+import type { WriteServices } from '../../services/services.ts'
 import type { issues, pulls } from '../execution/aggregates.ts'
 import type { CommandContext } from '../execution/execute.ts'
 import { numberBefore } from '../execution/sequences.ts'
@@ -13,13 +13,13 @@ import { numberBefore } from '../execution/sequences.ts'
  * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
  */
 export async function openedBefore(
-  { events }: Pick<Services, 'events'>,
+  services: WriteServices,
   context: CommandContext,
   kind: Pick<typeof issues | typeof pulls, 'ifDone'>,
   repoId: number,
 ): Promise<number | undefined> {
-  const index = await numberBefore(events, context, numbersStream(repoId))
+  const index = await numberBefore(services, context, numbersStream(repoId))
   if (index === undefined) return undefined
-  const state = await kind.ifDone({ events }, context, { repoId, index }, 'open')
+  const state = await kind.ifDone(services, context, { repoId, index }, 'open')
   return state === undefined ? undefined : index
 }

@@ -56,7 +56,7 @@ export async function recordReferences(
   if (JSON.stringify(before?.references ?? []) === JSON.stringify(references)) return
   const data = { repoId, source, revision, references }
   const recorded = { type: 'ReferencesRecorded', data } as const
-  await append(services.events, context, streamOf(data), 'references', [recorded], 'any')
+  await append(services, context, streamOf(data), 'references', [recorded], 'any')
 }
 
 /**

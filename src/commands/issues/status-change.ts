@@ -17,7 +17,7 @@ export async function statusChange(
   closed: boolean,
 ): Promise<StatusChange> {
   const changes = isClosed !== closed
-  const commentId = changes ? await takeNumber(services.events, context, idsStream('comment')) : 0
+  const commentId = changes ? await takeNumber(services, context, idsStream('comment')) : 0
   const open = changes && closed ? await openDependencies(services, dependencies) : []
   return { closed, commentId, openDependencies: open }
 }

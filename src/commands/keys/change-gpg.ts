@@ -53,7 +53,7 @@ export async function addGpgKey(
     count: await services.views.gpgKeys.count({ userId: user.id }),
     token: tokens[0],
   }
-  const keyId = await takeNumber(services.events, context, idsStream('key'))
+  const keyId = await takeNumber(services, context, idsStream('key'))
   const data = { keyId, user: { id: user.id, login: user.login }, ...key, verified }
   const state = await gpgKeys.change(services, context, key.primary.longId, 'add key', (before) =>
     decideAddGpgKey(before, data, owner),

@@ -28,7 +28,7 @@ const digestOf = ({ fingerprint }: { fingerprint: string }) => hash('sha256', fi
 async function keyData(services: Services, context: CommandContext, { title, key, readOnly }: NewKey) {
   const read = sshKeyOf(key)
   if (isRefusal(read)) throw new Refused(read)
-  return { keyId: await takeNumber(services.events, context, idsStream('key')), title, readOnly, ...read }
+  return { keyId: await takeNumber(services, context, idsStream('key')), title, readOnly, ...read }
 }
 
 /** @throws Refused (unprocessable) for what is no key, and for one that is used */

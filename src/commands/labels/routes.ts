@@ -113,7 +113,7 @@ export const labelRoutes: Routes = (services) => {
           const normal = normalLabel(wanted)
           if (isRefusal(normal)) throw new Refused(normal)
           const context = commandContext(request)
-          const id = await takeNumber(services.events, context, idsStream('label'))
+          const id = await takeNumber(services, context, idsStream('label'))
           const state = await labels.change(services, context, id, 'create', (state) =>
             decideCreateLabel(state, id, owner.scope, wanted),
           )

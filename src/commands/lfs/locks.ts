@@ -54,7 +54,7 @@ function requirePath(given: string): string {
 }
 
 export const lfsLockRoutes: Routes = (services) => {
-  const { views, events } = services
+  const { views } = services
 
   /** A page of locks by their ids, and where the next one begins. */
   async function pageOf(
@@ -122,7 +122,7 @@ export const lfsLockRoutes: Routes = (services) => {
         const path = requirePath(request.body.path)
         const repoId = repository.id
         const context = commandContext(request)
-        const id = await takeNumber(events, context, idsStream('lfs-lock'))
+        const id = await takeNumber(services, context, idsStream('lfs-lock'))
         const lock = { id, path, owner: { id: ownerId, login }, ref: request.body.ref?.name ?? null }
         reply.type(LFS_JSON)
         try {

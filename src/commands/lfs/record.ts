@@ -4,7 +4,7 @@ import type { LfsEvent, LfsObject } from '../../events/catalog/lfs.ts'
 import { decode } from '../../events/codec.ts'
 import type { Position } from '../../events/store/event-store.ts'
 import { lfsStream } from '../../events/streams.ts'
-import type { Services } from '../../services/services.ts'
+import type { Services, WriteServices } from '../../services/services.ts'
 import { append, type CommandContext } from '../execution/execute.ts'
 
 /** About 100 bytes each, so an event stays far below what an append may have. */
@@ -13,7 +13,7 @@ const OBJECTS_PER_EVENT = 1000
 type Added = Extract<LfsEvent, { type: 'LfsObjectsAdded' }>['data']
 
 export async function recordLfsObjects(
-  { events }: Pick<Services, 'events'>,
+  services: WriteServices,
   context: CommandContext,
   repoId: number,
   cause: Added['cause'],
@@ -23,7 +23,7 @@ export async function recordLfsObjects(
     const part = objects.slice(i, i + OBJECTS_PER_EVENT).map(({ oid, size }) => ({ oid, size }))
     const added: LfsEvent = { type: 'LfsObjectsAdded', data: { repoId, cause, objects: part } }
     // Nothing to decide: an object that comes twice is the same.
-    await append(events, context, lfsStream(repoId), `lfs ${cause} ${part[0]?.oid}`, [added], 'any')
+    await append(services, context, lfsStream(repoId), `lfs ${cause} ${part[0]?.oid}`, [added], 'any')
   }
 }
 

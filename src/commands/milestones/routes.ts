@@ -75,7 +75,7 @@ export const milestoneRoutes: Routes = (services) => async (app) => {
       const normal = normalMilestone(settings)
       if (isRefusal(normal)) throw new Refused(normal)
       const context = commandContext(request)
-      const id = await takeNumber(services.events, context, idsStream('milestone'))
+      const id = await takeNumber(services, context, idsStream('milestone'))
       await milestones.change(services, context, id, 'create', (state) =>
         decideCreateMilestone(state, id, repository.id, settings),
       )

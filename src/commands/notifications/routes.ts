@@ -57,7 +57,7 @@ export const notificationRoutes: Routes = (services) => {
         const data = { repoId, index, user: { id, login }, status, upTo: at }
         return { type: 'NotificationMarked', data } as const
       })
-      await append(services.events, context, readsStream(id), `mark ${i}`, marks, 'any')
+      await append(services, context, readsStream(id), `mark ${i}`, marks, 'any')
     }
     await settled(services, context, reply)
     return threadWires(

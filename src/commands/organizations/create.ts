@@ -30,7 +30,7 @@ const CreateOrgOption = Type.Object({
 
 /** The order is number, claim, events: after a crash no half of an organization is visible. */
 export const createOrganizationRoutes: Routes = (services) => {
-  const { events, views } = services
+  const { views } = services
 
   async function create(
     request: FastifyRequest & { body: Static<typeof CreateOrgOption> },
@@ -50,13 +50,13 @@ export const createOrganizationRoutes: Routes = (services) => {
     const context = commandContext(request)
     const problem = organizationProblem(details)
     if (problem !== undefined) throw new Refused(problem)
-    const id = await takeNumber(events, context, idsStream('account'))
+    const id = await takeNumber(services, context, idsStream('account'))
     const stream = organizationStream(id)
     // A retried request finds its organization and must not claim the name again.
-    const { revision } = await load(events, stream, organizationDecider)
+    const { revision } = await load(services, stream, organizationDecider)
     if (revision === null) {
       requireRoomForOrganization(creator, id)
-      if (!(await takeName(events, context, 'login', details.login, stream)))
+      if (!(await takeName(services, context, 'login', details.login, stream)))
         throw new Refused(
           coded('username_taken', refuse.unprocessable(`username: "${details.login}" is taken`)),
         )

@@ -2,7 +2,7 @@
 
 import { Refused, refuse } from '../../errors/refusal.ts'
 import type { AccountRef } from '../../events/catalog/parts.ts'
-import type { Services } from '../../services/services.ts'
+import type { Services, WriteServices } from '../../services/services.ts'
 import { organizations } from '../execution/aggregates.ts'
 import type { CommandContext } from '../execution/execute.ts'
 import { hasId } from '../execution/id-map.ts'
@@ -33,7 +33,7 @@ export async function removeGhost(
 
 /** Ends the membership in all teams of an organization. */
 export async function leaveTeams(
-  services: Pick<Services, 'events'>,
+  services: WriteServices,
   context: CommandContext,
   organizationId: number,
   user: AccountRef,

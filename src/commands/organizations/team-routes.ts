@@ -107,7 +107,7 @@ export const teamRoutes: Routes = (services) => async (app) => {
       const settings = { ...NEW_TEAM, name: request.body.name, ...settingsIn(request.body) }
       const context = commandContext(request)
       // An id of the accounts' sequence: `readers` of repositories have both.
-      const id = await takeNumber(services.events, context, idsStream('account'))
+      const id = await takeNumber(services, context, idsStream('account'))
       await organizations.change(services, context, organization.id, 'create team', (state) =>
         decideCreateTeam(state, actor, id, settings),
       )

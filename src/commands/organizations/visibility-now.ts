@@ -1,12 +1,12 @@
 import type { Visibility } from '../../events/catalog/organizations.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
-import type { Services } from '../../services/services.ts'
+import type { WriteServices } from '../../services/services.ts'
 import { organizations } from '../execution/aggregates.ts'
 import { shownTo } from './visibility.ts'
 
 /** Who may see what an account gets now, by the log: its document may say who could see it before it was hidden. */
 export async function visibilityNow(
-  services: Pick<Services, 'events'>,
+  services: WriteServices,
   { id, kind, visibility }: Pick<AccountDocument, 'id' | 'kind' | 'visibility'>,
 ): Promise<Visibility> {
   if (kind === 'user') return visibility

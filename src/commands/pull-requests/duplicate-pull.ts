@@ -19,11 +19,11 @@ export const keyWhenOpened = (pull: ActivePull, closed: boolean): string | undef
   pull.status === 'closed' && !closed ? claimKeys.pull(pull.head, pull.base) : undefined
 
 /** The claim of a pull request to its head and base. It keeps the claim until it is closed or merged. */
-function headBaseClaim({ events }: Services, key: string): Pick<Claim, 'key' | 'stillHolds'> {
+function headBaseClaim(services: Services, key: string): Pick<Claim, 'key' | 'stillHolds'> {
   return {
     key,
     async stillHolds(holder) {
-      const { state } = await load(events, holder, pullDecider)
+      const { state } = await load(services, holder, pullDecider)
       return keyOf(state) === key
     },
   }
@@ -31,7 +31,7 @@ function headBaseClaim({ events }: Services, key: string): Pick<Claim, 'key' | '
 
 /** Refuses a duplicate before it takes a number; only `takeClaim` decides. @throws Refused (conflict) */
 export async function refuseDuplicate(services: Services, key: string): Promise<void> {
-  const twin = await claimHolder(services.events, headBaseClaim(services, key))
+  const twin = await claimHolder(services, headBaseClaim(services, key))
   if (twin !== undefined) throw duplicateOf(twin)
 }
 
@@ -42,7 +42,7 @@ export async function claimHeadBase(
   key: string,
   holder: string,
 ): Promise<void> {
-  const claimed = await takeClaim(services.events, context, { ...headBaseClaim(services, key), holder })
+  const claimed = await takeClaim(services, context, { ...headBaseClaim(services, key), holder })
   if (!claimed.taken) throw duplicateOf(claimed.holder)
 }
 
@@ -101,6 +101,6 @@ export async function changeClaiming(
 
   async function release(key: string): Promise<void> {
     const isNeeded = async () => keyOf(await pulls.load(services, pull)) === key
-    await releaseClaim(services.events, context, key, stream, isNeeded)
+    await releaseClaim(services, context, key, stream, isNeeded)
   }
 }

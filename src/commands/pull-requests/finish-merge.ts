@@ -51,11 +51,11 @@ export async function finishMerge(
 
 /** Releases the claim of a merged pull request, so that another one may have the same head and base. */
 export async function releaseHeadBase(
-  { events }: Services,
+  services: Services,
   context: CommandContext,
   { repoId, index, head, base }: ActivePull,
 ): Promise<void> {
-  await releaseClaim(events, context, claimKeys.pull(head, base), pullStream(repoId, index))
+  await releaseClaim(services, context, claimKeys.pull(head, base), pullStream(repoId, index))
 }
 
 async function moveBase(
@@ -105,11 +105,11 @@ async function recordAtOnce(
   const { events } = services
   if (events.appendTogether === undefined) return false
   const stream = pullStream(repoId, index)
-  const { state, revision } = await load(events, stream, pullDecider)
+  const { state, revision } = await load(services, stream, pullDecider)
   const merged = decideMerged(state, moved.to)
   if (isRefusal(merged) || merged.length === 0 || revision === null) return false
-  const release = await releaseOf(events, context, claimKeys.pull(head, base), stream)
-  return await appendAtOnce(events, context, [
+  const release = await releaseOf(services, context, claimKeys.pull(head, base), stream)
+  return await appendAtOnce(services, context, [
     await moveOfMerge(services, context, repoId, index, moved, since),
     { stream, events: eventsOf(context, stream, 'merged', merged), expected: revision },
     ...(release === undefined ? [] : [release]),

@@ -53,7 +53,7 @@ export async function mergePull(services: Services, context: CommandContext, mer
   // The settings may have changed while the merge waited for its turn.
   const repository = await services.views.repositories.get(`${merge.repository.id}`)
   if (repository === undefined) throw new Refused(refuse.notFound('repository not found'))
-  const state = await execute(services.events, context, {
+  const state = await execute(services, context, {
     stream: pullStream(repository.id, index),
     step: 'merge',
     decider: pullDecider,

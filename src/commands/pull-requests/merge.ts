@@ -68,7 +68,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
       const user = { id: merger.id, login: merger.login }
       const read = { type: 'IssueRead', data: { repoId: repository.id, index, user } } as const
       // A merge that is done is answered as such, also when the log fails at this.
-      const noted = append(services.events, context, readsStream(user.id), 'read', [read], 'any').catch(
+      const noted = append(services, context, readsStream(user.id), 'read', [read], 'any').catch(
         (error: unknown) => services.log.warn({ err: error, index }, 'a merge is not noted as a reading'),
       )
 

@@ -138,7 +138,6 @@ function invites(
 }
 
 async function openPull(services: Services, context: CommandContext, opening: Opening): Promise<number> {
-  const { events } = services
   const { repository, poster, headRepository, headBranch, baseBranch, maintainerEdit, named, ...texts } =
     opening
   const { actor } = context
@@ -168,10 +167,10 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   const [diff, merge, [index = 0, id = 0]] = await Promise.all([
     diffStat(dir, ancestor, headSha),
     tryMerge(services, repoId, { ours: baseSha, theirs: headSha }),
-    takeOfEach(events, context, [numbersStream(repoId), idsStream('issue')]),
+    takeOfEach(services, context, [numbersStream(repoId), idsStream('issue')]),
   ])
   const count = reviewers.people.length + reviewers.teams.length
-  const { wanted, asked } = await wantedBy(await takeNumbers(events, context, idsStream('comment'), count))
+  const { wanted, asked } = await wantedBy(await takeNumbers(services, context, idsStream('comment'), count))
   await claimHeadBase(services, context, key, pullStream(repoId, index))
 
   const ref = `refs/pull/${index}/head`

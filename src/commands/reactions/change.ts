@@ -3,7 +3,7 @@ import type { ReactionEvent } from '../../events/catalog/reactions.ts'
 import { discussionStream } from '../../events/streams.ts'
 import type { ReactionDocument } from '../../projections/models/reactions/reactions.fold.ts'
 import { NO_COMMENT } from '../../projections/models/reactions/reactions.fold.ts'
-import type { Services } from '../../services/services.ts'
+import type { WriteServices } from '../../services/services.ts'
 import { type CommandContext, type Decision, execute } from '../execution/execute.ts'
 import { inTurn } from '../execution/turns.ts'
 import {
@@ -15,7 +15,7 @@ import {
 
 /** What others write into the stream leaves a decision as it is, unless it is a reaction to the same text. */
 export function changeReactions(
-  { events }: Pick<Services, 'events'>,
+  services: WriteServices,
   context: CommandContext,
   target: ReactionTarget & { isPull: boolean },
   step: string,
@@ -23,12 +23,12 @@ export function changeReactions(
 ): Promise<ReactionsState> {
   const stream = discussionStream(target)
   const decider = reactionsDecider(target.commentId)
-  return inTurn(`reactions of ${stream}`, () => execute(events, context, { stream, step, decider, decide }))
+  return inTurn(`reactions of ${stream}`, () => execute(services, context, { stream, step, decider, decide }))
 }
 
 /** Takes back one reaction, whoever asks for it. */
 export async function endReaction(
-  services: Pick<Services, 'events'>,
+  services: WriteServices,
   context: CommandContext,
   { repoId, index, isPull, commentId, userId, userLogin, reaction }: ReactionDocument,
 ): Promise<void> {

@@ -6,7 +6,7 @@ import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
 import type { ReactionEvent } from '../../events/catalog/reactions.ts'
 import { type Decider, deciderOf } from '../execution/decider.ts'
 import type { Decision } from '../execution/execute.ts'
-import { type Snapshots, snapshots } from '../execution/snapshots.ts'
+import { type SnapshotsOf, snapshots } from '../execution/snapshots.ts'
 
 export interface ReactionsState {
   /** `<user id> <reaction>` */
@@ -44,8 +44,8 @@ const known = snapshots<ReactionsState>()
 
 /** The decider of one text. The stream has the reactions to the others, too; those change nothing. */
 export function reactionsDecider(commentId: number | null): Decider<ReactionsState, ReactionsChange> {
-  const ofText: Snapshots<ReactionsState> = (store) => {
-    const all = known(store)
+  const ofText: SnapshotsOf<ReactionsState> = (caches) => {
+    const all = known(caches)
     const key = (stream: string) => `${stream} ${commentId}`
     return {
       get: (stream) => all.get(key(stream)),

@@ -43,7 +43,7 @@ export async function ensureTag(
   const dir = gitDirOf(services, tagging.repository.id)
   const { repository } = tagging
   // An earlier attempt of the same request may have made it.
-  if (await doneBefore(services.events, context, gitStream(repository.id), 'tag-creation'))
+  if (await doneBefore(services, context, gitStream(repository.id), 'tag-creation'))
     return { isNew: true, createdAt: context.at }
   const there = await resolveRef(dir, refOf(tag))
   if (there !== null) return { isNew: false, createdAt: (await timeOf(dir, there)) ?? context.at }

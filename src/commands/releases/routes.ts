@@ -85,7 +85,7 @@ function changesOf(body: Static<ReturnType<typeof EditReleaseOption>>): Partial<
 
 /** Claims the tag for a release. @throws Refused (conflict) when another release has it */
 async function claimTag(
-  { events }: Services,
+  services: Services,
   context: CommandContext,
   repoId: number,
   tag: string,
@@ -93,10 +93,10 @@ async function claimTag(
 ): Promise<void> {
   const key = claimKeys.release(repoId, tag)
   const stillHolds = async (other: string) => {
-    const { state } = await load(events, other, releaseDecider)
+    const { state } = await load(services, other, releaseDecider)
     return state.status === 'there' && state.tag === tag
   }
-  const claim = await takeClaim(events, context, { key, holder, stillHolds })
+  const claim = await takeClaim(services, context, { key, holder, stillHolds })
   if (!claim.taken)
     throw new Refused(coded('release_exists', refuse.conflict('tag_name: this tag has a release already')))
 }
@@ -127,7 +127,7 @@ async function withTag<T>(
     return await work()
   } catch (error) {
     if (error instanceof Refused) {
-      await releaseClaim(services.events, context, claimKeys.release(repoId, tag), holder)
+      await releaseClaim(services, context, claimKeys.release(repoId, tag), holder)
     }
     throw error
   }
@@ -139,8 +139,6 @@ const releaseNow = (services: Services, id: number): Promise<ReleaseDocument> =>
 }
 
 export const releaseRoutes: Routes = (services) => {
-  const { events } = services
-
   async function create(
     request: FastifyRequest & RepositoryRequest & { body: Static<ReturnType<typeof CreateReleaseOption>> },
     reply: FastifyReply,
@@ -156,7 +154,7 @@ export const releaseRoutes: Routes = (services) => {
       ...changesOf(request.body),
     }
     const context = commandContext(request)
-    const releaseId = await takeNumber(events, context, idsStream('release'))
+    const releaseId = await takeNumber(services, context, idsStream('release'))
     const author = { id: requester.id, login: requester.login }
     const holder = releaseStream(releaseId)
     await inTurnOfRelease(services, releaseId, async () => {
@@ -199,14 +197,14 @@ export const releaseRoutes: Routes = (services) => {
     requireTagName(tag)
     const holder = releaseStream(id)
     await withTag(services, context, { repoId, tag, holder }, change)
-    await releaseClaim(events, context, claimKeys.release(repoId, before.tag), holder)
+    await releaseClaim(services, context, claimKeys.release(repoId, before.tag), holder)
   }
 
   const remove = (context: CommandContext, { id, assetUuids }: ReleaseDocument): Promise<void> =>
     inTurnOfRelease(services, id, async () => {
       const { repoId, tag } = await releaseInLog(services, id)
       await changeRelease(services, context, id, 'delete', decideDeleteRelease)
-      await releaseClaim(events, context, claimKeys.release(repoId, tag), releaseStream(id))
+      await releaseClaim(services, context, claimKeys.release(repoId, tag), releaseStream(id))
       for (const uuid of assetUuids) await services.attachments.remove(uuid)
     })
 

@@ -24,7 +24,6 @@ export async function deleteWithClaims(
   context: CommandContext,
   { id, ownerId }: Pick<RepositoryDocument, 'id' | 'ownerId'>,
 ): Promise<void> {
-  const { events } = services
   let held: readonly string[] = []
   const decide = (state: RepositoryState) => {
     held = keysOf(state)
@@ -33,7 +32,7 @@ export async function deleteWithClaims(
   await repositories.change(services, context, id, 'delete', whileOwnedBy({ ownerId }, decide))
   // The event decides. A crash after it leaves claims, which the next repository of that name takes over,
   // and objects, which the next start removes.
-  for (const key of held) await releaseClaim(events, context, key, repositoryStream(id))
+  for (const key of held) await releaseClaim(services, context, key, repositoryStream(id))
   await deleteRepository(gitDirOf(services, id))
 }
 

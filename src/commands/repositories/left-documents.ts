@@ -91,7 +91,7 @@ export async function removeLeft(
   repoId: number,
   left = finders,
 ): Promise<void> {
-  const { events, projector, config } = services
+  const { projector, config } = services
   const models = new Set(Object.keys(left))
   for (let before: readonly LeftDocuments[] = []; ; ) {
     const found = await nextLeft(services, repoId, left, models)
@@ -106,7 +106,7 @@ export async function removeLeft(
     before = parts
     const step = `remove ${first.model} from ${first.ids[0]}`
     const removed = { type: 'LeftDocumentsRemoved', data: { repoId, left: parts } } as const
-    await append(events, context, repositoryStream(repoId), step, [removed], 'stream-exists')
+    await append(services, context, repositoryStream(repoId), step, [removed], 'stream-exists')
     if (!(await projector.waitFor(context.written, config.projectionWaitMs)))
       throw new StoreUnavailable('the read models lag: what a deletion left is removed later')
   }

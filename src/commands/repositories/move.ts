@@ -1,11 +1,11 @@
 /** Gives a repository another owner or another name: the one place that exchanges the claims of one that exists. */
 
-import { isRefusal, Refused } from '../../errors/refusal.ts'
+import { contended, isRefusal, Refused } from '../../errors/refusal.ts'
 import { claimKeys, repositoryStream } from '../../events/streams.ts'
 import type { Services } from '../../services/services.ts'
 import { repositories } from '../execution/aggregates.ts'
 import { releaseClaim } from '../execution/claims.ts'
-import { type CommandContext, contended, type Decision } from '../execution/execute.ts'
+import type { CommandContext, Decision } from '../execution/execute.ts'
 import { claimsOf, keysOf } from './claimed-keys.ts'
 import { claimRepositoryName } from './creation/create.ts'
 import { claimFork } from './creation/fork.ts'
@@ -26,11 +26,10 @@ export function releaseLeftName(
   repoId: number,
   left: { ownerId: number; name: string },
 ): Promise<void> {
-  const { events } = services
   const key = claimKeys.repository(left.ownerId, left.name)
   return services.turns(turnOf(repoId), async () => {
     const has = keysOf(await repositories.load(services, repoId)).includes(key)
-    if (!has) await releaseClaim(events, context, key, repositoryStream(repoId))
+    if (!has) await releaseClaim(services, context, key, repositoryStream(repoId))
   })
 }
 
@@ -48,10 +47,9 @@ export function moveRepository(
   step: string,
   decide: (state: RepositoryState) => Decision<RepositoryEvent>,
 ): Promise<RepositoryState> {
-  const { events } = services
   const stream = repositoryStream(repoId)
   const release = (keys: readonly string[]) =>
-    Promise.all(keys.map((key) => releaseClaim(events, context, key, stream)))
+    Promise.all(keys.map((key) => releaseClaim(services, context, key, stream)))
 
   return services.turns(turnOf(repoId), async () => {
     // Another attempt of a retried request may have moved it while this one waited.

@@ -82,7 +82,7 @@ export const conversationRoutes: Routes = (services) => {
         if (body.trim() === '')
           throw new Refused(refuse.unprocessable('body: must not be empty', ['body: must not be empty']))
         const context = commandContext(request)
-        const commentId = await takeNumber(services.events, context, idsStream('comment'))
+        const commentId = await takeNumber(services, context, idsStream('comment'))
         const { reviewId, path, side, line, commit, base, hunk } = root
         const answer = { commentId, path, side, line, commit, base, hunk, body }
         const author = { id: authorId, login }

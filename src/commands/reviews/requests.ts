@@ -45,7 +45,7 @@ export const reviewRequestRoutes: Routes = (services) => async (app) => {
       const reviewers = await reviewersAsked(services, repository, requester, request.body)
       const context = commandContext(request)
       const count = reviewers.people.length + reviewers.teams.length
-      const ids = await takeNumbers(services.events, context, idsStream('comment'), count)
+      const ids = await takeNumbers(services, context, idsStream('comment'), count)
       const { branch } = pull.base
       const { wanted, asked } = await wantedReviews(services, repository, requester, branch, reviewers, ids)
       const state = await pulls.change(services, context, pull, 'request reviews', (now) =>

@@ -63,12 +63,7 @@ export async function writtenReview(
   const hunks = await hunksOf(services, commits, lines, (wanted) =>
     ask((question) => lineHunks(dir, commits, wanted, question)),
   )
-  const [reviewId = 0, ...ids] = await takeNumbers(
-    services.events,
-    context,
-    idsStream('comment'),
-    1 + lines.length,
-  )
+  const [reviewId = 0, ...ids] = await takeNumbers(services, context, idsStream('comment'), 1 + lines.length)
   return {
     reviewId,
     reviewer: { id: actor.id, login: actor.login },

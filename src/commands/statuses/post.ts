@@ -42,7 +42,7 @@ function targetUrlOf(text: string): string {
 }
 
 export const postStatusRoutes: Routes = (services) => async (app) => {
-  const { events, views } = services
+  const { views } = services
   app.post(
     '/repos/:owner/:repo/statuses/:sha',
     route('repository', {
@@ -69,13 +69,13 @@ export const postStatusRoutes: Routes = (services) => async (app) => {
         targetUrl: targetUrlOf(targetUrl),
         creator: { id: requester.id, login: requester.login },
       }
-      const id = await takeNumber(events, context, idsStream('status'))
+      const id = await takeNumber(services, context, idsStream('status'))
       // Dozens of jobs begin on a commit at the same time. In turn on this node, they do not conflict. What other nodes
       // write in between is only a reason to refuse when the commit gets too many contexts.
       const stream = checksStream(repository.id, sha)
       const decide = (state: ChecksState) => decidePost(state, { id, ...status })
       await inTurn(stream, () =>
-        execute(events, context, {
+        execute(services, context, {
           stream,
           step: 'post',
           decider: checksDecider,

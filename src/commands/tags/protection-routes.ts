@@ -79,7 +79,7 @@ export const tagProtectionRoutes: Routes = (services) => async (app) => {
       }
       const named = { users, ...(teams.length > 0 && { teams }) }
       const context = commandContext(request)
-      const id = await takeNumber(services.events, context, idsStream('tag-protection'))
+      const id = await takeNumber(services, context, idsStream('tag-protection'))
       const decide = whileOwnedBy(repository, (now) =>
         decideAddTagProtection(now, { id, pattern, ...named }, context.at),
       )

@@ -72,7 +72,7 @@ export const upgradeRoutes: Routes = (services) => {
   ): Promise<ChainState> {
     const context = commandContext(request)
     const command = { stream: UPGRADE_STREAM, step, decider: chainDecider, decide }
-    const state = await execute(services.events, context, command)
+    const state = await execute(services, context, command)
     await settled(services, context, reply)
     return state
   }

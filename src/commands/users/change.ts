@@ -7,7 +7,7 @@ import { Refused, refuse } from '../../errors/refusal.ts'
 import type { UserSettings } from '../../events/catalog/users.ts'
 import { claimKeys, userStream } from '../../events/streams.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
-import type { Services } from '../../services/services.ts'
+import type { Services, WriteServices } from '../../services/services.ts'
 import { users } from '../execution/aggregates.ts'
 import { releaseClaim } from '../execution/claims.ts'
 import type { CommandContext } from '../execution/execute.ts'
@@ -37,7 +37,7 @@ export interface UserChange {
  *   site admin; nothing is changed then
  */
 export async function changeUser(
-  stores: Pick<Services, 'events' | 'secrets' | 'accountChanges' | 'turns'>,
+  services: WriteServices & Pick<Services, 'secrets' | 'accountChanges' | 'turns'>,
   context: CommandContext,
   id: number,
   change: UserChange,
@@ -46,29 +46,29 @@ export async function changeUser(
   const { siteAdmin, active, prohibitLogin } = change.changes ?? {}
   const mayEndAdmin = siteAdmin === false || active === false || prohibitLogin === true
   const inOwnTurn = (hasOtherAdmin: boolean) =>
-    inTurnOfUser(stores, id, () => changeNow(stores, context, id, change, hasOtherAdmin))
+    inTurnOfUser(services, id, () => changeNow(services, context, id, change, hasOtherAdmin))
   if (!mayEndAdmin) return inOwnTurn(true)
-  await inTurnOfAdmins(stores, async () => inOwnTurn(await otherAdmin()))
+  await inTurnOfAdmins(services, async () => inOwnTurn(await otherAdmin()))
 }
 
 async function changeNow(
-  stores: Pick<Services, 'events' | 'secrets' | 'accountChanges'>,
+  services: WriteServices & Pick<Services, 'secrets' | 'accountChanges'>,
   context: CommandContext,
   id: number,
   { changes = {}, password: wanted }: UserChange,
   hasOtherAdmin: boolean,
 ): Promise<void> {
-  const { events, secrets } = stores
+  const { secrets } = services
   const problem = settingsProblem(changes) ?? (wanted && passwordProblem(wanted.text))
   if (problem !== undefined) throw new Refused(problem)
   const stream = userStream(id)
-  const before = await users.load(stores, id)
+  const before = await users.load(services, id)
   if (before.status !== 'existing') throw new Refused(refuse.notFound('user not found'))
   const { email } = changes
   const newKey = claimKeys.email(email ?? before.settings.email)
   if (isOtherEmail(before, email)) throw new Refused(OTHER_EMAIL)
   const isMoving = newKey !== claimKeys.email(before.settings.email)
-  if (isMoving && !(await takeName(events, context, 'email', email ?? '', stream))) {
+  if (isMoving && !(await takeName(services, context, 'email', email ?? '', stream))) {
     throw new Refused(refuse.unprocessable(`email: "${email}" is used by another user`))
   }
   let password: NewPassword | undefined
@@ -80,14 +80,14 @@ async function changeNow(
       await keepPassword(secrets, id, hash, password.id)
     }
     const facts = { password, hasOtherAdmin }
-    const after = await users.change(stores, context, id, 'edit user', (state) =>
+    const after = await users.change(services, context, id, 'edit user', (state) =>
       decideEditUser(state, changes, facts),
     )
     // What ends a sign-in now must not come back with the account.
     if (password !== undefined || changes.active === false || changes.prohibitLogin === true) {
       await endSessions(secrets, id)
     }
-    stores.accountChanges.note(id, context.written)
+    services.accountChanges.note(id, context.written)
     if (after.status !== 'existing') return
     // The hash before the present one is kept: a backup whose copy of the log is a moment older than its copy of the
     // secrets still needs it.
@@ -98,11 +98,11 @@ async function changeNow(
     // After a refusal there is no event. After any other failure the event may exist.
     if (error instanceof Refused) {
       if (password !== undefined) await forgetPassword(secrets, id, password.id)
-      if (isMoving) await releaseClaim(events, context, newKey, stream)
+      if (isMoving) await releaseClaim(services, context, newKey, stream)
     }
     throw error
   }
-  if (isMoving) await releaseClaim(events, context, claimKeys.email(before.settings.email), stream)
+  if (isMoving) await releaseClaim(services, context, claimKeys.email(before.settings.email), stream)
 }
 
 /**
@@ -125,10 +125,7 @@ export function inTurnOfUser<T>(
  * Another site admin may have ended the rights of the requester while the request waited for its turn. The log decides: a
  * document may be older. @throws Refused (forbidden)
  */
-export async function requireStillAdmin(
-  services: Pick<Services, 'events'>,
-  { id }: AccountDocument,
-): Promise<void> {
+export async function requireStillAdmin(services: WriteServices, { id }: AccountDocument): Promise<void> {
   const state = await users.load(services, id)
   if (state.status === 'existing' && isActiveAdmin(state.settings)) return
   throw new Refused(refuse.forbidden('you are no site admin any more'))

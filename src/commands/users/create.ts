@@ -8,7 +8,7 @@ import { keepPassword } from '../../auth/secrets.ts'
 import { coded, Refused, refuse } from '../../errors/refusal.ts'
 import { claimKeys, idsStream, userStream } from '../../events/streams.ts'
 import { accountFold } from '../../projections/models/users/accounts.fold.ts'
-import type { Services } from '../../services/services.ts'
+import type { Services, WriteServices } from '../../services/services.ts'
 import { users } from '../execution/aggregates.ts'
 import { releaseClaim } from '../execution/claims.ts'
 import { documentNow } from '../execution/document-now.ts'
@@ -53,7 +53,7 @@ function requireSupported({
 }
 
 /** The stores that creating a user needs. The first start has no other services yet. */
-type Stores = Pick<Services, 'events' | 'secrets'>
+type Stores = WriteServices & Pick<Services, 'secrets'>
 
 type NewUser = UserDetails & {
   mustChangePassword?: boolean
@@ -70,7 +70,7 @@ type NewUser = UserDetails & {
  * @throws Refused (unprocessable) for a bad or taken login or address, or a password that is too short
  */
 export async function createUser(
-  { events, secrets }: Stores,
+  services: Stores,
   context: CommandContext,
   { mustChangePassword, passwordIsPrinted = false, ...details }: NewUser,
   password: string,
@@ -78,22 +78,22 @@ export async function createUser(
 ): Promise<number> {
   const problem = userProblem(details) ?? passwordProblem(password)
   if (problem !== undefined) throw new Refused(problem)
-  const id = await takeNumber(events, context, idsStream('account'))
+  const id = await takeNumber(services, context, idsStream('account'))
   const stream = userStream(id)
   // A retried request finds its user and must change neither the names nor the password.
-  const { revision } = await load(events, stream, userDecider)
+  const { revision } = await load(services, stream, userDecider)
   if (revision === null) {
     const { login, email } = details
-    if (!(await takeName(events, context, 'login', login, stream))) {
+    if (!(await takeName(services, context, 'login', login, stream))) {
       throw new Refused(coded('username_taken', refuse.unprocessable(`username: "${login}" is taken`)))
     }
-    if (!(await takeName(events, context, 'email', email, stream))) {
-      await releaseClaim(events, context, claimKeys.login(login), stream)
+    if (!(await takeName(services, context, 'email', email, stream))) {
+      await releaseClaim(services, context, claimKeys.login(login), stream)
       throw new Refused(refuse.unprocessable(`email: "${email}" is used by another user`))
     }
-    await keepPassword(secrets, id, await hash(password), null, passwordIsPrinted)
+    await keepPassword(services.secrets, id, await hash(password), null, passwordIsPrinted)
   }
-  await users.change({ events }, context, id, 'create', (state) =>
+  await users.change(services, context, id, 'create', (state) =>
     decideCreateUser(state, id, details, mustChangePassword),
   )
   return id

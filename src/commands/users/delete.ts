@@ -28,7 +28,7 @@ import { decideDeleteUser } from './user.decider.ts'
  * taken, because events name accounts by it.
  */
 async function deleteUser(services: Services, context: CommandContext, id: number): Promise<void> {
-  const { events, secrets, views } = services
+  const { secrets, views } = services
   const before = await users.load(services, id)
   const refusal = decideDeleteUser(before, await belongingsOf(services, id))
   if (isRefusal(refusal)) throw new Refused(refusal)
@@ -50,7 +50,7 @@ async function deleteUser(services: Services, context: CommandContext, id: numbe
   })
   services.accountChanges.note(id, context.written)
   for (const email of [before.settings.email, ...before.emails]) {
-    await releaseClaim(events, context, claimKeys.email(email), userStream(id))
+    await releaseClaim(services, context, claimKeys.email(email), userStream(id))
   }
   await endSessions(secrets, id)
   for (const tokenId of idsOf(tokens)) await forgetToken(secrets, tokenId)

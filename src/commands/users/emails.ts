@@ -27,7 +27,7 @@ async function addEmails(
   id: number,
   emails: readonly string[],
 ): Promise<void> {
-  const { events, publicUrl } = services
+  const { publicUrl } = services
   if ((await users.ifDone(services, context, id, STEP)) !== undefined) return
   const shown = noReplyAddress('', publicUrl())
   const reserved = emails.find((email) => email.toLowerCase().endsWith(shown))
@@ -43,7 +43,7 @@ async function addEmails(
   const taken: string[] = []
   try {
     for (const email of emails) {
-      if (!(await takeName(events, context, 'email', email, userStream(id)))) {
+      if (!(await takeName(services, context, 'email', email, userStream(id)))) {
         throw new Refused(refuse.unprocessable(`emails: ${JSON.stringify(email)} is used by another user`))
       }
       taken.push(claimKeys.email(email))
@@ -52,7 +52,7 @@ async function addEmails(
   } catch (error) {
     // After a refusal there is no event. After any other failure the events may exist.
     if (error instanceof Refused) {
-      for (const key of taken) await releaseClaim(events, context, key, userStream(id))
+      for (const key of taken) await releaseClaim(services, context, key, userStream(id))
     }
     throw error
   }
@@ -66,7 +66,7 @@ async function removeEmails(
 ): Promise<void> {
   await users.change(services, context, id, 'remove emails', (state) => decideRemoveEmails(state, emails))
   for (const email of emails) {
-    await releaseClaim(services.events, context, claimKeys.email(email), userStream(id))
+    await releaseClaim(services, context, claimKeys.email(email), userStream(id))
   }
 }
 

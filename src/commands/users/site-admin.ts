@@ -3,11 +3,10 @@ import { randomBytes } from 'node:crypto'
 import { hashPassword } from '../../auth/passwords/passwords.ts'
 import { keepPassword, storedPassword } from '../../auth/secrets.ts'
 import { decode } from '../../events/codec.ts'
-import type { EventStore } from '../../events/store/event-store.ts'
 import type { StartupRetry } from '../../events/store/startup-retry.ts'
 import { claimKeys, claimStream } from '../../events/streams.ts'
 import { FIRST_ADMIN } from '../../projections/models/users/accounts.fold.ts'
-import type { Services } from '../../services/services.ts'
+import type { Services, WriteServices } from '../../services/services.ts'
 import { newContext } from '../execution/execute.ts'
 import { load } from '../execution/load.ts'
 import { createUser } from './create.ts'
@@ -34,10 +33,10 @@ const NOTHING_TO_SAY: AdminPassword = { maybeLost: false }
  * or a new database. Then the log says so, and the admin gets a password again.
  */
 export async function ensureSiteAdmin(
-  services: Pick<Services, 'config' | 'events' | 'secrets' | 'log' | 'turns'>,
+  services: WriteServices & Pick<Services, 'config' | 'secrets' | 'log' | 'turns'>,
   inStart: StartupRetry = (step) => step(),
 ): Promise<AdminPassword> {
-  const { config, events, secrets, log } = services
+  const { config, secrets, log } = services
   const chosen = randomBytes(15).toString('base64url')
   const password = config.adminPassword ?? chosen
   const passwordIsPrinted = config.adminPassword === undefined
@@ -49,7 +48,7 @@ export async function ensureSiteAdmin(
     return own
   }
   const ensure = async () => {
-    const admin = await userNow(events, FIRST_ADMIN)
+    const admin = await userNow(services, FIRST_ADMIN)
     if (admin?.status === 'deleted') return NOTHING_TO_SAY
     if (admin?.status !== 'existing') {
       const context = { ...newContext(null, 'first-start'), retry: FIRST_START }
@@ -76,18 +75,18 @@ const SECRETS_GONE =
   '`mergelog set-password LOGIN`'
 
 /** The id of the user with that login, if there is one. Reads the log: no server may be running. */
-export async function userIdOf(events: EventStore, login: string): Promise<number | undefined> {
-  const state = await userNow(events, login)
+export async function userIdOf(services: WriteServices, login: string): Promise<number | undefined> {
+  const state = await userNow(services, login)
   return state?.status === 'existing' ? state.user.id : undefined
 }
 
 /** The user who has that login, or had it until the deletion. Reads the log, since the read models may lag. */
-async function userNow(events: EventStore, login: string): Promise<UserState | undefined> {
+async function userNow(services: WriteServices, login: string): Promise<UserState | undefined> {
   const claim = claimStream(claimKeys.login(login))
-  for await (const recorded of events.readStream(claim, { direction: 'backwards', maxCount: 1 })) {
+  for await (const recorded of services.events.readStream(claim, { direction: 'backwards', maxCount: 1 })) {
     const event = decode(recorded)
     if (event.type !== 'ClaimTaken') return undefined
-    return (await load(events, event.data.holder, userDecider)).state
+    return (await load(services, event.data.holder, userDecider)).state
   }
   return undefined
 }

@@ -59,12 +59,12 @@ export async function createToken(
   owner: Pick<AccountDocument, 'id'>,
   wanted: { name: string; scopes: readonly string[] },
 ): Promise<{ made: Token; token: string }> {
-  const { events, secrets } = services
+  const { secrets } = services
   const { name } = wanted
   const problem = textProblem(name)
   if (problem !== undefined) throw new Refused(refuse.unprocessable(`name: ${problem}`))
   const scopes = requireScopes(wanted.scopes)
-  const tokenId = await takeNumber(events, context, idsStream('token'))
+  const tokenId = await takeNumber(services, context, idsStream('token'))
   const { token, lastEight } = newToken(context, tokenId)
   const made: Token = { id: tokenId, name, lastEight, scopes }
   const isRepeatable = context.retry !== undefined

@@ -37,7 +37,7 @@ import {
 export const MAX_WEBHOOKS = 50
 
 export const webhookRoutes: Routes = (services) => {
-  const { events, secrets, views, turns, config } = services
+  const { secrets, views, turns, config } = services
   const outside = createOutboundHttp(config.webhookAllowedHosts ?? NO_HOSTS)
 
   /** A retried request makes the same id. */
@@ -77,7 +77,7 @@ export const webhookRoutes: Routes = (services) => {
           const wanted = newWebhook(request.body, outside)
           // In turn, so that none of many at once is beyond the limit.
           const state = await turns(`webhooks of ${webhookScopeKey(scope)}`, async () => {
-            const id = await takeNumber(events, context, idsStream('webhook'))
+            const id = await takeNumber(services, context, idsStream('webhook'))
             const configId = newConfigId(context, id)
             // A configuration never changes: a retried request leaves that of the first attempt, which counts already.
             if ((await webhooks.ifDone(services, context, id, 'create')) === undefined) {

@@ -40,7 +40,7 @@ export function mentions(services: Services): ProcessManager {
       .map(({ id, login }) => ({ id, login }))
     if (users.length === 0) return
     const mentioned = { type: 'UsersMentioned', data: { repoId, index, commentId, users } } as const
-    await append(services.events, context, stream, 'mention', [mentioned], 'any')
+    await append(services, context, stream, 'mention', [mentioned], 'any')
   }
 
   return {

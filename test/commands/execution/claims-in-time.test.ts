@@ -1,6 +1,6 @@
 /** A command that moves a claim to a resource that exists records it within the time limit of claims, or not at all. */
 import t from 'tap'
-import { beginsAfter } from '../../../src/commands/execution/claims.ts'
+import { createClaimAges } from '../../../src/services/writes/claim-ages.ts'
 import { startTestServer } from '../../start-server.ts'
 
 const server = await startTestServer(t)
@@ -21,7 +21,8 @@ async function slowly<T>(ms: number, command: () => Promise<T>): Promise<T> {
   const { events } = services
   const { append } = events
   let now = 0
-  beginsAfter(events, { node: 'another', position: await events.lastPosition() }, () => now)
+  const position = await events.lastPosition()
+  services.writeState.claimAges = createClaimAges({ node: 'another', position }, () => now)
   events.append = async (stream, made, expected) => {
     const appended = await append.call(events, stream, made, expected)
     if (made.some(({ type }) => type === 'ClaimTaken')) now += ms

@@ -1,14 +1,16 @@
 import t from 'tap'
-import { beginsAfter, claimHolder, releaseClaim, takeClaim } from '../../../src/commands/execution/claims.ts'
+import { claimHolder, releaseClaim, takeClaim } from '../../../src/commands/execution/claims.ts'
 import { append, type CommandContext } from '../../../src/commands/execution/execute.ts'
-import { type EventStore, LOG_START } from '../../../src/events/store/event-store.ts'
+import { LOG_START } from '../../../src/events/store/event-store.ts'
 import { writtenBy } from '../../../src/events/store/written-by.ts'
-import { aContext, openStores } from '../../stores.ts'
+import type { WriteServices } from '../../../src/services/services.ts'
+import { createClaimAges } from '../../../src/services/writes/claim-ages.ts'
+import { aContext, openStores, writerOf } from '../../stores.ts'
 
 /** Lets time pass for a server that began with an empty log. */
-function timeOf(events: EventStore): (ms: number) => void {
+function timeOf({ writeState }: WriteServices): (ms: number) => void {
   let now = 0
-  beginsAfter(events, { node: 'here', position: LOG_START }, () => now)
+  writeState.claimAges = createClaimAges({ node: 'here', position: LOG_START }, () => now)
   return (ms) => {
     now += ms
   }
@@ -16,9 +18,9 @@ function timeOf(events: EventStore): (ms: number) => void {
 const held = async () => true
 const givenUp = async () => false
 
-const make = (events: EventStore, holder: string) =>
+const make = (writer: WriteServices, holder: string) =>
   append(
-    events,
+    writer,
     aContext(),
     holder,
     'make',
@@ -27,61 +29,61 @@ const make = (events: EventStore, holder: string) =>
   )
 
 t.test('a key has one holder: of twenty at the same time, exactly one', async (t) => {
-  const { events } = openStores(t)
+  const writer = writerOf(openStores(t).events)
   const results = await Promise.all(
     Array.from({ length: 20 }, (_, i) =>
-      takeClaim(events, aContext(), { key: 'k', holder: `repo-${i}`, stillHolds: held }),
+      takeClaim(writer, aContext(), { key: 'k', holder: `repo-${i}`, stillHolds: held }),
     ),
   )
   t.equal(results.filter((result) => result.taken).length, 1)
 })
 
 t.test('taking a key again succeeds, and a released key is free immediately', async (t) => {
-  const { events } = openStores(t)
+  const writer = writerOf(openStores(t).events)
   const claim = { key: 'k', holder: 'repo-1', stillHolds: held }
-  t.same(await takeClaim(events, aContext(), claim), { taken: true })
-  t.same(await takeClaim(events, aContext(), claim), { taken: true })
-  t.same(await takeClaim(events, aContext(), { ...claim, holder: 'repo-2' }), {
+  t.same(await takeClaim(writer, aContext(), claim), { taken: true })
+  t.same(await takeClaim(writer, aContext(), claim), { taken: true })
+  t.same(await takeClaim(writer, aContext(), { ...claim, holder: 'repo-2' }), {
     taken: false,
     holder: 'repo-1',
   })
-  t.equal(await claimHolder(events, claim), 'repo-1')
-  await releaseClaim(events, aContext(), 'k', 'repo-2')
-  t.equal(await claimHolder(events, claim), 'repo-1', 'only the holder can release')
-  await releaseClaim(events, aContext(), 'k', 'repo-1')
-  t.equal(await claimHolder(events, claim), undefined)
-  t.same(await takeClaim(events, aContext(), { ...claim, holder: 'repo-2' }), { taken: true })
+  t.equal(await claimHolder(writer, claim), 'repo-1')
+  await releaseClaim(writer, aContext(), 'k', 'repo-2')
+  t.equal(await claimHolder(writer, claim), 'repo-1', 'only the holder can release')
+  await releaseClaim(writer, aContext(), 'k', 'repo-1')
+  t.equal(await claimHolder(writer, claim), undefined)
+  t.same(await takeClaim(writer, aContext(), { ...claim, holder: 'repo-2' }), { taken: true })
 })
 
 t.test(
   'a claim without a holder is taken over after its grace period, and the holder cannot come back',
   async (t) => {
-    const { events } = openStores(t)
-    const pass = timeOf(events)
-    await takeClaim(events, aContext(), { key: 'k', holder: 'repo-1', stillHolds: givenUp })
+    const writer = writerOf(openStores(t).events)
+    const pass = timeOf(writer)
+    await takeClaim(writer, aContext(), { key: 'k', holder: 'repo-1', stillHolds: givenUp })
     const second = { key: 'k', holder: 'repo-2', stillHolds: givenUp }
     t.same(
-      await takeClaim(events, aContext(), second),
+      await takeClaim(writer, aContext(), second),
       { taken: false, holder: 'repo-1' },
       'it may be on its way',
     )
     pass(60_000)
-    t.same(await takeClaim(events, aContext(), second), { taken: true })
-    await t.rejects(make(events, 'repo-1'), { name: 'WrongExpectedRevision' })
+    t.same(await takeClaim(writer, aContext(), second), { taken: true })
+    await t.rejects(make(writer, 'repo-1'), { name: 'WrongExpectedRevision' })
   },
 )
 
 t.test('an old claim is kept while its holder has the key', async (t) => {
-  const { events } = openStores(t)
-  const pass = timeOf(events)
-  await takeClaim(events, aContext(), { key: 'k', holder: 'repo-1', stillHolds: held })
-  await make(events, 'repo-1')
+  const writer = writerOf(openStores(t).events)
+  const pass = timeOf(writer)
+  await takeClaim(writer, aContext(), { key: 'k', holder: 'repo-1', stillHolds: held })
+  await make(writer, 'repo-1')
   const second = { key: 'k', holder: 'repo-2', stillHolds: held }
-  t.same(await takeClaim(events, aContext(), second), { taken: false, holder: 'repo-1' })
+  t.same(await takeClaim(writer, aContext(), second), { taken: false, holder: 'repo-1' })
   pass(60_000)
-  t.same(await takeClaim(events, aContext(), second), { taken: false, holder: 'repo-1' })
+  t.same(await takeClaim(writer, aContext(), second), { taken: false, holder: 'repo-1' })
   t.same(
-    await takeClaim(events, aContext(), { ...second, stillHolds: givenUp }),
+    await takeClaim(writer, aContext(), { ...second, stillHolds: givenUp }),
     { taken: true },
     'given up in a crash',
   )
@@ -90,20 +92,20 @@ t.test('an old claim is kept while its holder has the key', async (t) => {
 t.test(
   'a release keeps a key that its holder needs, or has taken again since, on another node',
   async (t) => {
-    const { events } = openStores(t)
+    const writer = writerOf(openStores(t).events)
     const claim = { key: 'k', holder: 'repo-1', stillHolds: givenUp }
-    await takeClaim(events, aContext(), claim)
-    await make(events, 'repo-1')
-    await releaseClaim(events, aContext(), 'k', 'repo-1', held)
-    t.equal(await claimHolder(events, claim), 'repo-1', 'it needs the key')
+    await takeClaim(writer, aContext(), claim)
+    await make(writer, 'repo-1')
+    await releaseClaim(writer, aContext(), 'k', 'repo-1', held)
+    t.equal(await claimHolder(writer, claim), 'repo-1', 'it needs the key')
     const takenMeanwhile = async () => {
-      t.same(await takeClaim(events, aContext(), claim), { taken: true })
+      t.same(await takeClaim(writer, aContext(), claim), { taken: true })
       return false
     }
-    await releaseClaim(events, aContext(), 'k', 'repo-1', takenMeanwhile)
-    t.equal(await claimHolder(events, claim), 'repo-1', 'the answer was of before')
-    await releaseClaim(events, aContext(), 'k', 'repo-1', givenUp)
-    t.equal(await claimHolder(events, claim), undefined)
+    await releaseClaim(writer, aContext(), 'k', 'repo-1', takenMeanwhile)
+    t.equal(await claimHolder(writer, claim), 'repo-1', 'the answer was of before')
+    await releaseClaim(writer, aContext(), 'k', 'repo-1', givenUp)
+    t.equal(await claimHolder(writer, claim), undefined)
   },
 )
 
@@ -111,89 +113,90 @@ const DAY_MS = 24 * 3_600_000
 const atOff = (ms: number) => aContext({ at: new Date(Date.now() + ms).toISOString() })
 
 t.test('a claim of a live server is kept while the clock of another one is ahead', async (t) => {
-  const { events } = openStores(t)
-  await takeClaim(events, aContext(), { key: 'k', holder: 'repo-1', stillHolds: givenUp })
+  const writer = writerOf(openStores(t).events)
+  await takeClaim(writer, aContext(), { key: 'k', holder: 'repo-1', stillHolds: givenUp })
   const second = { key: 'k', holder: 'repo-2', stillHolds: givenUp }
-  t.same(await takeClaim(events, atOff(DAY_MS), second), { taken: false, holder: 'repo-1' })
-  await t.resolves(make(events, 'repo-1'))
+  t.same(await takeClaim(writer, atOff(DAY_MS), second), { taken: false, holder: 'repo-1' })
+  await t.resolves(make(writer, 'repo-1'))
 })
 
 t.test('a claim without a holder is free after its grace period, also if its clock was ahead', async (t) => {
-  const { events } = openStores(t)
-  const pass = timeOf(events)
-  await takeClaim(events, atOff(365 * DAY_MS), { key: 'k', holder: 'repo-1', stillHolds: givenUp })
+  const writer = writerOf(openStores(t).events)
+  const pass = timeOf(writer)
+  await takeClaim(writer, atOff(365 * DAY_MS), { key: 'k', holder: 'repo-1', stillHolds: givenUp })
   const second = { key: 'k', holder: 'repo-2', stillHolds: givenUp }
-  t.same(await takeClaim(events, aContext(), second), { taken: false, holder: 'repo-1' })
+  t.same(await takeClaim(writer, aContext(), second), { taken: false, holder: 'repo-1' })
   pass(60_000)
-  t.same(await takeClaim(events, aContext(), second), { taken: true })
+  t.same(await takeClaim(writer, aContext(), second), { taken: true })
 })
 
 t.test('what a process of the same name has claimed is free at once, unless that one is alive', async (t) => {
-  const { events } = openStores(t)
+  const writer = writerOf(openStores(t).events)
   const claim = { key: 'k', holder: 'repo-1', stillHolds: givenUp }
-  await takeClaim(writtenBy('here', events), aContext(), claim)
-  const position = await events.lastPosition()
+  await takeClaim(writerOf(writtenBy('here', writer.events)), aContext(), claim)
+  const position = await writer.events.lastPosition()
   let isOnly = false
-  beginsAfter(events, { node: 'here', position, isOnly: () => isOnly }, () => 0)
+  writer.writeState.claimAges = createClaimAges({ node: 'here', position, isOnly: () => isOnly }, () => 0)
   const second = { ...claim, holder: 'repo-2' }
-  t.same(await takeClaim(events, aContext(), second), { taken: false, holder: 'repo-1' })
+  t.same(await takeClaim(writer, aContext(), second), { taken: false, holder: 'repo-1' })
   isOnly = true
-  t.same(await takeClaim(events, aContext(), second), { taken: true })
+  t.same(await takeClaim(writer, aContext(), second), { taken: true })
 })
 
 t.test('what was claimed before a server began is as old as the server', async (t) => {
-  const { events } = openStores(t)
-  await takeClaim(events, aContext(), { key: 'k', holder: 'repo-1', stillHolds: givenUp })
+  const writer = writerOf(openStores(t).events)
+  await takeClaim(writer, aContext(), { key: 'k', holder: 'repo-1', stillHolds: givenUp })
   let now = 0
-  beginsAfter(events, { node: 'here', position: await events.lastPosition() }, () => now)
+  const position = await writer.events.lastPosition()
+  writer.writeState.claimAges = createClaimAges({ node: 'here', position }, () => now)
   const second = { key: 'k', holder: 'repo-2', stillHolds: givenUp }
   now = 59_999
-  t.same(await takeClaim(events, aContext(), second), { taken: false, holder: 'repo-1' })
+  t.same(await takeClaim(writer, aContext(), second), { taken: false, holder: 'repo-1' })
   now = 60_000
-  t.same(await takeClaim(events, aContext(), second), { taken: true })
+  t.same(await takeClaim(writer, aContext(), second), { taken: true })
 })
 
-const more = (events: EventStore, context: CommandContext, holder: string, revision: number) =>
-  append(events, context, holder, 'more', [{ type: 'NumberTaken', data: { sequence: holder } }], revision)
+const more = (writer: WriteServices, context: CommandContext, holder: string, revision: number) =>
+  append(writer, context, holder, 'more', [{ type: 'NumberTaken', data: { sequence: holder } }], revision)
 
 t.test('an event that relies on a claim is written within 20 seconds or not at all', async (t) => {
-  const { events } = openStores(t)
-  const pass = timeOf(events)
-  await make(events, 'repo-1')
+  const writer = writerOf(openStores(t).events)
+  const pass = timeOf(writer)
+  await make(writer, 'repo-1')
   const claim = { key: 'k', holder: 'repo-1', stillHolds: givenUp }
   const slow = aContext()
-  await takeClaim(events, slow, claim)
+  await takeClaim(writer, slow, claim)
   pass(20_000)
-  await takeClaim(events, slow, { ...claim, key: 'another' })
+  await takeClaim(writer, slow, { ...claim, key: 'another' })
   pass(1)
-  await t.rejects(more(events, slow, 'repo-1', 0), { message: /took too long/ }, 'its first claim is too old')
-  await releaseClaim(events, slow, 'k', 'repo-1')
-  await t.resolves(more(events, slow, 'repo-1', 0), 'the event relies on the other claim alone')
+  await t.rejects(more(writer, slow, 'repo-1', 0), { message: /took too long/ }, 'its first claim is too old')
+  await releaseClaim(writer, slow, 'k', 'repo-1')
+  await t.resolves(more(writer, slow, 'repo-1', 0), 'the event relies on the other claim alone')
   pass(60_000)
-  await t.resolves(more(events, slow, 'repo-1', 1), 'what comes later relies on no claim')
+  await t.resolves(more(writer, slow, 'repo-1', 1), 'what comes later relies on no claim')
 })
 
 t.test('a first event needs no time limit: whoever takes its claim over has closed the stream', async (t) => {
-  const { events } = openStores(t)
-  const pass = timeOf(events)
+  const writer = writerOf(openStores(t).events)
+  const pass = timeOf(writer)
   const slow = aContext()
-  await takeClaim(events, slow, { key: 'k', holder: 'repo-1', stillHolds: givenUp })
+  await takeClaim(writer, slow, { key: 'k', holder: 'repo-1', stillHolds: givenUp })
   pass(300_000)
   const made = [{ type: 'NumberTaken', data: { sequence: 'repo-1' } }] as const
-  await t.resolves(append(events, slow, 'repo-1', 'make', made, 'no-stream'))
+  await t.resolves(append(writer, slow, 'repo-1', 'make', made, 'no-stream'))
 })
 
 t.test('a claim that an earlier request left is taken again by its holder: others wait anew', async (t) => {
-  const { events } = openStores(t)
-  const pass = timeOf(events)
-  await make(events, 'repo-1')
-  await make(events, 'repo-2')
+  const writer = writerOf(openStores(t).events)
+  const pass = timeOf(writer)
+  await make(writer, 'repo-1')
+  await make(writer, 'repo-2')
   const claim = { key: 'k', holder: 'repo-1', stillHolds: givenUp }
   const rival = { ...claim, holder: 'repo-2' }
-  await takeClaim(events, aContext(), claim)
-  await takeClaim(events, aContext(), rival)
+  await takeClaim(writer, aContext(), claim)
+  await takeClaim(writer, aContext(), rival)
   pass(59_999)
-  t.same(await takeClaim(events, aContext(), claim), { taken: true })
+  t.same(await takeClaim(writer, aContext(), claim), { taken: true })
   pass(1)
-  t.same(await takeClaim(events, aContext(), rival), { taken: false, holder: 'repo-1' })
+  t.same(await takeClaim(writer, aContext(), rival), { taken: false, holder: 'repo-1' })
 })

@@ -5,7 +5,7 @@ import type { EventStore } from '../../../src/events/store/event-store.ts'
 import { idsStream } from '../../../src/events/streams.ts'
 import { sharedStores } from '../../shared-stores.ts'
 import { startTestServer } from '../../start-server.ts'
-import { aContext } from '../../stores.ts'
+import { aContext, writerOf } from '../../stores.ts'
 import { until } from '../../until.ts'
 
 const environment = await sharedStores(t)
@@ -28,7 +28,7 @@ await until('the other node knows it', async () => (await nodes[1].fetch('alice'
 const { number } = await send<{ number: number }>(0, 'POST', `${repo}/issues`, { title: 'First' })
 
 const takeMany = (events: EventStore, sequence: string) =>
-  Promise.all(Array.from({ length: 60 }, () => takeNumber(events, aContext(), sequence)))
+  Promise.all(Array.from({ length: 60 }, () => takeNumber(writerOf(events), aContext(), sequence)))
 
 /** What makes a thing of that name, and the names that a list shows, the oldest first. */
 interface Kind {

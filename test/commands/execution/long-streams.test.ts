@@ -8,7 +8,7 @@ import {
   sshKeys,
   subscriptions,
 } from '../../../src/commands/execution/aggregates.ts'
-import { aContext, counted, openStores } from '../../stores.ts'
+import { aContext, counted, openStores, writerOf } from '../../stores.ts'
 
 const user = { id: 1, login: 'alice' }
 const key = { keyId: 7, title: 'k', key: 'ssh-ed25519 AAAA', fingerprint: 'SHA256:x', readOnly: false }
@@ -18,7 +18,7 @@ const gpg = { keyId: 7, user, armored: '', primary: part, subkeys: [], emails: [
 
 t.test('to begin again reads only what is new, however often it was begun and ended', async (t) => {
   const { events, reads } = counted(openStores(t).events)
-  const stores = { events }
+  const stores = writerOf(events)
   const context = aContext
   const issue = { repoId: 1, index: 2 }
   const ofLock = { repoId: 1, path: 'a.psd' }

@@ -1,16 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import t from 'tap'
-import { appendNumbered, isAloneOn, takeNumber } from '../../../src/commands/execution/sequences.ts'
+import { appendNumbered, takeNumber } from '../../../src/commands/execution/sequences.ts'
 import { chainProblem, STREAM_START } from '../../../src/events/store/chain.ts'
 import { type EventStore, StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { openEventStoreDb } from '../../../src/events/store/eventstoredb/eventstoredb.ts'
+import type { WriteServices } from '../../../src/services/services.ts'
 import { startEventStoreDouble } from '../../doubles/eventstore.ts'
 import { all } from '../../events/event-store-contract.ts'
-import { aContext, openStores } from '../../stores.ts'
+import { aContext, openStores, writerOf } from '../../stores.ts'
 
 /** The same log, with a list of how many events each append had. */
-function watched(events: EventStore) {
+function watched(events: EventStore, options?: { isAlone: boolean }) {
   const appends: number[] = []
   const store: EventStore = {
     ...events,
@@ -19,48 +20,48 @@ function watched(events: EventStore) {
       return events.append(stream, appended, expected)
     },
   }
-  return { store, appends }
+  return { writer: writerOf(store, options), appends }
 }
 
-const take = (store: EventStore, count: number, sequence = 'numbers-1') =>
-  Array.from({ length: count }, () => takeNumber(store, aContext(), sequence))
+const take = (writer: WriteServices, count: number, sequence = 'numbers-1') =>
+  Array.from({ length: count }, () => takeNumber(writer, aContext(), sequence))
 
 const upTo = (last: number) => Array.from({ length: last }, (_, i) => i + 1)
 
 t.test('numbers and ids are taken for all who wait in one append', async (t) => {
-  const { store, appends } = watched(openStores(t).events)
-  const first = take(store, 20)
-  const other = take(store, 3, 'ids-issue')
+  const { writer, appends } = watched(openStores(t).events)
+  const first = take(writer, 20)
+  const other = take(writer, 3, 'ids-issue')
   t.same(await Promise.all(first), upTo(20), 'each its own, in the order in which they asked')
   t.same(await Promise.all(other), upTo(3))
   t.same(appends, [20, 3], 'one append for each sequence')
-  t.same(await Promise.all(take(store, 2)), [21, 22])
+  t.same(await Promise.all(take(writer, 2)), [21, 22])
 })
 
 t.test('who comes during an append waits for the next; an append takes a limited number', async (t) => {
   const { events } = openStores(t)
   let late: Promise<number>[] = []
-  const { store, appends } = watched({
+  const { writer, appends } = watched({
     ...events,
     append(stream, appended, expected) {
-      if (late.length === 0) late = take(store, 600)
+      if (late.length === 0) late = take(writer, 600)
       return events.append(stream, appended, expected)
     },
   })
-  t.same(await Promise.all(take(store, 2)), [1, 2])
+  t.same(await Promise.all(take(writer, 2)), [1, 2])
   t.same(await Promise.all(late), upTo(602).slice(2))
   t.same(appends, [2, 250, 250, 100])
 })
 
 t.test('each request waits for the append that has its number, and names itself there', async (t) => {
-  const { events } = openStores(t)
+  const writer = writerOf(openStores(t).events)
   const contexts = [aContext(), aContext({ actor: { id: 2, login: 'bob' } })]
-  await Promise.all(contexts.map((context) => takeNumber(events, context, 'numbers-1')))
+  await Promise.all(contexts.map((context) => takeNumber(writer, context, 'numbers-1')))
   t.same(
     contexts.map(({ written }) => written),
     [2, 2],
   )
-  const recorded = await all(events.readStream('numbers-1'))
+  const recorded = await all(writer.events.readStream('numbers-1'))
   t.same(
     recorded.map(({ metadata }) => [metadata.actor?.login, metadata.correlationId]),
     contexts.map(({ actor, correlationId }) => [actor?.login, correlationId]),
@@ -68,14 +69,14 @@ t.test('each request waits for the append that has its number, and names itself 
 })
 
 t.test('a request with an Idempotency-Key takes its number alone, and the same one again', async (t) => {
-  const { store, appends } = watched(openStores(t).events)
+  const { writer, appends } = watched(openStores(t).events)
   const retry = { namespace: randomUUID(), digest: 'body' }
   const [own, ...others] = await Promise.all([
-    takeNumber(store, aContext({ retry }), 'numbers-1'),
-    ...take(store, 5),
+    takeNumber(writer, aContext({ retry }), 'numbers-1'),
+    ...take(writer, 5),
   ])
   t.same([own, ...others].toSorted(), upTo(6))
-  t.equal(await takeNumber(store, aContext({ retry }), 'numbers-1'), own)
+  t.equal(await takeNumber(writer, aContext({ retry }), 'numbers-1'), own)
   t.same(appends.toSorted(), [1, 1, 5])
 })
 
@@ -87,19 +88,19 @@ t.test(
     const outcomes = (taking: Promise<number>[]) =>
       Promise.all(taking.map((number) => number.catch((error: Error) => error.message)))
     const behind: Promise<(number | string)[]>[] = []
-    const store: EventStore = {
+    const writer = writerOf({
       ...events,
       append(stream, appended, expected) {
         const failure = failures.shift()
         if (failure === undefined) return events.append(stream, appended, expected)
-        behind.push(outcomes(take(store, 2)))
+        behind.push(outcomes(take(writer, 2)))
         return Promise.reject(failure)
       },
-    }
-    t.same(await outcomes(take(store, 3)), Array(3).fill('a mistake'))
+    })
+    t.same(await outcomes(take(writer, 3)), Array(3).fill('a mistake'))
     t.same(await behind[0], ['gone', 'gone'], 'these two met the second failure')
     t.same(await behind[1], ['gone', 'gone'], 'and these two waited behind them')
-    t.same(await Promise.all(take(store, 2)), [1, 2], 'nothing was appended, so no number is lost')
+    t.same(await Promise.all(take(writer, 2)), [1, 2], 'nothing was appended, so no number is lost')
   },
 )
 
@@ -113,10 +114,15 @@ t.test(
       await double.close()
     })
     const taken: number[] = []
-    async function client(store: EventStore): Promise<void> {
-      for (let i = 0; i < 10; i++) taken.push(await takeNumber(store, aContext(), 'numbers-1'))
+    async function client(writer: WriteServices): Promise<void> {
+      for (let i = 0; i < 10; i++) taken.push(await takeNumber(writer, aContext(), 'numbers-1'))
     }
-    await Promise.all(servers.flatMap((store) => Array.from({ length: 6 }, () => client(store))))
+    await Promise.all(
+      servers.flatMap((store) => {
+        const writer = writerOf(store)
+        return Array.from({ length: 6 }, () => client(writer))
+      }),
+    )
     t.same(
       taken.toSorted((a, b) => a - b),
       upTo(120),
@@ -136,25 +142,25 @@ t.test(
 const OPENING = { repoId: 1, poster: { id: 1, login: 'alice' }, title: 'One', body: '' }
 const FIELDS = { labels: [], milestone: null, assignees: [], deadline: null }
 
-const openIssue = (store: EventStore, context = aContext()) =>
-  appendNumbered(store, context, 'open', ['numbers-1', 'ids-issue'], ([index = 0, id = 0]) => ({
+const openIssue = (writer: WriteServices, context = aContext()) =>
+  appendNumbered(writer, context, 'open', ['numbers-1', 'ids-issue'], ([index = 0, id = 0]) => ({
     stream: `issue-1.${index}`,
     events: [{ type: 'IssueOpened', data: { ...OPENING, ...FIELDS, index, id } }],
     expected: 'no-stream',
   }))
 
 t.test('a number, an id and what has them are one append, with its own number for each', async (t) => {
-  const { store, appends } = watched(openStores(t).events)
+  const { writer, appends } = watched(openStores(t).events)
   const contexts = Array.from({ length: 20 }, () => aContext())
-  const opened = await Promise.all(contexts.map((context) => openIssue(store, context)))
+  const opened = await Promise.all(contexts.map((context) => openIssue(writer, context)))
   t.same(
     opened,
     upTo(20).map((n) => [n, n]),
   )
   t.same(appends, [], 'no append of its own for a number')
-  t.same(await Promise.all(take(store, 2)), [21, 22])
+  t.same(await Promise.all(take(writer, 2)), [21, 22])
   for (const [i, context] of contexts.entries()) {
-    const [event] = await all(store.readStream(`issue-1.${i + 1}`))
+    const [event] = await all(writer.events.readStream(`issue-1.${i + 1}`))
     t.match(event, { data: { index: i + 1, id: i + 1 }, position: context.written })
   }
 })
@@ -166,7 +172,8 @@ t.test('on EventStoreDB, what has a number is appended when the number is stored
     await store.close()
     await double.close()
   })
-  const opened = await Promise.all(Array.from({ length: 10 }, () => openIssue(store)))
+  const writer = writerOf(store)
+  const opened = await Promise.all(Array.from({ length: 10 }, () => openIssue(writer)))
   t.same(
     opened,
     upTo(10).map((n) => [n, n]),
@@ -182,17 +189,10 @@ function withoutTogether(events: EventStore): EventStore {
   return others
 }
 
-/** Such a log, of a server that is alone. */
-function alone(store: EventStore): EventStore {
-  isAloneOn(store)
-  return store
-}
-
 t.test('on EventStoreDB, ids are taken ahead while many are asked for, and numbers never', async (t) => {
-  const { store, appends } = watched(withoutTogether(openStores(t).events))
-  isAloneOn(store)
+  const { writer, appends } = watched(withoutTogether(openStores(t).events), { isAlone: true })
   const ids: number[] = []
-  for (let i = 0; i < 200; i++) ids.push(await takeNumber(store, aContext(), 'ids-issue'))
+  for (let i = 0; i < 200; i++) ids.push(await takeNumber(writer, aContext(), 'ids-issue'))
   t.same(
     ids,
     ids.toSorted((a, b) => a - b),
@@ -201,35 +201,35 @@ t.test('on EventStoreDB, ids are taken ahead while many are asked for, and numbe
   t.equal(new Set(ids).size, 200)
   t.ok(appends.length < 100, `${appends.length} appends`)
   const numbers: number[] = []
-  for (let i = 0; i < 200; i++) numbers.push(await takeNumber(store, aContext(), 'numbers-1'))
+  for (let i = 0; i < 200; i++) numbers.push(await takeNumber(writer, aContext(), 'numbers-1'))
   t.same(numbers, upTo(200), 'without a gap')
 })
 
 t.test('the embedded log takes no id ahead', async (t) => {
-  const { store, appends } = watched(openStores(t).events)
-  for (let i = 1; i <= 50; i++) t.equal(await takeNumber(store, aContext(), 'ids-comment'), i)
+  const { writer, appends } = watched(openStores(t).events)
+  for (let i = 1; i <= 50; i++) t.equal(await takeNumber(writer, aContext(), 'ids-comment'), i)
   t.equal(appends.length, 50)
 })
 
 t.test('who comes while ids are taken gets one of those that were taken ahead', async (t) => {
   const events = withoutTogether(openStores(t).events)
   let during = () => {}
-  const { store, appends } = watched({
+  const slow: EventStore = {
     ...events,
     append(stream, appended, expected) {
       during()
       return events.append(stream, appended, expected)
     },
-  })
-  isAloneOn(store)
-  for (let i = 0; i < 50; i++) await Promise.all(take(store, 4, 'ids-issue'))
+  }
+  const { writer, appends } = watched(slow, { isAlone: true })
+  for (let i = 0; i < 50; i++) await Promise.all(take(writer, 4, 'ids-issue'))
   let late: Promise<number>[] = []
   during = () => {
-    late = take(store, 5, 'ids-issue')
+    late = take(writer, 5, 'ids-issue')
   }
   const before = appends.length
   const given: number[] = []
-  while (late.length === 0) given.push(await takeNumber(store, aContext(), 'ids-issue'))
+  while (late.length === 0) given.push(await takeNumber(writer, aContext(), 'ids-issue'))
   given.push(...(await Promise.all(late)))
   t.equal(appends.length, before + 1)
   t.equal(new Set(given).size, given.length)
@@ -238,7 +238,7 @@ t.test('who comes while ids are taken gets one of those that were taken ahead', 
 t.test('two servers on one log never give the same id', async (t) => {
   const events = withoutTogether(openStores(t).events)
   // Also when a setting is wrong.
-  const servers = [alone({ ...events }), alone({ ...events })]
+  const servers = [writerOf(events, { isAlone: true }), writerOf(events, { isAlone: true })]
   const given = await Promise.all(
     servers.map(async (server) => {
       const ids: number[] = []
@@ -250,17 +250,17 @@ t.test('two servers on one log never give the same id', async (t) => {
 })
 
 t.test('a request with an Idempotency-Key gets no id that was taken ahead, but its own again', async (t) => {
-  const events = alone(withoutTogether(openStores(t).events))
-  for (let i = 0; i < 50; i++) await takeNumber(events, aContext(), 'ids-issue')
+  const writer = writerOf(withoutTogether(openStores(t).events), { isAlone: true })
+  for (let i = 0; i < 50; i++) await takeNumber(writer, aContext(), 'ids-issue')
   const retry = { namespace: randomUUID(), digest: 'body' }
-  const id = await takeNumber(events, aContext({ retry }), 'ids-issue')
-  t.equal(await takeNumber(events, aContext({ retry }), 'ids-issue'), id)
-  t.ok((await takeNumber(events, aContext(), 'ids-issue')) > id, 'a later request gets a larger id')
+  const id = await takeNumber(writer, aContext({ retry }), 'ids-issue')
+  t.equal(await takeNumber(writer, aContext({ retry }), 'ids-issue'), id)
+  t.ok((await takeNumber(writer, aContext(), 'ids-issue')) > id, 'a later request gets a larger id')
 })
 
 t.test('a request to another server, after an id was given, gets a larger id', async (t) => {
   const events = withoutTogether(openStores(t).events)
-  const servers = [{ ...events }, { ...events }] as const
+  const servers = [writerOf(events), writerOf(events)] as const
   // Many are asked for, so that it would be worth to take some ahead.
   await Promise.all(servers.flatMap((server) => take(server, 50, 'ids-comment')))
   let last = 0
@@ -276,7 +276,7 @@ t.test('a request to another server, after an id was given, gets a larger id', a
 t.test('what is too large takes no number', async (t) => {
   const { events } = openStores(t)
   const large = { ...OPENING, body: 'x'.repeat(1_000_000) }
-  const opening = appendNumbered(events, aContext(), 'open', ['numbers-1'], ([index = 0]) => ({
+  const opening = appendNumbered(writerOf(events), aContext(), 'open', ['numbers-1'], ([index = 0]) => ({
     stream: `issue-1.${index}`,
     events: [{ type: 'IssueOpened', data: { ...large, ...FIELDS, index, id: 1 } }],
     expected: 'no-stream',

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { changeReactions } from '../../../src/commands/reactions/change.ts'
 import { type EventStore, StoreUnavailable, TooManyWriters } from '../../../src/events/store/event-store.ts'
-import { aContext, openStores } from '../../stores.ts'
+import { aContext, openStores, writerOf } from '../../stores.ts'
 
 const COMMANDS = 4
 const issue = { repoId: 1, index: 1, isPull: false, commentId: null }
@@ -20,7 +20,8 @@ async function together(events: EventStore, error: Error): Promise<{ reads: numb
       yield* events.readStream(stream, options)
     },
   }
-  const one = () => changeReactions({ events: failing }, aContext(), issue, 'react', () => [])
+  const writer = writerOf(failing)
+  const one = () => changeReactions(writer, aContext(), issue, 'react', () => [])
   const results = await Promise.allSettled(Array.from({ length: COMMANDS }, one))
   return { reads, failed: results.filter(({ status }) => status === 'rejected').length }
 }

@@ -276,7 +276,7 @@ t.test('many dependents of one issue are listed page by page, each once', async 
   for (let index = 2; index <= 121; index++) {
     const head = point(`h${index}`)
     await append(
-      server.services.events,
+      server.services,
       context,
       pullStream(repoId, index),
       'seed',

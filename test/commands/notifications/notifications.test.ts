@@ -289,7 +289,7 @@ t.test('who is mentioned on a server whose clock is days behind hears of it', as
   const context = aContext({ at: new Date(Date.now() - 2 * 24 * 3_600_000).toISOString() })
   const data = { repoId, index: number, commentId: 4711, author: { id: 1, login: 'admin' }, body: '@bob!' }
   const comment = { type: 'CommentAdded', data } as const
-  await append(server.services.events, context, issueStream(repoId, number), 'comment', [comment], 'any')
+  await append(server.services, context, issueStream(repoId, number), 'comment', [comment], 'any')
   await until('bob hears of it', async () => (await ofRepository('bob')).length === 1)
   t.match(await ofRepository('bob'), [{ unread: true }])
 })

@@ -1,8 +1,9 @@
 import { ContentType } from 'gitea-js'
 import t from 'tap'
-import { beginsAfter, takeClaim } from '../../../src/commands/execution/claims.ts'
+import { takeClaim } from '../../../src/commands/execution/claims.ts'
 import { StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { claimKeys, pullStream } from '../../../src/events/streams.ts'
+import { createClaimAges } from '../../../src/services/writes/claim-ages.ts'
 import { withoutCounters } from '../../queries/history/replay/life.ts'
 import { aContext } from '../../stores.ts'
 import { startPulls } from './pull-repository.ts'
@@ -459,9 +460,10 @@ t.test('edit rule 6: a claim that a crash left blocks others for at most a minut
   const { edit, open, tryOpen, branches, repoId } = await repository(t, 'crashed')
   await branches('topic', 'next', 'other')
   await open('topic')
-  const { events } = server.services
+  const { services } = server
+  const { events } = services
   const claim = (base: string, index: number) =>
-    takeClaim(events, aContext(), {
+    takeClaim(services, aContext(), {
       key: claimKeys.pull({ repoId, branch: 'topic' }, { repoId, branch: base }),
       holder: pullStream(repoId, index),
       stillHolds: async () => true,
@@ -469,7 +471,8 @@ t.test('edit rule 6: a claim that a crash left blocks others for at most a minut
   let now = 0
   /** Another server has left all claims up to now. */
   const passAMinute = async () => {
-    beginsAfter(events, { node: 'another', position: await events.lastPosition() }, () => now)
+    const position = await events.lastPosition()
+    services.writeState.claimAges = createClaimAges({ node: 'another', position }, () => now)
     now += 60_000
   }
   await claim('next', 1)
@@ -506,7 +509,8 @@ t.test(
     for (const index of [1, 2]) t.equal((await edit(index, { state: 'closed' })).status, 503)
     services.events = events
     let now = 0
-    beginsAfter(events, { node: 'another', position: await events.lastPosition() }, () => now)
+    const position = await events.lastPosition()
+    services.writeState.claimAges = createClaimAges({ node: 'another', position }, () => now)
     t.equal((await get(1)).state, 'closed')
     t.match(await tryOpen('topic'), { status: 409, message: /#1\b/ }, 'it may be opened again just now')
     t.equal((await edit(2, { state: 'closed' })).status, 201)

@@ -3,9 +3,10 @@ import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { forkOf } from '../../../src/api/repositories/repositories.ts'
-import { beginsAfter, takeClaim } from '../../../src/commands/execution/claims.ts'
+import { takeClaim } from '../../../src/commands/execution/claims.ts'
 import type { EventStore } from '../../../src/events/store/event-store.ts'
 import { claimKeys } from '../../../src/events/streams.ts'
+import { createClaimAges } from '../../../src/services/writes/claim-ages.ts'
 import { dieAt } from '../../dying-log.ts'
 import { workTree } from '../../git-client.ts'
 import { hostedWork } from '../../hosted-work.ts'
@@ -348,10 +349,11 @@ t.test('claims of a fork that a crash cut off are taken over after their grace',
   const keys = [claimKeys.fork(id, bobId ?? 0), claimKeys.repository(bobId ?? 0, 'orphaned')]
   const { events } = server.services
   for (const key of keys) {
-    await takeClaim(events, aContext(), { key, holder: 'repo-987654', stillHolds: async () => true })
+    await takeClaim(server.services, aContext(), { key, holder: 'repo-987654', stillHolds: async () => true })
   }
   let now = 0
-  beginsAfter(events, { node: 'another', position: await events.lastPosition() }, () => now)
+  const position = await events.lastPosition()
+  server.services.writeState.claimAges = createClaimAges({ node: 'another', position }, () => now)
   now = 60_000
   t.equal((await bob.repos.createFork('alice', 'orphaned', {})).status, 202)
 
@@ -361,7 +363,7 @@ t.test('claims of a fork that a crash cut off are taken over after their grace',
     holder: 'repo-987655',
     stillHolds: async () => true,
   }
-  await takeClaim(events, aContext(), claim)
+  await takeClaim(server.services, aContext(), claim)
   t.equal(await statusOf(bob.repos.createFork('alice', 'young', {})), 409, 'it may be on its way')
 })
 

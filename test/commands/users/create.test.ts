@@ -3,7 +3,6 @@ import { pino } from 'pino'
 import t from 'tap'
 import { isPassword } from '../../../src/auth/passwords/passwords.ts'
 import { passwordHashOf, secretCollections } from '../../../src/auth/secrets.ts'
-import { beginsAfter } from '../../../src/commands/execution/claims.ts'
 import type { CommandContext } from '../../../src/commands/execution/execute.ts'
 import { takeName } from '../../../src/commands/users/accounts/claims.ts'
 import { type AdminPassword, ensureSiteAdmin } from '../../../src/commands/users/site-admin.ts'
@@ -13,7 +12,9 @@ import { LOG_START } from '../../../src/events/store/event-store.ts'
 import { openSqliteEventStore } from '../../../src/events/store/sqlite/sqlite.ts'
 import { userStream } from '../../../src/events/streams.ts'
 import { openSqliteReadStore } from '../../../src/projections/store/sqlite/sqlite.ts'
+import { createClaimAges } from '../../../src/services/writes/claim-ages.ts'
 import { basic, identityApp, passwordOf } from '../../auth/identity-app.ts'
+import { writerOf } from '../../stores.ts'
 
 const log = pino({ level: 'silent' })
 const turns = createKeyedMutex()
@@ -165,16 +166,16 @@ t.test(
   'a claim that a crash left is free after the grace period, and its first request is too late',
   async (t) => {
     const { call, admin, services } = await identityApp(t)
-    await takeName(services.events, crashed(), 'login', 'bob', userStream(77))
+    await takeName(services, crashed(), 'login', 'bob', userStream(77))
     t.equal((await call('POST', '/admin/users', { as: admin, body: bob })).status, 422)
-    await takeName(services.events, crashed(), 'login', 'carol', userStream(78))
+    await takeName(services, crashed(), 'login', 'carol', userStream(78))
     let now = 0
     const position = await services.events.lastPosition()
-    beginsAfter(services.events, { node: 'another', position }, () => now)
+    services.writeState.claimAges = createClaimAges({ node: 'another', position }, () => now)
     now = 60_000
     const carol = { ...bob, username: 'carol' }
     t.equal((await call('POST', '/admin/users', { as: admin, body: carol })).status, 201)
-    t.equal(await takeName(services.events, crashed(), 'login', 'carol', userStream(78)), false)
+    t.equal(await takeName(services, crashed(), 'login', 'carol', userStream(78)), false)
     const late: string[] = []
     for await (const { type } of services.events.readStream(userStream(78))) late.push(type)
     t.same(late, ['CreationAbandoned'])
@@ -184,9 +185,10 @@ t.test(
 t.test('a login whose holder exists is never taken over, even if its claim is old', async (t) => {
   const { services } = await identityApp(t)
   let now = 0
-  beginsAfter(services.events, { node: 'another', position: await services.events.lastPosition() }, () => now)
+  const position = await services.events.lastPosition()
+  services.writeState.claimAges = createClaimAges({ node: 'another', position }, () => now)
   now = 120_000
-  t.equal(await takeName(services.events, crashed(), 'login', 'Admin', userStream(77)), false)
+  t.equal(await takeName(services, crashed(), 'login', 'Admin', userStream(77)), false)
 })
 
 t.test('after a first start dies at any write, the next start creates one admin', async (t) => {
@@ -211,18 +213,18 @@ t.test('after a first start dies at any write, the next start creates one admin'
         config,
         log,
         turns,
-        events: { ...events, append: dying(events.append) },
+        ...writerOf({ ...events, append: dying(events.append) }),
         secrets: { ...secrets, apply: dying(secrets.apply) },
       }
       await t.rejects(ensureSiteAdmin(first), { message: 'killed' })
 
-      const { chosen } = await ensureSiteAdmin({ config, events, secrets, turns, log })
+      const { chosen } = await ensureSiteAdmin({ config, ...writerOf(events), secrets, turns, log })
       // Slow, and only in doubt when the first start had kept its own password already.
       if (writes === 4) {
         t.equal(await isPassword(chosen ?? '', (await passwordHashOf(secrets, 1)) ?? ''), true)
       }
       t.same(
-        await ensureSiteAdmin({ config, events, secrets, turns, log }),
+        await ensureSiteAdmin({ config, ...writerOf(events), secrets, turns, log }),
         { maybeLost: true },
         'a third start changes nothing, and says that the password may be lost',
       )
@@ -240,7 +242,7 @@ t.test('of nodes that start together, only the one whose password is kept prints
   const secrets = openSqliteReadStore(join(dir, 'secrets.db'), 'FULL')
   t.teardown(() => Promise.all([events.close(), secrets.close()]))
   await secrets.prepare(secretCollections)
-  const nodes = [1, 2, 3].map(() => ensureSiteAdmin({ config, events, secrets, turns, log }))
+  const nodes = [1, 2, 3].map(() => ensureSiteAdmin({ config, ...writerOf(events), secrets, turns, log }))
   const printed = (await Promise.all(nodes)).flatMap(({ chosen = [] }) => chosen)
   t.equal(printed.length, 1)
   t.equal(await isPassword(printed[0] ?? '', (await passwordHashOf(secrets, 1)) ?? ''), true)
@@ -253,7 +255,7 @@ t.test('a node that another one has overtaken in its start does not print its pa
   const secrets = openSqliteReadStore(join(dir, 'secrets.db'), 'FULL')
   t.teardown(() => Promise.all([events.close(), secrets.close()]))
   await secrets.prepare(secretCollections)
-  const stores = { config, events, secrets, turns, log }
+  const stores = { config, ...writerOf(events), secrets, turns, log }
   let isAway = true
   const own = {
     ...secrets,
@@ -288,20 +290,34 @@ t.test(
     const lines: string[] = []
     const said = pino({}, { write: (line: string) => void lines.push(line) })
     const config = loadConfig({ DATA_DIR: dir })
-    await ensureSiteAdmin({ config, events, secrets: await secretsIn('secrets.db'), turns, log: said })
+    await ensureSiteAdmin({
+      config,
+      ...writerOf(events),
+      secrets: await secretsIn('secrets.db'),
+      turns,
+      log: said,
+    })
     t.same(lines, [], 'a first start says nothing')
 
     const secrets = await secretsIn('new.db')
     const before = await events.lastPosition()
-    const { chosen } = await ensureSiteAdmin({ config, events, secrets, turns, log: said })
+    const { chosen } = await ensureSiteAdmin({ config, ...writerOf(events), secrets, turns, log: said })
     t.match(lines.join(''), /passwords and tokens are gone.*secrets\.db.*of a backup.*ADMIN_PASSWORD/)
     t.equal(await isPassword(chosen ?? '', (await passwordHashOf(secrets, 1)) ?? ''), true, 'it is printed')
-    t.same(await ensureSiteAdmin({ config, events, secrets, turns, log: said }), { maybeLost: true })
+    t.same(await ensureSiteAdmin({ config, ...writerOf(events), secrets, turns, log: said }), {
+      maybeLost: true,
+    })
     t.equal(lines.length, 1, 'it says so once')
 
     const withPassword = loadConfig({ DATA_DIR: dir, ADMIN_PASSWORD: 'set by the operator' })
     const other = await secretsIn('newer.db')
-    const given = await ensureSiteAdmin({ config: withPassword, events, secrets: other, turns, log: said })
+    const given = await ensureSiteAdmin({
+      config: withPassword,
+      ...writerOf(events),
+      secrets: other,
+      turns,
+      log: said,
+    })
     t.same(given, { maybeLost: false }, 'whoever sets the password knows it')
     t.equal(await isPassword('set by the operator', (await passwordHashOf(other, 1)) ?? ''), true)
     t.equal(await events.lastPosition(), before, 'the log is not changed')

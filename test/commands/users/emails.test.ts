@@ -3,6 +3,7 @@ import t from 'tap'
 import { holderOfName } from '../../../src/commands/users/accounts/claims.ts'
 import { claimKeys } from '../../../src/events/streams.ts'
 import { startTestServer } from '../../start-server.ts'
+import { writerOf } from '../../stores.ts'
 
 const server = await startTestServer(t)
 const { events } = server.services
@@ -52,7 +53,11 @@ t.test('POST /user/emails adds addresses, all or none, which no other account ha
     })
   }
   t.same(await emailsOf('bob'), ['bob@example.org'])
-  t.equal(await holderOfName(events, 'email', 'free@example.org'), undefined, 'what was taken is given back')
+  t.equal(
+    await holderOfName(writerOf(events), 'email', 'free@example.org'),
+    undefined,
+    'what was taken is given back',
+  )
   const account = { username: 'eve', email: 'home@example.org', password: 'a long password' }
   t.match(await call('admin', 'POST', '/admin/users', account), {
     status: 422,
@@ -126,13 +131,13 @@ t.test('DELETE /user/emails removes addresses, all or none, and they are free', 
 t.test('the primary address stays apart from the others, and all are free with the account', async (t) => {
   const change = (email: string) => call('admin', 'PATCH', '/admin/users/bob', { email })
   t.match(await change('WORK@example.org'), { status: 422, json: { message: /^email: is another address/ } })
-  const holder = await holderOfName(events, 'email', 'work@example.org')
+  const holder = await holderOfName(writerOf(events), 'email', 'work@example.org')
   t.match(holder, /^user-/, 'a refusal gives nothing up')
   t.equal((await change('robert@example.org')).status, 200)
   t.same(await emailsOf('bob'), ['robert@example.org', 'free@example.org', 'work@example.org'])
   t.equal((await call('admin', 'DELETE', '/admin/users/bob')).status, 204)
   for (const email of ['robert', 'free', 'work'].map((name) => `${name}@example.org`)) {
-    t.equal(await holderOfName(events, 'email', email), undefined, claimKeys.email(email))
+    t.equal(await holderOfName(writerOf(events), 'email', email), undefined, claimKeys.email(email))
   }
   t.equal((await add('alice', 'work@example.org')).status, 201)
 })

@@ -28,6 +28,7 @@ import { newKey } from '../../auth/social-rows.ts'
 import { eventsIn } from '../../commands/pull-requests/pull-repository.ts'
 import { sharedStores } from '../../shared-stores.ts'
 import { startTestServer, type TestServer } from '../../start-server.ts'
+import { writerOf } from '../../stores.ts'
 import { until } from '../../until.ts'
 
 const BUG = { name: 'bug', color: 'ff0000', description: '', exclusive: false, archived: false }
@@ -47,7 +48,7 @@ async function fill({ services }: TestServer, repoId: number, issues: number): P
       },
       { type: 'CommentAdded', data: { ...of, commentId: id, author: alice, body: 'leftover' } },
     ]
-    await append(services.events, context, issueStream(repoId, index), 'fill', recorded, 'no-stream')
+    await append(services, context, issueStream(repoId, index), 'fill', recorded, 'no-stream')
   })
   await Promise.all(work)
   await services.projector.waitFor(context.written, 30_000)
@@ -169,7 +170,7 @@ t.test('no read model keeps documents of a deleted repository', async (t) => {
   const { services } = server
   const { events } = services
   const record = (stream: string, event: DomainEvent) =>
-    append(events, context, stream, event.type, [event], 'any')
+    append(writerOf(events), context, stream, event.type, [event], 'any')
   const objects = [{ oid: 'a'.repeat(64), size: 1 }]
   await record(lfsStream(repoId), { type: 'LfsObjectsAdded', data: { repoId, objects, cause: 'upload' } })
   await record(lfsLockStream(repoId, 'x'), { type: 'LfsLocked', data: { repoId, lock } })
@@ -232,7 +233,7 @@ t.test('what was deleted before servers removed what is left is removed once', a
   await fill(first, repoId, 3)
   const label = { id: 1, scope: { kind: 'repository', repoId } as const, ...BUG }
   await append(
-    first.services.events,
+    first.services,
     context,
     labelStream(1),
     'label',
@@ -246,7 +247,7 @@ t.test('what was deleted before servers removed what is left is removed once', a
   const events = openSqliteEventStore(join(DATA_DIR, 'events.db'))
   const owner = { id: 2, login: 'alice' }
   const deleted = { type: 'RepositoryDeleted', data: { repoId, owner, name: 'old' } } as const
-  await append(events, context, repositoryStream(repoId), 'delete', [deleted], 'any')
+  await append(writerOf(events), context, repositoryStream(repoId), 'delete', [deleted], 'any')
   await events.close()
   const db = openSqlite(join(DATA_DIR, 'views.db'), 'NORMAL')
   db.prepare(`DELETE FROM checkpoints WHERE name = 'process_deleted_repositories'`).run()

@@ -372,7 +372,7 @@ t.test('what happens on a server whose clock is days behind is delivered, and tr
   const author = { id: 1, login: 'admin' }
   const data = { repoId, index: 1, commentId: 4711, author, body: 'Hello' }
   const comment = { type: 'CommentAdded', data } as const
-  await append(server.services.events, context, issueStream(repoId, 1), 'comment', [comment], 'any')
+  await append(server.services, context, issueStream(repoId, 1), 'comment', [comment], 'any')
   const [, again] = await receiver.count('/behind', 2)
   t.match(again?.json, { action: 'created', comment: { id: 4711 } })
 })

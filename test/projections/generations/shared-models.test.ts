@@ -6,7 +6,7 @@ import { type EventStore, StoreUnavailable } from '../../../src/events/store/eve
 import { ReplacedMeanwhile } from '../../../src/projections/generations/generations.ts'
 import type { Fold } from '../../../src/projections/projector/read-model.ts'
 import type { Collection } from '../../../src/projections/store/read-store.ts'
-import { aContext } from '../../stores.ts'
+import { aContext, writerOf } from '../../stores.ts'
 import { until } from '../../until.ts'
 import { startShared, take } from '../shared-nodes.ts'
 
@@ -109,7 +109,7 @@ t.test(
     // No checkpoint can move.
     double.fail({ command: 'update', times: 2, with: { code: 13, codeName: 'Unauthorized' } })
     const abandoned: DomainEvent = { type: 'CreationAbandoned', data: { key: 'k' } }
-    const none = await append(events, aContext(), 'issue-1.1', 'abandon', [abandoned], 'any')
+    const none = await append(writerOf(events), aContext(), 'issue-1.1', 'abandon', [abandoned], 'any')
     t.equal(await follower.projector.waitFor(none.position, 60_000), true)
     const at = await writer.generations.current.shared?.read([tallies.name])
     t.equal(at?.get(tallies.name)?.position, position)

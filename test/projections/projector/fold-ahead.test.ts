@@ -6,7 +6,7 @@ import { type EventStore, StoreUnavailable } from '../../../src/events/store/eve
 import { createProjector } from '../../../src/projections/projector/projector.ts'
 import { type Fold, readModel } from '../../../src/projections/projector/read-model.ts'
 import type { Collection, ReadStore } from '../../../src/projections/store/read-store.ts'
-import { aContext, openStores } from '../../stores.ts'
+import { aContext, openStores, writerOf } from '../../stores.ts'
 import { until } from '../../until.ts'
 
 interface Tally {
@@ -37,7 +37,7 @@ function counting(folded: number[] = []): Fold<Tally> {
 const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
 
 const takeHalf = (events: EventStore) =>
-  append(events, aContext(), 'numbers-a', 'take', Array<DomainEvent>(EVENTS / 2).fill(taken), 'any')
+  append(writerOf(events), aContext(), 'numbers-a', 'take', Array<DomainEvent>(EVENTS / 2).fill(taken), 'any')
 
 /** Resolves to the position of the last of `EVENTS` events. */
 async function takeMany(events: EventStore): Promise<number> {

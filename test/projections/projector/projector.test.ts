@@ -12,7 +12,7 @@ import type {
   ReadStore,
   Touched,
 } from '../../../src/projections/store/read-store.ts'
-import { aContext, openStores } from '../../stores.ts'
+import { aContext, openStores, writerOf } from '../../stores.ts'
 import { until } from '../../until.ts'
 
 interface Tally {
@@ -33,7 +33,14 @@ const others: Collection<Tally> = { name: 'others', indexes: [], arrays: [] }
 const log = pino({ level: 'silent' })
 const taken = (sequence: string): DomainEvent => ({ type: 'NumberTaken', data: { sequence } })
 const take = (events: EventStore, sequence: string, times = 1) =>
-  append(events, aContext(), `numbers-${sequence}`, 'take', Array(times).fill(taken(sequence)), 'any')
+  append(
+    writerOf(events),
+    aContext(),
+    `numbers-${sequence}`,
+    'take',
+    Array(times).fill(taken(sequence)),
+    'any',
+  )
 
 function project(events: EventStore, views: ReadStore, folds: Fold<Tally>[] = [tally]) {
   return createProjector({ log, events, views, models: folds.map(readModel) })

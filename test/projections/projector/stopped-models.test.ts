@@ -12,7 +12,7 @@ import { createProjector } from '../../../src/projections/projector/projector.ts
 import { type Fold, readModel } from '../../../src/projections/projector/read-model.ts'
 import { openSqliteReadStore } from '../../../src/projections/store/sqlite/sqlite.ts'
 import { startEventStoreDouble } from '../../doubles/eventstore.ts'
-import { aContext } from '../../stores.ts'
+import { aContext, writerOf } from '../../stores.ts'
 import { until } from '../../until.ts'
 
 interface Tally {
@@ -49,7 +49,7 @@ const claims: Fold<Tally> = {
 const taken = (sequence: string): DomainEvent => ({ type: 'NumberTaken', data: { sequence } })
 async function take(events: EventStore, sequence: string): Promise<Position> {
   const { position } = await append(
-    events,
+    writerOf(events),
     aContext(),
     `numbers-${sequence}`,
     'take',

@@ -6,7 +6,7 @@ import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import { openEventStoreDb } from '../../../src/events/store/eventstoredb/eventstoredb.ts'
 import { streamHistory } from '../../../src/queries/history/history-source.ts'
 import { startEventStoreDouble } from '../../doubles/eventstore.ts'
-import { aContext, counted, openStores } from '../../stores.ts'
+import { aContext, counted, openStores, writerOf } from '../../stores.ts'
 
 const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
 const alice = { id: 1, login: 'alice' }
@@ -16,9 +16,9 @@ const NEVER = new AbortController().signal
 async function historyOf(test: Parameters<typeof openStores>[0], count: number) {
   const { events } = openStores(test)
   const more = (n: number, actor: typeof alice) =>
-    append(events, aContext({ actor }), 'numbers-a', 'take', Array(n).fill(taken), 'any')
+    append(writerOf(events), aContext({ actor }), 'numbers-a', 'take', Array(n).fill(taken), 'any')
   await more(count, alice)
-  await append(events, aContext({ actor: bob }), 'numbers-b', 'take', [taken], 'any')
+  await append(writerOf(events), aContext({ actor: bob }), 'numbers-b', 'take', [taken], 'any')
   const watched = counted(events)
   const history = streamHistory(watched.events, 'numbers-a')
   return {
@@ -64,7 +64,7 @@ t.test('pages have each event once, also when another application wrote into the
     await double.close()
   })
   const history = streamHistory(events, 'numbers-a')
-  const take = () => append(events, aContext({ actor: alice }), 'numbers-a', 'take', [taken], 'any')
+  const take = () => append(writerOf(events), aContext({ actor: alice }), 'numbers-a', 'take', [taken], 'any')
   const pages = async (filter: { actor?: string }) => {
     const seen: number[] = []
     let total = 0

@@ -4,7 +4,7 @@ import type { LabelScope } from '../../../src/events/catalog/labels.ts'
 import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import { issueStream, labelStream, repositoryStream } from '../../../src/events/streams.ts'
 import { startIssues } from '../../commands/issues/setup.ts'
-import { aContext } from '../../stores.ts'
+import { aContext, writerOf } from '../../stores.ts'
 
 const { server, alice, call, repository } = await startIssues(t)
 const { events, projector } = server.services
@@ -162,7 +162,7 @@ async function write(stories: readonly { stream: string; events: DomainEvent[]; 
     await Promise.all(
       stories.slice(i, i + 200).map(async ({ stream, events: written, at = context.at }) => {
         const own = { ...context, at }
-        await append(events, own, stream, 'seed', written, 'any')
+        await append(writerOf(events), own, stream, 'seed', written, 'any')
         context.written = Math.max(context.written, own.written)
       }),
     )

@@ -170,14 +170,7 @@ t.test(
         const data = { repoId, index, id: 5_000_000 + index, poster, title: `Issue ${index}`, body: '' }
         const rest = { labels: [], milestone: null, assignees: [], deadline: null }
         const opened = { type: 'IssueOpened', data: { ...data, ...rest } } as const
-        return append(
-          server.services.events,
-          context,
-          issueStream(repoId, index),
-          'seed',
-          [opened],
-          'no-stream',
-        )
+        return append(server.services, context, issueStream(repoId, index), 'seed', [opened], 'no-stream')
       }),
     )
     await server.services.projector.waitFor(context.written, 60_000)

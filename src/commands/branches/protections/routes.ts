@@ -58,7 +58,7 @@ export const branchProtectionRoutes: Routes = (services) => async (app) => {
       const named = await checkOptions(services, repository, request.body)
       const settings = withOptions({ ...NEW_PROTECTION, rule }, request.body, named)
       const context = commandContext(request)
-      const id = await takeNumber(services.events, context, idsStream('branch-protection'))
+      const id = await takeNumber(services, context, idsStream('branch-protection'))
       const decide = whileOwnedBy(repository, (now) => decideAddProtection(now, id, settings, context.at))
       const state = await repositories.change(services, context, repository.id, 'protect', decide)
       await settled(services, context, reply)

@@ -1,6 +1,6 @@
 /** Erases texts: records it, destroys keys and files, and records that this is done. */
 
-import { isRefusal, Refused } from '../../../errors/refusal.ts'
+import { contended, isRefusal, Refused } from '../../../errors/refusal.ts'
 import type { DiscussionEvent } from '../../../events/catalog/issues.ts'
 import type { IssueRef } from '../../../events/catalog/parts.ts'
 import {
@@ -12,7 +12,7 @@ import { discussionStream } from '../../../events/streams.ts'
 import { RebuildUnderWay } from '../../../projections/projector/rebuild.ts'
 import { READ_MODELS } from '../../../projections/views/views.ts'
 import type { Services } from '../../../services/services.ts'
-import { append, type CommandContext, contended } from '../../execution/execute.ts'
+import { append, type CommandContext } from '../../execution/execute.ts'
 import {
   addErasable,
   decideErase,
@@ -25,7 +25,15 @@ import {
 /** What an erasure works with. */
 export type ErasureServices = Pick<
   Services,
-  'events' | 'texts' | 'secrets' | 'readStore' | 'projector' | 'rebuilder' | 'attachments' | 'turns'
+  | 'events'
+  | 'writeState'
+  | 'texts'
+  | 'secrets'
+  | 'readStore'
+  | 'projector'
+  | 'rebuilder'
+  | 'attachments'
+  | 'turns'
 >
 
 type Discussion = IssueRef & { isPull: boolean }
@@ -84,7 +92,7 @@ async function recordErasure(
     if (isRefusal(decision)) throw new Refused(decision)
     if (decision.length === 0) return
     try {
-      await append(services.events, context, discussionStream(issue), 'erase', decision, facts.revision)
+      await append(services, context, discussionStream(issue), 'erase', decision, facts.revision)
       return
     } catch (error) {
       if (!(error instanceof WrongExpectedRevision)) throw error
@@ -126,7 +134,7 @@ export function finishErasure(
         files: files.length,
       },
     }
-    await append(services.events, context, discussionStream(issue), 'erased', [finished], 'any')
+    await append(services, context, discussionStream(issue), 'erased', [finished], 'any')
   })
 }
 

@@ -53,7 +53,7 @@ async function removeHead(
 ): Promise<Refusal | Kept | undefined> {
   const { repoId, branch, sha } = pull.head
   // An earlier attempt of the same merge may have deleted it, and died then.
-  if (await doneBefore(services.events, context, gitStream(repoId), 'branch-deletion')) return undefined
+  if (await doneBefore(services, context, gitStream(repoId), 'branch-deletion')) return undefined
   // A pull request that was merged just before does not use the branch any more.
   await services.projector.waitFor(context.written, services.config.projectionWaitMs)
   const kept = await whyKept(services, pull, by)
@@ -112,7 +112,7 @@ const missing = refuse.notFound('the head branch does not exist any more')
 /** Adds the comment on the deletion. */
 const comment = (services: Services, context: CommandContext, pull: ActivePull) =>
   noted(services, async () => {
-    const commentId = await takeNumber(services.events, context, idsStream('comment'))
+    const commentId = await takeNumber(services, context, idsStream('comment'))
     await pulls.change(services, context, pull, 'head branch deleted', (state) =>
       decideHeadBranchDeleted(state, commentId),
     )

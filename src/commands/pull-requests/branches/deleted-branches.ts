@@ -105,7 +105,7 @@ async function closeWithout(
   const close = () =>
     pulls.change(services, context, pull, `${side} is gone`, async (state) => {
       if (!(await hasLost(services, state, side, position))) return []
-      return decideBranchGone(state, side, await takeNumber(services.events, context, idsStream('comment')))
+      return decideBranchGone(state, side, await takeNumber(services, context, idsStream('comment')))
     })
   await changeClaiming(services, context, pull, () => undefined, close)
 }

@@ -68,7 +68,7 @@ export async function claimRenamed(
   }
   const taken: { key: string; stream: string }[] = []
   const giveBack = () =>
-    eachOne(taken, ({ key, stream }) => releaseClaim(services.events, context, key, stream), AT_ONCE)
+    eachOne(taken, ({ key, stream }) => releaseClaim(services, context, key, stream), AT_ONCE)
   async function claim(pull: IssueRef): Promise<void> {
     const state = await pulls.load(services, pull)
     const side = sideOf(state, { repoId, branch: from })

@@ -61,10 +61,10 @@ export async function claimRepositoryName(
   holder: string,
 ): Promise<void> {
   const stillHolds = async (other: string) => {
-    const { state } = await load(services.events, other, repositoryDecider)
+    const { state } = await load(services, other, repositoryDecider)
     return state.status === 'active' && claimKeys.repository(state.owner.id, state.settings.name) === key
   }
-  const claim = await takeClaim(services.events, context, { key, holder, stillHolds })
+  const claim = await takeClaim(services, context, { key, holder, stillHolds })
   if (!claim.taken)
     throw new Refused(
       coded('repository_exists', refuse.conflict('a repository with the same name exists already')),
@@ -120,7 +120,7 @@ async function initialize(
   const signature = signatureOf(services, creator, context.at)
   await moveRefs(services, repoId, async (since) => {
     // The branch of the first attempt may be gone since.
-    if (await doneBefore(services.events, context, gitStream(repoId), 'auto-init')) return
+    if (await doneBefore(services, context, gitStream(repoId), 'auto-init')) return
     const { sha, outcome } = await createFirstCommit(gitDirOf(services, repoId), {
       branch: defaultBranch,
       files,
@@ -163,7 +163,7 @@ export const createRepositoryRoutes: Routes = (services) => {
     const context = commandContext(request)
     const year = new Date(context.at).getUTCFullYear()
     const files = await firstFiles(body, { name, owner: owner.login, year })
-    const repoId = await takeNumber(services.events, context, idsStream('repository'))
+    const repoId = await takeNumber(services, context, idsStream('repository'))
     // A retried request may find its repository created, or deleted since.
     const status = (await repositories.ifDone(services, context, repoId, 'create'))?.status
     if (status === undefined) {

@@ -102,7 +102,7 @@ export async function addLabels(
   for (const { step: name, settings } of wanted) {
     // Each takes a number of its own, which a retried request takes again.
     const step = partOf(context, `label ${name}`)
-    const id = await takeNumber(services.events, step, idsStream('label'))
+    const id = await takeNumber(services, step, idsStream('label'))
     await labels.change(services, step, id, 'create', (state) =>
       state.status === 'missing'
         ? decideCreateLabel(state, id, { kind: 'repository', repoId }, settings)

@@ -55,7 +55,7 @@ interface Fork {
  * the claims can be taken over, and recovery records the refs.
  */
 async function createFork(services: Services, context: CommandContext, fork: Fork): Promise<number> {
-  const repoId = await takeNumber(services.events, context, idsStream('repository'))
+  const repoId = await takeNumber(services, context, idsStream('repository'))
   // One at a time on all nodes: of two copies of a request, one must not release claims that the other one relies on.
   await services.turns(`fork ${repoId}`, async () => {
     // A retried request may find its fork made, or deleted since.
@@ -82,16 +82,16 @@ async function createFork(services: Services, context: CommandContext, fork: For
 
 /** Claims to be the owner's fork of a repository. @throws Refused (conflict) when the owner has another one */
 export async function claimFork(
-  { events }: Services,
+  services: Services,
   context: CommandContext,
   { baseId, owner }: { baseId: number; owner: AccountRef },
   holder: string,
 ): Promise<void> {
-  const claim = await takeClaim(events, context, {
+  const claim = await takeClaim(services, context, {
     key: claimKeys.fork(baseId, owner.id),
     holder,
     stillHolds: async (other) => {
-      const { state } = await load(events, other, repositoryDecider)
+      const { state } = await load(services, other, repositoryDecider)
       return state.status === 'active' && state.parentId === baseId && state.owner.id === owner.id
     },
   })
@@ -108,7 +108,6 @@ async function prepareFork(
   repoId: number,
   { base, owner, name }: Fork,
 ): Promise<void> {
-  const { events } = services
   const stream = repositoryStream(repoId)
   const forkKey = claimKeys.fork(base.id, owner.id)
   const nameKey = claimKeys.repository(owner.id, name)
@@ -121,7 +120,7 @@ async function prepareFork(
     await setDefaultBranch(dir, base.defaultBranch)
   } catch (error) {
     // There is no event of the fork yet, so nobody relies on the claims. A claim whose release fails can be taken over.
-    await Promise.allSettled([forkKey, nameKey].map((key) => releaseClaim(events, context, key, stream)))
+    await Promise.allSettled([forkKey, nameKey].map((key) => releaseClaim(services, context, key, stream)))
     throw error
   }
 }
@@ -160,7 +159,7 @@ async function recordFork(
     } catch (error) {
       // The copy took so long that others took the claims over: this fork can never be made.
       const stream = repositoryStream(repoId)
-      if (error instanceof Refused && (await load(services.events, stream, repositoryDecider)).abandoned) {
+      if (error instanceof Refused && (await load(services, stream, repositoryDecider)).abandoned) {
         await deleteRepository(dir)
       }
       throw error

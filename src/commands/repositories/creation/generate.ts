@@ -106,7 +106,7 @@ async function generate(
   generation: Generation,
 ): Promise<number> {
   const { template, owner, creator, name, defaultBranch, wanted } = generation
-  const repoId = await takeNumber(services.events, context, idsStream('repository'))
+  const repoId = await takeNumber(services, context, idsStream('repository'))
   const dir = gitDirOf(services, repoId)
   const status = (await repositories.ifDone(services, context, repoId, 'create'))?.status
   if (status === 'deleted') return repoId
@@ -160,7 +160,7 @@ async function copyContent(
   const signature = signatureOf(services, creator, context.at)
   await moveRefs(services, repoId, async (since) => {
     // The branch of the first attempt may be gone since.
-    if (await doneBefore(services.events, context, gitStream(repoId), 'auto-init')) return
+    if (await doneBefore(services, context, gitStream(repoId), 'auto-init')) return
     const made = await copyAsFirstCommit(gitDirOf(services, template.id), gitDirOf(services, repoId), {
       from: template.defaultBranch,
       branch: defaultBranch,

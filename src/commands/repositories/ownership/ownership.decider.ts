@@ -1,10 +1,10 @@
 /** Who owns a repository, and who is to own it: Gitea's rules of transfers. Pure. */
 
-import { type Refusal, refuse } from '../../../errors/refusal.ts'
+import { contended, type Refusal, refuse } from '../../../errors/refusal.ts'
 import type { Visibility } from '../../../events/catalog/organizations.ts'
 import type { AccountRef } from '../../../events/catalog/parts.ts'
 import type { Owner, PendingTransfer } from '../../../events/catalog/repositories.ts'
-import { contended, type Decision } from '../../execution/execute.ts'
+import type { Decision } from '../../execution/execute.ts'
 import type { RepositoryEvent, RepositoryState } from '../repository.decider.ts'
 import { topicsSeen } from '../topics.decider.ts'
 

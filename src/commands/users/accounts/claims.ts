@@ -1,36 +1,36 @@
 /** Claims of names that only one account can have: logins (of users and organizations alike) and e-mail addresses. */
 import { decode } from '../../../events/codec.ts'
-import type { EventStore } from '../../../events/store/event-store.ts'
 import { claimKeys } from '../../../events/streams.ts'
+import type { WriteServices } from '../../../services/services.ts'
 import { type Claim, claimHolder, takeClaim } from '../../execution/claims.ts'
 import type { CommandContext } from '../../execution/execute.ts'
 
 /** Claims a login or an e-mail address for the stream of a new account. Resolves to false when another one has it. */
 export async function takeName(
-  store: EventStore,
+  services: WriteServices,
   context: CommandContext,
   kind: 'login' | 'email',
   name: string,
   holder: string,
 ): Promise<boolean> {
-  return (await takeClaim(store, context, { ...claimOf(store, kind, name), holder })).taken
+  return (await takeClaim(services, context, { ...claimOf(services, kind, name), holder })).taken
 }
 
 /** The stream of the account that has a login or an e-mail address; undefined when it is free. */
 export function holderOfName(
-  store: EventStore,
+  services: WriteServices,
   kind: 'login' | 'email',
   name: string,
 ): Promise<string | undefined> {
-  return claimHolder(store, claimOf(store, kind, name))
+  return claimHolder(services, claimOf(services, kind, name))
 }
 
-function claimOf(store: EventStore, kind: 'login' | 'email', name: string): Omit<Claim, 'holder'> {
+function claimOf(services: WriteServices, kind: 'login' | 'email', name: string): Omit<Claim, 'holder'> {
   const key = claimKeys[kind](name)
   return {
     key,
     async stillHolds(other) {
-      const account = await accountIn(store, other)
+      const account = await accountIn(services, other)
       if (account === undefined) return false
       const names = kind === 'login' ? [account.login] : [account.email, ...account.emails]
       return names.some((one) => claimKeys[kind](one) === key)
@@ -39,9 +39,9 @@ function claimOf(store: EventStore, kind: 'login' | 'email', name: string): Omit
 }
 
 /** The names of the account in a stream, as they are now. A deleted user keeps the login: events name accounts by it. */
-async function accountIn(store: EventStore, stream: string) {
+async function accountIn({ events }: WriteServices, stream: string) {
   let account: { login: string; email: string; emails: string[] } | undefined
-  for await (const recorded of store.readStream(stream)) {
+  for await (const recorded of events.readStream(stream)) {
     const event = decode(recorded)
     if (event.type === 'UserCreated' || event.type === 'OrganizationCreated') {
       account = { ...event.data, emails: [] }

@@ -5,28 +5,26 @@
  */
 import type { AccountKind } from '../../../events/catalog/organizations.ts'
 import { claimKeys, organizationStream, userStream } from '../../../events/streams.ts'
-import type { Services } from '../../../services/services.ts'
+import type { WriteServices } from '../../../services/services.ts'
 import { organizations, users } from '../../execution/aggregates.ts'
 import { claimHolder, releaseClaim, takeClaim } from '../../execution/claims.ts'
 import type { CommandContext } from '../../execution/execute.ts'
-
-type Stores = Pick<Services, 'events'>
 
 interface Account {
   id: number
   kind: AccountKind
 }
 
-const deletionOf = (stores: Stores, { id, kind }: Account) => ({
+const deletionOf = (services: WriteServices, { id, kind }: Account) => ({
   key: claimKeys.deletion(id),
   holder: (kind === 'user' ? userStream : organizationStream)(id),
   stillHolds: async () =>
-    (await (kind === 'user' ? users : organizations).load(stores, id)).status === 'deleted',
+    (await (kind === 'user' ? users : organizations).load(services, id)).status === 'deleted',
 })
 
 /** Whether the account is being deleted, or is deleted. */
-export async function isBeingDeleted(stores: Stores, account: Account): Promise<boolean> {
-  return (await claimHolder(stores.events, deletionOf(stores, account))) !== undefined
+export async function isBeingDeleted(services: WriteServices, account: Account): Promise<boolean> {
+  return (await claimHolder(services, deletionOf(services, account))) !== undefined
 }
 
 /**
@@ -34,18 +32,17 @@ export async function isBeingDeleted(stores: Stores, account: Account): Promise<
  * is free again.
  */
 export async function whileDeleting(
-  stores: Stores,
+  services: WriteServices,
   context: CommandContext,
   account: Account,
   work: () => Promise<void>,
 ): Promise<void> {
-  const { events } = stores
-  const claim = deletionOf(stores, account)
-  await takeClaim(events, context, claim)
+  const claim = deletionOf(services, account)
+  await takeClaim(services, context, claim)
   try {
     await work()
   } catch (error) {
-    if (!(await claim.stillHolds())) await releaseClaim(events, context, claim.key, claim.holder)
+    if (!(await claim.stillHolds())) await releaseClaim(services, context, claim.key, claim.holder)
     throw error
   }
 }

@@ -7,7 +7,7 @@ import { noReplyAddress } from '../../../api/users/users.ts'
 import type { Person } from '../../../auth/sessions/openid-provider.ts'
 import { Refused, refuse } from '../../../errors/refusal.ts'
 import { claimKeys, idsStream, userStream } from '../../../events/streams.ts'
-import type { Services } from '../../../services/services.ts'
+import type { Services, WriteServices } from '../../../services/services.ts'
 import { users } from '../../execution/aggregates.ts'
 import { type Claim, claimHolder, releaseClaim, takeClaim } from '../../execution/claims.ts'
 import type { CommandContext } from '../../execution/execute.ts'
@@ -25,7 +25,7 @@ import {
 } from '../user.decider.ts'
 import { loginsFor } from './login-name.ts'
 
-type Stores = Pick<Services, 'accountChanges' | 'events' | 'config' | 'publicUrl'>
+type Stores = WriteServices & Pick<Services, 'accountChanges' | 'config' | 'publicUrl'>
 
 export type ExistingUser = Extract<UserState, { status: 'existing' }>
 
@@ -33,12 +33,12 @@ const BEING_MADE = refuse.conflict('your account is being made by another sign-i
 const ENDED = refuse.forbidden('your account was deleted; ask a site admin')
 const MAX_FULL_NAME = 100
 
-function claimOf({ events }: Stores, { issuer, subject }: Person): Omit<Claim, 'holder'> {
+function claimOf(services: Stores, { issuer, subject }: Person): Omit<Claim, 'holder'> {
   const digest = createHash('sha256')
     .update(JSON.stringify([issuer, subject]))
     .digest('hex')
   const stillHolds = async (holder: string) => {
-    const { state } = await load(events, holder, userDecider)
+    const { state } = await load(services, holder, userDecider)
     // Who was deleted does not begin again under another name.
     return state.status === 'deleted' || isLinked(state, { issuer, subject })
   }
@@ -52,15 +52,14 @@ function claimOf({ events }: Stores, { issuer, subject }: Person): Omit<Claim, '
  *   is changed then.
  */
 export async function accountFor(
-  stores: Stores,
+  services: Stores,
   context: CommandContext,
   person: Person,
 ): Promise<ExistingUser> {
-  const { events } = stores
-  const claim = claimOf(stores, person)
-  const holder = await claimHolder(events, claim)
-  if (holder === undefined) return firstSignIn(stores, context, person, claim)
-  const { state } = await load(events, holder, userDecider)
+  const claim = claimOf(services, person)
+  const holder = await claimHolder(services, claim)
+  if (holder === undefined) return firstSignIn(services, context, person, claim)
+  const { state } = await load(services, holder, userDecider)
   if (state.status === 'deleted') throw new Refused(ENDED)
   if (state.status !== 'existing' || !isLinked(state, person)) throw new Refused(BEING_MADE)
   return requireActive(state)
@@ -77,21 +76,21 @@ function existing(state: UserState): ExistingUser {
 }
 
 async function firstSignIn(
-  stores: Stores,
+  services: Stores,
   context: CommandContext,
   person: Person,
   claim: Omit<Claim, 'holder'>,
 ): Promise<ExistingUser> {
-  const { events, config } = stores
+  const { config } = services
   // Anybody can say that an address is theirs. Only one that the provider has checked counts.
   const email = person.emailVerified && emailProblem(person.email) === undefined ? person.email : undefined
-  const owner = email && (await holderOfName(events, 'email', email))
-  if (owner === undefined || owner === '') return create(stores, context, person, email || undefined, claim)
-  const { state } = await load(events, owner, userDecider)
+  const owner = email && (await holderOfName(services, 'email', email))
+  if (owner === undefined || owner === '') return create(services, context, person, email || undefined, claim)
+  const { state } = await load(services, owner, userDecider)
   // Anybody can add an address that is not theirs: it must not stand for its owner, nor keep the owner out. A claim is taken
   // before the address is added, and released after it was removed.
   if (state.status === 'existing' && !isPrimaryEmail(state, email)) {
-    return create(stores, context, person, undefined, claim)
+    return create(services, context, person, undefined, claim)
   }
   const isOwn = state.status === 'existing' && !state.settings.siteAdmin && config.oidcLinkByEmail
   if (!isOwn) {
@@ -102,63 +101,63 @@ async function firstSignIn(
     )
   }
   requireActive(state)
-  if (!(await takeClaim(events, context, { ...claim, holder: owner })).taken) throw new Refused(BEING_MADE)
-  const linked = await users.change(stores, context, state.user.id, 'link identity', (user) =>
+  if (!(await takeClaim(services, context, { ...claim, holder: owner })).taken) throw new Refused(BEING_MADE)
+  const linked = await users.change(services, context, state.user.id, 'link identity', (user) =>
     decideLinkIdentity(user, person),
   )
-  stores.accountChanges.note(state.user.id, context.written)
+  services.accountChanges.note(state.user.id, context.written)
   return existing(linked)
 }
 
 /** The order is number, claims of person, login and address, events: after a crash no half of a user is visible. */
 async function create(
-  stores: Stores,
+  services: Stores,
   context: CommandContext,
   person: Person,
   email: string | undefined,
   claim: Omit<Claim, 'holder'>,
 ): Promise<ExistingUser> {
-  const { events, publicUrl } = stores
+  const { publicUrl } = services
   const logins = loginsFor(person.login, person.email)
   if (logins.length === 0) {
     throw new Refused(
       refuse.unprocessable('no login can be made of what the provider calls you; ask a site admin'),
     )
   }
-  const id = await takeNumber(events, context, idsStream('account'))
+  const id = await takeNumber(services, context, idsStream('account'))
   const stream = userStream(id)
-  if (!(await takeClaim(events, context, { ...claim, holder: stream })).taken) throw new Refused(BEING_MADE)
+  if (!(await takeClaim(services, context, { ...claim, holder: stream })).taken) throw new Refused(BEING_MADE)
   const taken = [claim.key]
   try {
-    const login = await firstFree(stores, context, logins, stream)
+    const login = await firstFree(services, context, logins, stream)
     taken.push(claimKeys.login(login))
     const address = email ?? noReplyAddress(login, publicUrl())
-    if (!(await takeName(events, context, 'email', address, stream))) {
+    if (!(await takeName(services, context, 'email', address, stream))) {
       throw new Refused(refuse.conflict('your e-mail address was given to another account at this moment'))
     }
     taken.push(claimKeys.email(address))
     const fullName = plainName(person.fullName)
     const details = { login, email: address, fullName, siteAdmin: false }
-    const made = await users.change(stores, context, id, 'create', (state) =>
+    const made = await users.change(services, context, id, 'create', (state) =>
       decideCreateLinkedUser(state, id, details, person),
     )
     return existing(made)
   } catch (error) {
     // After a refusal there is no event. After any other failure the event may exist.
     if (error instanceof Refused) {
-      for (const key of taken) await releaseClaim(events, context, key, stream)
+      for (const key of taken) await releaseClaim(services, context, key, stream)
     }
     throw error
   }
 }
 
 async function firstFree(
-  { events }: Stores,
+  services: Stores,
   context: CommandContext,
   logins: readonly string[],
   stream: string,
 ): Promise<string> {
-  for (const login of logins) if (await takeName(events, context, 'login', login, stream)) return login
+  for (const login of logins) if (await takeName(services, context, 'login', login, stream)) return login
   throw new Refused(refuse.unprocessable(`"${logins[0]}" and names like it are taken; ask a site admin`))
 }
 

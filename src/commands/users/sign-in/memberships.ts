@@ -5,7 +5,7 @@ import type { GroupGrant } from '../../../config/setting-kinds.ts'
 import { Refused } from '../../../errors/refusal.ts'
 import type { Permission } from '../../../events/catalog/organizations.ts'
 import type { AccountRef } from '../../../events/catalog/parts.ts'
-import type { Services } from '../../../services/services.ts'
+import type { Services, WriteServices } from '../../../services/services.ts'
 import { organizations } from '../../execution/aggregates.ts'
 import type { CommandContext, Decision } from '../../execution/execute.ts'
 import { hasId } from '../../execution/id-map.ts'
@@ -54,7 +54,7 @@ function decideMembership(
  * the log says so.
  */
 export async function followGroups(
-  services: Pick<Services, 'events' | 'views' | 'config' | 'log'>,
+  services: WriteServices & Pick<Services, 'views' | 'config' | 'log'>,
   context: CommandContext,
   user: AccountRef,
   { groups }: Pick<Person, 'groups'>,

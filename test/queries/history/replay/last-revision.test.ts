@@ -3,7 +3,7 @@ import { append } from '../../../../src/commands/execution/execute.ts'
 import type { DomainEvent } from '../../../../src/events/domain-events.ts'
 import { isUpTo, pointOf, type Until } from '../../../../src/queries/history/replay/document-at.ts'
 import { lastRevision, SEGMENT } from '../../../../src/queries/history/replay/last-revision.ts'
-import { aContext, counted, openStores } from '../../../stores.ts'
+import { aContext, counted, openStores, writerOf } from '../../../stores.ts'
 
 const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
 const second = (n: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, n)).toISOString()
@@ -15,15 +15,23 @@ async function streamOf(
 ) {
   const { events } = openStores(test)
   for (const [n, count] of parts) {
-    await append(events, aContext(), 'numbers-b', 'take', [taken], 'any')
-    await append(events, aContext({ at: second(n) }), 'numbers-a', 'take', Array(count).fill(taken), 'any')
+    await append(writerOf(events), aContext(), 'numbers-b', 'take', [taken], 'any')
+    await append(
+      writerOf(events),
+      aContext({ at: second(n) }),
+      'numbers-a',
+      'take',
+      Array(count).fill(taken),
+      'any',
+    )
   }
   const points = await Array.fromAsync(events.readStream('numbers-a'), (event) => pointOf(event))
   const watched = counted(events)
   return {
     points,
     ask: (until: Until) => lastRevision(watched.events, 'numbers-a', until),
-    append: (n: number) => append(events, aContext({ at: second(n) }), 'numbers-a', 'take', [taken], 'any'),
+    append: (n: number) =>
+      append(writerOf(events), aContext({ at: second(n) }), 'numbers-a', 'take', [taken], 'any'),
     async readsFor(until: Until) {
       const before = watched.reads()
       await lastRevision(watched.events, 'numbers-a', until)

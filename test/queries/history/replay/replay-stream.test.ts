@@ -5,7 +5,7 @@ import { labelFold } from '../../../../src/projections/models/labels/labels.fold
 import type { Until } from '../../../../src/queries/history/replay/document-at.ts'
 import { rangeOf, replayStream } from '../../../../src/queries/history/replay/replay-stream.ts'
 import { BATCH_EVENTS } from '../../../../src/queries/history/replay/stream-batches.ts'
-import { aContext, appendMany, openStores } from '../../../stores.ts'
+import { aContext, appendMany, openStores, writerOf } from '../../../stores.ts'
 
 const scope = { kind: 'repository', repoId: 1 } as const
 const label = { color: 'aabbcc', description: '', exclusive: false, archived: false }
@@ -19,8 +19,8 @@ async function named(test: Parameters<typeof openStores>[0], times: readonly str
         ? { type: 'LabelCreated', data: { id: 7, scope, name: '0', ...label } }
         : { type: 'LabelEdited', data: { id: 7, scope, changes: { name: `${i}` } } }
     const other: LabelEvent = { type: 'LabelDeleted', data: { id: 8, scope, name: 'x' } }
-    await append(events, aContext({ at }), 'label-8', 'other', [other], 'any')
-    await append(events, aContext({ at }), 'label-7', 'edit', [event], 'any')
+    await append(writerOf(events), aContext({ at }), 'label-8', 'other', [other], 'any')
+    await append(writerOf(events), aContext({ at }), 'label-7', 'edit', [event], 'any')
   }
   const replay = (until: Until) => replayStream(events, 'label-7', labelFold, '7', until)
   return { events, replay, nameAt: async (until: Until) => (await replay(until)).document?.name }

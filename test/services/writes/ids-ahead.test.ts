@@ -1,5 +1,5 @@
 import t from 'tap'
-import { createIdsAhead } from '../../../src/commands/execution/ids-ahead.ts'
+import { createIdsAhead } from '../../../src/services/writes/ids-ahead.ts'
 
 /** With a clock that only the test moves. `ask` gives an id as `sequences.ts` does: from an append when there is no other. */
 function aheadAt(start = 0) {
