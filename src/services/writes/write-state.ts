@@ -1,5 +1,5 @@
 /** The memory of the commands of one process: caches and queues. `commands/execution/` uses them. */
-import { createTurns, type Turns } from '../../concurrency/turns.ts'
+import { createKeyedMutex, type KeyedMutex } from '../../concurrency/keyed-mutex.ts'
 import { contended, Refused } from '../../errors/refusal.ts'
 import { isOutage, type NewEvent, type Position } from '../../events/store/event-store.ts'
 import type { Projector } from '../../projections/projector/projector.ts'
@@ -28,7 +28,7 @@ export interface KeyedEvents {
 export interface WriteState {
   snapshots: SnapshotCaches
   /** The queues of commands that met other writers, one per stream. */
-  queues: Turns
+  queues: KeyedMutex
   /** The requests that wait for a number, by sequence. */
   numberRequests: Map<string, NumberRequest[]>
   /** Absent when other servers write to the same log. */
@@ -53,7 +53,7 @@ export function createWriteState({
 } = {}): WriteState {
   return {
     snapshots: createSnapshotCaches(),
-    queues: createTurns(
+    queues: createKeyedMutex(
       { timeoutMs: QUEUE_TIMEOUT_MS, timeoutError: () => new Refused(contended) },
       isOutage,
     ),
