@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { secretCollections } from '../auth/secrets.ts'
 import { createTextKeys } from '../auth/text-keys.ts'
 import type { Config } from '../config/config.ts'
-import { makeDataDir } from '../config/make-path.ts'
+import { createDataDir } from '../config/create-directories.ts'
 import { aloneNode, type Membership } from '../events/nodes/nodes.ts'
 import { type SealedStore, sealTexts } from '../events/sealing/sealed-store.ts'
 import { noTextKeys } from '../events/sealing/text-keys.ts'
@@ -88,7 +88,7 @@ export async function withLog<T>(config: Config, work: (events: SealedStore) => 
  * @throws NewerData when it is of a newer version of Mergelog
  */
 export async function openOrMakeLog(config: Config): Promise<EventStore> {
-  await makeDataDir(config.dataDir)
+  await createDataDir(config.dataDir)
   await refuseUnfinishedRestore(config.dataDir)
   await refuseNewerData(config.dataDir)
   return open(config)

@@ -13,8 +13,8 @@ import { ensureSiteAdmin } from '../commands/users/site-admin.ts'
 import { deadlineAfter } from '../concurrency/deadline.ts'
 import { addressesIn } from '../config/address-ranges.ts'
 import { type Config, isShared } from '../config/config.ts'
+import { createDataDir } from '../config/create-directories.ts'
 import { listenProblem } from '../config/listen-problem.ts'
-import { makeDataDir } from '../config/make-path.ts'
 import { limitReached } from '../errors/limits.ts'
 import { createStartupRetry } from '../events/store/startup-retry.ts'
 import { objectReaders } from '../git/objects/object-readers.ts'
@@ -116,7 +116,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   await requireSigningKey(config)
   const certificate = await requireCertificate(config)
   const gitDir = join(config.dataDir, 'git')
-  await makeDataDir(config.dataDir, Math.max(config.startTimeoutMs, LEAST_PATIENCE_MS))
+  await createDataDir(config.dataDir, Math.max(config.startTimeoutMs, LEAST_PATIENCE_MS))
   await mkdir(gitDir, { recursive: true })
   const { unlock, news } = await openDataDir(config.dataDir, isShared(config) ? 'shared' : 'alone', () =>
     refuseUnfinishedRestore(config.dataDir, () => {}),

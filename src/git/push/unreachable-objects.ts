@@ -17,7 +17,7 @@ import type { SentPack } from '../objects/small-pack.ts'
 import { GitFailed, GitUnavailable } from '../process/errors.ts'
 import { splitAt } from '../process/split.ts'
 import { quotedPath, withStaging } from '../repository/staging.ts'
-import { idsBesidePaths, MAX_NEAR } from '../trees/tree-neighbors.ts'
+import { idsBesidePaths, MAX_NEIGHBORS } from '../trees/tree-neighbors.ts'
 import { newTips, type PushRequest } from './push-request.ts'
 import { isSelfContained } from './small-push.ts'
 
@@ -156,11 +156,12 @@ async function walkNew(
   const take = splitAt(NEWLINE, (line) => {
     const text = line.toString('latin1')
     if (text.startsWith('-')) {
-      if (found.boundary.length < MAX_NEAR) found.boundary.push(text.slice(1))
+      if (found.boundary.length < MAX_NEIGHBORS) found.boundary.push(text.slice(1))
       return
     }
     const id = text.slice(0, ID_LENGTH)
-    if (text.length > ID_LENGTH && found.paths.size < MAX_NEAR) found.paths.add(text.slice(ID_LENGTH + 1))
+    if (text.length > ID_LENGTH && found.paths.size < MAX_NEIGHBORS)
+      found.paths.add(text.slice(ID_LENGTH + 1))
     if (!sent.lookAt(id)) found.absent.push(id)
   })
   const args = ['rev-list', '--objects', '--boundary', '--stdin', '--not', '--all']

@@ -6,7 +6,7 @@ import { MAX_READ_BYTES } from '../objects/object-reader.ts'
 import { objectReaders } from '../objects/object-readers.ts'
 
 /** Most commits, paths and trees that are looked at. */
-export const MAX_NEAR = 1000
+export const MAX_NEIGHBORS = 1000
 
 /** What an entry of a tree is, by its mode. Others are modules of other repositories, whose ids name nothing here. */
 export const TYPE_OF_MODE: ReadonlyMap<string, ObjectType> = new Map([
@@ -38,7 +38,7 @@ export async function idsBesidePaths(
     const [, id] = /^tree ([0-9a-f]{40})\n/.exec(commit.toString('latin1', 0, 46)) ?? []
     if (id !== undefined) level.push({ id, path: '' })
   })
-  for (let looked = 0; level.length > 0 && looked < MAX_NEAR; looked += level.length) {
+  for (let looked = 0; level.length > 0 && looked < MAX_NEIGHBORS; looked += level.length) {
     const next = new Map<string, { id: string; path: string }>()
     const ofTree = Map.groupBy(level, ({ id }) => id)
     for (const id of ofTree.keys()) near.add(id)
@@ -53,7 +53,7 @@ export async function idsBesidePaths(
         }
       }
     })
-    level = [...next.values()].slice(0, MAX_NEAR)
+    level = [...next.values()].slice(0, MAX_NEIGHBORS)
   }
   return near
 }

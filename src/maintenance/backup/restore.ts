@@ -6,7 +6,7 @@
 import { mkdir, readdir, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { forEachConcurrently } from '../../concurrency/keyed-mutex.ts'
-import { makeDataDir } from '../../config/make-path.ts'
+import { createDataDir } from '../../config/create-directories.ts'
 import { NEW_CONFIG } from '../../git/repository/repository.ts'
 import { OWN_FORMAT, writeDataFormat } from '../../storage/data-format.ts'
 import { lockDataDir, STOP_THE_SERVER } from '../../storage/data-lock.ts'
@@ -53,7 +53,7 @@ export async function restore({
   if (format !== COPY_FORMAT) throw new BackupProblem(`${from} is an export: "mergelog import" is for it`)
   const isCutOff = (await replacementIn(dataDir)) !== undefined
   if (!replace && !isCutOff) await requireEmpty(dataDir)
-  await makeDataDir(dataDir)
+  await createDataDir(dataDir)
   const unlock = lockDataDir(dataDir, 'alone', STOP_THE_SERVER)
   try {
     const begun = await replacementIn(dataDir)

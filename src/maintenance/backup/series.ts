@@ -4,7 +4,7 @@
  */
 import { readdir, realpath, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { makePath } from '../../config/make-path.ts'
+import { createDirectories } from '../../config/create-directories.ts'
 import { OperatorError } from '../../errors/operator-error.ts'
 import { DataDirInUse, lockDataDir } from '../../storage/data-lock.ts'
 import { exists, flush, hasCode, namesIn } from '../../storage/disk.ts'
@@ -97,7 +97,7 @@ export const datedIn = async (place: string): Promise<string[]> =>
 
 async function openPlace(given: string, dataDir: string): Promise<string> {
   const directory = resolve(given)
-  await makePath(directory)
+  await createDirectories(directory)
   const place = await realpath(directory)
   await requireOutside(place, dataDir)
   if (!(await exists(join(place, MANIFEST)))) return place

@@ -1,7 +1,7 @@
 /** The directory of a new backup. Until the backup is complete, it has another name (`<name>.partial`). */
 import { mkdir, readdir, realpath, rm, stat } from 'node:fs/promises'
 import { basename, dirname, join, relative, resolve, sep } from 'node:path'
-import { makePath } from '../../config/make-path.ts'
+import { createDirectories } from '../../config/create-directories.ts'
 import { DataDirInUse, lockDataDir } from '../../storage/data-lock.ts'
 import { exists, hasCode } from '../../storage/disk.ts'
 import { BackupProblem, DATA, EARLIER_SUMS, MANIFEST, SUMS, SUMS_DRAFT } from './manifest.ts'
@@ -15,7 +15,7 @@ export const BACKUP_NAMES = new Set([DATA, SUMS, SUMS_DRAFT, EARLIER_SUMS, MANIF
 /** Resolves to the real path of the backup's directory and creates its parent. @throws BackupProblem */
 export async function checkedTarget(directory: string, dataDir: string): Promise<string> {
   const given = resolve(directory)
-  await makePath(dirname(given))
+  await createDirectories(dirname(given))
   // Follow a symbolic link to an empty directory.
   const isThere = await exists(given)
   const target = isThere ? await realpath(given) : join(await realpath(dirname(given)), basename(given))

@@ -16,7 +16,7 @@ import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { secretCollections } from '../../auth/secrets.ts'
 import type { Config } from '../../config/config.ts'
-import { makeDataDir } from '../../config/make-path.ts'
+import { createDataDir } from '../../config/create-directories.ts'
 import { LOG_START } from '../../events/store/event-store.ts'
 import { processCheckpoint } from '../../processes/process-manager.ts'
 import type { Change, ReadStore } from '../../projections/store/read-store.ts'
@@ -64,7 +64,7 @@ export async function importExport({
     throw new BackupProblem(`${from} is a copy of a DATA_DIR: "mergelog restore" is for it`)
   }
   await importStateOf(dataDir, manifest)
-  await makeDataDir(dataDir)
+  await createDataDir(dataDir)
   const unlock = lockDataDir(dataDir, 'alone', STOP_THE_SERVER)
   try {
     // Read it again under the lock: another import may have gone on meanwhile.

@@ -15,13 +15,13 @@ import { isDiskFull } from '../storage/disk-full.ts'
 import { ConfigError } from './config.ts'
 
 /** How long a command waits for a file system. */
-const PATIENCE_MS = 60_000
+const TIMEOUT_MS = 60_000
 
 /** The directory is not there, or no files can be made in it. The message begins with a path and says why. */
 class PathProblem extends OperatorError {}
 
 /** @throws PathProblem */
-export async function makePath(path: string, withinMs = PATIENCE_MS): Promise<void> {
+export async function createDirectories(path: string, withinMs = TIMEOUT_MS): Promise<void> {
   const said = await wordsOfMkdir(path, withinMs)
   if (said === undefined) {
     throw new PathProblem(`${path} is on a file system that does not answer: look whether its disk is there`)
@@ -31,8 +31,8 @@ export async function makePath(path: string, withinMs = PATIENCE_MS): Promise<vo
 }
 
 /** Makes the data directory. @throws ConfigError */
-export async function makeDataDir(dataDir: string, withinMs?: number): Promise<void> {
-  await makePath(dataDir, withinMs).catch((error: unknown) => {
+export async function createDataDir(dataDir: string, withinMs?: number): Promise<void> {
+  await createDirectories(dataDir, withinMs).catch((error: unknown) => {
     if (!(error instanceof PathProblem)) throw error
     const problem = `cannot be used: ${error.message}; or set DATA_DIR to another directory`
     throw new ConfigError('DATA_DIR', problem, { cause: error })

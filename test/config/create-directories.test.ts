@@ -2,21 +2,21 @@
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { makeDataDir, makePath } from '../../src/config/make-path.ts'
+import { createDataDir, createDirectories } from '../../src/config/create-directories.ts'
 import { asNobody } from '../cli/as-nobody.ts'
 
 t.test('a path is made with the directories above it, and may be there already', async (t) => {
   const path = join(t.testdir(), 'a', 'b')
-  await makePath(path)
-  await makePath(path)
+  await createDirectories(path)
+  await createDirectories(path)
 })
 
 t.test('start errors name the setting and the remedy: DATA_DIR is not a directory', async (t) => {
   const file = join(t.testdir({ file: '' }), 'file')
   const refused = { name: 'ConfigError', setting: 'DATA_DIR' }
   const message = `DATA_DIR cannot be used: ${file} is not a directory: name one; or set DATA_DIR to another directory`
-  await t.rejects(makeDataDir(file), { ...refused, message })
-  await t.rejects(makeDataDir(join(file, 'data')), { ...refused, message })
+  await t.rejects(createDataDir(file), { ...refused, message })
+  await t.rejects(createDataDir(join(file, 'data')), { ...refused, message })
 })
 
 t.test('start errors name the setting and the remedy: DATA_DIR is not writable', async (t) => {
@@ -29,7 +29,7 @@ t.test('start errors name the setting and the remedy: DATA_DIR is not writable',
   )
   for (const path of [mine, join(mine, 'data')]) {
     await t.rejects(
-      asNobody(async () => makeDataDir(path)),
+      asNobody(async () => createDataDir(path)),
       { setting: 'DATA_DIR', message },
       path,
     )
@@ -47,7 +47,7 @@ t.test('start errors name the setting and the remedy: DATA_DIR on a file system 
   })
   const path = join(bin, 'data')
   const message = `DATA_DIR cannot be used: ${path} is on a file system that does not answer: look whether its disk is there; or set DATA_DIR to another directory`
-  await t.rejects(makeDataDir(path, 1), { setting: 'DATA_DIR', message })
+  await t.rejects(createDataDir(path, 1), { setting: 'DATA_DIR', message })
 })
 
 t.test(
@@ -56,7 +56,7 @@ t.test(
   async (t) => {
     const message =
       /^DATA_DIR cannot be used: \/proc\/foo cannot be made in \/proc: No such file or directory: name another/
-    await t.rejects(makeDataDir('/proc/foo'), { setting: 'DATA_DIR', message })
-    await t.rejects(makePath('/proc/foo/bar'), { name: 'PathProblem' })
+    await t.rejects(createDataDir('/proc/foo'), { setting: 'DATA_DIR', message })
+    await t.rejects(createDirectories('/proc/foo/bar'), { name: 'PathProblem' })
   },
 )
