@@ -1,36 +1,5 @@
 /** Turns: one thing at a time for each key; and a loop that does a few things at the same time. */
 
-/** How many files are read or written at the same time. It is small because the running server needs the disk too. */
-const CONCURRENT_FILES = 4
-
-/**
- * Calls `work` for each item in order, at most `limit` at a time. After the first failure it starts no
- * further item, waits for the running ones and rejects with that failure.
- */
-export async function forEachConcurrently<T>(
-  items: Iterable<T> | AsyncIterable<T>,
-  work: (item: T) => Promise<void>,
-  limit = CONCURRENT_FILES,
-): Promise<void> {
-  const running = new Set<Promise<void>>()
-  let failure: { error: unknown } | undefined
-  try {
-    for await (const item of items) {
-      const one = work(item)
-        .catch((error: unknown) => {
-          failure ??= { error }
-        })
-        .finally(() => running.delete(one))
-      running.add(one)
-      if (running.size >= limit) await Promise.race(running)
-      if (failure !== undefined) break
-    }
-  } finally {
-    await Promise.all(running)
-  }
-  if (failure !== undefined) throw failure.error
-}
-
 export interface MutexLimits {
   /** How long work may wait for its turn, in milliseconds. After that it is not started. */
   timeoutMs: number

@@ -7,7 +7,7 @@ import { createHash, randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
 import { copyFile, type FileHandle, link, open, rename, rm, stat, utimes } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { forEachConcurrently } from '../../concurrency/keyed-mutex.ts'
+import { forEachConcurrently } from '../../concurrency/for-each-concurrently.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import {
   flush,

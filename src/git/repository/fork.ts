@@ -2,7 +2,7 @@
 import { constants } from 'node:fs'
 import { copyFile, link, mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { forEachConcurrently } from '../../concurrency/keyed-mutex.ts'
+import { forEachConcurrently } from '../../concurrency/for-each-concurrently.ts'
 import { exists, flush, hasCode, isMissing, unlessMissing } from '../../storage/disk.ts'
 import { takeObjectFiles } from '../objects/object-files.ts'
 import { RepositoryMissing } from '../process/errors.ts'

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { mkdir, opendir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { forEachConcurrently } from '../../concurrency/keyed-mutex.ts'
+import { forEachConcurrently } from '../../concurrency/for-each-concurrently.ts'
 import { flush, flushNames } from '../../storage/disk.ts'
 import { intoFanOut, writeObject } from '../objects/loose-objects.ts'
 import type { GitConfig } from '../process/environment.ts'

@@ -1,7 +1,7 @@
 /** Reads every file of backups again and compares it with its checksum. */
 import { lstat } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { forEachConcurrently } from '../../concurrency/keyed-mutex.ts'
+import { forEachConcurrently } from '../../concurrency/for-each-concurrently.ts'
 import { OperatorError } from '../../errors/operator-error.ts'
 import { unlessMissing } from '../../storage/disk.ts'
 import { listedFiles } from './checksums.ts'

@@ -1,7 +1,7 @@
 /** Copies the files that the log names: attached files, and repositories with their objects and refs. */
 import { mkdir, readFile, rm, rmdir, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
-import { forEachConcurrently } from '../../concurrency/keyed-mutex.ts'
+import { forEachConcurrently } from '../../concurrency/for-each-concurrently.ts'
 import { isUuid } from '../../storage/attachments/files.ts'
 import { exists, namesIn } from '../../storage/disk.ts'
 import type { BackupContext } from './context.ts'

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { link, mkdir, open, readdir } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { forEachConcurrently } from '../../concurrency/keyed-mutex.ts'
+import { forEachConcurrently } from '../../concurrency/for-each-concurrently.ts'
 import { flush, unlessMissing } from '../../storage/disk.ts'
 
 export interface CopiedFile {

@@ -4,7 +4,7 @@
  */
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { forEachConcurrently } from '../../concurrency/keyed-mutex.ts'
+import { forEachConcurrently } from '../../concurrency/for-each-concurrently.ts'
 import { lfsPath, lfsShelves } from '../../git/lfs/lfs-files.ts'
 import { takeObjectFiles } from '../../git/objects/object-files.ts'
 import { git, gitOutput } from '../../git/process/run.ts'

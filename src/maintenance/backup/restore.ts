@@ -5,7 +5,7 @@
  */
 import { mkdir, readdir, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { forEachConcurrently } from '../../concurrency/keyed-mutex.ts'
+import { forEachConcurrently } from '../../concurrency/for-each-concurrently.ts'
 import { createDataDir } from '../../config/create-directories.ts'
 import { NEW_CONFIG } from '../../git/repository/repository.ts'
 import { OWN_FORMAT, writeDataFormat } from '../../storage/data-format.ts'
