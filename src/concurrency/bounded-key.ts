@@ -1,8 +1,8 @@
-/** Keys of memories that count their entries, and not how long the keys are. */
+/** Keys of bounded length, for caches that limit their number of entries but not the size of a key. */
 import { hash } from 'node:crypto'
 
 const SHORT = 200
 
-/** The key itself, or a digest in the place of a long one: clients may ask for names that are as long as they like. */
+/** Returns the key, or its SHA-256 digest if it is long. Clients choose names of any length. */
 export const boundedKey = (key: string): string =>
   key.length <= SHORT ? key : hash('sha256', key, 'base64url')

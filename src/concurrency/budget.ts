@@ -1,26 +1,26 @@
 /**
- * The budget: shares out something limited (bytes, connections, slots) among clients, so that no client can take all of
- * it. It only counts: when something is lacking, the caller refuses, waits, or makes room.
+ * A budget: divides a limited resource (bytes, connections, slots) among clients, so that no client can use all of it. It
+ * only counts. When the budget is used up, the caller refuses, waits or evicts.
  */
 
 export interface BudgetLimits {
-  /** What all clients together may hold. */
+  /** The amount that all clients together may hold. */
   all: number
-  /** What the clients of one network may hold, as `networkOf` names it; or whatever else shares are given to. */
+  /** The amount that one network may hold (see `networkOf`), or any other key that shares are given to. */
   perNetwork: number
 }
 
 export interface Budget {
   /**
-   * Who holds too much for this amount to be given: the network itself, or all together; undefined when there is room.
-   * Something larger than a share still fits when nothing else is held.
+   * Returns which limit this amount would exceed: the network's or the total; undefined when it fits. An amount larger than
+   * a share still fits when nothing else is held.
    */
   lacking(network: string, amount: number): 'network' | 'all' | undefined
-  /** Takes the amount, even when it is too much. The returned function gives it back; a second call does nothing. */
+  /** Takes the amount, even above the limit. Returns a function that releases it once; further calls do nothing. */
   take(network: string, amount: number): () => void
-  /** What a network holds; without a name, what all hold. */
+  /** The amount that a network holds; without a name, the total. */
   held(network?: string): number
-  /** The network that holds most. */
+  /** The network that holds the largest amount. */
   largest(): string | undefined
 }
 

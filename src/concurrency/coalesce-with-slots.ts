@@ -1,16 +1,16 @@
 /**
- * Coalesces equal questions that wait for fair slots. Each client waits in its own queue, so earlier questions of another
- * client do not delay it. The first client that gets a slot starts the answer for all clients that wait for it; the others
- * need no slot then. An answer that started before a question is not shared: it may be older than the client's own writes.
+ * Coalesces equal requests that wait for fair slots. Each client waits in its own queue, so requests of other clients do
+ * not delay it. The first client that gets a slot starts the work for all clients that wait for it; the other clients then
+ * need no slot. A run that started before a request is not shared: its result may be older than the client's own writes.
  */
 
 import { coalesce } from './coalesce.ts'
 import type { Semaphore } from './semaphore.ts'
 
-/** A question whose answer has not started, or for which clients still wait. */
+/** A request whose run has not started, or that clients still wait for. */
 interface Question<T> {
   id: number
-  /** How many clients wait. */
+  /** The number of waiting clients. */
   clients: number
   answer?: Promise<T>
   begun: AbortController
@@ -18,12 +18,12 @@ interface Question<T> {
 }
 
 /**
- * Makes a function that answers questions. `key`: the same for the same question. `client`: whose question it is. `gone`:
- * aborted when this one waits no longer. When nobody waits for an answer any more, the signal that `answer` got is aborted.
- * @throws SlotsFull when too many wait, the reason of `gone`, and what `answer` throws
+ * Creates a function that coalesces requests. Equal requests have the same `key`. `client` is the key of the semaphore.
+ * `gone` is the caller's abort signal. When the last caller has left, the signal passed to `answer` is aborted.
+ * @throws SlotsFull when the queue is full, the reason of `gone`, or the error of `answer`
  */
 export function coalesceWithSlots<T>(slots: Semaphore) {
-  /** The questions whose answers have not started. */
+  /** Requests whose run has not started. */
   const questions = new Map<string, Question<T>>()
   const places = coalesce<T>()
   let ids = 0

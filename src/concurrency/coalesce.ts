@@ -1,8 +1,8 @@
 /**
- * Coalescing: callers that ask for the same thing at the same time share one run of the work. For each key there is one
- * run, which further callers join until it ends. A caller whose signal is aborted gets the signal's reason. When all
- * callers of a run have left, the signal of the work is aborted. Nothing is kept after a run: a cache is the work's own.
- * `fetch` of lru-cache coalesces, too, but ends the work when its first caller leaves.
+ * Coalescing: concurrent callers with the same key share one run of the work, which further callers join until it ends. A
+ * caller whose signal is aborted rejects with the signal's reason. When the last caller has left, the work's signal is
+ * aborted. No result is kept after a run. lru-cache's `fetch` also coalesces, but it aborts the work when its first caller
+ * leaves.
  */
 import { createKeyedMutex } from './keyed-mutex.ts'
 
@@ -14,9 +14,9 @@ interface Run<T> {
   unwanted: AbortController
 }
 
-/** Makes a function that joins the run for a key, or starts it. `gone`: aborted when this caller waits no longer. */
+/** Creates a function that joins the run of a key, or starts one. `gone` is the caller's abort signal. */
 export function coalesce<T>() {
-  /** Those that further callers may join. */
+  /** The runs that callers can join. */
   const runs = new Map<string, Run<T>>()
 
   function close(key: string, run: Run<T>): void {
@@ -45,7 +45,7 @@ export function coalesce<T>() {
   }
 }
 
-/** Makes a function whose callers share the next run of `work`: one that begins after their call. One runs at a time. */
+/** Creates a function whose callers share the next run of `work`, which starts after their call. One run at a time. */
 export function nextRun<T>(work: () => Promise<T>): () => Promise<T> {
   const runs = coalesce<T>()
   const inTurn = createKeyedMutex()
@@ -58,8 +58,8 @@ export function nextRun<T>(work: () => Promise<T>): () => Promise<T> {
 }
 
 /**
- * What a promise gives, to a caller who may be gone before: then `left` is called, and the error is the signal's reason.
- * The work behind the promise goes on unless `left` ends it.
+ * Awaits a promise; when the signal aborts first, calls `left` and rejects with the signal's reason. The work behind the
+ * promise continues unless `left` aborts it.
  */
 export function rejectOnAbort<T>(
   promise: Promise<T>,

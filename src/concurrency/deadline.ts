@@ -1,11 +1,11 @@
-/** Deadlines of any length. A timer of Node for more than 24 days ends at once. */
+/** Deadlines of any length. Node fires a timer of more than 24 days at once. */
 
-/** The longest time of a timer of Node, in milliseconds. */
+/** Longest delay of a Node timer, in milliseconds. */
 const LONGEST_TIMER = 2 ** 31 - 1
 
 /**
- * Calls `late` once when no milliseconds are left. `left` is asked again when its time is over, so it may have grown.
- * Returns what ends the wait.
+ * Calls `late` once, when `left` returns 0 or less. `left` is asked again at the end of each delay, so the remaining time
+ * may grow. Returns a function that cancels the deadline.
  */
 export function deadline(left: () => number, late: () => void, longest = LONGEST_TIMER): () => void {
   const wait = () => setTimeout(check, Math.min(Math.max(0, left()), longest))
@@ -17,7 +17,7 @@ export function deadline(left: () => number, late: () => void, longest = LONGEST
   return () => clearTimeout(timer)
 }
 
-/** The same for milliseconds from now. */
+/** Calls `late` after `ms` milliseconds. Returns a function that cancels the deadline. */
 export function deadlineAfter(ms: number, late: () => void): () => void {
   const end = performance.now() + ms
   return deadline(() => end - performance.now(), late)

@@ -1,109 +1,109 @@
 /**
- * Shares out the event loop, among keys that name clients. Work begins in this turn of the loop while that has time;
- * otherwise it waits for a later turn, and between two turns the loop serves everyone else. Who has used much of the loop
- * lately gets less of each turn, and comes after those who have used less. Work keeps its key while it waits, by an
- * AsyncLocalStorage. Long work is done in slices: after a few milliseconds it waits for its next piece (`timeSlices`).
+ * A fair scheduler for the event loop. Keys name clients. Work starts in the current iteration of the loop while that has
+ * time left; otherwise it is queued for a later iteration. Between two iterations the loop handles all other I/O. A key
+ * that has recently used much time gets less of each iteration, and keys that used less go first. Work keeps its key across
+ * `await`, by an AsyncLocalStorage. Long work is split into time slices (`timeSlices`).
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createRecentUse } from './recent-use.ts'
 
-/** When this much of a turn is gone, in milliseconds, nothing further begins in it. */
-const TURN_MS = 3
-/** The same for a key that has used much: the rest of each turn is for the others. */
-const TURN_OF_MUCH_MS = 1
+/** Time budget of one iteration, in milliseconds. After it, no further work starts. */
+const LOOP_BUDGET_MS = 3
+/** The same for a key with much recent use, in milliseconds. The remaining time is for the other keys. */
+const BUSY_KEY_BUDGET_MS = 1
 const HALF_LIFE_MS = 1000
-/** Whose work it is that no client has asked for. */
+/** The key of the server's own work. */
 const OWN = 'server'
-/** To have used more than this is much, in milliseconds: a tenth of all time for some seconds. */
-const MUCH_MS = 150
+/** Threshold of much recent use, in milliseconds: a tenth of all time for some seconds. */
+const BUSY_KEY_MS = 150
 
 export interface LoopScheduler {
   /**
-   * Does a piece of work now, or in a later turn of the event loop when this one has no time left. `key` is whose work it
-   * is: a client's network or account, for example. What it takes is counted, so that who has much to do waits behind
-   * itself. The work ends with its microtasks; it should take a few milliseconds at most.
+   * Runs work now, or queues it for a later iteration when this one has no time left. `key` names a client, for example by
+   * its network or account; the time used counts for it. The work ends with its microtasks and should take a few
+   * milliseconds at most.
    */
   scheduleWork(key: string, work: () => void): void
-  /** Resolves when one piece of long work may be done, never in this turn of the loop. Without a key, for who works now. */
+  /** Resolves when the next slice of long work may run, always in a later iteration. Default: the current key. */
   nextSlice(key?: string): Promise<void>
-  /** The key of the work that runs now; it keeps its key while it waits. Undefined for work that the server does by itself. */
+  /** The key of the current work, kept across `await`; undefined for the server's own work. */
   currentWorkKey(): string | undefined
   /**
-   * Goes on as work of `key`, for somebody who may go away: `gone` makes the signal that is aborted then. It is called
-   * once at most, when something takes long.
+   * Continues as work of `key`, whose client may disconnect. `gone` creates the signal for that; it is called at most once,
+   * and only for slow work.
    */
   continueAs(key: string, gone: (() => AbortSignal) | undefined, work: () => void): void
-  /** Aborted when nobody waits any more for what is done now. Undefined when it is done in any case. */
+  /** The signal that aborts when the current work's client disconnects; undefined when the work has no such signal. */
   currentWorkSignal(): AbortSignal | undefined
-  /** Resolves as the promise does. The work that waits for it continues in a turn of its own, as in `workInTurn`. */
+  /** Resolves as the promise does. The caller then continues through the scheduler, as in `scheduleWork`. */
   awaitScheduled<T>(promise: Promise<T>): Promise<T>
 }
 
-/** Work of somebody: all that follows from a call belongs to it, also what waits. */
+/** The context of a client's work, also across `await`. */
 interface Work {
   key: string
-  /** Makes the signal that is aborted when nobody waits for the work any more. */
+  /** Creates the signal that aborts when the client disconnects. */
   gone?: (() => AbortSignal) | undefined
   signal?: AbortSignal
 }
 
-interface Piece {
+interface QueuedWork {
   work: Work
   run: () => void
 }
 
-/** @param now milliseconds @param later calls what it gets in the next turn of the loop */
+/** Creates a scheduler. `now` returns milliseconds; `later` calls its argument in the next iteration. */
 export function createLoopScheduler(
   now: () => number = () => performance.now(),
   later: (next: () => void) => void = setImmediate,
 ): LoopScheduler {
   const use = createRecentUse(HALF_LIFE_MS, now)
-  /** What waits for a later turn, by key, in order of arrival. */
-  const waiting = new Map<string, Piece[]>()
-  /** When the first work of this turn of the loop began; undefined before it. */
+  /** The queue of each key, in order of arrival. */
+  const waiting = new Map<string, QueuedWork[]>()
+  /** Start time of the first work of this iteration. */
   let began: number | undefined
   const context = new AsyncLocalStorage<Work>()
-  /** Whose turn it is, and since when: until there are no microtasks left. */
+  /** The running work and its start time. Reset when the microtask queue is empty. */
   let current: { work: Work; since: number } | undefined
 
-  const hasUsedMuch = (key: string) => use.of(key) > MUCH_MS
+  const isBusyKey = (key: string) => use.of(key) > BUSY_KEY_MS
   const hasTime = (key: string) =>
-    began === undefined || now() - began < (hasUsedMuch(key) ? TURN_OF_MUCH_MS : TURN_MS)
+    began === undefined || now() - began < (isBusyKey(key) ? BUSY_KEY_BUDGET_MS : LOOP_BUDGET_MS)
 
-  function beginTurn(): void {
+  function beginIteration(): void {
     if (began !== undefined) return
     began = now()
-    later(nextTurn)
+    later(nextIteration)
   }
 
-  function nextTurn(): void {
+  function nextIteration(): void {
     began = undefined
     if (waiting.size === 0) return
-    beginTurn()
+    beginIteration()
     const first = use.least(waiting.keys())
-    if (first !== undefined) letGo(first)
+    if (first !== undefined) runNext(first)
   }
 
-  function letGo(key: string): void {
+  function runNext(key: string): void {
     const queue = waiting.get(key) ?? []
     const next = queue.shift()
-    // To the end of the line, which counts among those that have used as much.
+    // Move the key to the end, for fairness among keys with equal use.
     waiting.delete(key)
     if (queue.length > 0) waiting.set(key, queue)
-    if (next !== undefined) doNow(next, goOn)
+    if (next !== undefined) runNow(next, goOn)
   }
 
   function goOn(): void {
     const first = use.least(waiting.keys())
-    if (first !== undefined && hasTime(first)) letGo(first)
+    if (first !== undefined && hasTime(first)) runNext(first)
   }
 
-  /** Does it, counts what it takes, and calls `then`. */
-  function doNow({ work, run }: Piece, then?: () => void): void {
+  /** Runs the work, counts its time, and calls `then`. */
+  function runNow({ work, run }: QueuedWork, then?: () => void): void {
     count()
     const own = { work, since: now() }
     current = own
-    // A tick that a microtask asks for comes when there are no microtasks left: then its work is done.
+    // A tick that a microtask requests runs when the microtask queue is empty: then the work has ended.
     queueMicrotask(() =>
       process.nextTick(() => {
         if (current === own) count()
@@ -113,47 +113,47 @@ export function createLoopScheduler(
     context.run(work, run)
   }
 
-  /** Whose work ends, or goes on in the name of another key, has used its time. */
+  /** Adds the time of the current work to the use of its key. */
   function count(): void {
     if (current !== undefined) use.add(current.work.key, now() - current.since)
     current = undefined
   }
 
-  function wait(piece: Piece): void {
-    beginTurn()
-    const queue = waiting.get(piece.work.key)
-    if (queue === undefined) waiting.set(piece.work.key, [piece])
-    else queue.push(piece)
+  function wait(queued: QueuedWork): void {
+    beginIteration()
+    const queue = waiting.get(queued.work.key)
+    if (queue === undefined) waiting.set(queued.work.key, [queued])
+    else queue.push(queued)
   }
 
-  function inTurn(piece: Piece): void {
-    const { key } = piece.work
-    const isFirst = waiting.size === 0 || !(waiting.has(key) || hasUsedMuch(key))
+  function runOrQueue(queued: QueuedWork): void {
+    const { key } = queued.work
+    const isFirst = waiting.size === 0 || !(waiting.has(key) || isBusyKey(key))
     const goesNow = isFirst && hasTime(key)
-    beginTurn()
-    if (goesNow) doNow(piece)
-    else wait(piece)
+    beginIteration()
+    if (goesNow) runNow(queued)
+    else wait(queued)
   }
 
   /**
-   * The same for what goes on after a wait: perhaps together with others, and each in its own turn. So it does not begin
-   * in the turn of somebody else.
+   * Runs or queues work that continues after an `await`. Never runs it inside another client's work: several continuations
+   * may become ready together.
    */
-  function inOwnTurn(piece: Piece): void {
-    if (current === undefined || current.work === context.getStore()) inTurn(piece)
-    else wait(piece)
+  function runContinuation(queued: QueuedWork): void {
+    if (current === undefined || current.work === context.getStore()) runOrQueue(queued)
+    else wait(queued)
   }
 
   return {
-    scheduleWork: (key, run) => inTurn({ work: { key }, run }),
+    scheduleWork: (key, run) => runOrQueue({ work: { key }, run }),
     nextSlice: (key = context.getStore()?.key ?? OWN) =>
       new Promise((resolve) => wait({ work: { key }, run: resolve })),
     currentWorkKey: () => context.getStore()?.key,
     continueAs(key, gone, run) {
       const work = { key, gone }
-      const hasTurn = current?.work.key === key && current.work === context.getStore()
-      if (hasTurn) context.run(work, run)
-      else inOwnTurn({ work, run })
+      const isRunning = current?.work.key === key && current.work === context.getStore()
+      if (isRunning) context.run(work, run)
+      else runContinuation({ work, run })
     },
     currentWorkSignal() {
       const work = context.getStore()
@@ -164,7 +164,7 @@ export function createLoopScheduler(
       const work = context.getStore()
       if (work === undefined) return promise
       return new Promise((resolve, reject) => {
-        const goOn = (run: () => void) => inOwnTurn({ work, run })
+        const goOn = (run: () => void) => runContinuation({ work, run })
         promise.then(
           (value) => goOn(() => resolve(value)),
           (error: unknown) => goOn(() => reject(error)),
@@ -174,23 +174,23 @@ export function createLoopScheduler(
   }
 }
 
-/** Of this process: it has one event loop. */
+/** The scheduler of this process, which has one event loop. */
 export const { scheduleWork, nextSlice, currentWorkKey, continueAs, currentWorkSignal, awaitScheduled } =
   createLoopScheduler()
 
-/** How long a piece may take, in milliseconds. */
+/** Length of a time slice, in milliseconds. */
 const SLICE_MS = 3
 
 export interface TimeSlices {
-  /** Whether this piece has taken its time. */
+  /** Whether the slice has used up its time. */
   isOver(): boolean
-  /** Waits for the next one. Call it when this one is over. */
+  /** Waits for the next slice. Call it when this one is over. */
   next(): Promise<void>
-  /** Both: resolves at once, or when the next piece may begin. */
+  /** Waits for the next slice if this one is over. */
   pauseIfOver(): Promise<void>
 }
 
-/** The slices of long work, to ask between two small things. `key`: whose work it is; without it, of who works now. */
+/** Time slices of long work: call between two small steps. Default: the current key. */
 export function timeSlices(key = currentWorkKey()): TimeSlices {
   let began = performance.now()
   const isOver = () => performance.now() - began > SLICE_MS
@@ -207,7 +207,7 @@ export function timeSlices(key = currentWorkKey()): TimeSlices {
   }
 }
 
-/** Calls `work` for each item in order. What takes less than a piece is done without a wait. */
+/** Calls `work` for each item in order, and pauses after each slice. */
 export async function forEachInSlices<T>(items: Iterable<T>, work: (item: T) => void): Promise<void> {
   const slices = timeSlices()
   for (const item of items) {

@@ -1,11 +1,9 @@
-/** Runs work for the items of a list, a few at the same time. */
-
-/** How many files are read or written at the same time. It is small because the running server needs the disk too. */
+/** Number of files read or written at the same time. Small, because the running server needs the disk too. */
 const CONCURRENT_FILES = 4
 
 /**
- * Calls `work` for each item in order, at most `limit` at a time. After the first failure it starts no
- * further item, waits for the running ones and rejects with that failure.
+ * Calls `work` for each item in order, at most `limit` at a time. After the first failure it starts no further item, waits
+ * for the running ones and rejects with that failure.
  */
 export async function forEachConcurrently<T>(
   items: Iterable<T> | AsyncIterable<T>,

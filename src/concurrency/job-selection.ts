@@ -1,26 +1,26 @@
 /**
- * Chooses the next job: one of the account whose jobs took the least time lately. Accounts with slow jobs never get the last
- * places, so jobs that hang do not delay other accounts, however many accounts they belong to. Pure.
+ * Selects the next jobs: first those of the account whose jobs took the least time recently. Slow accounts never get the
+ * last free slots, so hanging jobs do not delay other accounts, however many accounts are slow. Pure.
  */
 import type { RecentUse } from './recent-use.ts'
 
 interface Ready {
   account: string
-  /** Since when it waits. */
+  /** The time since which the job waits. */
   due: number
 }
 
 interface Places {
-  /** How many are free: in all, for all slow accounts together, and for one account. */
+  /** Free slots: in total, for all slow accounts together, and for one account. */
   free: number
   freeForSlow: number
   freeFor(account: string): number
   isSlow(account: string): boolean
-  /** How long the work of each account has taken lately, in milliseconds. */
+  /** Recent run time of each account, in milliseconds. */
   used: Pick<RecentUse, 'least'>
 }
 
-/** Those that get the free places, in their order. Of one account they are those that have waited longest. */
+/** Returns the jobs that get the free slots, in order. Within an account, the longest waiting job is first. */
 export function selectJobs<R extends Ready>(
   ready: Iterable<R>,
   { free, freeForSlow, freeFor, isSlow, used }: Places,
@@ -39,12 +39,12 @@ export function selectJobs<R extends Ready>(
     const one = own?.shift()
     if (account === undefined || own === undefined || one === undefined) break
     if (isSlow(account)) {
-      // Those that follow have used even more.
+      // All following accounts have used even more.
       if (slowLeft <= 0) break
       slowLeft -= 1
     }
     chosen.push(one)
-    // To the end of those that have used as much.
+    // Move the account behind those with equal use.
     byAccount.delete(account)
     if (own.length > 0) byAccount.set(account, own)
   }

@@ -1,18 +1,18 @@
-/** Turns: one thing at a time for each key; and a loop that does a few things at the same time. */
+/** A mutex per key. */
 
 export interface MutexLimits {
-  /** How long work may wait for its turn, in milliseconds. After that it is not started. */
+  /** Maximum waiting time for the lock, in milliseconds. After it the work is not started. */
   timeoutMs: number
-  /** The error with which late work rejects. */
+  /** Creates the error for work that waited too long. */
   timeoutError(key: string): Error
 }
 
 /**
- * Those who wait in a line behind each other. When work fails with an error that `isShared` accepts, all who wait then
- * fail with it, and their work is not started: each would only wait as long again for the same error. Without this, a
- * line is as long as all that comes while a store stands still, and its last one waits for that many timeouts.
+ * Fails all queued work together: when work fails with an error that `isShared` accepts, the work queued behind it fails
+ * with the same error and is not started. Otherwise, during an outage of a store, each caller in the queue would wait for
+ * one more timeout.
  *
- * To be called when work gets in line; what it returns, when the work has its turn.
+ * Call it when the work is queued; call the function that it returns when the work has the lock.
  */
 export function sharedFailures(isShared: (error: unknown) => boolean) {
   let came = 0
@@ -33,43 +33,43 @@ export function sharedFailures(isShared: (error: unknown) => boolean) {
 }
 
 /**
- * Runs `work` when all earlier work with the same key has ended: one at a time per key, in order, within this
- * process. Resolves or rejects as `work` does. A failure of earlier work has no effect.
+ * Runs `work` when all earlier work with the same key has ended: one at a time per key, in order, within this process.
+ * Resolves or rejects as `work` does. A failure of earlier work has no effect.
  */
 export type RunExclusive = <T>(key: string, work: () => Promise<T>) => Promise<T>
 
-/** Turns that say whether anybody has one, or waits for it. */
+/** A mutex per key that reports whether a key is locked or waited for. */
 export type KeyedMutex = RunExclusive & { isLocked(key: string): boolean }
 
 /**
- * Makes turns. Keys of different turns are independent, even when they are equal. `isShared`: failures that end the
- * waiting of others, see `sharedFailures`; none without it.
+ * Creates a mutex. Equal keys of different mutexes are independent. `isShared` selects the failures that also fail the
+ * queued work (see `sharedFailures`); the default selects none.
  */
 export function createKeyedMutex(
   limits?: MutexLimits,
   isShared: (error: unknown) => boolean = () => false,
 ): KeyedMutex {
-  const lines = new Map<string, { last: Promise<unknown>; place: ReturnType<typeof sharedFailures> }>()
+  const queues = new Map<string, { last: Promise<unknown>; place: ReturnType<typeof sharedFailures> }>()
 
-  async function inTurn<T>(key: string, work: () => Promise<T>): Promise<T> {
+  async function runExclusive<T>(key: string, work: () => Promise<T>): Promise<T> {
     const deadline = limits === undefined ? Number.POSITIVE_INFINITY : performance.now() + limits.timeoutMs
-    const line = lines.get(key)
-    const place = line?.place ?? sharedFailures(isShared)
+    const queue = queues.get(key)
+    const place = queue?.place ?? sharedFailures(isShared)
     const placed = place(work)
     const mine =
-      line === undefined
+      queue === undefined
         ? placed()
-        : line.last.then(() => {
+        : queue.last.then(() => {
             if (limits !== undefined && performance.now() > deadline) throw limits.timeoutError(key)
             return placed()
           })
     const settled = mine.catch(() => {})
-    lines.set(key, { last: settled, place })
+    queues.set(key, { last: settled, place })
     try {
       return await mine
     } finally {
-      if (lines.get(key)?.last === settled) lines.delete(key)
+      if (queues.get(key)?.last === settled) queues.delete(key)
     }
   }
-  return Object.assign(inTurn, { isLocked: (key: string) => lines.has(key) })
+  return Object.assign(runExclusive, { isLocked: (key: string) => queues.has(key) })
 }

@@ -1,8 +1,6 @@
-/** Caches that belong to one store each. Several stores can be open in one process, for example in tests. */
-
 /**
- * Returns a function that gives the cache of a store. `make` makes the cache at the first call for the store.
- * The cache is garbage-collected together with its store.
+ * Returns a function that gets the cache of a store, and creates it at the first call. The cache is garbage-collected with
+ * its store: several stores can be open in one process, for example in tests.
  */
 export function perStore<Store extends object, Cache>(
   make: (store: Store) => Cache,

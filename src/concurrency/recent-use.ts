@@ -1,20 +1,20 @@
-/** Who has used how much of something lately: what is used counts half after each half-life. Bounded. */
+/** Recent use of a resource per key, with exponential decay. The number of keys is bounded. */
 import { LRUCache } from 'lru-cache'
 
 export interface RecentUse {
-  /** Counts an amount that a key has used now. */
+  /** Adds an amount that a key has used now. */
   add(key: string, amount: number): void
-  /** What a key has used lately; 0 for one that has used nothing. */
+  /** The recent use of a key; 0 for an unknown key. */
   of(key: string): number
-  /** Of these keys the one that has used least lately, the first one of several; undefined of none. */
+  /** The key with the least recent use, the first one of equals; undefined for an empty list. */
   least(keys: Iterable<string>): string | undefined
 }
 
 const MAX_KEYS = 10_000
 
 export function createRecentUse(halfLifeMs: number, now: () => number): RecentUse {
-  // By key the logarithm of what it would have used if all of it had been used at time 0. So it does not change while
-  // time goes by, and keys can be compared as they are.
+  // The logarithm of the use, as if all of it had been at time 0. It is constant over time, so keys can be compared
+  // directly.
   const scores = new LRUCache<string, number>({ max: MAX_KEYS })
   const time = () => now() / halfLifeMs
   const NOTHING = Number.NEGATIVE_INFINITY

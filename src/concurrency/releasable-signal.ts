@@ -1,16 +1,16 @@
 /**
- * Signals that end before the one that they depend on. `AbortSignal.any` leaves a mark at each of its signals for as long as
- * that one lives: at one that lives as long as the server, as many marks as there were calls.
+ * Abort signals that follow a longer-lived signal until they are released. `AbortSignal.any` keeps a reference at each of
+ * its signals for their lifetime: a signal that lives as long as the server would collect one for each call.
  */
 
 export interface ReleasableSignal {
   signal: AbortSignal
   abort(reason?: unknown): void
-  /** The longer signal does not abort it any more, and knows nothing of it. To be called when the work is done. */
+  /** Detaches from the longer signal. Call it when the work is done. */
   release(): void
 }
 
-/** A signal that is aborted with `longer`, until it is released. */
+/** Creates a signal that aborts with `longer` until it is released. */
 export function releasableSignal(longer: AbortSignal): ReleasableSignal {
   const controller = new AbortController()
   const abort = () => controller.abort(longer.reason)

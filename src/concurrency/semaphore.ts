@@ -1,42 +1,41 @@
 /**
- * The semaphore: limits how much runs at the same time, and shares it out fairly among clients. A key names a client. No
- * key holds more than its share of the slots. A caller that finds no free slot waits in the queue of its key. A slot that becomes
- * free goes to the key that holds the fewest; among these they take turns, in order of arrival. The queues are limited
- * together: when they are full, the last caller of the longest queue makes room for a caller of a shorter one. So a client
- * never loses its only place, and a new client still gets one. A caller without a place is refused: with 429 when its own
- * queue is full, with 503 when all queues together are.
+ * A fair semaphore: limits concurrent work and divides the slots among keys, which name clients. A key holds at most its
+ * share of the slots. A caller without a free slot waits in the queue of its key. A freed slot goes to the waiting key that
+ * holds the fewest slots, in order of arrival among equals. The queues have a common limit: when it is reached, the last
+ * caller of the longest queue is evicted for a caller of a shorter queue. So a client never loses its only place, and a new
+ * client still gets one. A caller is refused with 429 when its own queue is full, with 503 when all queues together are
+ * full.
  */
 import { type LimitName, limitReached } from '../errors/limits.ts'
 import { ErrorWithRefusal, type Refusal, refuse } from '../errors/refusal.ts'
 import { createBudget } from './budget.ts'
 
 export interface SemaphoreLimits {
-  /** The name under which it is counted that somebody was refused. Without it, any number may wait. */
+  /** The limit that counts refusals. Without it the queue is unbounded. */
   name?: LimitName
-  /** How many things run at the same time. */
+  /** Number of slots. */
   size: number
-  /** How many of them may belong to one key. Default: a quarter of `size`, at least 1. */
+  /** Slots that one key may hold. Default: a quarter of `size`, at least 1. */
   share?: number
-  /** How many may wait. 0: callers that find no free slot are refused. Default: 16 for each slot. */
+  /** Queue capacity. 0: callers that find no free slot are refused. Default: 16 for each slot. */
   waiting?: number
-  /** How many of those who wait may belong to one key. Default: a quarter of `waiting`. */
+  /** Queue capacity of one key. Default: a quarter of `waiting`. */
   waitingShare?: number
 }
 
 export interface Semaphore {
   /**
-   * Waits for a free slot and takes it. `key` is whose work it is. The caller must call the returned function when it
-   * is done; a second call does nothing.
-   * @throws SlotsFull when too many wait, or the signal's reason when it is aborted before a slot is free
+   * Waits for a free slot and takes it. `key` names the client. Returns a function that releases the slot; a second call
+   * does nothing.
+   * @throws SlotsFull when the queue is full, or the signal's reason when it is aborted before a slot is free
    */
   take(key: string, signal?: AbortSignal): Promise<() => void>
-  /** How many slots there are. */
   readonly size: number
-  /** How many slots are taken, and how many wait. */
+  /** Number of taken slots and of waiting callers. */
   counts(): { running: number; waiting: number }
 }
 
-/** Too much is running and waiting already: for this client (429), or in all (503). */
+/** The queue is full: the client's own (429) or all queues together (503). */
 export class SlotsFull extends ErrorWithRefusal {
   readonly refusal: Refusal
 
@@ -51,19 +50,19 @@ export class SlotsFull extends ErrorWithRefusal {
 
 interface Waiting {
   start(): void
-  /** Its place is needed for another one. */
-  turnOut(): void
+  /** Rejects the caller: its place goes to another client. */
+  evict(): void
 }
 
 const quarterOf = (count: number) => Math.max(1, Math.floor(count / 4))
 
-/** Makes slots, all free. What it remembers of a key ends with the last slot or wait of that key. */
+/** Creates a semaphore. The state of a key ends with its last slot or waiting caller. */
 export function createSemaphore(limits: SemaphoreLimits): Semaphore {
   const { name, size, share = quarterOf(size) } = limits
   const { waiting: places = name === undefined ? Number.POSITIVE_INFINITY : 16 * size } = limits
   const { waitingShare = quarterOf(places) } = limits
   const slots = createBudget({ all: size, perNetwork: share })
-  /** Those who wait, by key, in order of arrival. The key that had a turn goes to the end. */
+  /** Waiting callers by key, in order of arrival. A key that got a slot moves to the end. */
   const queues = new Map<string, Waiting[]>()
   let waiting = 0
 
@@ -76,11 +75,11 @@ export function createSemaphore(limits: SemaphoreLimits): Semaphore {
     if (queue.length === 0) queues.delete(key)
   }
 
-  /** Puts one behind those of its key. Returns undefined, or whose places are full: those of the key, or all. */
+  /** Enqueues a caller. Returns the full queue, if any: the key's own, or all together. */
   function join(key: string, one: Waiting): 'own' | 'all' | undefined {
     const own = queues.get(key)?.length ?? 0
     if (own >= waitingShare) return 'own'
-    if (waiting >= places && !makeRoom(own + 1)) return own === 0 ? 'all' : 'own'
+    if (waiting >= places && !evictFor(own + 1)) return own === 0 ? 'all' : 'own'
     const queue = queues.get(key) ?? []
     queue.push(one)
     queues.set(key, queue)
@@ -88,8 +87,8 @@ export function createSemaphore(limits: SemaphoreLimits): Semaphore {
     return undefined
   }
 
-  /** Takes the place of the last one of the key that has most, when it has more than so many. */
-  function makeRoom(most: number): boolean {
+  /** Evicts the last caller of the longest queue, if that is longer than `most`. */
+  function evictFor(most: number): boolean {
     let largest: { key: string; queue: Waiting[] } | undefined
     for (const [key, queue] of queues) {
       if (queue.length > (largest?.queue.length ?? most)) largest = { key, queue }
@@ -97,7 +96,7 @@ export function createSemaphore(limits: SemaphoreLimits): Semaphore {
     const last = largest?.queue.at(-1)
     if (largest === undefined || last === undefined) return false
     leave(largest.key, last)
-    last.turnOut()
+    last.evict()
     return true
   }
 
@@ -112,12 +111,12 @@ export function createSemaphore(limits: SemaphoreLimits): Semaphore {
     const first = queue?.[0]
     if (least === undefined || queue === undefined || first === undefined) return
     leave(least.key, first)
-    // To the end of the keys.
+    // Move the key to the end.
     if (queues.delete(least.key)) queues.set(least.key, queue)
     first.start()
   }
 
-  /** Takes a slot that is free, and returns how to release it. */
+  /** Takes a free slot. Returns a function that releases it. */
   function start(key: string): () => void {
     const giveBack = slots.take(key, 1)
     let isHeld = true
@@ -149,7 +148,7 @@ export function createSemaphore(limits: SemaphoreLimits): Semaphore {
             signal?.removeEventListener('abort', giveUp)
             resolve(start(key))
           },
-          turnOut() {
+          evict() {
             signal?.removeEventListener('abort', giveUp)
             reject(full('own'))
           },
@@ -164,10 +163,10 @@ export function createSemaphore(limits: SemaphoreLimits): Semaphore {
   }
 }
 
-/** How many times as long as the work a rest after it is. So a caller that must rest works a fifth of the time at most. */
+/** Pause length as a multiple of the work's duration. A caller that must pause works at most a fifth of the time. */
 const PAUSE_FACTOR = 4
-/** A busy machine makes work long; the rest after it is not longer than this, in milliseconds. */
+/** Longest pause, in milliseconds. On a busy host, work takes longer than it needs. */
 const MAX_PAUSE_MS = 1000
 
-/** How long a client keeps its slot after work that others had to wait for. In milliseconds, as the work. */
+/** How long a client keeps its slot after work that other clients waited for, in milliseconds. */
 export const pauseAfter = (workedMs: number): number => Math.min(MAX_PAUSE_MS, PAUSE_FACTOR * workedMs)

@@ -1,6 +1,6 @@
 /**
- * Runs tasks in a thread of their own, one at a time: a task that somebody sent may be made to take long. A task that
- * does is given up together with its thread, and the next one gets another. The thread is started at the first task.
+ * Runs tasks in a thread, one at a time. Clients can send tasks that take long: such a task is aborted by terminating the
+ * thread, and the next task starts a new one. The thread starts at the first task.
  */
 import { Worker } from 'node:worker_threads'
 import type { LimitName } from '../errors/limits.ts'
@@ -9,15 +9,15 @@ import { createSemaphore } from './semaphore.ts'
 
 export interface TaskThread<Task, Answer> {
   /**
-   * The answer of the thread; undefined: the task took too long. `client`: whose work it is.
-   * @throws SlotsFull when too many wait
+   * Returns the thread's answer; undefined on timeout. `client` is the key of the queue.
+   * @throws SlotsFull when the queue is full
    */
   run(client: string, task: Task): Promise<Answer | undefined>
 }
 
 /**
- * Makes a thread. `path`: of its program, as in `program`: it posts one message when it is ready, and then one answer to
- * each task. `name`: under which it is counted that too many wait.
+ * Creates a thread. `path` is its program, as in `program`: it posts one message when it is ready, then one answer per
+ * task. `name` is the limit that counts refusals.
  */
 export function taskThread<Task, Answer>({
   path,
@@ -29,22 +29,21 @@ export function taskThread<Task, Answer>({
   deadlineMs: number
 }): TaskThread<Task, Answer> {
   const slots = createSemaphore({ name, size: 1, waiting: 32 })
-  /** The thread, when it has loaded its code. */
+  /** The thread, once it has loaded its code. */
   let thread: Promise<Worker> | undefined
 
-  /** Starts it when there is none. There is one at a time: only the end of it makes room for another. */
+  /** Returns the running thread, or starts one. A new thread starts only after the old one has ended. */
   function running(): Promise<Worker> {
     if (thread !== undefined) return thread
     const worker = new Worker(program(path), { execArgv: [] })
     thread = new Promise((resolve, reject) => {
-      // Its first message says that it is ready.
       worker.once('message', () => resolve(worker))
       worker.once('exit', () => {
         thread = undefined
         reject(new Error(`the thread ${path} ended before it was ready`))
       })
     })
-    // Who waits for an answer hears of the end, too.
+    // The exit handler rejects waiting callers.
     worker.on('error', () => {})
     return thread
   }
@@ -60,7 +59,7 @@ export function taskThread<Task, Answer>({
         resolve(answer)
       }
       const ended = () => end()
-      // The next task gets another thread once this one has ended.
+      // The next task starts a new thread once this one has ended.
       const deadline = setTimeout(() => void worker.terminate(), deadlineMs)
       worker.on('message', end)
       worker.on('exit', ended)

@@ -1,8 +1,6 @@
-/** Bytes that are kept for long. */
-
 /**
- * The same bytes, in memory that holds nothing else. Node cuts small buffers from blocks of 8 KiB: one that is kept would
- * keep its whole block.
+ * Returns the bytes in memory of their own. Node allocates small buffers from blocks of 8 KiB: a cached one would keep its
+ * whole block alive.
  */
 export function unpooledBuffer(bytes: Buffer): Buffer {
   if (bytes.buffer.byteLength === bytes.byteLength) return bytes

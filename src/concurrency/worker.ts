@@ -1,8 +1,8 @@
 /**
- * Background work: a worker runs a few jobs at the same time, and `selectJobs` chooses the next one. A job has an id: it runs
- * once, however often it is added while it waits, and two jobs with the same id never run at the same time. A job that fails
- * runs again after a pause. With several nodes one of them does the work: `hold` names its incarnation. When that changes,
- * the waiting jobs are dropped and loaded again. The worker stops with its signal, after the jobs that are running.
+ * Background work: runs a few jobs at the same time, and `selectJobs` selects the next one. A job has an id: it runs once,
+ * however often it is added while it waits, and two jobs with the same id never run at the same time. A failed job runs
+ * again after a backoff. With several nodes one of them does the work: `hold` returns its incarnation. When that changes,
+ * the waiting jobs are dropped and loaded again. The worker stops with its signal, after the running jobs.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { selectJobs } from './job-selection.ts'
@@ -10,45 +10,45 @@ import { createRecentUse } from './recent-use.ts'
 
 export interface Work {
   id: string
-  /** Whose share of the time it takes. */
+  /** The account whose share of the time it uses. */
   account: string
 }
 
 interface Options<W extends Work> {
-  /** How many are done at the same time: in all, and of one account (1 without it). */
+  /** Number of jobs that run at the same time: in total, and for one account (default 1). */
   places: number
   placesOfAccount?: number
-  /** Accounts whose work has taken more than `ms` lately have so many of the places together. */
+  /** Limits accounts whose jobs took more than `ms` recently to `places` slots together. */
   slow?: { ms: number; places: number }
-  /** After this time, in milliseconds, what the work of an account has taken counts half. */
+  /** Half-life of an account's recent use, in milliseconds. */
   halfLifeMs?: number
-  /** The pause after a failure, in milliseconds: twice as long each time, up to the longest one. */
+  /** First backoff after a failure, in milliseconds; it doubles up to `longestPauseMs`. */
   pauseMs?: number | undefined
   longestPauseMs?: number
-  /** How often all is loaded again while this node has the work. Without it, never. */
+  /** Interval for loading all jobs again, in milliseconds. Default: never. */
   loadEveryMs?: number
-  /** Adds all that is to be done, when this node begins with it: at a start, or after another node. */
+  /** Adds all pending jobs when this node takes over the work. */
   load(): Promise<void>
   /**
-   * Does one. Resolves to after how many milliseconds it is done again, if at all. `failures`: how often it has failed, one
-   * time after the other.
+   * Runs a job. Resolves to the delay in milliseconds after which it runs again, if at all. `failures` counts consecutive
+   * failures.
    */
   work(one: W, failures: number): Promise<number | undefined>
-  /** Is told what failed; without `one`, that what is to be done could not be loaded. */
+  /** Reports a failed job; without `one`, a failure of `load`. */
   failed(error: unknown, one?: W): void
 }
 
 const HALF_LIFE_MS = 10 * 60_000
 const PAUSE_MS = 2000
 const LONGEST_PAUSE_MS = 64_000
-/** How often it looks whether this node has the work, and whether it is to be loaded. */
+/** Interval for checking `hold` and `loadEveryMs`, in milliseconds. */
 const LOOK_MS = 500
 
 interface Waiting<W> {
   one: W
   account: string
   failures: number
-  /** From when on it may be done, in milliseconds of a clock that is never set. */
+  /** Earliest start, on the monotonic clock, in milliseconds. */
   due: number
   done: Promise<void>
   tell: () => void
@@ -60,14 +60,13 @@ export function createWorker<W extends Work>(options: Options<W>, signal: AbortS
   const busy = new Map<string, { account: string; done: Promise<void> }>()
   const used = createRecentUse(options.halfLifeMs ?? HALF_LIFE_MS, () => performance.now())
   const isSlow = (account: string) => slow !== undefined && used.of(account) > slow.ms
-  /** Ends the pause. Without one it does nothing. */
+  /** Ends the current pause. */
   let wake = () => {}
   let loadedFor: string | undefined
   let loadAt = 0
   let working: Promise<void> = Promise.resolve()
   signal.addEventListener('abort', () => wake(), { once: true })
 
-  /** A pause does not keep the process alive. */
   const pause = (ms: number) =>
     new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, Math.min(Math.max(0, ms), LOOK_MS)).unref()
@@ -123,10 +122,10 @@ export function createWorker<W extends Work>(options: Options<W>, signal: AbortS
     }
   }
 
-  /** Begins what may begin. Returns when the next one may. */
+  /** Starts the jobs that are due. Returns when the next one is due. */
   function beginAll(): number {
     let next = Number.POSITIVE_INFINITY
-    // What ends wakes us.
+    // The end of a job wakes the loop.
     if (busy.size >= places) return next
     const now = performance.now()
     const ready: Waiting<W>[] = []
@@ -173,22 +172,22 @@ export function createWorker<W extends Work>(options: Options<W>, signal: AbortS
 
   return {
     /**
-     * Has it done by the worker, after so many milliseconds at the earliest. Resolves when it is done; never, when this node
-     * does not do it. What is being done is done again: it may have begun too early.
+     * Adds a job that starts after `inMs` at the earliest. Resolves when it is done; never, if another node does the work.
+     * A job that is running runs again: it may have started too early.
      */
     add,
-    /** What waits with this id. */
+    /** Returns the waiting job with this id. */
     waiting: (id: string): W | undefined => waiting.get(id)?.one,
-    /** Forgets what waits with this id. Returns whether such work is being done now. */
+    /** Drops the waiting job with this id. Returns whether such a job is running. */
     remove(id: string): boolean {
       waiting.delete(id)
       return busy.has(id)
     },
-    /** Begins to work, while this node has the work; without `hold`, each node works. */
+    /** Starts the worker. `hold` returns the incarnation while this node does the work; by default each node does. */
     start(hold: () => string | undefined = () => 'here'): void {
       working = keepWorking(hold)
     },
-    /** Resolves when the worker has ended, after the signal was aborted. */
+    /** Resolves when the worker has ended, after its signal was aborted. */
     stopped: () => working,
   }
 }
