@@ -14,7 +14,7 @@ type Test = Parameters<typeof openStores>[0]
 
 const log = pino({ level: 'silent' })
 const projector = { waitFor: async () => true }
-const rights = async () => ({})
+const permissions = async () => ({})
 const ALICE = 'account 1'
 const BOB = 'account 2'
 
@@ -65,7 +65,7 @@ function setUp(t: Test, limits: Partial<LiveLimits> = {}) {
       const batches = followHistory({
         history,
         filter: {},
-        permissions: rights,
+        permissions,
         beginning,
         subscriber,
         projector,
