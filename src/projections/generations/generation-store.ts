@@ -1,4 +1,4 @@
-/** A read store that maps every collection and checkpoint to one of its generations. See `generations.ts`. */
+/** A read store that maps each collection and checkpoint to one of its generations. See `generations.ts`. */
 import type {
   AnyCollection,
   Change,
@@ -9,7 +9,7 @@ import type {
   SharedCheckpoints,
 } from '../store/read-store.ts'
 
-/** The stored name of a collection or checkpoint: names have only letters, so the number is written in letters. */
+/** Returns the stored name of a collection or checkpoint. Names have only letters, so letters encode the number. */
 export function nameOf(name: string, generation: number): string {
   return generation === 0 ? name : `${name}_${inLetters(generation)}`
 }
@@ -19,7 +19,7 @@ function inLetters(number: number): string {
   return number < 26 ? last : inLetters(Math.floor(number / 26)) + last
 }
 
-/** @param inSnapshot gives the generation that a snapshot has */
+/** `inSnapshot` returns the generation in a snapshot. */
 export function generationStore(
   store: ReadStore,
   numberOf: (name: string) => Promise<number>,
@@ -27,7 +27,7 @@ export function generationStore(
 ): ReadStore {
   const storedAs = storedNameBy(numberOf)
 
-  /** The changes, with the stored names of their collections: a batch has many changes of few collections. */
+  /** Returns the changes with the stored names of their collections, each looked up once per batch. */
   async function storedChanges(changes: readonly Change[]): Promise<Change[]> {
     const names = new Set(changes.map(({ collection }) => collection.name))
     const stored = new Map<string, string>()
@@ -125,7 +125,7 @@ export function generationStore(
 
 const listsOf = (changes: Changes) => (Symbol.asyncIterator in changes ? changes : [changes])
 
-/** Returns a function that gives a collection, and those of its parts, the stored name of its generation. */
+/** Returns a function that maps a collection and its parts to the stored names of their generation. */
 function storedNameBy(numberOf: (name: string) => Promise<number>) {
   return async function storedAs<C extends AnyCollection>(collection: C): Promise<C> {
     const stored = { ...collection, name: nameOf(collection.name, await numberOf(collection.name)) }

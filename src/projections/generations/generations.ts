@@ -1,10 +1,9 @@
 /**
  * Generations of each collection in one read store: the current one, which queries read, and a spare one, which a
- * rebuild fills. Callers use the collection's usual name, and `generation-store.ts` maps it to the stored name of a
- * generation. One write makes the spare generation the current one.
- *
- * This file is for the embedded store, which has two generations that take turns. For a store that several servers
- * share see `shared-generations.ts`.
+ * rebuild fills. `generation-store.ts` maps the usual name of a collection to a generation. One write makes the spare
+ * generation current.
+ * This file is for the embedded store, which alternates two generations. See `shared-generations.ts` for a store that
+ * several servers share.
  */
 import { LOG_START } from '../../events/store/event-store.ts'
 import type { AnyCollection, Checkpoint, ReadStore } from '../store/read-store.ts'
@@ -13,28 +12,25 @@ import { generationStore } from './generation-store.ts'
 export interface Generations {
   /** The generation that queries read and the projector writes. */
   current: ReadStore
-  /**
-   * The generation that a rebuild fills. The checkpoint of a read model belongs to the generation of its collection.
-   */
+  /** The generation that a rebuild fills. A checkpoint belongs to the generation of its collection. */
   spare: ReadStore
   /**
-   * Makes the spare generation an empty one, for a fold of this version. A rebuild begins with this. Resolves to a
-   * function that removes what the rebuild has written, when it fails before `exchange`.
+   * Empties the spare generation for a fold of this version. A rebuild begins with it. Resolves to a function that
+   * removes the rebuild's documents when it fails before `exchange`.
    */
   begin(collection: AnyCollection): Promise<() => Promise<void>>
   /**
-   * Makes the spare generation, which has all events up to the checkpoint, the current one, and the current one the
-   * spare one.
+   * Swaps the generations: the spare one has all events up to the checkpoint and becomes current.
    * @throws ReplacedMeanwhile when another server has exchanged them since `begin`
    */
   exchange(collection: AnyCollection, checkpoint: Checkpoint): Promise<void>
-  /** Removes the documents of generations of a collection that nobody reads or fills. */
+  /** Removes the documents of unused generations of a collection. */
   free(collection: AnyCollection): Promise<void>
   /** Called with the name of a collection when another server has exchanged its generations. */
   onExchanged(listener: (collection: string) => void): void
 }
 
-/** Another server has rebuilt the same read model and was faster. Its documents stay. */
+/** Another server has rebuilt the same read model first. Its documents stay. */
 export class ReplacedMeanwhile extends Error {
   override readonly name = 'ReplacedMeanwhile'
 
@@ -43,10 +39,10 @@ export class ReplacedMeanwhile extends Error {
   }
 }
 
-/** A checkpoint records which generation is current, as its `version`. So the adapters need not know about generations. */
+/** The `version` of a checkpoint records the current generation, so adapters need not know about generations. */
 const keyOf = (name: string) => `${name}.generation`
 
-/** Splits an embedded store into generations. To close `current` closes the store. */
+/** Splits an embedded store into generations. Closing `current` closes the store. */
 export function withGenerations(store: ReadStore): Generations {
   const known = new Map<string, Promise<number>>()
 
@@ -82,7 +78,7 @@ export function withGenerations(store: ReadStore): Generations {
       known.set(name, Promise.resolve(next))
     },
     async free(collection) {
-      // A model that was never rebuilt does not even have the tables of its spare generation.
+      // A model that was never rebuilt lacks the tables of its spare generation.
       const [first] = await spare.range(collection, { limit: 1 }).catch(() => [])
       if (first !== undefined) await spare.clear(collection)
     },

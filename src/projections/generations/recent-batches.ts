@@ -1,14 +1,11 @@
-/** The events that came lately, for read models that another server writes: which documents it has changed. */
+/** Recent events, which tell the documents that another server has changed in the read models that it writes. */
 import { LOG_START, type Position } from '../../events/store/event-store.ts'
 import type { ReadModel } from '../projector/read-model.ts'
 import { eventsFor, type ReadBatch } from '../projector/readable-events.ts'
 import type { Touched } from '../store/read-store.ts'
 import { roughSize } from '../views/rough-size.ts'
 
-/**
- * The most events that are kept, and about the most characters of them. Without events, all documents of a model count as
- * changed.
- */
+/** Limits of the kept events, in events and characters. Without events, all documents of a model count as changed. */
 const MAX_EVENTS = 20_000
 const MAX_CHARACTERS = 32 * 1024 * 1024
 
@@ -16,7 +13,7 @@ export function createRecentBatches() {
   let batches: { read: ReadBatch; last: Position; size: number }[] = []
   let kept = 0
   let characters = 0
-  /** What came up to here is not kept. */
+  /** Events up to here are not kept. */
   let from: Position = LOG_START
 
   function dropFirst(): void {
@@ -28,7 +25,7 @@ export function createRecentBatches() {
   }
 
   return {
-    /** Begins anew: the next batch is the first after this position. */
+    /** Starts again: the next batch is the first after this position. */
     restart(after: Position): void {
       batches = []
       kept = 0
@@ -47,8 +44,8 @@ export function createRecentBatches() {
       while (batches[0] !== undefined && batches[0].last <= upTo) dropFirst()
     },
     /**
-     * How far the events after a position touch no document of a model; and, if one does, the end of its batch. A model
-     * that has all events up to `after` then has all up to there.
+     * Returns how far the events after a position touch no document of a model and, if one does, the end of its batch.
+     * A model with all events up to `after` then has all up to there.
      */
     untouched(model: ReadModel, after: Position): { upTo: Position; touchedBy?: Position } {
       let upTo = after
@@ -61,14 +58,17 @@ export function createRecentBatches() {
       }
       return { upTo }
     },
-    /** The documents of a model that events after one position, up to another, touch. Undefined: any document. */
+    /**
+     * Returns the documents of a model that the events after one position, up to another, touch; undefined for any
+     * document.
+     */
     touched(model: ReadModel, after: Position, upTo: Position): Touched[] | undefined {
       if (after < from) return undefined
       const all: Touched[] = []
       for (const { read, last } of batches) {
         if (last <= after) continue
         const { events, poison } = eventsFor(model, read, after, upTo)
-        // Its writer may be newer and know the event. Nobody knows here what it has changed.
+        // The writer may be newer and know the event. This server cannot tell the changed documents.
         const touched = poison === undefined ? model.touched(events) : undefined
         if (touched === undefined) return undefined
         all.push(...touched)

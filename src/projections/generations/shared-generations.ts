@@ -1,7 +1,7 @@
 /**
- * Generations in a store that several servers share. Each has a number that is given once, so no server ever writes
- * into what another one has begun or has put away. Each version of a fold has its own current generation: while servers
- * are upgraded one after the other, the documents of the newer fold are made beside those of the older one.
+ * Generations in a store that several servers share. Each number is used once, so a server never writes into a
+ * generation that another has begun or removed. Each version of a fold has its own current generation: during a rolling
+ * upgrade, the documents of both folds exist.
  */
 
 import type { Membership } from '../../events/nodes/nodes.ts'
@@ -10,23 +10,20 @@ import type { Checkpoint, LeasedCheckpoint, ReadStore, SharedCheckpoints } from 
 import { generationStore, nameOf } from './generation-store.ts'
 import { type Generations, ReplacedMeanwhile } from './generations.ts'
 
-/** The highest number that was given to a generation is the `position` here. */
+/** Its `position` is the highest generation number in use. */
 const numbersOf = (name: string) => `${name}.generation`
 
-/** The current generation of a version is the `version` here. */
+/** Its `version` is the current generation of a fold's version. */
 const rowOf = (name: string, version: number) => `${name}.v${version}`
 
-/** How many generations are looked at, from the latest on, to remove those that nobody has: more than can have failed. */
+/** Number of the latest generations that are checked for orphans. It exceeds the number that can have failed. */
 const EARLIER = 30
 const MAX_ATTEMPTS = 10
-/**
- * How long a generation of another version stays although no server writes it, in milliseconds: its servers may start
- * again.
- */
+/** How long a generation of another version stays without a writer, in milliseconds: its servers may start again. */
 const UNHELD_MS = 600_000
 /**
- * How long a generation that was replaced stays, in milliseconds: requests may read from it. Another node learns of the new
- * one within a second. A read takes at most 30 s, and may begin again.
+ * How long a replaced generation stays for running reads, in milliseconds. Other nodes learn of the new one within a
+ * second; a read takes at most 30 s, and may begin again.
  */
 const REPLACED_MS = 120_000
 
@@ -36,8 +33,8 @@ interface Known {
 }
 
 /**
- * Splits a shared store into generations. `versions`: of the fold of each collection. To close `current` closes the
- * store.
+ * Splits a shared store into generations. `versions` has the fold version of each collection. Closing `current` closes
+ * the store.
  */
 export function sharedGenerations(
   store: ReadStore,
@@ -48,12 +45,12 @@ export function sharedGenerations(
 ): Generations {
   const known = new Map<string, Promise<Known>>()
   let exchanged: (collection: string) => void = () => {}
-  /** Generations that no server writes: how they were when that was seen first. */
+  /** Generations without a writer, as they were when that was first seen. */
   const unheld = new Map<string, { position: number; since: number }>()
 
   const currentIn = async ({ checkpoint }: Pick<ReadStore, 'checkpoint'>, name: string) => {
     const version = versions.get(name)
-    // The checkpoint of a process is no collection.
+    // A checkpoint of a process has no collection.
     if (version === undefined) return 0
     const row = (await checkpoint(rowOf(name, version))) ?? (await checkpoint(numbersOf(name)))
     return row?.version ?? 0
@@ -69,7 +66,7 @@ export function sharedGenerations(
   const know = (name: string, current: number, spare: number) =>
     void known.set(name, Promise.resolve({ current, spare }))
 
-  /** Gives a number that no generation has had. */
+  /** Reserves an unused generation number. */
   async function newNumber(name: string): Promise<number> {
     const isFirstUsed = (await store.checkpoint(name)) !== undefined
     for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
@@ -81,11 +78,11 @@ export function sharedGenerations(
     throw new StoreUnavailable(`too many servers make generations of ${name} at the same time`)
   }
 
-  /** Chooses the generation of this version, when no server of it has done so before. */
+  /** Chooses the generation of this version unless another server has done so. */
   async function choose(name: string, version: number): Promise<void> {
     const row = await store.checkpoint(rowOf(name, version))
     if (row === undefined) {
-      // A store from a version without these rows: its generation is of the version that its checkpoint has.
+      // A store from an older version has no such rows: its generation is of its checkpoint's version.
       const earlier = (await store.checkpoint(numbersOf(name)))?.version ?? 0
       const isOurs = (await store.checkpoint(nameOf(name, earlier)))?.version === version
       const number = isOurs ? earlier : await newNumber(name)
@@ -95,7 +92,7 @@ export function sharedGenerations(
     know(name, current, current)
   }
 
-  /** Reads checkpoints, and with them which generations are current: another server may have exchanged them. */
+  /** Reads checkpoints and current generations, which another server may have exchanged. */
   async function readCurrent(names: readonly string[]): Promise<Map<string, LeasedCheckpoint>> {
     const wanted = await Promise.all(
       names.map(async (name) => {
@@ -132,7 +129,7 @@ export function sharedGenerations(
     return !(await isGone(holder))
   }
 
-  /** Whether nobody comes back to a generation. */
+  /** Whether a generation is abandoned. */
   async function isAbandoned(name: string, number: number, checkpoint: LeasedCheckpoint): Promise<boolean> {
     const key = nameOf(name, number)
     if (await isHeld(name, number, checkpoint)) {
@@ -183,7 +180,7 @@ export function sharedGenerations(
       if (!(await store.moveCheckpoint(rowOf(name, version), row(current), row(next))))
         throw new ReplacedMeanwhile(name)
       know(name, next, current)
-      // If this fails, it counts as held until this server is gone.
+      // If this fails, it counts as leased until this server is gone.
       await shared.give(nameOf(name, current), holder).catch(() => {})
     },
     async free(collection) {
@@ -198,7 +195,7 @@ export function sharedGenerations(
         const stored = { ...collection, name: nameOf(name, number) }
         const checkpoint = found.get(stored.name)
         if (checkpoint === undefined || !(await isAbandoned(name, number, checkpoint))) continue
-        // Whoever has taken it meanwhile keeps it.
+        // A server that has taken it meanwhile keeps it.
         if (await shared.remove(stored.name, checkpoint)) await store.drop(stored)
       }
     },

@@ -1,9 +1,9 @@
 /**
- * Read models in a store that several servers share. Each model has one server that writes it, its holder: the
- * checkpoint names it, and the store takes the checkpoint from no other. The other servers follow: they read the
- * checkpoints, and forget the documents that events up to there have touched. Where the next events touch no document of
- * a model, they go on without the checkpoint: its holder writes it later. So what a server remembers is never older
- * than the checkpoints that it has read last.
+ * Read models in a store that several servers share. One server writes each model and holds the lease of its
+ * checkpoint; the store rejects the checkpoint from other servers. The other servers follow: they read the checkpoints
+ * and evict the documents that the events up to there have touched. Where events touch no document of a model,
+ * followers advance without the checkpoint. So a server never caches older documents than the checkpoints that it has
+ * read.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { nextRun } from '../../concurrency/coalesce.ts'
@@ -21,34 +21,35 @@ import {
 } from '../store/read-store.ts'
 import { createRecentBatches } from './recent-batches.ts'
 
-/** How far a read model is, as this server knows it. */
+/** Progress of a read model as this server knows it. */
 export interface Progress {
   readonly model: ReadModel
-  /** The last event that queries of this server show. */
+  /** Last event that queries of this server show. */
   position: Position
-  /** As in a checkpoint. It may be of an earlier position. */
+  /** Event id as in a checkpoint, possibly of an earlier position. */
   event?: string
   stopped?: string
-  /** The end of a batch after the position that touches the model, if one is known. */
+  /** End of the next batch that touches the model, if known. */
   touchedBy?: Position
-  /** How far another server has written the model; undefined while this server writes it. */
+  /** Position that another server has written; undefined while this server writes the model. */
   written?: Position
-  /** Where this server could not go on. Another one may be able to: it may be newer, and know the event. */
+  /** Position where this server had to stop. A newer server may know the event. */
   refused?: Position
 }
 
 export interface Sharing {
   membership: Membership
-  /** Forgets all documents of a collection. */
+  /** Evicts all documents of a collection. */
   forget(collection: string): void
 }
 
 /**
- * How long a request waits for this server to come as far as the others had written when it came. A server that is
- * further behind, or that the others have taken for gone, refuses it: the answer could lack what they have acknowledged.
+ * How long a request waits until this server has caught up with what the others had written when it arrived, in
+ * milliseconds. A server that stays behind, or has lost its membership, refuses the request: the answer could lack
+ * acknowledged changes.
  */
 const MOST_BEHIND_MS = 5000
-/** Pauses between two looks at the checkpoints while somebody waits for them. */
+/** Pauses between two reads of the checkpoints while a request waits, in milliseconds. */
 const PAUSES_MS = [0, 1, 2, 4, 8, 16]
 
 export const isFollowed = ({ written }: Progress) => written !== undefined
@@ -59,28 +60,27 @@ export function createSharedModels(
   progress: readonly Progress[],
   checkpoints: SharedCheckpoints,
   { membership, forget }: Sharing,
-  /** Called with the documents that others have changed, and after each change of a position. */
+  /** Called with the documents that other servers have changed, and after each change of a position. */
   on: {
     touched(touched: readonly Touched[]): void
     moved(): void
-    /** What this server writes has changed: the events after the models' positions must come again. */
+    /**
+     * The set of models that this server writes has changed: the events after their positions must be delivered again.
+     */
     changed(): void
-    /** This server goes on as another incarnation: `take` is to be called. */
+    /** This server continues as another incarnation: call `take`. */
     anotherIncarnation(): Promise<void>
   },
 ) {
   const names = progress.map(({ model }) => model.name)
   const recent = createRecentBatches()
   let delivered: Position = LOG_START
-  /** The incarnation for which this server holds what it holds. */
+  /** Incarnation that holds this server's leases. */
   let incarnation = membership.self().id
   const followed = () => progress.filter(isFollowed)
   const isSame = () => membership.self().id === incarnation
 
-  /**
-   * What touches nothing needs no writer: its checkpoint follows later, and this server knows from the fold that the
-   * documents are the same there.
-   */
+  /** Advances over events that touch no document: the documents stay the same, and the checkpoint follows later. */
   function passUntouched(p: Progress): void {
     if (p.stopped !== undefined || (p.touchedBy ?? LOG_START) > p.position) return
     const { upTo, touchedBy } = recent.untouched(p.model, p.position)
@@ -89,7 +89,7 @@ export function createSharedModels(
     else p.touchedBy = touchedBy
   }
 
-  /** Forgets what others have written, up to where the events have come. */
+  /** Evicts what other servers have written, up to the received events. */
   function forgetWritten(): void {
     const touched: Touched[] = []
     let hasMoved = false
@@ -124,18 +124,18 @@ export function createSharedModels(
     forgetWritten()
   }
 
-  /** Looks at the checkpoints. The look begins after the call: all who call during one share the next. */
+  /** Reads the checkpoints. The read begins after the call; concurrent calls share the next one. */
   const observe = nextRun(look)
 
-  /** From now on this server follows the model. */
+  /** Follows the model from now on. */
   function follow(p: Progress, written: Position): void {
     p.written = Math.max(p.position, written)
     delete p.stopped
-    // It may remember what it could not write.
+    // The cache may hold documents that this server failed to write.
     forget(p.model.collection.name)
   }
 
-  /** Waits until this server shows what others had written when it was called. */
+  /** Waits until this server shows what the others had written at the call. */
   async function currentShared(): Promise<void> {
     const deadline = performance.now() + MOST_BEHIND_MS
     while (!membership.isMember()) {
@@ -144,7 +144,7 @@ export function createSharedModels(
       }
       await delay(20)
     }
-    // What it wrote before, another server may write since.
+    // Another server may since write the models of the earlier incarnation.
     if (!isSame()) await on.anotherIncarnation()
     await observe()
     const behind = followed().filter(({ position, written = LOG_START }) => position < written)
@@ -158,33 +158,31 @@ export function createSharedModels(
 
   return {
     observe,
-    /** The events after this position come next. */
     restart(after: Position): void {
       delivered = after
       recent.restart(after)
     },
-    /** A batch has come. */
     add(read: ReadBatch, last: Position): void {
       delivered = Math.max(delivered, last)
       if (followed().length === 0) recent.restart(last)
       else recent.add(read, last)
       forgetWritten()
     },
-    /** The log was read up to here; what came last has been added. */
+    /** Records that the log was read up to here and the last batch was added. */
     passed(position: Position): void {
       delivered = Math.max(delivered, position)
       forgetWritten()
     },
-    /** Undefined when this server shows all that was written before the call. */
+    /** Undefined when this server shows everything written before the call. */
     current(): Promise<void> | undefined {
       if (membership.isMember() && isSame() && followed().length === 0) return undefined
       return currentShared()
     },
     /**
-     * Looks for models whose holder is gone and takes them; follows those that it has lost. `begin` gives a model that
-     * this server writes from now on its position. A model that has stopped is given up, for a server that can go on.
-     * `forced`: a model that is taken even where this server could not go on. When a call of the store fails, some models
-     * may have changed hands before.
+     * Takes models whose lease has expired, and follows those that it has lost. `begin` returns the start position of a
+     * model that this server writes from now on. A stopped model is released for a server that can continue. `forced`
+     * is a model to take even where this server had to stop. After an error of the store, some models may have changed
+     * hands.
      */
     async take(
       begin: (p: Progress, at: Checkpoint | undefined) => Promise<void>,
@@ -205,7 +203,7 @@ export function createSharedModels(
         if (at !== undefined) note(p, at)
         hasChanged = true
       }
-      // All at once: when a call of the store fails below, no model may count as held by this incarnation.
+      // All at once: if the store fails below, no model may count as leased by this incarnation.
       if (!isSame()) for (const p of progress) if (!isFollowed(p)) lose(p)
       incarnation = id
       try {
@@ -221,7 +219,7 @@ export function createSharedModels(
           const isWanted = !isForced && wanted !== undefined && wanted !== id && !(await isGone(wanted))
           const isToGive = isOurs && (isWanted || !mayGoOn)
           if (isOurs && !isFollowed(p) && !isToGive) continue
-          // Before it is given: if that fails, another server may have it or not.
+          // Before the release: if it fails, the owner is unknown.
           if (!isFollowed(p)) lose(p)
           if (isToGive) await checkpoints.give(name, id, isWanted ? wanted : undefined)
           const isFree = !isToGive && mayGoOn && (holder === undefined || isOurs || (await isGone(holder)))
@@ -236,7 +234,7 @@ export function createSharedModels(
           hasChanged = true
           delete p.written
           delete p.stopped
-          // What the holder has written last was perhaps not noticed here.
+          // This server may have missed the last writes of the lease holder.
           forget(p.model.collection.name)
         }
       } finally {
@@ -248,16 +246,16 @@ export function createSharedModels(
       return checkpoints.move(moved, incarnation)
     },
     /**
-     * To be asked before documents are written. A server that was stopped between this and the write may still write
-     * late: documents keep the later position, so it changes nothing that others have written since.
+     * Call it before a write of documents. A server that is suspended in between may write late: documents keep the
+     * later position, so newer writes of other servers win.
      * @throws LeaseLost when others may have taken the models
      */
     requireMember(): void {
       if (!membership.isMember() || !isSame()) throw new LeaseLost(names)
     },
-    /** Asks who writes a model for it. */
+    /** Asks the lease holder to release a model. */
     want: ({ model }: Progress) => checkpoints.want(model.name, membership.self().id),
-    /** Gives up what this server writes, so that another one need not wait to take it. */
+    /** Releases this server's leases, so that another server can take them at once. */
     async giveUp(): Promise<void> {
       for (const p of progress) if (!isFollowed(p)) await checkpoints.give(p.model.name, incarnation)
     },

@@ -1,6 +1,6 @@
 /**
- * What repositories take on disk. It is a fact of this installation's files and not of the log: a repack changes it and
- * nobody did anything. So it is no event and no read model: it is kept beside them, and measured again when it is lost.
+ * Disk usage of repositories. It depends on the files of this installation (a repack changes it), so it is kept beside
+ * the read models and measured again when it is lost.
  */
 import { LRUCache } from 'lru-cache'
 import type { Languages } from '../../git/repository/languages.ts'
@@ -21,13 +21,13 @@ export interface DiskUsageDocument {
   /** The files of its comments, in bytes. */
   attachmentBytes: number
   totalBytes: number
-  /** What its default branch has in each language, in bytes. Absent: it is empty, or they were not counted. */
+  /** Bytes per language of the default branch; absent when the branch is empty or was not counted. */
   languages?: { commit: string; bytes: Languages }
   /** When the measuring began: ISO 8601; empty when it was never measured. */
   measuredAt: string
-  /** Whether something has changed since. */
+  /** Whether the repository has changed since. */
   pending: boolean
-  /** When maintenance is due although nothing changes: milliseconds since 1970; 0 for never. */
+  /** When maintenance is due without changes, in milliseconds since 1970; 0 for never. */
   dueAt: number
 }
 
@@ -37,24 +37,24 @@ const collection: Collection<DiskUsageDocument> = {
   arrays: [],
 }
 
-/** It is not folded from the log, so it has no real position. */
+/** It is not folded from the log. */
 const position = 0
-/** How long another node's measuring may be unknown here, in milliseconds. */
+/** Maximum age of another node's measurement here, in milliseconds. */
 const FRESH_MS = 5000
-/** Maintenance is due within this time. What seems later is from before the clock was set back, perhaps by years. */
+/** Maximum time until maintenance. A later time was written before the clock was set back. */
 const LATEST_MS = 30 * 24 * 3_600_000
-/** How long bytes count that nobody has measured yet. It is longer than a measuring takes. */
+/** How long unmeasured bytes count, in milliseconds. It exceeds the time of a measurement. */
 const UNMEASURED_MS = 10 * 60_000
 
-/** Bytes that an owner is about to have, or has since the last measuring. */
+/** Bytes that an owner is writing, or has written since the last measurement. */
 interface Reserved {
   repoId: number
   bytes: number
-  /** When they were written: by the clock, and in milliseconds of `performance.now()`; undefined until they are. */
+  /** Time of the write: by the clock, and in milliseconds of `performance.now()`; undefined before it. */
   written: { at: () => number; time: number } | undefined
 }
 
-/** Bytes that are held for an owner. `end` frees them; `written`: they are on disk, and count until they are measured. */
+/** A reservation for an owner. `end` releases it; `written` counts the bytes until they are measured. */
 export interface Reservation {
   end(outcome: 'written' | 'dropped'): void
 }
@@ -79,7 +79,7 @@ export function createDiskUsage(store: ReadStore) {
     if (own?.size === 0) reserved.delete(ownerId)
   }
 
-  /** What an owner's repositories take, with what is being written and what was not measured yet, in bytes. */
+  /** Returns the bytes of an owner's repositories, with reservations and unmeasured writes. */
   async function totalOf(ownerId: number): Promise<number> {
     const documents = await ofOwner(ownerId)
     const measured = new Map(documents.map(({ repoId, measuredAt }) => [repoId, Date.parse(measuredAt)]))
@@ -98,7 +98,7 @@ export function createDiskUsage(store: ReadStore) {
     prepare: () => store.prepare([collection]),
     totalOf,
 
-    /** The records of these repositories; those that were never measured are left out. */
+    /** Returns the records of these repositories, without those that were never measured. */
     async getMany(repoIds: readonly number[]): Promise<Map<number, DiskUsageDocument>> {
       const missing = repoIds.filter((id) => !known.has(id))
       const stored = missing.length === 0 ? [] : await store.getMany(collection, missing.map(String))
@@ -123,11 +123,11 @@ export function createDiskUsage(store: ReadStore) {
       if (ownerId !== undefined) owners.delete(ownerId)
     },
 
-    /** The repositories that take the most, the largest first. */
+    /** Returns the repositories with the largest disk usage first. */
     largest: async (options: FindOptions<DiskUsageDocument>): Promise<FoundPage<DiskUsageDocument>> =>
       foundPage(await store.page(collection, {}, { ...options, sort: [['totalBytes', -1]] })),
 
-    /** Those that have changed since they were measured, and those whose time has come. */
+    /** Returns the repositories that changed since their measurement and those whose maintenance is due. */
     async waiting(now: number, limit: number): Promise<DiskUsageDocument[]> {
       const changed = await store.find(collection, { pending: true }, { limit })
       const due = await store.find(collection, { dueAt: { $gt: 0, $lte: now } }, { limit })
@@ -135,18 +135,18 @@ export function createDiskUsage(store: ReadStore) {
       return [...changed, ...[...due, ...ofLaterClock].filter(({ pending }) => !pending)]
     },
 
-    /** Holds bytes for an owner, unless it would then have more than `most`. */
+    /** Reserves bytes for an owner unless the total would exceed `most`. */
     async reserve(
       { ownerId, repoId }: Pick<DiskUsageDocument, 'ownerId' | 'repoId'>,
       bytes: number,
       most: number,
     ): Promise<Reservation | undefined> {
-      // Without a limit nobody asks how much there is.
+      // Without a limit the total does not matter.
       if (most === Number.POSITIVE_INFINITY) return { end() {} }
       const one: Reserved = { repoId, bytes, written: undefined }
       const own = reserved.get(ownerId) ?? new Set()
       reserved.set(ownerId, own)
-      // Before the wait: of two at once, each counts the other.
+      // Added before the wait, so that two concurrent reservations count each other.
       own.add(one)
       const total = await totalOf(ownerId).catch((error: unknown) => {
         forget(ownerId, one)

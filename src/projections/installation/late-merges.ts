@@ -1,7 +1,7 @@
 /**
- * Pull requests whose merge takes long to try: the process leaves them to a worker. They are work of this installation and
- * not of the log, so they are no events and no read model: they are kept beside them. When they are lost, the next move of
- * a branch tries their merge again; a merge that somebody asks for is tried in any case.
+ * Pull requests whose test merge is left to a worker because it takes long. This is work of the installation, so it is
+ * kept beside the read models. When it is lost, the next move of a branch tries the merge again; a requested merge is
+ * tried in any case.
  */
 
 import { createKeyedMutex } from '../../concurrency/keyed-mutex.ts'
@@ -11,27 +11,26 @@ import type { Collection, ReadStore } from '../store/read-store.ts'
 
 /** The pull requests into one repository. */
 export interface LateMerges {
-  /** The id of the base repository. */
   id: string
   repoId: number
-  /** Whose event it was: its share of the work pays for it. */
+  /** Actor of the event, whose scheduling share pays for the work. */
   actor: AccountRef | null
-  /** Whether they are tried one at a time, because some together took too long. */
+  /** Whether they are tried one at a time, because a batch took too long. */
   alone: boolean
   pulls: readonly LatePull[]
 }
 
 export interface LatePull {
   index: number
-  /** The event after which it is to be tried. */
+  /** The event after which to try it. */
   position: Position
 }
 
 const collection: Collection<LateMerges> = { name: 'late_merges', indexes: [], arrays: [] }
-/** What these documents replace is read first, and nobody else writes them. */
+/** These documents need no position: each write reads the document first, and only this code writes it. */
 const NO_POSITION = 0
 
-/** Opens the notes of a store. `prepare` must be called before anything else. */
+/** Opens the records of a store. Call `prepare` before anything else. */
 export function openLateMerges(store: ReadStore) {
   const inTurn = createKeyedMutex()
 
@@ -40,7 +39,7 @@ export function openLateMerges(store: ReadStore) {
     return found?.body
   }
 
-  /** Changes the note of a repository. One without pull requests is removed. */
+  /** Changes the record of a repository. A record without pull requests is removed. */
   function change(
     repoId: number,
     next: (before: LateMerges | undefined) => LateMerges | undefined,
@@ -63,10 +62,9 @@ export function openLateMerges(store: ReadStore) {
   return {
     prepare: () => store.prepare([collection]),
     get,
-    /** All notes. They are few. */
     all: (): Promise<LateMerges[]> => store.find(collection, {}),
 
-    /** Notes pull requests that are to be tried, also those that are being tried. */
+    /** Adds pull requests to try, also those that are being tried. */
     add(
       { repoId, actor }: Pick<LateMerges, 'repoId' | 'actor'>,
       indexes: readonly number[],
@@ -85,11 +83,11 @@ export function openLateMerges(store: ReadStore) {
       }))
     },
 
-    /** Says that some together took too long. */
+    /** Records that a batch took too long. */
     separate: (repoId: number): Promise<void> =>
       change(repoId, (before) => before && { ...before, alone: true }),
 
-    /** Removes those that were tried. One that was noted again meanwhile stays. */
+    /** Removes those that were tried. One that was added again meanwhile stays. */
     remove: (repoId: number, tried: readonly LatePull[]): Promise<void> =>
       change(
         repoId,
@@ -102,7 +100,6 @@ export function openLateMerges(store: ReadStore) {
           },
       ),
 
-    /** Removes all of a repository. */
     forget: (repoId: number): Promise<void> => change(repoId, () => undefined),
   }
 }

@@ -32,9 +32,9 @@ export interface Subscriber {
   /** The events after the position, oldest first; undefined when the buffer does not reach back to it. */
   since(position: Position): readonly LiveEvent[] | undefined
   /**
-   * Waits for an event of the topic, for an event that may change rights, or for `silenceMs`. Call it in the same turn
-   * of the event loop in which `since` returned no events. Resolves to a position: all events of the topic that were
-   * not delivered yet come after it. Resolves to undefined when the signal aborts or the server stops.
+   * Waits for an event of the topic, for an event that may change permissions, or for `silenceMs`. Call it in the same
+   * turn of the event loop in which `since` returned no events. Resolves to a position before all undelivered events of
+   * the topic, or to undefined when the signal aborts or the server stops.
    * @throws StoreUnavailable when the connection to the log is lost
    */
   next(topic: Topic, signal: AbortSignal): Promise<Position | undefined>
@@ -43,8 +43,8 @@ export interface Subscriber {
 
 export interface LiveEvents {
   /**
-   * Takes a place for the client and subscribes it. Each client has a limit, so that no client takes all places.
-   * @throws Refused when the client has all of its places (tooManyRequests), or no place is left (unavailable)
+   * Takes a slot for the client and subscribes it.
+   * @throws Refused when the client has used its slots (tooManyRequests) or all slots are taken (unavailable)
    * @throws StoreUnavailable when the log does not answer, or the read models are far behind it
    */
   subscribe(client: Client): Promise<Subscriber>
@@ -54,9 +54,9 @@ export interface LiveEvents {
 }
 
 export interface LiveLimits extends SubscriberLimits {
-  /** The most events in the buffer. */
+  /** Maximum number of events in the buffer. */
   events: number
-  /** The most characters of JSON in the buffer. */
+  /** Maximum size of the buffer, in characters of JSON. */
   characters: number
   /** How long `next` waits for an event, in milliseconds. */
   silenceMs: number
@@ -71,7 +71,7 @@ export const LIVE_LIMITS: LiveLimits = {
   silenceMs: 15_000,
 }
 
-/** After these events, somebody may see less than before. */
+/** Event types after which a client may see less than before. */
 const CHANGES_RIGHTS: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'TokenDeleted',
   'UserEdited',
@@ -116,7 +116,6 @@ export interface LiveEventsOptions {
   events: Pick<EventStore, 'lastPosition' | 'subscribe'>
   projector: Pick<Projector, 'waitFor'>
   log: Pick<FastifyBaseLogger, 'warn'>
-  /** Writes an event as JSON for clients. */
   toJson: (event: RecordedEvent) => string
   limits?: LiveLimits
 }
@@ -163,7 +162,7 @@ export function createLiveEvents({
     const { signal } = subscription.abort
     for await (const batch of events.subscribe({ after: subscription.position, signal })) {
       const last = batch.at(-1)
-      // Wait for the read models: a subscriber may query the results of an event, and its rights are checked there.
+      // Wait for the read models: permissions are checked there, and a subscriber may query the results of an event.
       while (last !== undefined && !signal.aborted && !(await projector.waitFor(last.position, 1000)));
       if (signal.aborted) return
       deliver(subscription, batch)
@@ -175,7 +174,7 @@ export function createLiveEvents({
     const topics = new Set<Topic>(['server'])
     let mayChangeRights = false
     for (const recorded of batch) {
-      // What is in the buffer may have texts that were erased: who has not sent it yet reads the log.
+      // The buffer may hold erased texts. Subscribers that have not sent it yet read the log instead.
       if (recorded.type === 'ErasureFinished') empty(subscription, subscription.position)
       const live = liveEvent(recorded, toJson)
       subscription.position = recorded.position

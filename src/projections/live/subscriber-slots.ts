@@ -1,4 +1,4 @@
-/** Limits how many clients follow live events. Each client has a limit, so that no client takes all places. */
+/** Limits the subscribers of live events, in total and per client, so that one client cannot take all slots. */
 import { limitReached } from '../../errors/limits.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 
@@ -6,11 +6,11 @@ import { Refused, refuse } from '../../errors/refusal.ts'
 export type Client = `account ${number}` | `address ${string}`
 
 export interface SubscriberLimits {
-  /** The limit for all clients together. Each costs a connection, and a check of its rights when rights change. */
+  /** Limit for all clients. Each costs a connection, and a permission check when permissions change. */
   subscribers: number
-  /** The limit for one account: a person may have several pages open, a program may follow several repositories. */
+  /** Limit per account: a user may have several pages open, a program may follow several repositories. */
   perAccount: number
-  /** The limit for one address without sign-in: the people of an office may share an address. */
+  /** Limit per address without sign-in: an office may share an address. */
   perAddress: number
 }
 
@@ -19,8 +19,8 @@ export function createSubscriberSlots({ subscribers, perAccount, perAddress }: S
   const byClient = new Map<Client, number>()
   return {
     /**
-     * Takes a place.
-     * @throws Refused when the client has all of its places (tooManyRequests), or no place is left (unavailable)
+     * Takes a slot.
+     * @throws Refused when the client has used its slots (tooManyRequests) or all slots are taken (unavailable)
      */
     take(client: Client): void {
       const taken = byClient.get(client) ?? 0
@@ -35,7 +35,7 @@ export function createSubscriberSlots({ subscribers, perAccount, perAddress }: S
       byClient.set(client, taken + 1)
       all += 1
     },
-    /** Frees a place. Call it once for each place that was taken. */
+    /** Releases a slot. Call it once per slot taken. */
     free(client: Client): void {
       const taken = byClient.get(client) ?? 0
       if (taken > 1) byClient.set(client, taken - 1)

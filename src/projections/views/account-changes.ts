@@ -1,15 +1,15 @@
-/** The accounts that this server has changed lately: the read models may not have these changes yet. */
+/** Recent account changes of this server, which the read models may not have yet. */
 import type { Position } from '../../events/store/event-store.ts'
 
 export type AccountChanges = ReturnType<typeof createAccountChanges>
 
 export function createAccountChanges() {
-  /** The position of the last change, by account id. An entry goes when the read models have passed it. */
+  /** Position of the last change by account id. An entry is removed when the read models have passed it. */
   const positions = new Map<number, Position>()
   const listeners = new Set<(accountId: number) => void>()
   return {
     positions,
-    /** Notes that a user, its password or one of its tokens was changed, by an event at this position. */
+    /** Records that an event at this position changed a user, its password or one of its tokens. */
     note(accountId: number, position: Position): void {
       positions.set(accountId, Math.max(position, positions.get(accountId) ?? position))
       for (const listener of listeners) listener(accountId)

@@ -1,7 +1,7 @@
-/** What a value takes besides its text. */
+/** Overhead of a value, in characters. */
 const BESIDES = 20
 
-/** About how many characters a document has, for the limits of caches, also in what is deep in it. */
+/** Estimates the size of a document in characters, nested values included. Caches use it for their limits. */
 export function roughSize(value: unknown): number {
   if (typeof value === 'string') return BESIDES + value.length
   if (typeof value !== 'object' || value === null) return BESIDES

@@ -1,19 +1,19 @@
-/** One limit for several caches: what they have together counts, so an installation may use any of them much. */
+/** A size limit that several caches share: any one of them may use most of it. */
 
 interface Sized {
   readonly calculatedSize: number
-  /** Forgets what was not used for the longest time. */
+  /** Evicts the least recently used entry. */
   pop(): unknown
 }
 
 export interface SharedLimit {
-  /** The limit holds for this cache, too. Returns it. */
+  /** Adds a cache to the limit and returns it. */
   share<C extends Sized>(cache: C): C
-  /** To be called when something was added to a cache: while they have too much, the one that has most forgets. */
+  /** Evicts from the largest cache while the caches exceed the limit. Call it after adding to a cache. */
   keep(): void
 }
 
-/** Makes a limit, in the units in which the caches count. */
+/** Creates a limit in the units that the caches count. */
 export function createSharedLimit(most: number): SharedLimit {
   const caches: Sized[] = []
   return {

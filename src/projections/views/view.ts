@@ -19,7 +19,7 @@ import {
 import { roughSize } from './rough-size.ts'
 import { createSharedLimit } from './shared-limit.ts'
 
-/** Returned documents are shared by all readers: nobody may change them. */
+/** Readers share the returned documents and must not change them. */
 export interface View<D extends object> {
   get(id: string): Promise<D | undefined>
   /** In the order of the ids; missing ones are left out. */
@@ -29,15 +29,15 @@ export interface View<D extends object> {
   find(filter: Filter<D>, options?: FindOptions<D>): Promise<D[]>
   /** The number of matching documents. Cached until the collection changes, because counting many is slow. */
   count(filter: Filter<D>): Promise<number>
-  /** What `find` returns, long documents perhaps only as their ids. They are got one by one then. */
+  /** Returns the rows that `find` would return; a long document may come as its id only, to be read one at a time. */
   rows(filter: Filter<D>, options: FindOptions<D>): Promise<Row<D>[]>
-  /** What `rows` and `count` return. It is one read: with the count in the cache it is `rows`. */
+  /** Returns the results of `rows` and `count` from one read; with a cached count it is the same as `rows`. */
   page(filter: Filter<D>, options: FindOptions<D>): Promise<FoundPage<D>>
   /** The ids of the documents that `find` returns. */
   someIds(filter: Filter<D>, options: FindOptions<D>): Promise<string[]>
   /** The ids of all matching documents, in no order. Cached like counts. */
   ids(filter: Filter<D>): Promise<readonly string[]>
-  /** Whether its read model has stopped: then nobody knows here what was made since. */
+  /** Whether its read model has stopped. Later changes are then unknown here. */
   hasStopped(): boolean
   /** Takes the documents of the projector's last batch into the cache when they are few; otherwise removes them. */
   applied(touched: readonly Touched[]): void
@@ -45,18 +45,21 @@ export interface View<D extends object> {
   exchanged(collection: string): void
 }
 
-/** What one view may have in memory, and what all views of a server may have together. */
+/** Limits of one view and of all views of a server together, in characters. */
 const MAX_CHARACTERS = 32 * 1024 * 1024
 export const MAX_CHARACTERS_OF_ALL = 4 * MAX_CHARACTERS
 const MAX_ANSWERS = 10_000
-/** What an id takes in memory. */
+/** Estimated memory of an id, in characters. */
 const CHARACTERS_OF_ID = 16
-/** The most documents of one batch that the cache takes. Nobody waits for those of a long log that is caught up with. */
+/**
+ * Maximum number of documents that the cache takes from one batch. A larger batch is catch-up, which no reader waits
+ * for.
+ */
 const MAX_TAKEN = 100
 
 /**
- * The refusal for what a view does not have: not found. While the read model has stopped, what is asked for may have
- * been made since: then the refusal is "unavailable".
+ * Refusal when a view lacks a document: not found, or unavailable while the read model has stopped, as the document may
+ * exist.
  */
 export function notFoundIn(view: Pick<View<object>, 'hasStopped'>, message: string): Refused {
   if (!view.hasStopped()) return new Refused(refuse.notFound(message))
@@ -65,7 +68,7 @@ export function notFoundIn(view: Pick<View<object>, 'hasStopped'>, message: stri
   )
 }
 
-/** `idOf` returns the id under which a document is stored. `limit`: of the memory of all views together. */
+/** `idOf` returns the id under which a document is stored. `limit` is the memory limit that all views share. */
 export function createView<D extends object>(
   store: ReadStore,
   collection: Collection<D>,
@@ -80,9 +83,9 @@ export function createView<D extends object>(
       sizeCalculation: (document) => roughSize(document),
     }),
   )
-  // Counted by size, as the others: `max` would take memory for all of them at the start.
+  // Limited by size like the others: `max` would allocate memory for all entries at the start.
   const answers = new LRUCache<string, string>({ maxSize: MAX_ANSWERS, sizeCalculation: () => 1 })
-  // The questions count: clients may ask for as many names as they like, each of which nobody has.
+  // Limited by size because clients can ask for any number of names that do not exist.
   const counts = limit.share(
     new LRUCache<string, number>({
       maxSize: MAX_CHARACTERS / 8,
@@ -95,7 +98,7 @@ export function createView<D extends object>(
       sizeCalculation: (ids, question) => question.length + CHARACTERS_OF_ID * ids.length,
     }),
   )
-  // Most lists show what they have shown before: the same text is the same document, and need not be read again.
+  // Most lists return documents that are cached already; equal text is the same document, so it is not parsed again.
   const documentsByText = limit.share(
     new LRUCache<string, D>({
       maxSize: MAX_CHARACTERS / 32,
@@ -204,7 +207,7 @@ export function createView<D extends object>(
       idLists.clear()
       const areFew = own.length <= MAX_TAKEN
       for (const { id, body } of own) {
-        // Whoever made the change is about to read it.
+        // The client that made the change usually reads it next.
         if (areFew && body !== undefined) documents.set(id, body)
         else documents.delete(id)
       }

@@ -99,7 +99,10 @@ const VIEWED = {
 
 export type Views = { [Name in keyof typeof VIEWED]: ReturnType<(typeof VIEWED)[Name]['view']> }
 
-/** Creates the views of a store, each with its own cache, within one limit. `hasStopped`: whether the read model with a name has. */
+/**
+ * Creates the views of a store, each with its own cache, within one limit. `hasStopped` tells whether a read model has
+ * stopped.
+ */
 export function createViews(store: ReadStore, hasStopped?: (model: string) => boolean): Views
 export function createViews(store: ReadStore, hasStopped = (_model: string) => false) {
   const limit = createSharedLimit(MAX_CHARACTERS_OF_ALL)
@@ -108,10 +111,7 @@ export function createViews(store: ReadStore, hasStopped = (_model: string) => f
   )
 }
 
-/**
- * All read models. The last five have no view: the words are read with the issues, the events with keys by commands, and
- * the others by the upgrade module's gRPC Query service.
- */
+/** All read models. The last five have no view: commands and the upgrade Query service read them directly. */
 export const READ_MODELS: readonly ReadModel[] = [
   ...Object.values(VIEWED).map(({ model }) => model),
   readModel(issueTextFold),
@@ -121,7 +121,6 @@ export const READ_MODELS: readonly ReadModel[] = [
   readModel(chainFactFold),
 ]
 
-/** There is no read model with the given name. */
 export class UnknownReadModel extends Error {
   override readonly name = 'UnknownReadModel'
 }
