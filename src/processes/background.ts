@@ -1,4 +1,4 @@
-/** All that a server does without being asked: the processes, and the workers of four of them. */
+/** The background work of a server: the processes, and the workers of four of them. */
 import type { Services } from '../services/services.ts'
 import { attachmentRemoval } from './attachments/attachment-removal.ts'
 import { deletedIssues } from './issues/deleted-issues.ts'
@@ -21,7 +21,7 @@ import { transfers } from './repositories/transfers.ts'
 import { deletedUsers } from './users/deleted-users.ts'
 import { createWebhooks } from './webhooks/webhooks.ts'
 
-/** Makes it; nothing runs before `start`. `observed` wraps each process. `signal` ends the workers. */
+/** Creates the background work, which begins at `start`. `observed` wraps each process; `signal` ends the workers. */
 export function createBackground(
   services: Services,
   signal: AbortSignal,
@@ -61,17 +61,17 @@ export function createBackground(
 
   return {
     processes,
-    /** To be called when the recovery is done. */
+    /** Call it after the recovery. */
     async start(): Promise<void> {
       await lateMerges.prepare()
-      // Before its process, which asks it what is held.
+      // Before its process, which asks it for its lease.
       webhooks.start(webhookRunner.lease)
       for (const runner of processes) await runner.start()
       maintenance.start()
       lateMerges.start(pullRunner.lease)
       scheduledMerges.start(scheduledRunner.lease)
     },
-    /** Ends the processes; resolves when the workers have ended, too. To be called when the signal is aborted. */
+    /** Ends the processes. Resolves when the workers have ended too. Call it after the signal was aborted. */
     async stop(): Promise<void> {
       await Promise.all([
         maintenance.stopped(),

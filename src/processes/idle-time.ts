@@ -1,9 +1,9 @@
 /** Waits until the event loop is idle, to begin background work. */
 import { setTimeout as delay } from 'node:timers/promises'
 
-/** So long it is watched at a time, in milliseconds. */
+/** Length of a measurement, in milliseconds. */
 const WINDOW_MS = 100
-/** It is idle when less than this part of the time was used. */
+/** Utilization below which the event loop counts as idle. */
 const IDLE_BELOW = 0.5
 
 /** Utilization of the event loop during the next 100 ms, from 0 to 1. */
@@ -13,7 +13,7 @@ async function utilization(signal: AbortSignal): Promise<number> {
   return performance.eventLoopUtilization(before).utilization
 }
 
-/** Resolves when the event loop has time, after `mostMs` at the latest, or when the signal is aborted. */
+/** Resolves when the event loop is idle, after `mostMs` milliseconds at the latest, or when the signal aborts. */
 export async function untilIdle(signal: AbortSignal, mostMs: number, used = utilization): Promise<void> {
   const end = performance.now() + mostMs
   while (!signal.aborted && performance.now() < end && (await used(signal)) >= IDLE_BELOW);

@@ -1,7 +1,6 @@
 /**
- * Notices that the disk of the repositories or of the attached files is not there. It may be another one than that of the
- * log, and where none is mounted there is an empty directory. A server must not start on that: it would take all branches
- * for deleted, and what came in then would be hidden as soon as the disk is mounted.
+ * Detects an unmounted disk of repositories or attached files. Without the mount, its directory is empty: a server that
+ * started on it would record all branches as deleted, and hide new files under the later mount.
  */
 import { opendir } from 'node:fs/promises'
 import { isShared } from '../config/config.ts'
@@ -9,17 +8,18 @@ import { OperatorError } from '../errors/operator-error.ts'
 import { HOOKS } from '../git/push/push-hook.ts'
 import type { Services } from '../services/services.ts'
 
-/** What starts make there, and file systems. */
+/** Names that starts and file systems create. */
 const NOT_OURS: ReadonlySet<string> = new Set([HOOKS, 'incoming', 'lost+found'])
-/** The repositories of some files may be deleted: so many issues, comments and releases with files are looked at. */
+/**
+ * Maximum number of issues, comments and releases with files that are checked. The repositories of some may be deleted.
+ */
 const MOST_LOOKED_AT = 100
-/** With one of these each uuid begins. */
+/** Possible first digits of a uuid. */
 const DIGITS = [...'0123456789abcdef']
 
 /**
- * To be called when the read models stand at the beginning of this start, and before anything is recovered. When neither
- * the log nor the read models are in the data directory, it may be a new one: then the log says what is not there.
- *
+ * Call it when the read models have reached the log's end of this start, and before the recovery. When neither the log
+ * nor the read models are in the data directory, that directory may be new: then the log tells what is missing.
  * @throws OperatorError
  */
 export async function refuseMissingDisks({
@@ -41,13 +41,13 @@ export async function refuseMissingDisks({
     refuse(attachments.directory, 'attached files')
 }
 
-/** Whether an issue, a comment or a release of a repository that is there has a file. */
+/** Whether an issue, comment or release of an existing repository has a file. */
 async function hasFiles(views: Services['views']): Promise<boolean> {
   const options = { limit: MOST_LOOKED_AT }
   const isThere = async (found: readonly { repoId: number }[]) =>
     found.length > 0 && (await views.repositories.getMany(found.map(({ repoId }) => `${repoId}`))).length > 0
   if (await isThere(await views.issueFiles.find({}, options))) return true
-  // Most comments and releases have no files, so they are found by the files' names.
+  // Most comments and releases have no files, so the search is by file name.
   for (const digit of DIGITS) {
     const begins = { $words: [digit] }
     if (await isThere(await views.comments.find({ attachmentUuids: begins }, options))) return true

@@ -1,6 +1,6 @@
 /**
- * Process managers: a process manager reacts to events with commands. It gets each event at least once, in order, and
- * after the read models. So its commands must be safe to repeat: their ids derive from the event.
+ * Process managers react to events with commands. Each gets every event at least once, in order and after the read
+ * models. So its commands must be idempotent: their ids derive from the event.
  */
 import { type CommandContext, newContext } from '../commands/execution/execute.ts'
 import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts'
@@ -9,21 +9,21 @@ import type { Position } from '../events/store/event-store.ts'
 import type { Checkpoint, ReadStore } from '../projections/store/read-store.ts'
 import type { Services } from '../services/services.ts'
 
-/** How far a process is. */
+/** Progress of a process. */
 export interface ProcessStatus {
   name: string
   position: Position
-  /** Why the process stopped, or what it waits for; absent while it runs. */
+  /** Reason for the stop or wait; absent while the process runs. */
   stopped?: string
 }
 
 /**
- * The incarnation of this node that runs a process; undefined when another node may run it. When it is another one than
- * before, others may have run the process in between.
+ * Returns the incarnation of this node that runs a process; undefined when another node may run it. After a change of
+ * the incarnation, another node may have run the process in between.
  */
 export type Lease = () => string | undefined
 
-/** The names of all processes. A process keeps its checkpoint under its name. */
+/** Names of all processes. The checkpoint of a process has its name. */
 export const PROCESSES = [
   'pull_heads',
   'scheduled_merges',
@@ -51,14 +51,14 @@ export interface ProcessManager {
   /** Whether it reacts to an event of this type. */
   handles(event: { type: string }): boolean
   /**
-   * Whether there is anything to do about an event that it handles. Asked when the read models have passed the event. If
-   * not, it is like an event that it does not handle: the checkpoint need not follow. Without this, there always is.
+   * Whether the process must act on an event that it handles; by default it must. Called when the read models have
+   * passed the event. The checkpoint need not follow an event that returns false.
    */
   concerns?(event: Recorded<DomainEvent>): boolean | Promise<boolean>
   react(event: Recorded<DomainEvent>, context: CommandContext): Promise<void>
 }
 
-/** Makes a process manager from its reactions by event type. */
+/** Creates a process manager from its reactions by event type. */
 export function processManager<T extends EventType>(
   name: ProcessName,
   reactions: Handlers<T, CommandContext, Promise<void>, Envelope>,
@@ -73,17 +73,17 @@ export function processManager<T extends EventType>(
   }
 }
 
-/** The context of a command that reacts to an event: with the actor and the correlation id of the event. */
+/** Returns the context of a command that reacts to an event, with the event's actor and correlation id. */
 export function contextOf(event: Recorded<DomainEvent>): CommandContext {
   const { id, metadata } = event
   const retry = { namespace: id, digest: id }
   return { ...newContext(metadata.actor, metadata.correlationId, id), retry }
 }
 
-/** What was older than this at the start is of the past. */
+/** Minimum age of a historical event at the start, in milliseconds. */
 const MAX_AGE_MS = 24 * 60 * 60 * 1000
 
-/** Whether nobody waits for what follows from an event: it came with an import. */
+/** Whether the event came with an import, so that its notifications are no longer useful. */
 export function isHistorical(
   { startedAfter }: Pick<Services, 'startedAfter'>,
   { at }: CommandContext,
@@ -95,10 +95,9 @@ export function isHistorical(
 /** The version of all checkpoints of processes. */
 const VERSION = 1
 
-/** The name of the checkpoint of a process. */
 export const checkpointName = (manager: ProcessName) => `process_${manager}`
 
-/** The position up to which a process has reacted to all events; undefined when it never ran. */
+/** Returns the position up to which a process has reacted to all events; undefined when it never ran. */
 export async function processPosition(
   checkpoints: ReadStore,
   manager: ProcessName,
@@ -106,7 +105,7 @@ export async function processPosition(
   return (await checkpoints.checkpoint(checkpointName(manager)))?.position
 }
 
-/** The checkpoint of a process that has reacted to all events up to a position. */
+/** Returns the checkpoint of a process that has reacted to all events up to a position. */
 export function processCheckpoint(manager: ProcessName, position: Position): [name: string, Checkpoint] {
   return [checkpointName(manager), { position, version: VERSION }]
 }

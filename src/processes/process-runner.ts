@@ -1,6 +1,6 @@
 /**
- * Runs a process: on one server at a time, event by event, from where its checkpoint is. What fails is tried again. What
- * cannot be read stops it.
+ * Runs a process from its checkpoint, on one server at a time and event by event. A failure is retried. An unreadable
+ * event stops the process.
  */
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
@@ -22,14 +22,16 @@ import {
   processPosition,
 } from './process-manager.ts'
 
-/** The pauses before an event is tried again. While a store is away, the last one is repeated without end. */
+/** Pauses before retries, in milliseconds. During an outage of a store, the last one repeats. */
 const RETRY_MS: readonly number[] = [100, 500, 2000, 5000]
-/** After so many events without a reaction, or so many milliseconds with some, the checkpoint follows. */
+/** Maximum number of events without a reaction, or of milliseconds with some, until the checkpoint is written. */
 const CHECKPOINT_EVERY = 1000
 const CHECKPOINT_MS = 5000
 const WAIT_MS = 1000
 
-/** Makes the runner of a process; nothing runs before `start`. `retryMs`: the pauses after failures, in milliseconds. */
+/**
+ * Creates the runner of a process, which begins at `start`. `retryMs` are the pauses after failures, in milliseconds.
+ */
 export function createProcessRunner(
   log: FastifyBaseLogger,
   events: EventStore,
@@ -45,23 +47,23 @@ export function createProcessRunner(
   let passed = 0
   let following: Promise<void> | undefined
   let stopped: string | undefined
-  /** All running read models had passed this position. */
+  /** Position that all running read models had passed. */
   let projected = LOG_START
-  /** What the subscription has left out since the checkpoint moved, and when it last did. */
+  /** Whether the subscription has skipped events since the last checkpoint, and the time of that checkpoint. */
   let isSkipped = false
   let movedAt = performance.now()
   let moving: Promise<void> = Promise.resolve()
   const name = checkpointName(manager.name)
-  /** Types of other events than these may concern it: those of a newer version, too. */
+  /** Types of events that the process ignores. Unknown types, as of a newer version, are not among them. */
   const unwanted = new Set(KNOWN_TYPES.filter((type) => !manager.handles({ type })))
   const { shared } = checkpoints
-  /** The incarnation for which this server runs the process; undefined while another server does. */
+  /** Incarnation for which this server runs the process; undefined while another server does. */
   let holder: string | undefined
-  /** Also ends the subscription when the others have gone on without this server: they may run the process. */
+  /** Also ends the subscription when the server loses its membership: another one may run the process. */
   let losing = releasableSignal(signal)
   let unsubscribe = () => {}
 
-  /** Waits until no other server runs the process, and goes on where it was. */
+  /** Waits until no other server runs the process, and continues at its checkpoint. */
   async function waitForLease(shared: SharedCheckpoints): Promise<void> {
     while (!signal.aborted) {
       const { id } = membership.self()
@@ -98,17 +100,17 @@ export function createProcessRunner(
     else await shared?.move(moved, holder)
   }
 
-  /** The subscription is here, and has left out what does not concern the process. */
+  /** Called when the subscription has skipped events up to this position. */
   function skipTo(at: Position): void {
     position = at
     isSkipped = true
-    // To skip events again is cheap, so nobody waits for the write, and a failure does no harm.
+    // Skipping events again is cheap, so the write is not awaited and its failure does no harm.
     if (performance.now() - movedAt > CHECKPOINT_MS) moving = moveCheckpoint().catch(() => {})
   }
 
   /**
-   * Waits until the read models have passed the event. A process must not act on documents that have stopped before
-   * it: then it waits until they are made again.
+   * Waits until the read models have passed the event. When a model has stopped before it, waits until the model is
+   * rebuilt.
    */
   async function isProjected(at: Position): Promise<void> {
     while (!signal.aborted) {
@@ -129,14 +131,14 @@ export function createProcessRunner(
     }
   }
 
-  /** Waits until it may act on the event. Resolves to whether there is anything to do about it. */
+  /** Waits until the process may act on the event. Resolves to whether it must act. */
   async function isMine(event: Recorded<DomainEvent>): Promise<boolean> {
     if (event.position > projected) await isProjected(event.position)
     if (signal.aborted) return false
     return manager.concerns === undefined || (await manager.concerns(event))
   }
 
-  /** Whether the log can be read, and the checkpoint written: not so in an outage, or when the disk is full. */
+  /** Whether the log can be read and the checkpoint written, as they cannot in an outage or with a full disk. */
   async function storesAnswer(): Promise<boolean> {
     return Promise.all([events.lastPosition(), moveCheckpoint()]).then(
       () => true,
@@ -145,9 +147,8 @@ export function createProcessRunner(
   }
 
   /**
-   * Tries an event again after a failure. After the last pause the failure is logged and the next event follows: one
-   * event, or one stream that is always busy, does not lease up the others. But an outage of a store loses no reaction:
-   * what fails meanwhile does not count.
+   * Retries an event after a failure. After the last pause, logs the failure and continues, so that one event or one
+   * busy stream does not block the others. Failures during an outage of a store do not count.
    */
   async function reactTo(event: Recorded<DomainEvent>): Promise<void> {
     let tries = 0
@@ -188,16 +189,16 @@ export function createProcessRunner(
             }
             position = recorded.position
             if (signal.aborted) break
-            // Some reactions wait for nothing but memory, and a push may be fifty events.
+            // Some reactions wait only for memory, and one push may bring fifty events.
             if (isToDo && recorded !== batch.at(-1)) await nextTurn()
           }
-          // To skip an event again is cheap. So each event with a reaction is worth a write of the checkpoint, and
-          // the others only once for many.
+          // Skipping an event again is cheap: the checkpoint is written after each reaction, and once per many skipped
+          // events.
           if (passed >= CHECKPOINT_EVERY) {
             await moveCheckpoint()
             passed = 0
           }
-          // Does not ask for more: the subscription would then say that the rest of the batch is passed.
+          // Return before the next batch is requested: the subscription would report the rest of this one as passed.
           if (signal.aborted) return
         }
         if (losing.signal.aborted) throw new LeaseLost([name])
@@ -209,10 +210,10 @@ export function createProcessRunner(
           continue
         }
         if (error instanceof UnreadableEvent || error instanceof BrokenFile) {
-          // Another try cannot help: the event is not skipped, since the process may have to react to it.
+          // A retry cannot help, and the process may have to react to the event, so it is not skipped.
           stopped = error.message
           log.error({ err: error, process: manager.name }, `the process has stopped: ${stopped}`)
-          // Another server may be newer, and know the event.
+          // A newer server may know the event.
           if (holder !== undefined) await shared?.give(name, holder).catch(() => {})
           holder = undefined
           return
@@ -227,7 +228,7 @@ export function createProcessRunner(
   }
 
   return {
-    /** Goes on where it was. Once it follows the log, a further call changes nothing. */
+    /** Continues at the checkpoint. Once it follows the log, a further call changes nothing. */
     async start() {
       if (following !== undefined) return
       unsubscribe = membership.onLost((id) => {
@@ -241,9 +242,9 @@ export function createProcessRunner(
       unsubscribe()
       await following
       await moving
-      // So that the next start does not pass over the same events again.
+      // Saves the next start from skipping the same events again.
       if (isSkipped && (shared === undefined || holder !== undefined)) await moveCheckpoint().catch(() => {})
-      // If this fails, another server takes the process when it finds out that this one is gone.
+      // If this fails, another server takes the process when this server's membership expires.
       if (holder !== undefined) await shared?.give(name, holder).catch(() => {})
     },
     lease,

@@ -1,6 +1,6 @@
 /**
- * Recovers at the start of a server, and again every few seconds what was left undone while a store was unavailable. The
- * pushes are not in the first recovery: they are recorded before the server listens.
+ * Runs the recovery at the start of a server, and again every few seconds while a store is unavailable. Pushes are
+ * recovered before the server listens.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Services } from '../services/services.ts'
@@ -11,9 +11,9 @@ import { removeUnrecorded } from './repositories/unrecorded-repositories.ts'
 export interface RecoveryRounds {
   /** Whether the recovery from a crash is complete. */
   isComplete(): boolean
-  /** Resolves when it is. */
+  /** Resolves when it is complete. */
   completed: Promise<void>
-  /** Begins. `background`: what starts when the recovery has done its work; then it is complete. */
+  /** Begins. `background` starts after the recovery; then it is complete. */
   start(services: Services, background: { start(): Promise<void> }): void
   /** Resolves when the last round has ended, after the signal was aborted. */
   stopped(): Promise<void>
@@ -35,13 +35,13 @@ export function createRecoveryRounds(signal: AbortSignal): RecoveryRounds {
     await projected(services)
     if (signal.aborted) return
     await finishDeletions(services)
-    // The rest of renames of branches, for which read models were not ready before.
+    // Finishes renames of branches, for which the read models were not ready before.
     await recoverPushes(services)
     await recoverMerges(services)
     await recoverErasures(services)
     await removeOrphans(services)
     await removeUnrecorded(services)
-    // Whoever hears that the recovery is complete also reads what it wrote.
+    // Readers that learn that the recovery is complete must also see its writes.
     await projected(services)
     await background.start()
     isComplete = true

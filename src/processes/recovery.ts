@@ -32,9 +32,8 @@ const READ_MODELS_MS = 500
 const recoveryContext = () => newContext(null, randomUUID())
 
 /**
- * Records the refs that differ between git and the log. Resolves to their number: 0 for a deleted repository.
- * @throws RepositoryMissing for any other one that is not on disk: the disk may only not be mounted, and nobody has deleted
- * its branches
+ * Records the refs that differ between git and the log. Resolves to their number; 0 for a deleted repository.
+ * @throws RepositoryMissing for any other repository that is not on disk, which may just be unmounted
  */
 export async function reconcileRefs(services: Services, repoId: number): Promise<number> {
   const { refs: recorded, revision } = await recordedRefs(services, repoId)
@@ -53,9 +52,9 @@ export async function reconcileRefs(services: Services, repoId: number): Promise
 }
 
 /**
- * Records pushes without an event: a process died during the push (found before the first request, or by another node),
- * or the event could not be written (found while the server runs). A push that cannot be recorded is named in the log
- * and in `/healthz`, and is tried again next time. It does not stop the others, nor the start.
+ * Records pushes without an event: a process died during the push, or the event could not be written. A push that
+ * cannot be recorded is reported in the log and `/healthz` and retried later; it blocks neither other pushes nor the
+ * start.
  */
 export async function recoverPushes(services: Services): Promise<void> {
   for (const marker of await services.pushJournal.unfinished()) {
@@ -66,14 +65,14 @@ export async function recoverPushes(services: Services): Promise<void> {
   }
 }
 
-/** Runs in the turn of the repository's refs. */
+/** Runs under the lock of the repository's refs. */
 async function recoverPushesOf(services: Services, repoId: number): Promise<void> {
   for (const marker of await services.pushJournal.unfinished(`${repoId}`)) {
     await recoverPush(services, repoId, marker)
   }
 }
 
-/** Runs in the turn of the repository's refs. */
+/** Runs under the lock of the repository's refs. */
 async function recoverPush(services: Services, repoId: number, marker: PushMarker): Promise<void> {
   const { pushJournal, projector, log } = services
   try {
@@ -83,7 +82,7 @@ async function recoverPush(services: Services, repoId: number, marker: PushMarke
     const renamedAt = rename && (await finishRename(services, rename))
     const moved = await reconcileRefs(services, repoId)
     if (rename !== undefined && renamedAt !== undefined) {
-      // At a start the read models may be far behind. Then the marker stays until the recovery that waits for them.
+      // At a start the read models may be far behind. Then the marker stays until a later recovery.
       if (!(await projector.waitFor(renamedAt, READ_MODELS_MS))) return
       await finishRenameInPulls(services, rename, renamedAt)
     }
@@ -96,15 +95,15 @@ async function recoverPush(services: Services, repoId: number, marker: PushMarke
 
 function notRecovered({ pushJournal, log }: Services, marker: PushMarker, error: unknown): void {
   const reason = error instanceof Error ? error.message : String(error)
-  // The same failure is said once, not every few seconds.
+  // Report the same failure once.
   if (!pushJournal.failed(marker, reason)) return
   const repoId = Number(marker.key)
   log.error({ err: error, repoId }, 'a push that was cut off cannot be recorded; it will be tried again')
 }
 
 /**
- * Finishes merges that were cut off. A merge that is still under way on a node ends first, in its turn. One that cannot
- * be finished is named in the log, and is tried again next time. It does not stop the others.
+ * Finishes interrupted merges. A merge that still runs on a node ends first, because it holds the lock. A failure is
+ * logged and retried later, and does not block other merges.
  */
 export async function recoverMerges(services: Services): Promise<void> {
   await eachOne(await services.views.pulls.find({ merging: true }), async ({ repoId, index }) => {
@@ -112,7 +111,7 @@ export async function recoverMerges(services: Services): Promise<void> {
   })
 }
 
-/** Runs in the turn of the repository's merges. */
+/** Runs under the lock of the repository's merges. */
 async function recoverMerge(services: Services, { repoId, index }: IssueRef): Promise<void> {
   const { pushJournal, log } = services
   try {
@@ -122,13 +121,13 @@ async function recoverMerge(services: Services, { repoId, index }: IssueRef): Pr
     const refusal = await finishMerge(services, recoveryContext(), state)
     log.info({ repoId, index, failure: refusal?.message }, 'finished a merge that was cut off')
   } catch (error) {
-    // Nothing can be done without the log. Then all is tried again.
+    // Without the log all merges must be retried.
     if (error instanceof StoreUnavailable) throw error
     log.error({ err: error, repoId, index }, 'a merge that was cut off cannot be finished')
   }
 }
 
-/** Finishes erasures that were cut off. One that cannot be finished is named in the log, and is tried again next time. */
+/** Finishes interrupted erasures. A failure is logged and retried later. */
 export async function recoverErasures(services: Services): Promise<void> {
   await eachOne(await services.views.erasures.find({}), async (erasure) => {
     try {
@@ -141,8 +140,8 @@ export async function recoverErasures(services: Services): Promise<void> {
 }
 
 /**
- * Brings in order what a node that is gone has left of a repository, before another node works on it in the same turn:
- * its half-done pushes, or its half-done merges. Other turns leave nothing.
+ * Recovers what a dead node has left of a repository (pushes or merges, by the kind of the lock) before another node
+ * uses the lock. Other locks need no recovery.
  */
 export async function takeOverTurn(services: Services, key: string): Promise<void> {
   const repoId = Number(/ (\d+)$/.exec(key)?.[1])
@@ -160,8 +159,8 @@ export async function takeOverTurn(services: Services, key: string): Promise<voi
 }
 
 /**
- * Finishes deletions of repositories that a crash cut off. Only repositories that the log calls deleted are removed:
- * after a wrong setting, an unknown directory may hold somebody's code.
+ * Finishes interrupted deletions of repositories. Removes only those that the log records as deleted: after a wrong
+ * setting, an unknown directory may hold another installation's code.
  */
 export async function finishDeletions(services: Services): Promise<void> {
   await sweepRepositories(services.gitDir, { isShared: isShared(services.config) })

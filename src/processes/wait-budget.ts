@@ -1,22 +1,22 @@
 /**
- * How long a process waits for work that a worker can do as well: some seconds, but not for those whose work has kept it
- * waiting for long lately.
+ * Limits how long a process waits for work that a worker can do as well: some seconds, and not at all for accounts with
+ * much recent use.
  */
 import { createRecentUse } from '../concurrency/recent-use.ts'
 
-/** How long it waits for the work of one event, in milliseconds. */
+/** Maximum wait for the work of one event, in milliseconds. */
 const AT_ONCE_MS = 10_000
-/** Whose work has kept it waiting for so long lately is not waited for. */
+/** Recent use after which an account's work is not waited for, in milliseconds. */
 const MAX_USE_MS = 20_000
-/** After this time, in milliseconds, what somebody has used counts half. */
+/** Half-life of the recent use, in milliseconds. */
 const HALF_LIFE_MS = 10 * 60_000
 
 export function createWaitBudget(atOnceMs = AT_ONCE_MS) {
   const used = createRecentUse(HALF_LIFE_MS, () => performance.now())
   return {
-    /** For how many milliseconds the process waits for an account: 0 for none. */
+    /** Returns how long the process waits for an account, in milliseconds; 0 for not at all. */
     with: (account: string): number => (used.of(account) > MAX_USE_MS ? 0 : atOnceMs),
-    /** Waits for the work, and counts how long that took. */
+    /** Waits for the work and adds its duration to the account's use. */
     async during<T>(account: string, work: () => Promise<T>): Promise<T> {
       const began = performance.now()
       try {

@@ -1,4 +1,4 @@
-/** Removes files of deleted attachments, and files that a crash left behind. */
+/** Removes files of deleted attachments and files orphaned by a crash. */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { repositoriesOfFiles } from '../../projections/models/attachments/attached-files.fold.ts'
@@ -6,7 +6,6 @@ import type { Services } from '../../services/services.ts'
 import { flush, isMissing } from '../../storage/disk.ts'
 import { type ProcessManager, processManager } from '../process-manager.ts'
 
-/** The process that removes the files of deleted attachments, comments and releases. */
 export function attachmentRemoval({ attachments }: Pick<Services, 'attachments'>): ProcessManager {
   const removeAll = async (uuids: readonly string[]) => {
     for (const uuid of uuids) await attachments.remove(uuid)
@@ -21,11 +20,9 @@ export function attachmentRemoval({ attachments }: Pick<Services, 'attachments'>
 }
 
 /**
- * Removes files that belong to nothing: a crash came before the event of an upload, or after the event of a
- * deletion. To be called when the read models are current.
- *
- * Nothing is removed when a read model has stopped, or when the files belong to another log: after a wrong setting
- * the log in use knows none of these files.
+ * Removes orphaned files: a crash came before the event of an upload, or after the event of a deletion. Call it when
+ * the read models are current. Removes nothing when a read model has stopped, or when the files belong to another log:
+ * after a wrong setting, the log in use knows none of them.
  */
 export async function removeOrphans(
   services: Pick<Services, 'attachments' | 'views' | 'events' | 'projector' | 'log'>,
@@ -57,13 +54,13 @@ export async function isOwnLog({
   events,
 }: Pick<Services, 'attachments' | 'events'>): Promise<boolean> {
   let first: string | undefined
-  // Each log begins with the creation of the site admin, with the same id. The time tells the logs apart.
+  // Each log begins with the creation of the site admin, with the same id; the time tells the logs apart.
   for await (const { id, metadata } of events.readAll({ maxCount: 1 })) first = `${id} ${metadata.at}`
   if (first === undefined) return false
   const path = join(attachments.directory, 'log')
   try {
     const known = (await readFile(path, 'utf8')).trim()
-    // It is empty when a crash came while it was written.
+    // A crash during the write leaves it empty.
     if (known !== '') return known === first
   } catch (error) {
     if (!isMissing(error)) throw error

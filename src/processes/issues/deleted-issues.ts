@@ -1,7 +1,6 @@
 /**
- * The process that ends what others have of a deleted issue: its pin, the dependencies of other issues on it, reactions, and
- * who took part. A comment, a pin or a dependency that came after the deletion, from a request that still saw the issue, is
- * removed again.
+ * The process that cleans up after a deleted issue: its pin, dependencies of other issues on it, reactions and
+ * participants. It also removes a comment, pin or dependency that a concurrent request added after the deletion.
  */
 
 import { changeComment } from '../../commands/comments/change.ts'
@@ -24,14 +23,14 @@ import { type ProcessManager, processManager } from '../process-manager.ts'
 export function deletedIssues(services: Services): ProcessManager {
   const { views } = services
 
-  /** Whether an issue of a repository that is there was deleted. The read models have passed the event. */
+  /** Whether the issue was deleted and its repository still exists. The read models have passed the event. */
   async function isGone({ repoId, index }: IssueRef): Promise<boolean> {
     if ((await views.issues.get(issueId(repoId, index))) !== undefined) return false
-    // Of a deleted repository, another process removes what is left.
+    // Another process cleans up after a deleted repository.
     return (await views.repositories.get(`${repoId}`)) !== undefined
   }
 
-  /** What came after a deletion is rare. */
+  /** Few events come after a deletion. */
   async function concerns({ type, stream, data }: Recorded<DomainEvent>): Promise<boolean> {
     switch (type) {
       case 'CommentAdded':
@@ -57,7 +56,7 @@ export function deletedIssues(services: Services): ProcessManager {
     )
   }
 
-  /** Ends the dependency of another issue or pull request on a deleted one. */
+  /** Removes the dependency of another issue or pull request on a deleted one. */
   async function free(
     context: CommandContext,
     dependent: IssueRef & { isPull: boolean },
@@ -86,7 +85,7 @@ export function deletedIssues(services: Services): ProcessManager {
       async CommentAdded(context, { data: { repoId, index, commentId } }) {
         const comment = await views.comments.get(`${commentId}`)
         if (comment === undefined) return
-        // The log decides: a read model may have lost the document of an issue that exists.
+        // The log decides: a read model may lack the document of an existing issue.
         if ((await issues.load(services, { repoId, index })).status !== 'none') return
         const own = { ...context, actor: null }
         await changeComment(services, own, comment, 'deleted', (state) =>
@@ -94,7 +93,7 @@ export function deletedIssues(services: Services): ProcessManager {
         )
       },
       async DependencyAdded(context, { stream, data: { repoId, index, dependency } }) {
-        // The issue that has it may be deleted by now, too.
+        // The dependent issue may have been deleted too.
         if (await isGone({ repoId, index })) return
         await free({ ...context, actor: null }, { repoId, index, isPull: isPullStream(stream) }, dependency)
       },

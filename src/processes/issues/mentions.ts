@@ -1,18 +1,15 @@
-/**
- * The process that records who is mentioned in a text, as a fact with ids: the text may be erased, and an `@login` means
- * nothing without accounts.
- */
+/** The process that records mentions in a text as account ids: the text may be erased later, and a login may change. */
 import { append, type CommandContext } from '../../commands/execution/execute.ts'
 import type { IssueRef } from '../../events/catalog/parts.ts'
 import type { Envelope } from '../../events/domain-events.ts'
 import type { Services } from '../../services/services.ts'
 import { isHistorical, type ProcessManager, processManager } from '../process-manager.ts'
 
-/** The most people whom one text can call. */
+/** Maximum number of mentions per text. */
 const MAX_MENTIONS = 20
 const MENTION = /(?<![\w/@.`-])@(\w[\w.-]{0,60})/g
 
-/** The logins after `@` in a text, in lower case, each once. */
+/** Returns the unique logins after `@` in a text, in lower case. */
 export function mentionsIn(text: string): string[] {
   const logins = new Set<string>()
   for (const [, login = ''] of text.matchAll(MENTION)) {
@@ -51,7 +48,7 @@ export function mentions(services: Services): ProcessManager {
       ReviewSubmitted: (context, event) => record(context, event, event.data.reviewId),
       ReviewCommentAdded: (context, event) => record(context, event, event.data.commentId),
     }),
-    /** Most texts call nobody. */
+    /** Most texts mention no user. */
     concerns: ({ data }) => 'body' in data && typeof data.body === 'string' && data.body.includes('@'),
   }
 }

@@ -1,7 +1,8 @@
 /**
- * The process that follows references to issues. It records which issues a text or a commit names, for their timelines. A
- * keyword before a reference (`fixes #3`) closes the issue when a pull request is merged into the default branch that has it
- * in its title, its body or a commit, and when such a commit is pushed there. It acts for the user who merged or pushed.
+ * The process that follows references to issues. It records for the timelines which issues a text or commit names. A
+ * keyword before a reference (`fixes #3`) in the title, body or commits of a pull request closes the issue when the
+ * pull request is merged into the default branch, and so does a commit that is pushed there. It acts for the user who
+ * merged or pushed.
  */
 import { pulls } from '../../commands/execution/aggregates.ts'
 import { eachOne } from '../../commands/execution/each-one.ts'
@@ -45,13 +46,13 @@ import type { AccountDocument } from '../../projections/models/users/accounts.fo
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { isHistorical, type ProcessManager, processManager } from '../process-manager.ts'
 
-/** Maximum number of commits that are read of a push or a pull request, and of the first push of a branch, as in Gitea. */
+/** Maximum number of commits read per push, pull request or first push of a branch, as in Gitea. */
 const MAX_COMMITS = 200
 const MAX_FIRST_COMMITS = 10
 /** Length of the part of a commit message that is read, in characters. */
 const MAX_MESSAGE = 8 * 1024
 const MAX_SUBJECT = 255
-/** Maximum number of references in the commits of a push or a pull request: each is looked up. */
+/** Maximum number of references in the commits of a push or a pull request. Each costs a look-up. */
 const MAX_REFERENCES = 200
 /** Maximum number of issues that one push or merge changes. */
 const MAX_CHANGED = 50
@@ -59,8 +60,7 @@ const MAX_CHANGED = 50
 const MAX_BRANCHES = 20
 
 /**
- * What brings new commits. What a fork or another name of a branch brings is not new, and a move that the recovery has found
- * is nobody's.
+ * Causes that bring new commits. Forks and branch renames bring none, and moves found by the recovery have no actor.
  */
 const PUSHES: ReadonlySet<RefCause> = new Set<RefCause>(['push', 'update', 'merge'])
 
@@ -70,7 +70,7 @@ interface SaidInCommit {
   references: Reference[]
 }
 
-/** A text's references, and where they come from. */
+/** References of a text, with their source. */
 interface Said {
   references: readonly Reference[]
   cause: StatusCause
@@ -79,7 +79,7 @@ interface Said {
 export function references(services: Services): ProcessManager {
   const { views } = services
 
-  /** The references in commit messages, oldest commit first. */
+  /** Returns the references in commit messages, oldest commit first. */
   async function saidIn(repoId: number, commits: readonly string[]): Promise<SaidInCommit[]> {
     const site = services.publicUrl()
     const found = await fromCommits(gitDirOf(services, repoId), commits, ({ sha, message }) => ({
@@ -100,8 +100,8 @@ export function references(services: Services): ProcessManager {
   }
 
   /**
-   * Does what the keywords ask for, as the user. Of several ones for an issue the last counts. In other repositories, the
-   * author of a pull request must have the right, too: its texts and commits are not the merger's.
+   * Executes the keywords as the user. The last keyword for an issue wins. In other repositories, the author of a pull
+   * request also needs the permission: the texts and commits are the author's, not the merger's.
    */
   async function follow(
     context: CommandContext,
@@ -128,7 +128,7 @@ export function references(services: Services): ProcessManager {
     await changeNamedIssues(services, { ...context, actor: by }, [...wanted.values()])
   }
 
-  /** The texts count as they were at the merge. */
+  /** Uses the texts as they were at the merge. */
   async function onMerge(
     context: CommandContext,
     { data, revision }: RecordedOf<'PullRequestMerged'>,
@@ -172,7 +172,7 @@ export function references(services: Services): ProcessManager {
       await eachOne(
         [
           () => eachOne(commits, (one) => recordCommit(context, repoId, author, one, merged)),
-          // A merge counts with its pull request.
+          // A merge is handled with its pull request.
           async () => ref === main && why !== 'merge' && (await follow(context, repoId, actor, said)),
         ],
         async (step) => void (await step()),
@@ -180,7 +180,7 @@ export function references(services: Services): ProcessManager {
     })
   }
 
-  /** Of a new branch, those count that the default branch lacks. */
+  /** Returns the pushed commits; for a new branch, those that the default branch lacks. */
   async function pushedCommits(
     { id, defaultBranch }: RepositoryDocument,
     isMain: boolean,
@@ -193,7 +193,7 @@ export function references(services: Services): ProcessManager {
     return newestCommits(gitDirOf(services, id), before, to, limit)
   }
 
-  /** The number of the pull request whose merge moved the branch: it may not be recorded as merged yet. */
+  /** Returns the number of the pull request whose merge moved the branch. The merge may not be recorded yet. */
   async function mergedPull(repoId: number, ref: string, to: string): Promise<number | undefined> {
     const merged = await views.mergedCommits.get(mergedCommitId(repoId, to))
     if (merged !== undefined) return merged.index
@@ -201,7 +201,7 @@ export function references(services: Services): ProcessManager {
     return (await views.pulls.findOne({ baseKey, status: 'open', merging: true }))?.index
   }
 
-  /** `merged`: the number of the pull request that brought the commit. Its merge is in its timeline without a reference. */
+  /** `merged` is the number of the pull request that brought the commit, whose timeline shows the merge already. */
   async function recordCommit(
     context: CommandContext,
     repoId: number,
@@ -212,7 +212,7 @@ export function references(services: Services): ProcessManager {
     const references = all.filter(({ place, index }) => place !== null || index !== merged)
     if (references.length === 0) return
     const place = { repoId, source: { sha, subject } }
-    // Commits come again on other branches.
+    // The same commits arrive again on other branches.
     if ((await recordedReferences(services, place)) !== undefined) return
     const named = await namedIssues(services, repoId, author, references)
     await recordReferences(services, context, place, {
@@ -221,7 +221,7 @@ export function references(services: Services): ProcessManager {
     })
   }
 
-  /** Records the references of texts that an event has brought. `body` is Markdown; one that is absent stays as it was. */
+  /** Records the references of the texts in an event. `body` is Markdown; an absent text is unchanged. */
   async function recordTexts(
     context: CommandContext,
     { data, stream, revision }: Envelope & { data: IssueRef },
@@ -249,7 +249,7 @@ export function references(services: Services): ProcessManager {
       ? await proseInThread(`${clientId}`, { prose: body, site: services.publicUrl() })
       : ''
 
-  /** The title and the body change alone: an edit of one says nothing about the other, which others may have written. */
+  /** The title and the body change separately: other users may edit them at the same time. */
   const onDiscussion = (
     context: CommandContext,
     event: Envelope & { data: IssueRef & { title?: string; body?: string } },
@@ -261,7 +261,6 @@ export function references(services: Services): ProcessManager {
     commentId: number,
   ) => recordTexts(context, event, commentId, { body: event.data.body })
 
-  /** The texts are gone. */
   const onGone = (
     context: CommandContext,
     { data, stream, revision }: Envelope & { data: IssueRef },
@@ -304,7 +303,7 @@ export function references(services: Services): ProcessManager {
   }
 }
 
-/** Most texts name nothing. Those that change may have named something before. */
+/** Most texts have no references. Edited texts may have had some before. */
 function concerns(event: Recorded<DomainEvent>): boolean {
   switch (event.type) {
     case 'RefsUpdated':
@@ -328,7 +327,7 @@ const placeOf = (stream: string, { repoId, index }: IssueRef, commentId: number 
   source: { index, isPull: isPullStream(stream), commentId },
 })
 
-/** The branches among the refs, with the default branch first. */
+/** Returns the branches among the refs, the default branch first. */
 const branchesFirst = (refs: readonly RefUpdate[], main: string) => [
   ...refs.filter(({ ref }) => ref === main),
   ...refs.filter(({ ref }) => ref !== main && ref.startsWith('refs/heads/')),

@@ -1,6 +1,6 @@
 /**
- * Gives repositories the large files (git LFS) that belong to their commits: a fork those of its parent, when a crash
- * came before the request did it; and a base repository those of a merged pull request from a fork.
+ * Gives repositories the LFS objects of their commits: a fork those of its parent (after a crash), and a base
+ * repository those of a merged pull request from a fork.
  */
 import { inheritLfsObjects } from '../../commands/lfs/inherit.ts'
 import { mergeLfsObjects } from '../../commands/lfs/merged.ts'
@@ -12,7 +12,7 @@ import { type ProcessManager, processManager } from '../process-manager.ts'
 export function lfsObjects(services: Services): ProcessManager {
   const { views } = services
 
-  /** Does the work, unless one of the repositories is deleted: before it, or meanwhile. */
+  /** Does the work unless one of the repositories is deleted before or meanwhile. */
   async function between(ids: readonly number[], work: () => Promise<void>): Promise<void> {
     const there = await views.repositories.getMany([...new Set(ids)].map(String))
     if (there.length < new Set(ids).size) return

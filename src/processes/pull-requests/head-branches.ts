@@ -1,6 +1,6 @@
 /**
- * The process that deletes head branches after a crash. A merge deletes its head branch itself, in its turn, so
- * normally nothing is left to do here. But the server may die between the merge and the deletion.
+ * The process that deletes head branches after a crash. A merge deletes its head branch itself while it holds the lock,
+ * but the server may die between the merge and the deletion.
  */
 import { pulls } from '../../commands/execution/aggregates.ts'
 import { deleteHeadBranch } from '../../commands/pull-requests/branches/delete-head-branch.ts'

@@ -1,6 +1,6 @@
 /**
- * Tries merges for the process `pull_heads`. What takes long would keep the pull requests of all other repositories
- * waiting, so it is noted, and a worker tries it beside the process: for whoever has taken the least time lately.
+ * Tries merges for the process `pull_heads`. A slow try would block the pull requests of other repositories, so it is
+ * queued for a worker, which serves the account with the least recent use first.
  */
 import { randomUUID } from 'node:crypto'
 import { type CommandContext, newContext } from '../../commands/execution/execute.ts'
@@ -13,7 +13,7 @@ import { type LateMerges as Note, openLateMerges } from '../../projections/insta
 import type { Services } from '../../services/services.ts'
 import { createWaitBudget } from '../wait-budget.ts'
 
-/** How many repositories the worker looks at together, and how many pull requests one git process tries. */
+/** Number of repositories that the worker reads at a time, and of pull requests per git process. */
 const REPOSITORIES = 2
 const PULLS = 30
 
@@ -30,14 +30,14 @@ const workOf = (repoId: number, actor: AccountRef | null): RepositoryWork => ({
 export type LateMerges = ReturnType<typeof createLateMerges>
 
 interface LateMergeOptions {
-  /** How long the process waits, and how long the worker tries, in milliseconds. */
+  /** Time limits of the process's wait and of the worker's try, in milliseconds. */
   atOnceMs?: number
   tryMs?: number
-  /** To test what fails. */
+  /** For tests of failures. */
   tryMerges?: typeof checkMergeability
 }
 
-/** Makes both: what the process calls (`check`), and the worker. `signal` ends the worker, and the git that it runs. */
+/** Creates `check`, which the process calls, and the worker. `signal` ends the worker and its git processes. */
 export function createLateMerges(
   services: Services,
   signal: AbortSignal,
@@ -56,7 +56,7 @@ export function createLateMerges(
         const note = await notes.get(repoId)
         if (note === undefined) return undefined
         await tryNext(note)
-        // Until nothing is left: in between, others have their turn.
+        // Continue until the queue is empty, with other work in between.
         return 0
       },
       failed(error, one) {
@@ -68,8 +68,8 @@ export function createLateMerges(
   )
 
   /**
-   * Tries the merges of open pull requests into one repository, or notes that they are to be tried: when that takes long,
-   * or others into this repository are noted already. `position`: the event after which it is done.
+   * Tries the merges of open pull requests into one repository, or queues them when they take long or when others of
+   * the repository are queued. `position` is that of the event.
    */
   async function check(
     context: CommandContext,
@@ -94,12 +94,12 @@ export function createLateMerges(
     void worker.add(one)
   }
 
-  /** Tries some of a note. */
+  /** Tries some of the queued pull requests of a repository. */
   async function tryNext({ repoId, actor, alone, pulls }: Note): Promise<void> {
     const some = pulls.slice(0, alone ? 1 : PULLS)
     const refs = some.map(({ index }) => ({ repoId, index }))
     try {
-      // A single one that takes too long cannot be merged: to try it again would take as long.
+      // A single merge that exceeds the limit counts as not mergeable: a retry would take as long.
       const options = { withinMs: tryMs, isLastTry: alone, signal }
       await tryMerges(services, newContext(actor, randomUUID()), repoId, refs, options)
       await notes.remove(repoId, some)
@@ -107,7 +107,7 @@ export function createLateMerges(
       if (error instanceof RepositoryMissing) return await notes.forget(repoId)
       if (!(error instanceof GitTookTooLong || error instanceof GitFailed)) throw error
       if (!alone) return await notes.separate(repoId)
-      // It would fail again, and again.
+      // A retry would fail again.
       log.error({ err: error, ...refs[0] }, 'whether a pull request can be merged cannot be tried')
       await notes.remove(repoId, some)
     }
@@ -115,7 +115,7 @@ export function createLateMerges(
 
   return {
     check,
-    /** To be called before the process runs. */
+    /** Call it before the process runs. */
     prepare: notes.prepare,
     start: worker.start,
     stopped: worker.stopped,

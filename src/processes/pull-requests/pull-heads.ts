@@ -1,6 +1,6 @@
 /**
- * The process that brings open pull requests up to date after their head or base branch has moved, and finishes what else
- * follows from a push.
+ * The process that updates open pull requests after their head or base branch has moved, and finishes other effects of
+ * a push.
  */
 
 import { adoptFirstBranch } from '../../commands/branches/first-branch.ts'
@@ -32,11 +32,11 @@ import type { Services } from '../../services/services.ts'
 import { type ProcessManager, processManager } from '../process-manager.ts'
 import type { LateMerges } from './late-merges.ts'
 
-/** `check` tries the merges of pull requests into one repository, or leaves what takes long for later. */
+/** `check` tries the merges of pull requests into one repository, or queues slow ones. */
 export function pullHeads(services: Services, check: LateMerges['check']): ProcessManager {
   const { views } = services
 
-  /** Checks the pull requests of each base repository together: one git process serves one repository. */
+  /** Checks the pull requests of each base repository together, with one git process. */
   async function checkAll(
     context: CommandContext,
     position: Position,
@@ -52,10 +52,10 @@ export function pullHeads(services: Services, check: LateMerges['check']): Proce
   async function onRefs({ data, position }: RecordedOf<'RefsUpdated'>, context: CommandContext) {
     const { repoId } = data
     const refs = data.refs.map(({ ref }) => ref)
-    // What fails for one pull request must not stop what follows for the others.
+    // A failure for one pull request must not stop the others.
     const renamed = renamedIn(data)
     const steps = [
-      // First: the steps after it look for the branches by their new names.
+      // First, because the steps after it look up branches by their new names.
       async () => renamed && (await renameInPulls(services, context, renamed, position)),
       () => closeFromDeleted(services, context, repoId, data.refs, position),
       () => retargetFromDeleted(services, context, repoId, data.refs, position),
@@ -67,7 +67,7 @@ export function pullHeads(services: Services, check: LateMerges['check']): Proce
     await eachOne(steps, (step) => step())
   }
 
-  /** Checks the pull requests from these branches and into them. */
+  /** Checks the pull requests from and into these branches. */
   async function checkBranches(
     context: CommandContext,
     position: Position,
@@ -83,7 +83,7 @@ export function pullHeads(services: Services, check: LateMerges['check']): Proce
     await checkAll(context, position, [...from, ...into])
   }
 
-  /** Catches up with pushes during the request: their events came before its own, and had nothing to move yet. */
+  /** Catches up with pushes during the request: their events came before the pull request existed. */
   async function onBranches(
     pull: IssueRef,
     context: CommandContext,
@@ -98,7 +98,7 @@ export function pullHeads(services: Services, check: LateMerges['check']): Proce
     if (points.some(({ sha }, i) => sha !== tips[i])) await catchUp(context, position, pull)
   }
 
-  /** Brings one pull request up to date with its branches. */
+  /** Updates one pull request to its branches. */
   async function catchUp(context: CommandContext, position: Position, { repoId, index }: IssueRef) {
     const pull = { repoId, index }
     await moveHead(services, context, pull)
@@ -110,13 +110,13 @@ export function pullHeads(services: Services, check: LateMerges['check']): Proce
     PullRequestOpened: (context, { data, position }) =>
       onBranches(data, context, position, data.head, data.base),
     TargetBranchChanged: (context, { data, position }) => onBranches(data, context, position, data.base),
-    // While the merge was under way, its branches may have gone.
+    // The branches may have been deleted during the merge.
     MergeFailed: (context, { data, position }) => followDeleted(services, context, data, position),
     async StatusChanged(context, { data, position }) {
       if (!data.closed) await catchUp(context, position, data)
     },
     async RepositoryDeleted(context, { data: { repoId }, position }) {
-      // The range of the keys of all of its branches: `;` comes right after `:`.
+      // The key range of all branches of a repository: `;` follows `:`.
       const heads = { $gte: branchKey(repoId, ''), $lt: `${repoId};` }
       const from = await views.pulls.find({ headKey: heads, status: 'open' })
       const elsewhere = from.filter((pull) => pull.repoId !== repoId)
@@ -127,7 +127,7 @@ export function pullHeads(services: Services, check: LateMerges['check']): Proce
   return {
     ...manager,
     react(event, context) {
-      // A repeated reaction finds nothing to do, so its events need no ids that derive from the event.
+      // A repeated reaction changes nothing, so its events need no derived ids.
       const { retry: _retry, ...own } = context
       return manager.react(event, own).catch(unlessDeleted)
     },

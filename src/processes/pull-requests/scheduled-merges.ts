@@ -1,8 +1,7 @@
 /**
  * The process that merges scheduled pull requests when the checks of their head succeed and reviews allow it:
- * `docs/architecture.md#scheduled-merge`. The merge itself decides, with the head that the log and git have then. So it
- * does not matter which event started the attempt, or how often one does. A merge may take minutes, so a worker does them,
- * and the process waits only for those that are quick.
+ * `docs/architecture.md#scheduled-merge`. The merge decides with the current head of the log and git, so repeated
+ * attempts are harmless. A merge may take minutes: a worker does it, and the process waits only for quick ones.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -33,7 +32,7 @@ const scheduledOne = (view: Views['pulls'], { data: { repoId, index } }: { data:
 const scheduledInto = (view: Views['pulls'], { data: { repoId } }: { data: { repoId: number } }) =>
   view.find({ scheduled: true, repoId })
 
-/** The scheduled pull requests that may have become ready to merge, by event type. */
+/** Returns the scheduled pull requests that may have become ready to merge, by event type. */
 const affected = {
   CommitStatusPosted: (view, { data: { repoId, sha } }) =>
     view.find({ scheduled: true, repoId, headSha: sha }),
@@ -41,7 +40,7 @@ const affected = {
   PullRequestHeadMoved: scheduledOne,
   TargetBranchChanged: scheduledOne,
   MergeFailed: scheduledOne,
-  // An approval is there, or what stood against a merge is gone.
+  // An approval arrived, or a blocking review ended.
   ReviewSubmitted: scheduledOne,
   ReviewDeleted: scheduledOne,
   ReviewDismissed: scheduledOne,
@@ -54,18 +53,18 @@ const affected = {
 
 const handles = handledBy(affected)
 
-/** How many merges are tried at the same time: each for another account. */
+/** Maximum number of concurrent merges, each for another account. */
 const PLACES = 4
-/** A merge that git has failed to do so often, and once more, is given up. */
+/** Number of failures of git after which a merge gets one last attempt. */
 const MAX_FAILURES = 3
-/** How often it looks whether the server ends while the read models catch up. */
+/** How often the wait for read models checks for the end of the server, in milliseconds. */
 const LOOK_MS = 500
-/** How many scheduled pull requests are read together at a start. */
+/** Number of scheduled pull requests that are read together at a start. */
 const BATCH = 100
 
 interface Attempt extends Work {
   pull: IssueRef
-  /** What has caused it: the event, or the start of a server. */
+  /** Cause of the attempt: an event or the start of a server. */
   cause: Pick<CommandContext, 'actor' | 'correlationId' | 'causationId'>
 }
 
@@ -79,11 +78,11 @@ const attemptOf = (pull: PullDocument, cause: Attempt['cause']): Attempt => ({
 interface ScheduledMergeOptions {
   /** How long the process waits for the merges that an event has made ready, in milliseconds. */
   atOnceMs?: number
-  /** The pause after a failure. */
+  /** Pause after a failure, in milliseconds. */
   pauseMs?: number
 }
 
-/** Makes the process and its worker, which `signal` ends. */
+/** Creates the process and its worker, which `signal` ends. */
 export function createScheduledMerges(
   services: Services,
   signal: AbortSignal,
@@ -95,7 +94,7 @@ export function createScheduledMerges(
     {
       places: PLACES,
       pauseMs,
-      // What was left to the worker when a server ended is not known any more. To look again at what waits is cheap.
+      // The queue is in memory, so a start checks all scheduled pull requests again. That is cheap.
       async load() {
         while (!(await projector.caughtUp(LOOK_MS))) signal.throwIfAborted()
         const ids = await views.pulls.ids({ scheduled: true })
@@ -118,24 +117,24 @@ export function createScheduledMerges(
 
   async function attempt({ pull, cause }: Attempt, failures: number): Promise<void> {
     await services.turns(mergeTurn(pull.repoId), async () => {
-      // An attempt that is repeated finds no schedule, so its events need no ids that derive from what caused it. And when
-      // a push came first, the next attempt is another merge, with other events.
+      // A repeated attempt finds no schedule, so its events need no derived ids. After a push, the next attempt is
+      // another merge with other events.
       const context = newContext(cause.actor, cause.correlationId, cause.causationId)
       const state = await pulls.load(services, pull)
       if (state.status !== 'open' || state.schedule === null) return
       if (state.merging !== null) {
-        // The merge was cut off before its outcome. If it fails, the event of that starts the next attempt.
+        // The merge has no outcome yet. If it failed, that event starts the next attempt.
         await finishMerge(services, context, state)
         return
       }
-      // The actor is the user who scheduled the merge, not the one who posted the status.
+      // The actor is the user who scheduled the merge, not the author of the status.
       const own = { ...context, actor: state.schedule.by }
       const refusal = await mergeScheduled(own, state, state.schedule, failures)
       if (refusal !== undefined && !isTriedAgain(refusal)) await giveUp(own, state, refusal)
     })
   }
 
-  /** Resolves to the refusal; undefined when it is merged, or must wait. */
+  /** Resolves to the refusal; undefined when it is merged or must wait. */
   async function mergeScheduled(
     context: CommandContext,
     pull: ActivePull,
@@ -168,20 +167,20 @@ export function createScheduledMerges(
       return undefined
     } catch (error) {
       if (error instanceof RepositoryMissing) return undefined
-      // It would take as long again.
+      // A retry would take as long.
       if (error instanceof GitTookTooLong) return refuse.conflict('the merge takes too long')
       if (error instanceof GitFailed && failures >= MAX_FAILURES) {
         log.error({ err: error, repoId: pull.repoId, index: pull.index }, 'git cannot do a scheduled merge')
         return refuse.conflict('git cannot do the merge')
       }
       if (!(error instanceof Refused) || error.refusal === contended) throw error
-      // The rules may have changed while the merge was built: then it waits for what they demand now.
+      // The rules may have changed during the merge: then it waits for the new ones.
       const now = await views.repositories.get(`${pull.repoId}`)
       return now !== undefined && (await isWaiting(services, now, pull)) ? undefined : error.refusal
     }
   }
 
-  /** Ends the schedule. Records nothing when the merge was done and only its head branch could not be deleted. */
+  /** Ends the schedule. Records nothing when the merge succeeded and only the deletion of its head branch failed. */
   async function giveUp(context: CommandContext, pull: ActivePull, refusal: Refusal): Promise<void> {
     const { message: reason, errors = [] } = refusal
     const head = pull.head.sha
@@ -210,7 +209,7 @@ export function createScheduledMerges(
   return { manager, start: worker.start, stopped: worker.stopped }
 }
 
-/** Whether another event will start the merge again: the head or the base has moved, or the schedule has changed. */
+/** Whether another event will start the merge again: the head or base has moved, or the schedule has changed. */
 function isTriedAgain(refusal: Refusal): boolean {
   return refusal === headHasMoved || refusal === scheduleIsGone || refusal.code === 'base_moved'
 }

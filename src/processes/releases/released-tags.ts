@@ -1,4 +1,4 @@
-/** The process that makes a release a draft when its tag is deleted, as Gitea does: nobody can fetch what it releases. */
+/** The process that turns a release into a draft when its tag is deleted, as in Gitea. */
 import { changeRelease } from '../../commands/releases/change-release.ts'
 import { decideEditRelease } from '../../commands/releases/release.decider.ts'
 import { resolveRef } from '../../git/refs/refs.ts'
@@ -16,7 +16,7 @@ export function releasedTags(services: Services): ProcessManager {
       const tags = deleted.map((ref) => ref.slice(TAGS.length))
       const found = await views.releases.find({ repoId, draft: false, tag: { $in: tags } })
       for (const { id, tag } of found) {
-        // It may have been made again since.
+        // The tag may exist again.
         if ((await resolveRef(gitDirOf(services, repoId), `${TAGS}${tag}`)) !== null) continue
         await changeRelease(services, context, id, 'tag deleted', (state) =>
           state.status === 'there' && state.tag === tag ? decideEditRelease(state, { draft: true }) : [],

@@ -1,6 +1,6 @@
 /**
- * The process that makes a clone check out the default branch after a crash. The request that chooses the branch tells git
- * right after its event, so normally nothing is left to do here. But the server may die between the two.
+ * The process that sets git's default branch after a crash. A request sets it right after its event, but the server may
+ * die between the two.
  */
 import { repositories } from '../../commands/execution/aggregates.ts'
 import { inGitTurn } from '../../commands/git/git-turn.ts'

@@ -1,7 +1,6 @@
 /**
- * The process that ends what a deleted repository leaves behind: the files of its attachments, what people have made of it
- * (stars, watching, subscriptions, deploy keys), and its documents in the read models. These come last: they say what the
- * others are.
+ * The process that cleans up after a deleted repository: files of attachments, then stars, watches, subscriptions and
+ * deploy keys, and last its documents, which the other steps need.
  */
 import { eachOne } from '../../commands/execution/each-one.ts'
 import { removeDeployKey } from '../../commands/keys/change.ts'
@@ -24,7 +23,7 @@ export function deletedRepositories(services: Services): ProcessManager {
       }
       await access.among(own, { repoId })
       await eachOne(await views.deployKeys.find({ repoId }), (key) => removeDeployKey(services, own, key))
-      // What ends a subscription changes a document that is to go.
+      // Ending a subscription writes a document that must be removed too.
       if (!(await projector.waitFor(own.written, config.projectionWaitMs)))
         throw new StoreUnavailable('the read models lag: what a deleted repository left is removed later')
       await removeLeft(services, own, repoId)

@@ -1,6 +1,6 @@
 /**
- * Looks after repositories in the background: a process that notes which ones have changed, and a worker that measures
- * these, one after the other, and maintains them when it is worth it. The notes are in the store, so a crash loses none.
+ * Maintains repositories in the background: a process records the changed ones in the store, so a crash loses none, and
+ * a worker measures them one by one and repacks them when worthwhile.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { maintain } from '../../commands/git/maintain.ts'
@@ -11,20 +11,20 @@ import type { Services } from '../../services/services.ts'
 import { untilIdle } from '../idle-time.ts'
 import { type ProcessManager, processManager } from '../process-manager.ts'
 
-/** How long after a change a repository is measured: of many changes the first one is waited for. */
+/** Pause between the first change of a repository and its measurement, in milliseconds. */
 const FIRST_MS = 500
-/** A repository that goes on changing is measured again after this time at the earliest, in milliseconds. */
+/** Minimum pause between measurements of a repository, in milliseconds. */
 const AGAIN_MS = 5000
-/** And after this many times what it took: so that it takes a small part of the time only. */
+/** The same pause as a multiple of the measurement's duration. */
 const AGAIN_TIMES = 20
-/** How often the worker looks for what nobody told it of: the time of a repository has come, or another node is gone. */
+/** Interval of the look-up of repositories that are due or left by a dead node, in milliseconds. */
 const LOOK_EVERY_MS = 10 * 60_000
-/** How long after a start it waits for idle time at most. */
+/** Maximum wait for an idle event loop after a start, in milliseconds. */
 const BUSY_START_MS = 30_000
-/** After a failure it tries again later. */
+/** Pause after a failure, in milliseconds. */
 const AFTER_FAILURE_MS = 5 * 60_000
 const BATCH = 200
-/** Whose work it is: nobody's more than another's. */
+/** Scheduling key: the work belongs to no account. */
 const OWN = 'server'
 
 interface Wanted extends Work {
@@ -34,7 +34,7 @@ interface Wanted extends Work {
 
 export interface Maintenance {
   manager: ProcessManager
-  /** Begins to work. To be called when the recovery is done. */
+  /** Begins to work. Call it after the recovery. */
   start(): void
   /** Resolves when the worker has ended, after `signal` was aborted. */
   stopped(): Promise<void>
@@ -42,8 +42,8 @@ export interface Maintenance {
 
 export function createMaintenance(services: Services, signal: AbortSignal): Maintenance {
   const { diskUsage, views, log, config } = services
-  /** When a repository may be measured again at the earliest, in milliseconds of `performance.now()`. */
-  const restUntil = new Map<number, number>()
+  /** Earliest next measurement by repository id, in milliseconds of `performance.now()`. */
+  const notBefore = new Map<number, number>()
   const inTurn = createKeyedMutex()
   let starting: Promise<void> = Promise.resolve()
   const worker = createWorker<Wanted>(
@@ -62,11 +62,11 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
   function want(repoId: number, countAttachments: boolean): void {
     const id = `${repoId}`
     const isCounted = countAttachments || worker.waiting(id)?.countAttachments === true
-    const inMs = Math.max(FIRST_MS, (restUntil.get(repoId) ?? 0) - performance.now())
+    const inMs = Math.max(FIRST_MS, (notBefore.get(repoId) ?? 0) - performance.now())
     void worker.add({ id, account: OWN, repoId, countAttachments: isCounted }, inMs)
   }
 
-  /** Notes in the store that a repository has changed. */
+  /** Records in the store that a repository has changed. */
   async function note(repoId: number, { countAttachments = false } = {}): Promise<void> {
     const isNoted = isWanted(repoId)
     want(repoId, countAttachments)
@@ -81,7 +81,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
     })
   }
 
-  /** It counts for its new owner at once, and is measured again: the measuring takes longer. */
+  /** Counts the size for the new owner at once, before the measurement, which takes longer. */
   async function moved(repoId: number): Promise<void> {
     want(repoId, false)
     await inTurn(`${repoId}`, async () => {
@@ -108,7 +108,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
         )
       })
       const ended = performance.now()
-      restUntil.set(repoId, ended + Math.max(AGAIN_MS, AGAIN_TIMES * (ended - began)))
+      notBefore.set(repoId, ended + Math.max(AGAIN_MS, AGAIN_TIMES * (ended - began)))
       return undefined
     } catch (error) {
       if (signal.aborted) return undefined
@@ -118,9 +118,9 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
     }
   }
 
-  /** Finds what is noted in the store, and repositories of which nothing is known: they were restored or imported. */
+  /** Finds repositories that were recorded as changed, and unmeasured ones, which were restored or imported. */
   async function look(): Promise<void> {
-    for (const [repoId, until] of restUntil) if (until <= performance.now()) restUntil.delete(repoId)
+    for (const [repoId, until] of notBefore) if (until <= performance.now()) notBefore.delete(repoId)
     for (const { repoId, measuredAt } of await diskUsage.waiting(Date.now(), BATCH))
       want(repoId, measuredAt === '')
     let last = ''
@@ -155,7 +155,7 @@ export function createMaintenance(services: Services, signal: AbortSignal): Main
       RepositoryDeleted: (_, { data }) => diskUsage.remove(data.repoId),
     }),
     start() {
-      // After a crash, all that was busy before waits here, and all clients come back at the same time.
+      // After a crash, waiting work starts here while all clients reconnect.
       starting = untilIdle(signal, BUSY_START_MS).then(() => worker.start())
     },
     stopped: () => starting.then(worker.stopped),

@@ -1,6 +1,6 @@
 /**
- * The process that keeps in each repository who may see its owner, and hides the forks of what is hidden. A new repository
- * knows its owner from the start; one that was made while its organization changed gets it here.
+ * The process that keeps the owner's visibility in each repository, and hides the forks of hidden repositories. It also
+ * updates a repository that was created while its organization changed.
  */
 import { organizations, repositories } from '../../commands/execution/aggregates.ts'
 import type { CommandContext } from '../../commands/execution/execute.ts'
@@ -21,7 +21,7 @@ import { type ProcessManager, processManager } from '../process-manager.ts'
 export function ownerVisibility(services: Services): ProcessManager {
   const { repositories: documents } = services.views
 
-  /** Records who may see the owner, unless the repository knows it already, or has another owner since. */
+  /** Records the owner's visibility, unless the repository has it or has another owner now. */
   async function showOwner(
     context: CommandContext,
     { repoId, owner }: { repoId: number; owner: { id: number; kind: AccountKind } },
@@ -53,7 +53,7 @@ export function ownerVisibility(services: Services): ProcessManager {
     async RepositoryCreated(context, { data }) {
       await showOwner(context, data)
       const { repoId, parent } = data
-      // It was made while its base was being hidden.
+      // The fork was made while its base was being hidden.
       if (parent !== undefined && !data.private)
         await hideFork(services, context, { baseId: parent.repoId, repoId })
     },
@@ -77,7 +77,7 @@ export function ownerVisibility(services: Services): ProcessManager {
     },
     async OwnerVisibilityChanged(context, { data: { repoId, visibility } }) {
       if (visibility !== 'public') await hideForksOf(services, context, repoId)
-      // A node that stood still may have recorded what it knew before the organization was hidden.
+      // A suspended node may have recorded the visibility before the organization was hidden.
       if (visibility !== 'private') await hideAsOwner(context, repoId)
     },
   })

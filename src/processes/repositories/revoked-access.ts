@@ -1,8 +1,7 @@
 /**
- * The process that ends what people made of a repository that they may not read any more: their stars, their watching,
- * and their subscriptions, and the assignments of those who may not write to it any more. So who lost access is neither
- * counted nor listed. It also ends them, with the reactions and the keys, for users who are deleted. Lists ask for the
- * present rights besides: they do not wait.
+ * The process that removes stars, watches and subscriptions of users without read access, and assignments without write
+ * access, so that those users are neither counted nor listed. For deleted users it also removes reactions and keys.
+ * Lists check the current permissions besides.
  */
 
 import { accessTo } from '../../access/access.ts'
@@ -20,14 +19,14 @@ import { followId } from '../../projections/models/repositories/follows.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { type ProcessManager, processManager } from '../process-manager.ts'
 
-/** Documents that are held at one time. */
+/** Number of documents read at a time. */
 const CHUNK = 200
 
-/** How what users made of repositories that they may not read any more is ended. */
+/** Removes stars, watches and subscriptions of users without access. */
 export function accessCleanup(services: Services) {
   const { accounts, follows, participations, repositories } = services.views
 
-  /** Those whose user may not read the repository, or whose repository is gone. */
+  /** Returns those whose user may not read the repository, or whose repository is deleted. */
   async function withoutAccess<Tie extends { repoId: number; userId: number }>(
     found: readonly Tie[],
   ): Promise<Tie[]> {
@@ -52,7 +51,7 @@ export function accessCleanup(services: Services) {
     }
   }
 
-  /** Of a user, or of a repository; `within`: only of these repositories. */
+  /** Checks those of a user or a repository; `within` limits them to these repositories. */
   async function among(
     context: CommandContext,
     filter: { repoId: number } | { userId: number },
@@ -76,7 +75,7 @@ export function revokedAccess(services: Services): ProcessManager {
   const { accounts, gpgKeys, participations, reactions, repositories, sshKeys, teams } = services.views
   const { among, reconsider } = accessCleanup(services)
 
-  /** Of those who were in a team, in the repositories of its organization. */
+  /** Checks former team members in the repositories of the organization. */
   async function amongMembers(
     context: CommandContext,
     { organization, members }: { organization: AccountRef; members: readonly number[] },
@@ -88,13 +87,13 @@ export function revokedAccess(services: Services): ProcessManager {
     })
   }
 
-  /** Of one user, wherever it may be. */
+  /** Checks a user in all repositories. */
   async function ofUser(context: CommandContext, userId: number): Promise<void> {
     await among(context, { userId })
     await endAssignments(services, context, userId)
   }
 
-  /** Of all who are assigned in a repository. */
+  /** Checks all assignees of a repository. */
   async function assignedIn(context: CommandContext, repoId: number): Promise<void> {
     const userIds = (await participations.ids({ repoId })).map((id) => Number(id.split('.').at(-1)))
     await eachOne(new Set(userIds), (userId) =>
@@ -102,7 +101,7 @@ export function revokedAccess(services: Services): ProcessManager {
     )
   }
 
-  /** Of those who were just assigned: the right may have ended while the request was under way. */
+  /** Checks new assignees: the permission may have ended during the request. */
   async function assigned(context: CommandContext, { repoId }: IssueRef, people: readonly AccountRef[]) {
     if (people.length === 0) return
     const repository = await repositories.get(`${repoId}`)
@@ -138,7 +137,7 @@ export function revokedAccess(services: Services): ProcessManager {
       if (permission === 'read') await endAssignments(services, context, user.id)
     },
     async TeamMemberRemoved(context, { data: { organization, team, user } }) {
-      // Who leaves an organization leaves all its teams, each with an event of its own.
+      // Leaving an organization produces an event for each of its teams.
       const hasAll = (await teams.get(`${team.id}`))?.allRepositories === true
       const of = hasAll ? { ownerId: organization.id } : { teams: team.id }
       const within = new Set(await repositories.ids(of))
@@ -153,7 +152,7 @@ export function revokedAccess(services: Services): ProcessManager {
       await amongMembers(context, data)
     },
     async TeamEdited(context, { data }) {
-      // The rights of its members change only when the event names them.
+      // The permissions of the members change only when the event names them.
       await amongMembers(context, data)
     },
     async UserEdited(context, { data: { user, changes } }) {
@@ -168,7 +167,7 @@ export function revokedAccess(services: Services): ProcessManager {
     async AssigneesChanged(context, { data }) {
       await assigned(context, data, data.added)
     },
-    // The right may have ended while the request was under way.
+    // The permission may have ended during the request.
     async RepositoryStarred(context, { data: { repoId, user } }) {
       await reconsider(context, [followId(repoId, user.id)])
     },

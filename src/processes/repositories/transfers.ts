@@ -1,7 +1,4 @@
-/**
- * The process that finishes what a server that died has begun: a name that a repository has left is free, and the teams of
- * its owners know whether they have it.
- */
+/** The process that finishes transfers after a crash: it releases the old name, and updates the owner's teams. */
 import { releaseLeftName } from '../../commands/repositories/move.ts'
 import { giveToTeams } from '../../commands/repositories/ownership/transferred-teams.ts'
 import type { Services } from '../../services/services.ts'

@@ -1,4 +1,4 @@
-/** Removes repositories that a crash left before the log had them: their creation, or the making of a fork, was cut off. */
+/** Removes repositories that a crash left on disk before their creation or fork was recorded. */
 import { readdir } from 'node:fs/promises'
 import { repositories } from '../../commands/execution/aggregates.ts'
 import { recordedRefs } from '../../commands/git/recorded-refs.ts'
@@ -8,9 +8,9 @@ import { gitDirOf, type Services } from '../../services/services.ts'
 import { isOwnLog } from '../attachments/attachment-removal.ts'
 
 /**
- * Removes repositories whose id this log has given, and about which it has nothing else. They are so old that no request goes
- * on with them. Nothing is removed when the files belong to another log: after a wrong setting they may be in use there. A
- * repository stays when the log has refs of it: refs are recorded after the creation, so the log has lost that event.
+ * Removes repositories whose id this log has issued but which have no other events. They are too old for a running
+ * request. Removes nothing when the files belong to another log, which may be in use after a wrong setting. A
+ * repository with refs in the log stays: its creation was recorded earlier and is lost.
  */
 export async function removeUnrecorded(services: Services): Promise<void> {
   const { gitDir, views, log } = services
@@ -27,7 +27,7 @@ export async function removeUnrecorded(services: Services): Promise<void> {
   }
 }
 
-/** The last id that a repository got; 0 when none has. */
+/** Returns the last issued repository id; 0 without one. */
 async function lastGiven({ events }: Services): Promise<number> {
   const last = { direction: 'backwards', maxCount: 1 } as const
   for await (const { revision } of events.readStream(idsStream('repository'), last)) return revision + 1

@@ -1,8 +1,7 @@
 /**
- * The process that keeps deleted accounts without belongings after a crash. Whoever gives an account something records it
- * first and then looks whether it is being deleted; a server that dies between the two leaves it to a ghost. Nobody was
- * told that it was made, so it is taken back here. It also ends what was an organization's own. The order of the log
- * decides: whichever of the two events comes last finds the other one.
+ * The process that removes belongings of deleted accounts after a crash. A request that gives an account something
+ * records it first and then checks for a deletion; a crash in between leaves it unacknowledged, so it is removed here.
+ * Also removes what an organization owned. The later one of the two events finds the other.
  */
 import { labels, pulls, repositories } from '../../commands/execution/aggregates.ts'
 import { eachOne } from '../../commands/execution/each-one.ts'
@@ -28,7 +27,7 @@ export function deletedUsers(services: Services): ProcessManager {
 
   async function takeBack(context: CommandContext, repository: RepositoryDocument | undefined) {
     if (repository === undefined) return
-    // The request that made it may have taken it back itself.
+    // The request may have removed it itself.
     if ((await repositories.load(services, repository.id)).status !== 'active') return
     await deleteWithClaims(services, { ...context, actor: null }, repository)
   }
@@ -39,7 +38,7 @@ export function deletedUsers(services: Services): ProcessManager {
     )
   }
 
-  /** Nobody waits for the review of someone who is gone: it would block merges for ever. */
+  /** A review request to a deleted user would block merges forever. */
   async function endRequest(context: CommandContext, pull: IssueRef, user: AccountRef) {
     await pulls.change(services, { ...context, actor: null }, pull, 'remove review requests', (state) =>
       state.status === 'none' ? [] : decideRemoveRequests(state, [user]),

@@ -1,4 +1,4 @@
-/** One attempt to deliver: makes the payload, and sends it. */
+/** Makes one attempt to deliver: creates the payload and sends it. */
 
 import { webhookConfigsOf } from '../../auth/webhook-configs.ts'
 import { releasableSignal } from '../../concurrency/releasable-signal.ts'
@@ -9,20 +9,20 @@ import { deliveryRequest } from './delivery-request.ts'
 import type { Payloads } from './payloads.ts'
 import { GIVEN_UP_AFTER_MS, isDelivered, mayChange } from './retries.ts'
 
-/** How long all of one attempt may take on the network, in milliseconds. */
+/** Time limit of an attempt on the network, in milliseconds. */
 const TIMEOUT_MS = 10_000
 
-/** What came of an attempt. `again`: it failed, and may succeed later. */
+/** Outcome of an attempt. `again` is a failure that may pass. */
 export interface Outcome {
   result: 'delivered' | 'failed' | 'again'
-  /** 0 without an answer. */
+  /** 0 without a response. */
   statusCode: number
   problem: string
 }
 
 const failed = (problem: string): Outcome => ({ result: 'failed', statusCode: 0, problem })
 
-/** A failure of the network in words. An address that was looked up is not in them: not everybody may know it. */
+/** Returns a network failure as text, without resolved addresses, which may be internal. */
 function problemOf(error: unknown): string {
   if (!(error instanceof Error)) return 'the connection failed'
   if (error.name === 'TimeoutError') return `no complete answer within ${TIMEOUT_MS / 1000} s`
@@ -31,8 +31,7 @@ function problemOf(error: unknown): string {
 }
 
 /**
- * What is old was tried once more before it is given up: it may be old only because the clock was set forward, or because
- * no server ran.
+ * Gives up an old event only after one more attempt: it may be old because the clock was set forward or no server ran.
  */
 function againOrGivenUp({ at }: WebhookDelivery, statusCode: number, problem: string): Outcome {
   if (Date.now() - at <= GIVEN_UP_AFTER_MS) return { result: 'again', statusCode, problem }
@@ -40,9 +39,9 @@ function againOrGivenUp({ at }: WebhookDelivery, statusCode: number, problem: st
 }
 
 /**
- * Never rejects for what the receiver does. Resolves to undefined when the webhook is gone. `requireLease` is asked right
- * before it is sent, and throws when another node may send it.
- * @throws what stores and git throw, and when the server stops
+ * Sends a delivery; a failure of the receiver is an outcome, not an error. Resolves to undefined when the webhook is
+ * deleted. `requireLease` is called right before sending, and throws when another node may send it.
+ * @throws errors of stores and git, and an abort when the server stops
  */
 export async function attempt(
   { views, secrets }: Pick<Services, 'views' | 'secrets'>,

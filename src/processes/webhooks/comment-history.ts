@@ -1,4 +1,7 @@
-/** A comment before and after an event of it. Its own events are looked for from there back, so a new one is found at once. */
+/**
+ * A comment before and after one of its events. Its stream is read backwards from there, so a new comment is found at
+ * once.
+ */
 import { decode } from '../../events/codec.ts'
 import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
 import type { EventStore } from '../../events/store/event-store.ts'
@@ -6,7 +9,7 @@ import { type CommentDocument, commentFold } from '../../projections/models/comm
 import { SERVER_CLIENT } from '../../queries/history/replay/replay-client.ts'
 import { BATCH_EVENTS, waitForSlot } from '../../queries/history/replay/stream-batches.ts'
 
-/** `before`: undefined when the event has made the comment. `after`: undefined when it has deleted it. */
+/** `before` is undefined when the event created the comment, `after` when it deleted it. */
 export interface CommentChange {
   before: CommentDocument | undefined
   after: CommentDocument | undefined
@@ -26,7 +29,7 @@ export async function commentChange(
   return change
 }
 
-/** The events of a comment, from a revision back to the one that has made it. */
+/** Returns the events of a comment, from a revision back to its creation. */
 async function eventsOf(store: EventStore, stream: string, revision: number, commentId: number) {
   const found: Recorded<DomainEvent>[] = []
   let maxCount = 1

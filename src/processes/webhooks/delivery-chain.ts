@@ -1,8 +1,7 @@
 /**
- * The deliveries of one event to one webhook: a push of many refs has hundreds. The first one is noted with the places of
- * the others in the event, and each that is done makes the next one. So many webhooks and many refs are not multiplied. An event
- * has at most 200 refs (`refs-updated.ts`), so a delivery of a push is no more work when the push has more of them.
- * Pure.
+ * The deliveries of one event to one webhook: a push of many refs has hundreds. Only the first is stored, with the
+ * places of the rest in the event; each finished delivery creates the next one. So the number of stored deliveries
+ * stays one per webhook. An event has at most 200 refs (`refs-updated.ts`). Pure.
  */
 import { v5 as uuidV5 } from 'uuid'
 import type { HookEvent } from '../../events/catalog/webhooks.ts'
@@ -12,16 +11,19 @@ import type {
   WebhookDelivery,
 } from '../../projections/models/webhooks/webhook-deliveries.fold.ts'
 
-/** The namespace of the ids of deliveries. */
+/** Namespace of delivery ids. */
 const DELIVERIES = '8c0f4c3e-52a5-4d0e-9d5c-1c1c9b1f7f52'
 
-/** What a webhook is told of an event: a place in it, and the kind of that delivery. */
+/** A place in an event and the kind of its delivery. */
 export interface DeliveryPart {
   part: number
   event: HookEvent
 }
 
-/** The first delivery of an event to a webhook, with those that follow. `told`: all of them, at least one, in their order. */
+/**
+ * Returns the first delivery of an event to a webhook, with the rest in it. `told` has all of them in order, at least
+ * one.
+ */
 export function deliveriesOf(
   { id: eventId, position }: Recorded<DomainEvent>,
   of: Pick<WebhookDelivery, 'hookId' | 'ownerId' | 'at'>,
@@ -37,13 +39,13 @@ export function deliveriesOf(
   return first
 }
 
-/** The delivery of the same event that comes after one that is done; undefined when there is none. */
+/** Returns the next delivery of the same event; undefined after the last. */
 export function deliveryAfter(done: WebhookDelivery): WebhookDelivery | undefined {
   const { hookId, ownerId, eventId, position, at, rest = [] } = done
   return firstOf({ hookId, ownerId, eventId, position, at }, rest)
 }
 
-/** A delivery without those that follow it. */
+/** Returns a delivery without the rest of its chain. */
 export function alone({ rest: _, ...delivery }: WebhookDelivery): WebhookDelivery {
   return delivery
 }
@@ -59,7 +61,7 @@ function firstOf(
     .map(({ event, parts }) => ({ event, parts: event === first.event ? parts.slice(1) : parts }))
     .filter(({ parts }) => parts.length > 0)
   return {
-    // The same whenever the event is looked at again.
+    // Derived, so that reading the event again gives the same id.
     id: uuidV5(`${of.eventId} ${first.part} ${of.hookId}`, DELIVERIES),
     ...of,
     ...first,

@@ -1,4 +1,4 @@
-/** The request of a delivery: its body, its headers and its signatures, as Gitea makes them. */
+/** The request of a delivery: body, headers and signatures, as in Gitea. */
 import { createHmac } from 'node:crypto'
 import { eventHeaderOf } from '../../api/webhooks/webhooks.ts'
 import type { WebhookConfig } from '../../auth/webhook-configs.ts'
@@ -10,7 +10,7 @@ import { VERSION } from '../../storage/version.ts'
 const signed = (algorithm: 'sha1' | 'sha256', secret: string, text: string) =>
   secret === '' ? '' : createHmac(algorithm, secret).update(text).digest('hex')
 
-/** The signatures are of the JSON, also when a form carries it. Without a secret they are empty, as in Gitea. */
+/** Signatures cover the JSON, also when a form carries it. Without a secret they are empty, as in Gitea. */
 export function deliveryRequest(
   { id, event }: Pick<WebhookDelivery, 'id' | 'event'>,
   contentType: HookContentType,

@@ -1,6 +1,6 @@
 /**
- * The payloads about issues, pull requests and comments, as these were right after the event: replayed from the log. A
- * text that was erased since then reads as erased.
+ * The payloads about issues, pull requests and comments, replayed from the log as of the event. Erased texts read as
+ * erased.
  */
 import type { Static } from 'typebox'
 import { commentWire } from '../../api/comments/comments.ts'
@@ -17,7 +17,7 @@ import type { Services } from '../../services/services.ts'
 import { commentChange } from './comment-history.ts'
 import { type PayloadContext, payloadContextOf } from './payload-context.ts'
 
-/** What a payload says of a change: the value before it. */
+/** Values before the change. */
 export interface Changes {
   title?: { from: string }
   body?: { from: string }
@@ -32,7 +32,7 @@ const issueAt = async (services: Services, scene: PayloadContext, index: number,
 const pullAt = async (services: Services, scene: PayloadContext, index: number, revision: number) =>
   (await (await pullReplayer(services, scene, `${index}`, scene.viewer)).at({ revision })).body
 
-/** The body of an issue or pull request before the event. */
+/** Returns the body of an issue or pull request before the event. */
 async function bodyBefore(
   services: Services,
   scene: PayloadContext,
@@ -43,24 +43,24 @@ async function bodyBefore(
   return (await before(services, scene, index, revision - 1)).body
 }
 
-/** What a payload says of an event. */
+/** The event-specific part of a payload. */
 export interface DiscussionChange {
   action: string
-  /** What it changed; `body` stands for the body before it, which the event itself does not have. */
+  /** Changed fields; `body` stands for the body before the event, which the event lacks. */
   changes?: Changes | 'body'
-  /** The ids of the labels that it got and lost. */
+  /** Ids of added and removed labels. */
   labels?: { added: readonly LabelRef[]; removed: readonly LabelRef[] }
-  /** The commits between which the head moved. */
+  /** Commits before and after the move of the head. */
   head?: { before: string; after: string }
-  /** The review, as Gitea names its kind. */
+  /** The review, with Gitea's name for its kind. */
   review?: { type: string; content: string }
-  /** The id of the user whose review is asked for, or not any more. */
+  /** Id of the user whose review was requested, or no longer is. */
   reviewer?: number
-  /** The commit that has closed or reopened it by a keyword: that of a merge, or one that was pushed. */
+  /** Commit whose keyword closed or reopened it: a merge or a pushed commit. */
   commit?: string
 }
 
-/** Labels as they are now; a deleted one is left out. */
+/** Returns the labels as they are now, without deleted ones. */
 async function labelChanges(
   services: Services,
   { repository }: PayloadContext,
@@ -89,10 +89,7 @@ async function changesOf(
   return { body: { from: await bodyBefore(services, scene, issue, event) } }
 }
 
-/**
- * An event of an issue (`issues` and what belongs to it) or of a pull request (`pull_request`
- * and what belongs to it).
- */
+/** Payload of an event of an issue (`issues` and its kinds) or of a pull request (`pull_request` and its kinds). */
 export async function discussionPayload(
   services: Services,
   event: Envelope,
@@ -119,7 +116,7 @@ export async function discussionPayload(
   return { ...common, ...head, pull_request, requested_reviewer, review: review ?? null }
 }
 
-/** A comment was made, changed or deleted (`issue_comment`; of a pull request it is `pull_request_comment`). */
+/** Payload of a created, changed or deleted comment: `issue_comment`, or `pull_request_comment` of a pull request. */
 export async function commentPayload(
   services: Services,
   event: Envelope,
@@ -136,7 +133,7 @@ export async function commentPayload(
   return commentOf(services, scene, event, { action, comment, ...changes })
 }
 
-/** A comment of a review was answered: as Gitea, told as a comment of the pull request. */
+/** Payload of a reply to a review comment, sent as a comment of the pull request, as in Gitea. */
 export async function replyPayload(services: Services, event: RecordedOf<'ReviewCommentAdded'>) {
   const { repoId, index, commentId: id, author, body } = event.data
   const scene = await payloadContextOf(services, event, repoId)

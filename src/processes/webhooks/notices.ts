@@ -1,6 +1,6 @@
 /**
- * What webhooks are told, by the type of the event in the log: the kind of the delivery, and its payload. This is the one
- * place for both: a new type of event that clients want to hear of gets a line in `notices`.
+ * Maps log events to webhook notices: the kind of the delivery and its payload. A new event type for clients gets a
+ * line in `notices`.
  */
 
 import type { LabelRef } from '../../events/catalog/labels.ts'
@@ -28,22 +28,22 @@ import {
 import { releasePayload } from './release-payloads.ts'
 import { createdPayload, deletedPayload, forkPayload } from './repository-payloads.ts'
 
-/** One delivery to each webhook that wants it. */
+/** One delivery to each matching webhook. */
 export interface Notice {
   event: HookEvent
-  /** The repository whose webhooks, and those of whose owner, hear of it. */
+  /** Repository whose webhooks, and those of whose owner, get it. */
   repoId: number
-  /** The owner, when the repository is gone. */
+  /** Owner, when the repository is deleted. */
   ownerId?: number
-  /** Only this webhook hears of it, whatever it wants to hear. */
+  /** Sends it to this webhook only, whatever its subscribed events. */
   hookId?: number
-  /** The branch that `branch_filter` looks at. Without one, every filter lets it pass. */
+  /** Branch for `branch_filter`; without one, every filter matches. */
   branch?: string
-  /** Undefined when what it is about is gone. @throws what stores, git and look-ups throw */
+  /** Resolves to undefined when the subject is deleted. @throws errors of stores, git and look-ups */
   payload(services: Services): Promise<object | undefined>
 }
 
-/** A kind of event of an issue, or the same of a pull request. */
+/** Returns the kind for an issue or a pull request. */
 const kindIn = ({ stream }: Envelope, suffix: '' | '_assign' | '_label' | '_milestone'): HookEvent => {
   if (isPullStream(stream)) return `pull_request${suffix}`
   return suffix === '' ? 'issues' : `issue${suffix}`
@@ -68,7 +68,7 @@ const ofLabels = (
     labels: { added, removed },
   })
 
-/** As Gitea, tells of the labels, the milestone and each assignee that it begins with, as if they were given to it then. */
+/** As in Gitea, also sends a notice for the initial labels, the milestone and each assignee. */
 const opened = (
   event: Envelope & {
     data: IssueRef & { labels: readonly LabelRef[]; milestone: object | null; assignees: readonly object[] }
@@ -103,7 +103,7 @@ const ofComment = (
   payload: (services) => commentPayload(services, event, event.data, action),
 })
 
-/** An event of a release that is no draft: nobody but writers knows of those. */
+/** Notices of a published release: only writers may see drafts. */
 const ofRelease = (
   event: Envelope & { data: { releaseId: number; repoId: number; draft: boolean } },
   action: Parameters<typeof releasePayload>[3],
@@ -115,15 +115,15 @@ const ofRelease = (
   ]
 }
 
-/** The subject is not used: a handler only needs the event. */
+/** The subject is unused: a handler needs the event only. */
 type Told<T extends EventType> = Handlers<T, undefined, readonly Notice[], Envelope>
 
 function told<T extends EventType>(table: Told<T>) {
   const handles = handledBy<T, Envelope>(table)
   return {
-    /** Whether webhooks are told of events of this type. */
+    /** Whether webhooks get events of this type. */
     handles,
-    /** The notices of an event, in the order in which they are sent. */
+    /** Returns the notices of an event in the order of sending. */
     of: (event: Recorded<DomainEvent> | { type: string }): readonly Notice[] =>
       handles(event) ? handle(table, undefined, event) : [],
   }
@@ -132,7 +132,7 @@ function told<T extends EventType>(table: Told<T>) {
 export const notices = told({
   RefsUpdated(_, event) {
     const { cause, repoId, refs } = event.data
-    // Gitea tells of the fork and of the new repository, and not of the branches that they begin with.
+    // Gitea sends notices of the fork and the new repository, but not of their first branches.
     if (cause === 'fork' || cause === 'auto-init') return []
     return refs.flatMap((update): Notice[] => {
       const branch = branchOf(update.ref)
@@ -196,7 +196,7 @@ export const notices = told({
   ],
   StatusChanged(_, event) {
     const { repoId, closed, cause } = event.data
-    // A commit of another repository may be hidden from those who get this.
+    // The receiver may not be allowed to see a commit of another repository.
     const commit = cause?.repoId === repoId ? { commit: cause.commit } : {}
     return [ofDiscussion(event, '', { action: closed ? 'closed' : 'reopened', ...commit })]
   },
@@ -222,7 +222,7 @@ export const notices = told({
     const review = { type: kind, content: body }
     return [{ ...ofDiscussion(event, '', { action: 'reviewed', review }), event: kind }]
   },
-  // Those of a review that is submitted are told with it.
+  // Comments of a submitted review are sent with it.
   ReviewCommentAdded(_, event) {
     const { repoId, replyTo } = event.data
     if (replyTo === undefined) return []

@@ -1,4 +1,4 @@
-/** The people and the repository of a payload, as its receiver may see them. */
+/** The users and the repository of a payload, as its receiver may see them. */
 import type { Static } from 'typebox'
 import { ownerOf, type RepositoryWire, repositoryWires } from '../../api/repositories/repositories.ts'
 import { type UserWire, userWire } from '../../api/users/users.ts'
@@ -7,13 +7,10 @@ import type { RepositoryDocument } from '../../projections/models/repositories/r
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 import type { Services } from '../../services/services.ts'
 
-/** What all payloads about one repository have. */
+/** Common parts of all payloads about one repository. */
 export interface PayloadContext {
   repository: RepositoryDocument
-  /**
-   * Payloads show what the owner of the repository may see, also while the owner's account is switched off: a webhook
-   * is the repository's.
-   */
+  /** Payloads show what the owner of the repository may see, even while the owner's account is disabled. */
   viewer: AccountDocument
   wire: Static<typeof RepositoryWire>
   sender: Static<typeof UserWire>
@@ -21,7 +18,7 @@ export interface PayloadContext {
   page: string
 }
 
-/** Who did it; the owner of the repository where the server itself did. */
+/** Returns the actor of the event, or the owner of the repository when the server acted. */
 async function senderOf(services: Services, { metadata }: Envelope, owner: AccountDocument) {
   const { actor } = metadata
   const account = actor === null ? owner : await services.views.accounts.get(`${actor.id}`)

@@ -1,6 +1,6 @@
 /**
- * The payloads of deliveries: the event is read from the log, and told as it was. Webhooks that are told of the same event
- * share what was made for one of them a moment ago: to make it may take a replay of a long history.
+ * The payloads of deliveries, as of their events in the log. Webhooks share the payload of an event for a short time,
+ * because creating it may replay a long history.
  */
 import { LRUCache } from 'lru-cache'
 import { ErrorWithRefusal } from '../../errors/refusal.ts'
@@ -10,7 +10,7 @@ import type { WebhookDelivery } from '../../projections/models/webhooks/webhook-
 import type { Services } from '../../services/services.ts'
 import { notices } from './notices.ts'
 
-/** How long a payload is shared, in milliseconds, and how many are: a little more than are sent at the same time. */
+/** How long a payload is cached, in milliseconds, and how many are: slightly more than concurrent deliveries. */
 const SHARED_MS = 5000
 const MOST = 20
 
@@ -18,7 +18,7 @@ const GONE = 'what it is about is gone'
 
 type Made = { json: string; repoId: number } | { problem: string }
 
-/** The JSON of a payload for a webhook of that scope; a problem when there is none. @throws what stores and git throw */
+/** Returns the JSON of a payload for a webhook of that scope, or a problem. @throws errors of stores and git */
 export type Payloads = (
   delivery: Pick<WebhookDelivery, 'eventId' | 'position' | 'part'>,
   scope: WebhookScope,
@@ -45,7 +45,7 @@ export function createPayloads(services: Services): Payloads {
     return { problem: 'the log does not have its event any more' }
   }
 
-  /** Whether a webhook of an owner would be told of a repository that this owner has given away. */
+  /** Whether the owner of the webhook has given the repository away. */
   async function isOfAnother(scope: WebhookScope, repoId: number): Promise<boolean> {
     if (scope.kind !== 'owner') return false
     const repository = await views.repositories.get(`${repoId}`)
@@ -53,7 +53,7 @@ export function createPayloads(services: Services): Payloads {
   }
 
   return async (delivery, scope) => {
-    // What was made before an erasure has texts that are not sent any more.
+    // A payload from before an erasure has texts that must not be sent.
     const key = `${delivery.eventId} ${delivery.part} ${events.erasures?.() ?? 0}`
     const known = shared.get(key)
     const making = known ?? make(delivery)

@@ -17,19 +17,22 @@ import { type PayloadContext, payloadContextOf } from './payload-context.ts'
 const HEADS = 'refs/heads/'
 const TAGS = 'refs/tags/'
 
-/** Of a push, the newest commits are in the payload. `total_commits` counts all. */
+/** Maximum number of commits in a push payload, the newest ones. `total_commits` counts all. */
 const MAX_COMMITS = 20
-/** Of a commit, so many files are named. */
+/** Maximum number of files per commit. */
 const MAX_FILES = 300
 
 export const branchOf = (ref: string) => (ref.startsWith(HEADS) ? ref.slice(HEADS.length) : undefined)
 export const tagOf = (ref: string) => (ref.startsWith(TAGS) ? ref.slice(TAGS.length) : undefined)
 
-/** Whether git would fail in the same way again. */
+/** Whether git would fail again in the same way. */
 const isForGood = (error: unknown) =>
   error instanceof GitFailed || error instanceof GitTooSlow || error instanceof GitOutputTooLarge
 
-/** What commits change. What git cannot say, or not in time, is left out: all that the webhook is told next would wait. */
+/**
+ * Returns the file changes of commits. Changes that git cannot list in time are left out: later deliveries of the
+ * webhook would wait.
+ */
 async function changesOf({ config }: Services, dir: string, commits: readonly CommitFacts[]) {
   try {
     return await commitChanges(dir, commits, MAX_FILES, { queue: 'query', timeout: config.gitDiffTimeoutMs })
@@ -39,7 +42,7 @@ async function changesOf({ config }: Services, dir: string, commits: readonly Co
   }
 }
 
-/** Commits as Gitea's `PayloadCommit`, in the given order. */
+/** Returns commits as Gitea's `PayloadCommit`, in the given order. */
 async function commitWires(
   services: Services,
   { repository, page }: PayloadContext,
@@ -73,13 +76,15 @@ async function commitWires(
 
 type CommitWires = Awaited<ReturnType<typeof commitWires>>
 
-/** The commits that git still has, in the order of the ids. */
+/** Returns the commits that git still has, in the order of the ids. */
 async function factsOf(dir: string, shas: readonly string[]): Promise<CommitFacts[]> {
   const found = await commitFacts(dir, shas, { queue: 'query' })
   return shas.map((sha) => found.get(sha)).filter((facts) => facts !== undefined)
 }
 
-/** The newest commits that a branch got, and how many it got. A new branch got what the default branch has not. */
+/**
+ * Returns the newest new commits of a branch and their number; for a new branch, those that the default branch lacks.
+ */
 async function pushedCommits(
   services: Services,
   scene: PayloadContext,
@@ -98,7 +103,7 @@ async function pushedCommits(
     return { commits: await factsOf(dir, range.page(0, MAX_COMMITS)), total: range.total }
   } catch (error) {
     if (!isForGood(error)) throw error
-    // What was there before is gone: the branch was moved by force, and git has removed what no ref has. Or it is too much.
+    // The earlier commit was removed after a force push, or there are too many commits.
     return { commits: await factsOf(dir, [to]), total: 1 }
   }
 }
@@ -125,7 +130,7 @@ function pushOf(
   }
 }
 
-/** A push to a branch or a tag. */
+/** Payload of a push to a branch or tag. */
 export async function pushPayload(services: Services, event: Envelope, repoId: number, update: RefUpdate) {
   const scene = await payloadContextOf(services, event, repoId)
   if (scene === undefined) return undefined
@@ -141,7 +146,7 @@ export async function pushPayload(services: Services, event: Envelope, repoId: n
   return pushOf(scene, update, { commits: [], total: 0, head })
 }
 
-/** A push of a commit that is there already: somebody tests the webhook. */
+/** Payload of a test delivery: a push of an existing commit. */
 export async function testPayload(
   services: Services,
   event: Envelope,

@@ -1,4 +1,4 @@
-/** The payload about releases, as they were right after the event. */
+/** The payload about a release as of the event. */
 
 import { releaseWire } from '../../api/releases/releases.ts'
 import type { Envelope } from '../../events/domain-events.ts'
@@ -7,7 +7,7 @@ import { replayStream } from '../../queries/history/replay/replay-stream.ts'
 import type { Services } from '../../services/services.ts'
 import { payloadContextOf } from './payload-context.ts'
 
-/** A deleted release is shown as it was before. */
+/** Shows a deleted release as it was before. */
 export async function releasePayload(
   services: Services,
   event: Envelope,

@@ -9,7 +9,7 @@ import { replayStream } from '../../queries/history/replay/replay-stream.ts'
 import type { Services } from '../../services/services.ts'
 import { type PayloadContext, payloadContextIn, payloadContextOf } from './payload-context.ts'
 
-/** As in Gitea, `forkee` is the repository that was forked, and `repository` the fork. */
+/** As in Gitea, `forkee` is the forked repository and `repository` the fork. */
 export async function forkPayload(services: Services, event: Envelope, parentId: number, forkId: number) {
   const [parent, fork] = await Promise.all([
     payloadContextOf(services, event, parentId),
@@ -32,7 +32,7 @@ export async function createdPayload(services: Services, event: Envelope, repoId
   return scene && payloadOf(services, scene, 'created')
 }
 
-/** The repository is gone: it is shown as it was before. */
+/** Shows a deleted repository as it was before. */
 export async function deletedPayload(services: Services, event: Envelope, repoId: number) {
   const { revision } = event
   const before = { revision: revision - 1 }

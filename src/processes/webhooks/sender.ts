@@ -1,7 +1,6 @@
 /**
- * Sends what webhooks have to send. In memory is only which webhooks have something and when each is next; what it is, is
- * in the store. A node that stood still may find that another one has gone on: then it sends nothing more, and what it
- * learns of what it has sent is not recorded over what the other one knows.
+ * Sends deliveries. Memory has only the webhooks with deliveries and their next times; the store has the deliveries. A
+ * suspended node that has lost its lease sends nothing more, and does not overwrite the records of the new node.
  */
 import { createWorker, type Work } from '../../concurrency/worker.ts'
 import { limitReached } from '../../errors/limits.ts'
@@ -19,30 +18,30 @@ import { alone, deliveryAfter } from './delivery-chain.ts'
 import { createPayloads } from './payloads.ts'
 import { dueAt, waitAfter } from './retries.ts'
 
-/** The most deliveries at the same time; the most of them for all slow accounts together, and for one account. */
+/** Maximum number of concurrent deliveries: in total, of all slow accounts, and per account. */
 const AT_ONCE = 16
 const AT_ONCE_OF_SLOW = 12
 const AT_ONCE_OF_OWNER = 4
-/** Slow is an account whose deliveries have taken more than this lately, in milliseconds: a single one that hangs does. */
+/** Recent delivery time from which an account counts as slow, in milliseconds: a single hanging delivery exceeds it. */
 const SLOW_MS = 5000
-/** The most events that wait for one webhook. */
+/** Maximum number of events in the queue of a webhook. */
 const MAX_WAITING = 10_000
-/** After a failure of our own (a store, git) it is tried again after this time. */
+/** Pause after a failure of a store or git, in milliseconds. */
 const AFTER_FAILURE_MS = 2000
-/** After so many failures, one after the other, of which nothing says that they will pass, a delivery is given up. */
+/** Number of consecutive permanent failures after which a delivery is given up. */
 const MAX_FAILURES = 3
 
-/** After this time, in milliseconds, what the deliveries of an account have taken counts half. */
+/** Half-life of an account's delivery time, in milliseconds. */
 const HALF_LIFE_MS = 60_000
 
-/** Whether the machine, a store or git may be able to do it later. */
+/** Whether the error of the host, a store or git may pass. */
 const mayPass = (error: unknown) =>
   isDiskFull(error) ||
   hostFailureOf(error) !== undefined ||
   error instanceof StoreUnavailable ||
   (error instanceof GitUnavailable && !(error instanceof GitTookTooLong))
 
-/** A webhook that has something to send. */
+/** A webhook with deliveries in its queue. */
 interface Head extends Work {
   hookId: number
 }
@@ -61,15 +60,15 @@ const untilDue = (notBefore: number): number => {
 export function createSender(services: Services, outbound: OutboundHttp, signal: AbortSignal) {
   const { webhookDeliveries: deliveries, projector, log } = services
   const payloads = createPayloads(services)
-  /** How many wait for a webhook; unknown until one is added. */
+  /** Queue length by webhook; unknown until a delivery is added. */
   const waiting = new Map<number, number>()
-  /** By webhook the delivery that we fail to make, and how often. */
+  /** By webhook, the delivery that this server fails to create, and the number of failures. */
   const failing = new Map<number, { id: string; times: number }>()
-  /** Webhooks that were deleted while they sent something. */
+  /** Webhooks that were deleted during a delivery. */
   const gone = new Set<number>()
   let lease: Lease = () => undefined
 
-  /** Makes what throws LeaseLost when another node may have done this work since now. */
+  /** Returns a check that throws LeaseLost when another node may have done this work since now. */
   function currentLease(): () => void {
     const held = lease()
     return () => {
@@ -77,7 +76,7 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
     }
   }
 
-  /** Notes what is to be sent. Of a webhook that has too much waiting, it is recorded as failed. */
+  /** Stores deliveries. Deliveries for a full queue are recorded as failed. */
   async function add(wanted: readonly WebhookDelivery[]): Promise<void> {
     const requireLease = currentLease()
     const noted: WebhookDelivery[] = []
@@ -98,11 +97,11 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
       const head = headOf(delivery)
       if (delivery.state === 'waiting' && worker.waiting(head.id) === undefined) void worker.add(head)
     }
-    // A receiver that is away ends none, so nothing else would remove those.
+    // An unreachable receiver finishes no delivery, so nothing else would remove these.
     for (const hookId of full) await deliveries.prune(hookId)
   }
 
-  /** Records what came of an attempt. Resolves to when the webhook is next. */
+  /** Records the outcome of an attempt. Resolves to the time of the webhook's next delivery. */
   async function record(
     delivery: WebhookDelivery,
     begun: number,
@@ -127,7 +126,7 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
     }
     const done: WebhookDelivery = { ...alone(tried), state: result }
     const next = deliveryAfter(delivery)
-    // What follows comes first: a store that writes one after the other may die between the two.
+    // The next delivery first: a store without transactions may fail between the two writes.
     await deliveries.put(...(next === undefined ? [] : [next]), done)
     const count = waiting.get(delivery.hookId)
     if (count !== undefined && next === undefined) waiting.set(delivery.hookId, count - 1)
@@ -135,7 +134,10 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
     return 0
   }
 
-  /** The outcome of a delivery that we fail to make again and again: what comes after it waits. @throws the error before */
+  /**
+   * Returns the outcome of a delivery that repeatedly cannot be created and blocks later ones.
+   * @throws the error of earlier failures
+   */
   function unmade({ id, hookId }: WebhookDelivery, error: unknown): Outcome {
     if (signal.aborted || error instanceof LeaseLost || mayPass(error)) throw error
     const before = failing.get(hookId)
@@ -149,7 +151,7 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
     return { result: 'failed', statusCode: 0, problem: 'the server could not make what was to be sent' }
   }
 
-  /** Sends the next delivery of a webhook, if its time has come. Resolves to after how many milliseconds the next one is. */
+  /** Sends the next delivery of a webhook if it is due. Resolves to the milliseconds until the next one. */
   async function sendNext(hookId: number): Promise<number | undefined> {
     const requireLease = currentLease()
     const delivery = await deliveries.next(hookId)
@@ -159,7 +161,7 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
     }
     const left = untilDue(delivery.notBefore)
     if (left > 0) return left
-    // Documents must not be older than the event: another node may have noted it.
+    // Documents must not be older than the event: another node may have stored the delivery.
     if (!(await projector.waitFor(delivery.position, AFTER_FAILURE_MS))) return 0
     const begun = Date.now()
     const outcome = await attempt(services, { outbound, payloads }, delivery, signal, requireLease).catch(
@@ -194,7 +196,7 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
           one === undefined
             ? 'the deliveries of webhooks could not be read'
             : 'a delivery of a webhook failed'
-        // When another node has the work, it is not tried here.
+        // If another node has the work, it is not retried here.
         if (!(error instanceof LeaseLost))
           log.warn({ err: error, hookId: one?.hookId }, `${what}; it will be tried again`)
       },
@@ -204,7 +206,7 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
 
   return {
     add,
-    /** Forgets a webhook that was deleted. What is being sent to it ends by itself. */
+    /** Forgets a deleted webhook. A running delivery ends by itself. */
     async forget(hookId: number): Promise<void> {
       waiting.delete(hookId)
       failing.delete(hookId)

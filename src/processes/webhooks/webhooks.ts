@@ -1,7 +1,6 @@
 /**
- * Webhooks: a process that notes which webhooks are to be told of an event, and a worker that tells them. The notes are
- * in the store, so a crash loses none. One node of several runs the process, and its worker does the work. Each webhook
- * is told in the order of the log, one delivery after the other; a slow one holds no other.
+ * Webhooks: a process that stores the deliveries of an event, and a worker that sends them, so a crash loses none. One
+ * node runs both. A webhook gets its deliveries one by one in log order; a slow webhook blocks no other.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { globMatches } from '../../access/glob.ts'
@@ -24,12 +23,12 @@ import { type Notice, notices } from './notices.ts'
 import { GIVEN_UP_AFTER_MS } from './retries.ts'
 import { createSender } from './sender.ts'
 
-/** While a store is away. */
+/** Pause while a store is unavailable, in milliseconds. */
 const RETRY_MS = 1000
 
 export interface Webhooks {
   manager: ProcessManager
-  /** Begins to deliver, while this node runs the process. To be called when the recovery is done, before the process runs. */
+  /** Begins to deliver while this node runs the process. Call it after the recovery and before the process runs. */
   start(lease: Lease): void
   /** Resolves when the worker has ended, after the signal was aborted. */
   stopped(): Promise<void>
@@ -39,13 +38,13 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
   const { views, secrets, config } = services
   const outbound = createOutboundHttp(config.webhookAllowedHosts ?? NO_HOSTS)
   const sender = createSender(services, outbound, signal)
-  /** The last event of which this process has noted something. */
+  /** Position of the last event with stored deliveries. */
   let newest = services.startedAfter
 
   const hooksOf = async (scope: WebhookScope) =>
     views.webhooks.getMany([...(await views.webhooks.ids({ scopeKey: webhookScopeKey(scope) }))])
 
-  /** The webhooks of a repository, of its owner and of the site, and the owner, whose share of the work they take. */
+  /** Returns the webhooks of a repository, its owner and the site, and the owner, whose scheduling share they use. */
   async function hooksAround({ repoId, ...notice }: Notice) {
     const ownerId = notice.ownerId ?? (await views.repositories.get(`${repoId}`))?.ownerId
     if (ownerId === undefined) return { ownerId: 0, hooks: [] }
@@ -57,16 +56,16 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
     return { ownerId, hooks: (await Promise.all(scopes.map(hooksOf))).flat() }
   }
 
-  /** Notes what is to be sent of an event. */
+  /** Stores the deliveries of an event. */
   async function note(event: Recorded<DomainEvent>): Promise<void> {
-    // What comes for the first time is new. The clock of the server where it happened may be a day off.
+    // An event that arrives for the first time is new, whatever the clock of its server says.
     const at = event.position > newest ? Date.now() : Date.parse(event.metadata.at)
     newest = Math.max(newest, event.position)
-    // After the store was lost, all events come again: what is old was sent, or given up.
+    // After a loss of the store all events come again: old ones were sent or given up.
     if (Date.now() - at > GIVEN_UP_AFTER_MS) return
     const slices = timeSlices('webhooks')
     const wanted = new Map<number, { ownerId: number; told: DeliveryPart[] }>()
-    // A push of many refs is about one repository.
+    // A push of many refs concerns one repository.
     const around = new Map<number, ReturnType<typeof hooksAround>>()
     for (const [part, notice] of notices.of(event).entries()) {
       const found = around.get(notice.repoId) ?? hooksAround(notice)
@@ -86,7 +85,7 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
     )
   }
 
-  /** Does it when the stores answer again. */
+  /** Does the work when the stores answer again. */
   async function whenStored(work: () => Promise<void>): Promise<void> {
     for (;;) {
       try {
@@ -115,7 +114,7 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
     UserDeleted: (context, { data }) => deleteHooks(context, { kind: 'owner', ownerId: data.user.id }),
     OrganizationDeleted: (context, { data }) =>
       deleteHooks(context, { kind: 'owner', ownerId: data.organization.id }),
-    /** It was made while its repository or its owner was deleted. */
+    /** It was created while its repository or owner was being deleted. */
     async WebhookCreated(context, { data: { id, scope } }) {
       const isGone =
         (scope.kind === 'repository' && (await views.repositories.get(`${scope.repoId}`)) === undefined) ||
@@ -139,7 +138,7 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
         return cleaning.handles(event) || (await views.webhooks.count({})) > 0
       },
       async react(event, context) {
-        // The process goes on after some failures. What webhooks are to be told must not be lost with them.
+        // The process continues after some failures, which must not lose deliveries.
         await whenStored(() => note(event))
         await cleaning.react(event, context)
       },
@@ -149,7 +148,7 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
   }
 }
 
-/** Whether a webhook is to be told. */
+/** Whether a webhook gets a notice. */
 function wants(hook: WebhookDocument, { hookId, event, branch }: Notice): boolean {
   if (hookId !== undefined) return hook.id === hookId
   const { active, events, branchFilter } = hook
