@@ -7,7 +7,8 @@ import { type Appended, type EventStore, LOG_START } from '../src/events/store/e
 import { openSqliteEventStore } from '../src/events/store/sqlite/sqlite.ts'
 import type { ReadStore } from '../src/projections/store/read-store.ts'
 import { openSqliteReadStore } from '../src/projections/store/sqlite/sqlite.ts'
-import type { WriteServices } from '../src/services/services.ts'
+import { createHistoryCaches } from '../src/services/history/history-caches.ts'
+import type { HistoryServices, WriteServices } from '../src/services/services.ts'
 import { createWriteState } from '../src/services/writes/write-state.ts'
 
 /** Embedded stores for one test, in the test's own directory. */
@@ -30,6 +31,12 @@ export const writerOf = (
   events: EventStore,
   options?: Parameters<typeof createWriteState>[0],
 ): WriteServices => ({ events, writeState: createWriteState(options) })
+
+/** What reads of histories need of a log. */
+export const readerOf = (events: EventStore): HistoryServices => ({
+  events,
+  historyCaches: createHistoryCaches(events),
+})
 
 /** A log that counts the events that are read from its streams. */
 export function counted(events: EventStore): { events: EventStore; reads: () => number } {

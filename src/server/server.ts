@@ -43,6 +43,7 @@ import { createRebuild } from '../projections/projector/rebuild.ts'
 import type { Touched } from '../projections/store/read-store.ts'
 import { createAccountChanges } from '../projections/views/account-changes.ts'
 import { createViews, READ_MODELS } from '../projections/views/views.ts'
+import { createHistoryCaches } from '../services/history/history-caches.ts'
 import type { Services } from '../services/services.ts'
 import { createClaimAges } from '../services/writes/claim-ages.ts'
 import { createWriteState } from '../services/writes/write-state.ts'
@@ -234,6 +235,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     ),
     startedAt,
     startedAfter: beginning,
+    historyCaches: createHistoryCaches(events),
     live: createLiveEvents({ events, projector, toJson: historyJson, log }),
     publicUrl: () => publicUrl,
   }

@@ -17,6 +17,7 @@ import type { AccountChanges } from '../projections/views/account-changes.ts'
 import type { Views } from '../projections/views/views.ts'
 import type { AttachmentFiles } from '../storage/attachments/files.ts'
 import type { FreeSpace } from '../storage/free-space.ts'
+import type { HistoryCaches } from './history/history-caches.ts'
 import type { WriteState } from './writes/write-state.ts'
 
 export interface Services {
@@ -59,6 +60,8 @@ export interface Services {
   startedAfter: Position
   /** The files attached to comments. */
   attachments: AttachmentFiles
+  /** What reads of histories keep in memory. */
+  historyCaches: HistoryCaches
   /** New events, for the clients that follow the log live. */
   live: LiveEvents
   /** The URL at which clients reach this server, without a trailing slash. Every URL in an answer begins with it. */
@@ -67,6 +70,9 @@ export interface Services {
 
 /** The services that write to the log. */
 export type WriteServices = Pick<Services, 'events' | 'writeState'>
+
+/** The services that read histories of streams. */
+export type HistoryServices = Pick<Services, 'events' | 'historyCaches'>
 
 /** The services that build answers about issues and pull requests. */
 export type AnswerServices = Pick<Services, 'events' | 'views' | 'publicUrl'> & {

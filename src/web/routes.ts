@@ -122,7 +122,7 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { repository } = await visibleRepository(request, request.params)
         const { index } = await pullFor(services, repository.id, request.params.index)
         await sendLive(services, request, reply, {
-          history: streamHistory(events, pullStream(repository.id, index)),
+          history: streamHistory(services, pullStream(repository.id, index)),
           filter: {},
           permissions: discussionPermissions(services, request, repository.id),
           beginning: requestedBeginning(request, request.query.after),

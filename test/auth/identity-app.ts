@@ -37,6 +37,7 @@ import { createViews } from '../../src/projections/views/views.ts'
 import { organizationQueryRoutes } from '../../src/queries/organizations/organizations.ts'
 import { userQueryRoutes } from '../../src/queries/users/users.ts'
 import { withOpenTexts } from '../../src/server/stores.ts'
+import { createHistoryCaches } from '../../src/services/history/history-caches.ts'
 import type { Services } from '../../src/services/services.ts'
 import { createWriteState } from '../../src/services/writes/write-state.ts'
 import { openAttachmentFiles } from '../../src/storage/attachments/files.ts'
@@ -112,6 +113,7 @@ export async function identityApp(
     startedAfter: LOG_START,
     attachments: await openAttachmentFiles(join(dir, 'attachments')),
     pushJournal: await openPushJournal(join(dir, 'pushes')),
+    historyCaches: createHistoryCaches(events),
     live: createLiveEvents({ events, projector, toJson: historyJson, log: app.log }),
     publicUrl: () => 'http://git.example.org:3000',
   }

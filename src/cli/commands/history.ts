@@ -6,6 +6,7 @@ import type { RecordedEvent } from '../../events/store/event-store.ts'
 import { discussionStream } from '../../events/streams.ts'
 import { historyFilter } from '../../queries/history/history-filter.ts'
 import { BEGINNING, streamHistory } from '../../queries/history/history-source.ts'
+import { createHistoryCaches } from '../../services/history/history-caches.ts'
 import { argument } from '../explain.ts'
 import { DISCUSSION, type DiscussionName, discussionName, findDiscussion } from '../find-discussion.ts'
 import { LOG_SETTINGS, usage } from '../help.ts'
@@ -25,7 +26,10 @@ async function historyCommand(name: DiscussionName, options: HistoryArguments): 
   const filter = argument(() => historyFilter(query))
   await withLog(loadConfig(process.env), async (events) => {
     const stream = discussionStream(await findDiscussion(events, name))
-    const found = streamHistory(events, stream).read(filter, BEGINNING)
+    const found = streamHistory({ events, historyCaches: createHistoryCaches(events) }, stream).read(
+      filter,
+      BEGINNING,
+    )
     await writeLines(json ? jsonLines(found) : rows(found))
   })
 }

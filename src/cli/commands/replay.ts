@@ -8,6 +8,7 @@ import { createViews } from '../../projections/views/views.ts'
 import { issueReplayer, pullReplayer, type Replay } from '../../queries/history/replay/replayers.ts'
 import { momentOf } from '../../queries/history/replay/routes.ts'
 import { viewsFile } from '../../server/stores.ts'
+import { createHistoryCaches } from '../../services/history/history-caches.ts'
 import { argument, CommandFailed } from '../explain.ts'
 import { DISCUSSION, type DiscussionName, discussionName, findDiscussion } from '../find-discussion.ts'
 import { STORE_SETTINGS, usage } from '../help.ts'
@@ -51,7 +52,8 @@ async function replayed(
     const [admin] = await views.accounts.find({ siteAdmin: true }, { limit: 1 })
     const diskUsage = createDiskUsage(readStore)
     await diskUsage.prepare()
-    const services = { events, views, diskUsage, publicUrl: () => publicUrl }
+    const historyCaches = createHistoryCaches(events)
+    const services = { events, historyCaches, views, diskUsage, publicUrl: () => publicUrl }
     const replayerOf = isPull ? pullReplayer : issueReplayer
     const replayer = await replayerOf(services, { repository }, `${index}`, admin ?? null)
     return await replayer.at(moment)

@@ -18,7 +18,7 @@ export async function releasePayload(
   if (scene === undefined) return undefined
   const { stream, revision } = event
   const until = { revision: action === 'deleted' ? revision - 1 : revision }
-  const { document } = await replayStream(services.events, stream, releaseFold, `${releaseId}`, until)
+  const { document } = await replayStream(services, stream, releaseFold, `${releaseId}`, until)
   if (document === undefined) return undefined
   const release = await releaseWire(services, scene.repository, document)
   return { action, release, repository: scene.wire, sender: scene.sender }

@@ -37,6 +37,6 @@ export async function deletedPayload(services: Services, event: Envelope, repoId
   const { revision } = event
   const before = { revision: revision - 1 }
   const stream = repositoryStream(repoId)
-  const { document } = await replayStream(services.events, stream, repositoryFold, `${repoId}`, before)
+  const { document } = await replayStream(services, stream, repositoryFold, `${repoId}`, before)
   return document && payloadOf(services, await payloadContextIn(services, event, document), 'deleted')
 }

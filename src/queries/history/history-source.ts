@@ -1,13 +1,12 @@
 /** A history, as pages, JSON lines and live streams read it; and the history of one stream. */
 
-import { LRUCache } from 'lru-cache'
 import { historyJson } from '../../api/history/history.ts'
 import { nextSlice } from '../../concurrency/event-loop.ts'
-import { perStore } from '../../concurrency/per-store.ts'
-import type { EventStore, RecordedEvent } from '../../events/store/event-store.ts'
+import type { RecordedEvent } from '../../events/store/event-store.ts'
 import type { Page } from '../../http/requests/paging.ts'
 import type { LiveEvent, Topic } from '../../projections/live/live-events.ts'
-import type { HistoryDocument } from '../../projections/models/history/history.fold.ts'
+import type { EventFacts } from '../../services/history/history-caches.ts'
+import type { HistoryServices } from '../../services/services.ts'
 import { eventMatchesFilter, factsOf, type HistoryFilter, matchesFilter } from './history-filter.ts'
 
 export interface History {
@@ -34,7 +33,9 @@ export const BEGINNING = -1
 const EVENTS_PER_TURN = 250
 
 /** The history of an issue or pull request: all events of its own stream. */
-export function streamHistory(events: EventStore, stream: string): History {
+export function streamHistory(services: HistoryServices, stream: string): History {
+  const { events } = services
+
   async function last(): Promise<number> {
     for await (const { revision } of events.readStream(stream, { direction: 'backwards', maxCount: 1 })) {
       return revision
@@ -64,7 +65,7 @@ export function streamHistory(events: EventStore, stream: string): History {
         const page = skip < total ? await Array.fromAsync(events.readStream(stream, wanted)) : []
         return { events: page, total }
       }
-      const matching = (await streamFacts(events, stream, signal)).filter((facts) =>
+      const matching = (await streamFacts(services, stream, signal)).filter((facts) =>
         matchesFilter(filter, facts),
       )
       const positions = matching.slice(skip, skip + limit).map(({ position }) => position)
@@ -73,25 +74,14 @@ export function streamHistory(events: EventStore, stream: string): History {
   }
 }
 
-/** The facts of one event. */
-type EventFacts = Pick<HistoryDocument, 'position' | 'type' | 'actor' | 'at' | 'adminsOnly' | 'issueWords'> &
-  Pick<RecordedEvent, 'revision'>
-
-/** Events of all streams together, about 100 bytes each. A longer stream is read each time. */
-const MAX_EVENTS = 200_000
-/** Reading a long stream is slow, and its past never changes. */
-const cachedFacts = perStore(
-  (): LRUCache<string, readonly EventFacts[]> => new LRUCache({ maxSize: MAX_EVENTS }),
-)
-
 /** The facts of all events of a stream; only of the first events when the signal aborts the reading. */
 async function streamFacts(
-  events: EventStore,
+  { events, historyCaches }: HistoryServices,
   stream: string,
   signal: AbortSignal,
 ): Promise<readonly EventFacts[]> {
-  const ofStore = cachedFacts(events)
-  const before = ofStore.get(stream) ?? []
+  const cache = historyCaches.facts
+  const before = cache.get(stream) ?? []
   const facts: EventFacts[] = [...before]
   // Others may have written into the stream: it may have more revisions than events.
   for await (const event of events.readStream(stream, { from: (before.at(-1)?.revision ?? -1) + 1 })) {
@@ -101,7 +91,7 @@ async function streamFacts(
     await nextSlice()
   }
   // Another request may have read further in the meantime.
-  if (facts.length > (ofStore.get(stream)?.length ?? 0)) ofStore.set(stream, facts, { size: facts.length })
+  if (facts.length > (cache.get(stream)?.length ?? 0)) cache.set(stream, facts, { size: facts.length })
   return facts
 }
 

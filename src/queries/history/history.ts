@@ -64,7 +64,7 @@ const DESCRIPTION =
   'issue. A fork also shows the name of its parent.'
 
 export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
-  const { config, events, projector, publicUrl } = services
+  const { config, projector, publicUrl } = services
 
   /** Resolves to the rows of a page, or to the reply when the answer is streamed. */
   async function send(
@@ -113,7 +113,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       { schema: { ...schema, tags: ['repository'], params: PullParams } },
       async (request, reply) => {
         const { repository, pull } = await onPull(services, request, 'read')
-        const history = streamHistory(events, pullStream(repository.id, pull.index))
+        const history = streamHistory(services, pullStream(repository.id, pull.index))
         return send(request, reply, history, discussionPermissions(services, request, repository.id))
       },
     )
@@ -123,7 +123,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
       { config: { scope: 'issue' }, schema: { ...schema, tags: ['issue'], params: IssueParams } },
       async (request, reply) => {
         const { repository, issue } = await onIssue(services, request, 'read')
-        const history = streamHistory(events, discussionStream(issue))
+        const history = streamHistory(services, discussionStream(issue))
         return send(request, reply, history, discussionPermissions(services, request, repository.id))
       },
     )

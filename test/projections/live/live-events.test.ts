@@ -8,7 +8,7 @@ import type { Subscriber } from '../../../src/projections/live/live-events.ts'
 import { createLiveEvents, LIVE_LIMITS, type LiveLimits } from '../../../src/projections/live/live-events.ts'
 import { followHistory } from '../../../src/queries/history/history-live.ts'
 import { streamHistory } from '../../../src/queries/history/history-source.ts'
-import { openStores } from '../../stores.ts'
+import { openStores, readerOf } from '../../stores.ts'
 
 type Test = Parameters<typeof openStores>[0]
 
@@ -61,7 +61,7 @@ function setUp(t: Test, limits: Partial<LiveLimits> = {}) {
     async follow(beginning: number | 'first' | 'now') {
       const subscriber = await live.subscribe(ALICE)
       const gone = new AbortController()
-      const history = streamHistory(events, 'issue-1.1')
+      const history = streamHistory(readerOf(events), 'issue-1.1')
       const batches = followHistory({
         history,
         filter: {},

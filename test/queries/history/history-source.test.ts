@@ -6,7 +6,7 @@ import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import { openEventStoreDb } from '../../../src/events/store/eventstoredb/eventstoredb.ts'
 import { streamHistory } from '../../../src/queries/history/history-source.ts'
 import { startEventStoreDouble } from '../../doubles/eventstore.ts'
-import { aContext, counted, openStores, writerOf } from '../../stores.ts'
+import { aContext, counted, openStores, readerOf, writerOf } from '../../stores.ts'
 
 const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
 const alice = { id: 1, login: 'alice' }
@@ -20,7 +20,7 @@ async function historyOf(test: Parameters<typeof openStores>[0], count: number) 
   await more(count, alice)
   await append(writerOf(events), aContext({ actor: bob }), 'numbers-b', 'take', [taken], 'any')
   const watched = counted(events)
-  const history = streamHistory(watched.events, 'numbers-a')
+  const history = streamHistory(readerOf(watched.events), 'numbers-a')
   return {
     more,
     async page(actor: string, skip: number, limit: number, signal = NEVER) {
@@ -63,7 +63,7 @@ t.test('pages have each event once, also when another application wrote into the
     await events.close()
     await double.close()
   })
-  const history = streamHistory(events, 'numbers-a')
+  const history = streamHistory(readerOf(events), 'numbers-a')
   const take = () => append(writerOf(events), aContext({ actor: alice }), 'numbers-a', 'take', [taken], 'any')
   const pages = async (filter: { actor?: string }) => {
     const seen: number[] = []

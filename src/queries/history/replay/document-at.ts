@@ -1,5 +1,6 @@
 /** Moments of a stream: where a replay ends, and where events are. Pure. */
 import type { Position, RecordedEvent } from '../../../events/store/event-store.ts'
+import type { StreamPoint } from '../../../services/history/document-snapshots.ts'
 
 /**
  * Where a replay of a stream ends: at a revision; at a position in the log; or at a time, ISO 8601 in UTC with
@@ -7,14 +8,6 @@ import type { Position, RecordedEvent } from '../../../events/store/event-store.
  * replay to a time includes all events before the last one that is not later, and all up to `position`, if given.
  */
 export type Until = { revision: number } | { position: Position } | { at: string; position?: Position }
-
-/** The place of an event in its stream, in the log and in time. */
-export interface StreamPoint {
-  revision: number
-  position: Position
-  /** ISO 8601 in UTC with milliseconds. */
-  at: string
-}
 
 export const pointOf = ({ revision, position, metadata }: RecordedEvent): StreamPoint => ({
   revision,

@@ -1,20 +1,13 @@
 /** Finding the last event of a stream up to a time. */
-import { LRUCache } from 'lru-cache'
-import { perStore } from '../../../concurrency/per-store.ts'
 import type { EventStore } from '../../../events/store/event-store.ts'
-import { isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
+import type { StreamPoint } from '../../../services/history/document-snapshots.ts'
+import type { HistoryServices } from '../../../services/services.ts'
+import { isUpTo, pointOf, type Until } from './document-at.ts'
 import { type ReplayClient, SERVER_CLIENT } from './replay-client.ts'
 import { BATCH_EVENTS, waitForSlot } from './stream-batches.ts'
 
 /** Events in a segment. */
 export const SEGMENT = BATCH_EVENTS
-const MAX_SEGMENTS = 20_000
-
-/**
- * By stream and last revision: the smallest revision, position and time in a segment, which may be of different events.
- * They can be cached, because a stream's past never changes.
- */
-const segmentsOf = perStore((): LRUCache<string, StreamPoint> => new LRUCache({ max: MAX_SEGMENTS }))
 
 /**
  * The revision of the last event of a stream up to a time, -1 when there is none. The clocks of servers differ, so times
@@ -23,14 +16,14 @@ const segmentsOf = perStore((): LRUCache<string, StreamPoint> => new LRUCache({ 
  * @throws StoreUnavailable, and the reason of the replayClient's `gone`
  */
 export async function lastRevision(
-  store: EventStore,
+  { events, historyCaches }: HistoryServices,
   stream: string,
   until: Until,
   replayClient: ReplayClient = SERVER_CLIENT,
 ): Promise<number> {
-  const known = segmentsOf(store)
+  const known = historyCaches.segments
   await waitForSlot(replayClient)
-  const end = await readBack(store, stream, until, { maxCount: 1 })
+  const end = await readBack(events, stream, until, { maxCount: 1 })
   if (end.found !== undefined) return end.found
   let from = end.least?.revision ?? -1
   while (from >= 0) {
@@ -38,7 +31,7 @@ export async function lastRevision(
     let least = known.get(key)
     if (least === undefined || isUpTo(least, until)) {
       await waitForSlot(replayClient)
-      const read = await readBack(store, stream, until, { from, maxCount: (from % SEGMENT) + 1 })
+      const read = await readBack(events, stream, until, { from, maxCount: (from % SEGMENT) + 1 })
       if (read.found !== undefined || read.least === undefined) return read.found ?? -1
       least = read.least
       known.set(key, least)

@@ -17,7 +17,7 @@ import {
 } from '../../../projections/models/repositories/repositories.fold.ts'
 import { accountFold } from '../../../projections/models/users/accounts.fold.ts'
 import type { Fold } from '../../../projections/projector/read-model.ts'
-import type { AnswerServices } from '../../../services/services.ts'
+import type { AnswerServices, HistoryServices } from '../../../services/services.ts'
 import type { Until } from './document-at.ts'
 import { type ReplayClient, SERVER_CLIENT } from './replay-client.ts'
 import { replayStream } from './replay-stream.ts'
@@ -33,11 +33,11 @@ const CONCURRENT_READS = 8
  * counters of 0; a deleted repository is not shown.
  */
 export function pastDocuments(
-  services: AnswerServices,
+  services: AnswerServices & HistoryServices,
   until: Until,
   replayClient: ReplayClient = SERVER_CLIENT,
 ): DocumentSource {
-  const { events, views } = services
+  const { views } = services
   const repositoriesNow = new Map<number, RepositoryDocument>()
 
   function reader<D extends object>(read: (id: string) => Promise<D | undefined>) {
@@ -55,7 +55,8 @@ export function pastDocuments(
   }
 
   async function replayed<D extends object>(fold: Fold<D>, stream: string, id: string) {
-    return (await replayStream(events, stream, fold, id, until, undefined, undefined, replayClient)).document
+    return (await replayStream(services, stream, fold, id, until, undefined, undefined, replayClient))
+      .document
   }
 
   return {

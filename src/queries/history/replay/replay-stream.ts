@@ -2,17 +2,12 @@
 import { decode } from '../../../events/codec.ts'
 import type { EventStore } from '../../../events/store/event-store.ts'
 import type { Fold } from '../../../projections/projector/read-model.ts'
-import { isUpTo, pointOf, type StreamPoint, type Until } from './document-at.ts'
+import type { Replayed, StreamPoint } from '../../../services/history/document-snapshots.ts'
+import type { HistoryServices } from '../../../services/services.ts'
+import { isUpTo, pointOf, type Until } from './document-at.ts'
 import { lastRevision } from './last-revision.ts'
 import { type ReplayClient, SERVER_CLIENT } from './replay-client.ts'
 import { BATCH_EVENTS, streamBatches } from './stream-batches.ts'
-
-export interface Replayed<D extends object> {
-  /** Undefined when the document did not exist. */
-  document: D | undefined
-  /** The last event that was folded; undefined when there was none. */
-  last: StreamPoint | undefined
-}
 
 /**
  * The document with that id after the events up to `until`. `start`: an earlier replay of the same stream to continue
@@ -21,7 +16,7 @@ export interface Replayed<D extends object> {
  * @throws StoreUnavailable, UnreadableEvent, and the reason of the replayClient's `gone`
  */
 export async function replayStream<D extends object>(
-  store: EventStore,
+  services: HistoryServices,
   stream: string,
   fold: Fold<D>,
   id: string,
@@ -30,11 +25,11 @@ export async function replayStream<D extends object>(
   onTurn: (replayed: Replayed<D>) => void = () => {},
   replayClient: ReplayClient = SERVER_CLIENT,
 ): Promise<Replayed<D>> {
-  const end = 'at' in until ? { revision: await lastRevision(store, stream, until, replayClient) } : until
+  const end = 'at' in until ? { revision: await lastRevision(services, stream, until, replayClient) } : until
   let { document, last } = start
   const from = last === undefined ? 0 : last.revision + 1
   const options = 'revision' in end ? { from, maxCount: Math.max(end.revision - from + 1, 0) } : { from }
-  for await (const part of streamBatches(store, stream, options, replayClient)) {
+  for await (const part of streamBatches(services.events, stream, options, replayClient)) {
     const events = part.map(decode)
     const count = events.findLastIndex((event) => isUpTo(pointOf(event), end)) + 1
     const latest = events[count - 1]

@@ -13,17 +13,20 @@ import type { DocumentSource } from '../../../api/related-documents.ts'
 import { Refused, refuse } from '../../../errors/refusal.ts'
 import { discussionStream, pullStream } from '../../../events/streams.ts'
 import { issueId } from '../../../projections/models/issues/issue-selection.ts'
-import { type IssueDocument, issueFold } from '../../../projections/models/issues/issues.fold.ts'
-import { type PullDocument, pullFold, pullId } from '../../../projections/models/pull-requests/pulls.fold.ts'
+import { issueFold } from '../../../projections/models/issues/issues.fold.ts'
+import { pullFold, pullId } from '../../../projections/models/pull-requests/pulls.fold.ts'
 import type { AccountDocument } from '../../../projections/models/users/accounts.fold.ts'
 import type { Fold } from '../../../projections/projector/read-model.ts'
-import type { AnswerServices } from '../../../services/services.ts'
-import type { StreamPoint } from './document-at.ts'
+import type {
+  DocumentSnapshots,
+  Replayed,
+  StreamPoint,
+} from '../../../services/history/document-snapshots.ts'
+import type { AnswerServices, HistoryServices } from '../../../services/services.ts'
 import { lastRevision } from './last-revision.ts'
 import { pastDocuments } from './past-documents.ts'
 import type { ReplayClient } from './replay-client.ts'
-import { type Replayed, rangeOf, replayStream } from './replay-stream.ts'
-import { createSnapshots, type Snapshots } from './snapshots.ts'
+import { rangeOf, replayStream } from './replay-stream.ts'
 
 /** A revision of the stream, or a time: ISO 8601 in UTC with milliseconds. */
 export type Moment = { revision: number } | { at: string }
@@ -41,19 +44,16 @@ export interface Replayer<W> {
   between(from: number, to: number): Promise<{ from: Replay<W>; to: Replay<W> }>
 }
 
-const pullSnapshots = createSnapshots<PullDocument>()
-const issueSnapshots = createSnapshots<IssueDocument>()
-
 interface Replayable<D extends object, W> {
   fold: Fold<D>
   id: string
   stream: string
-  snapshots: Snapshots<D>
+  snapshots: DocumentSnapshots<D>
   wire(document: D, source: DocumentSource): Promise<W>
 }
 
 function replayer<D extends object, W>(
-  services: AnswerServices,
+  services: AnswerServices & HistoryServices,
   { fold, id, stream, snapshots, wire }: Replayable<D, W>,
   replayClient: ReplayClient | undefined,
 ): Replayer<W> {
@@ -69,14 +69,13 @@ function replayer<D extends object, W>(
   }
 
   async function replayedAt(moment: Moment) {
-    const { events } = services
     const revision =
-      'revision' in moment ? moment.revision : await lastRevision(events, stream, moment, replayClient)
-    const erasures = events.erasures?.()
-    const start = snapshots.before(events, stream, revision)
-    const keep = (replay: Replayed<D>) => snapshots.keep(events, stream, replay, erasures)
+      'revision' in moment ? moment.revision : await lastRevision(services, stream, moment, replayClient)
+    const erasures = services.events.erasures?.()
+    const start = snapshots.before(stream, revision)
+    const keep = (replay: Replayed<D>) => snapshots.keep(stream, replay, erasures)
     const { document, last } = await replayStream(
-      events,
+      services,
       stream,
       fold,
       id,
@@ -120,7 +119,7 @@ function replayer<D extends object, W>(
  * @throws Refused (not found) when there is no such pull request
  */
 export async function pullReplayer(
-  services: AnswerServices,
+  services: AnswerServices & HistoryServices,
   { repository }: Pick<RepositoryAccess, 'repository'>,
   index: string,
   requester: AccountDocument | null,
@@ -131,7 +130,7 @@ export async function pullReplayer(
     services,
     {
       fold: pullFold,
-      snapshots: pullSnapshots,
+      snapshots: services.historyCaches.pulls,
       id: pullId(pull.repoId, pull.index),
       stream: pullStream(pull.repoId, pull.index),
       async wire(document, source) {
@@ -149,7 +148,7 @@ export async function pullReplayer(
  * @throws Refused (not found) when there is no such issue or pull request
  */
 export async function issueReplayer(
-  services: AnswerServices,
+  services: AnswerServices & HistoryServices,
   { repository }: Pick<RepositoryAccess, 'repository'>,
   index: string,
   requester: AccountDocument | null,
@@ -160,7 +159,7 @@ export async function issueReplayer(
     services,
     {
       fold: issueFold,
-      snapshots: issueSnapshots,
+      snapshots: services.historyCaches.issues,
       id: issueId(issue.repoId, issue.index),
       stream: discussionStream(issue),
       async wire(document, source) {

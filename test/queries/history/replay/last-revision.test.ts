@@ -3,7 +3,7 @@ import { append } from '../../../../src/commands/execution/execute.ts'
 import type { DomainEvent } from '../../../../src/events/domain-events.ts'
 import { isUpTo, pointOf, type Until } from '../../../../src/queries/history/replay/document-at.ts'
 import { lastRevision, SEGMENT } from '../../../../src/queries/history/replay/last-revision.ts'
-import { aContext, counted, openStores, writerOf } from '../../../stores.ts'
+import { aContext, counted, openStores, readerOf, writerOf } from '../../../stores.ts'
 
 const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
 const second = (n: number) => new Date(Date.UTC(2026, 0, 1, 0, 0, n)).toISOString()
@@ -14,27 +14,21 @@ async function streamOf(
   parts: readonly [seconds: number, count: number][],
 ) {
   const { events } = openStores(test)
+  const writer = writerOf(events)
   for (const [n, count] of parts) {
-    await append(writerOf(events), aContext(), 'numbers-b', 'take', [taken], 'any')
-    await append(
-      writerOf(events),
-      aContext({ at: second(n) }),
-      'numbers-a',
-      'take',
-      Array(count).fill(taken),
-      'any',
-    )
+    await append(writer, aContext(), 'numbers-b', 'take', [taken], 'any')
+    await append(writer, aContext({ at: second(n) }), 'numbers-a', 'take', Array(count).fill(taken), 'any')
   }
   const points = await Array.fromAsync(events.readStream('numbers-a'), (event) => pointOf(event))
   const watched = counted(events)
+  const reader = readerOf(watched.events)
   return {
     points,
-    ask: (until: Until) => lastRevision(watched.events, 'numbers-a', until),
-    append: (n: number) =>
-      append(writerOf(events), aContext({ at: second(n) }), 'numbers-a', 'take', [taken], 'any'),
+    ask: (until: Until) => lastRevision(reader, 'numbers-a', until),
+    append: (n: number) => append(writer, aContext({ at: second(n) }), 'numbers-a', 'take', [taken], 'any'),
     async readsFor(until: Until) {
       const before = watched.reads()
-      await lastRevision(watched.events, 'numbers-a', until)
+      await lastRevision(reader, 'numbers-a', until)
       return watched.reads() - before
     },
   }
@@ -89,5 +83,5 @@ t.test('a long past is not read again, and new events are seen', async (t) => {
 
 t.test('a stream that does not exist has no last revision', async (t) => {
   const { events } = openStores(t)
-  t.equal(await lastRevision(events, 'numbers-a', { at: second(1) }), -1)
+  t.equal(await lastRevision(readerOf(events), 'numbers-a', { at: second(1) }), -1)
 })

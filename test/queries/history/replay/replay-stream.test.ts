@@ -5,7 +5,7 @@ import { labelFold } from '../../../../src/projections/models/labels/labels.fold
 import type { Until } from '../../../../src/queries/history/replay/document-at.ts'
 import { rangeOf, replayStream } from '../../../../src/queries/history/replay/replay-stream.ts'
 import { BATCH_EVENTS } from '../../../../src/queries/history/replay/stream-batches.ts'
-import { aContext, appendMany, openStores, writerOf } from '../../../stores.ts'
+import { aContext, appendMany, openStores, readerOf, writerOf } from '../../../stores.ts'
 
 const scope = { kind: 'repository', repoId: 1 } as const
 const label = { color: 'aabbcc', description: '', exclusive: false, archived: false }
@@ -22,7 +22,8 @@ async function named(test: Parameters<typeof openStores>[0], times: readonly str
     await append(writerOf(events), aContext({ at }), 'label-8', 'other', [other], 'any')
     await append(writerOf(events), aContext({ at }), 'label-7', 'edit', [event], 'any')
   }
-  const replay = (until: Until) => replayStream(events, 'label-7', labelFold, '7', until)
+  const reader = readerOf(events)
+  const replay = (until: Until) => replayStream(reader, 'label-7', labelFold, '7', until)
   return { events, replay, nameAt: async (until: Until) => (await replay(until)).document?.name }
 }
 
@@ -74,7 +75,8 @@ t.test('a long stream gives the same result in parts, and other work gets turns 
     if (counting) setImmediate(countTurn)
   }
   countTurn()
-  const replay = (until: Until) => replayStream(events, 'label-7', labelFold, '7', until)
+  const reader = readerOf(events)
+  const replay = (until: Until) => replayStream(reader, 'label-7', labelFold, '7', until)
   t.equal((await replay({ at: second(1) })).document?.name, `${count}`)
   counting = false
   t.ok(turns > 5, `${turns} turns`)
@@ -93,7 +95,7 @@ t.test('a long stream gives the same result in parts, and other work gets turns 
     const replayed = await replay({ revision })
     t.match(replayed, { document: { name: `${revision}` }, last: { revision } })
     for (const later of [revision, count]) {
-      const on = await replayStream(events, 'label-7', labelFold, '7', { revision: later }, replayed)
+      const on = await replayStream(reader, 'label-7', labelFold, '7', { revision: later }, replayed)
       t.match(on, { document: { name: `${later}` }, last: { revision: later } })
     }
   }
@@ -133,8 +135,9 @@ t.test('replays that are asked for at once take turns: no turn of the event loop
     { revision: BATCH_EVENTS + 3 },
     { at: second(2) },
   ]
+  const reader = readerOf(slow)
   const replayed = await Promise.all(
-    asked.map((until) => replayStream(slow, 'label-7', labelFold, '7', until)),
+    asked.map((until) => replayStream(reader, 'label-7', labelFold, '7', until)),
   )
   isOver = true
   t.same(
@@ -158,7 +161,7 @@ t.test('a replay ends in the middle when nobody waits for it any more', async (t
     leaving.abort(new Error('gone'))
   }
   const replay = (until: Until) =>
-    replayStream(events, 'label-7', labelFold, '7', until, undefined, onTurn, {
+    replayStream(readerOf(events), 'label-7', labelFold, '7', until, undefined, onTurn, {
       client: 'a',
       gone: leaving.signal,
     })

@@ -1,10 +1,13 @@
 import t from 'tap'
-import type { DomainEvent } from '../../../../src/events/domain-events.ts'
-import type { EventStore } from '../../../../src/events/store/event-store.ts'
-import type { Fold } from '../../../../src/projections/projector/read-model.ts'
-import { replayStream } from '../../../../src/queries/history/replay/replay-stream.ts'
-import { createSnapshots, SNAPSHOT_INTERVAL } from '../../../../src/queries/history/replay/snapshots.ts'
-import { appendMany, openStores } from '../../../stores.ts'
+import type { DomainEvent } from '../../../src/events/domain-events.ts'
+import type { EventStore } from '../../../src/events/store/event-store.ts'
+import type { Fold } from '../../../src/projections/projector/read-model.ts'
+import { replayStream } from '../../../src/queries/history/replay/replay-stream.ts'
+import {
+  createDocumentSnapshots,
+  SNAPSHOT_INTERVAL,
+} from '../../../src/services/history/document-snapshots.ts'
+import { appendMany, openStores, readerOf } from '../../stores.ts'
 
 const taken: DomainEvent = { type: 'NumberTaken', data: { sequence: 'a' } }
 const tally: Fold<{ count: number }> = {
@@ -28,16 +31,16 @@ t.test(
         return events.readStream(stream, options)
       },
     }
-    const snapshots = createSnapshots<{ count: number }>()
+    const snapshots = createDocumentSnapshots<{ count: number }>(events)
     const at = (revision: number) =>
       replayStream(
-        watched,
+        readerOf(watched),
         'numbers-a',
         tally,
         'a',
         { revision },
-        snapshots.before(watched, 'numbers-a', revision),
-        (passed) => snapshots.keep(watched, 'numbers-a', passed),
+        snapshots.before('numbers-a', revision),
+        (passed) => snapshots.keep('numbers-a', passed),
       )
     const revisions = [
       2 * SNAPSHOT_INTERVAL + 7,
@@ -55,29 +58,28 @@ t.test(
     }
     // At a snapshot there is nothing to read.
     t.same(starts, [0, 0, SNAPSHOT_INTERVAL, 2 * SNAPSHOT_INTERVAL, 0])
-    t.equal(snapshots.before(events, 'numbers-a', SNAPSHOT_INTERVAL), undefined, 'not in another store')
   },
 )
 
 t.test('for a revision far after the end, the latest snapshot is found immediately', async (t) => {
   const { events } = openStores(t)
   await appendMany(events, 'numbers-a', Array(2 * SNAPSHOT_INTERVAL + 1).fill(taken))
-  const snapshots = createSnapshots<{ count: number }>()
+  const snapshots = createDocumentSnapshots<{ count: number }>(events)
   const far = Number.MAX_SAFE_INTEGER - 1
-  t.equal(snapshots.before(events, 'numbers-a', far), undefined)
+  t.equal(snapshots.before('numbers-a', far), undefined)
   const replay = (revision: number) =>
     replayStream(
-      events,
+      readerOf(events),
       'numbers-a',
       tally,
       'a',
       { revision },
-      snapshots.before(events, 'numbers-a', revision),
-      (passed) => snapshots.keep(events, 'numbers-a', passed),
+      snapshots.before('numbers-a', revision),
+      (passed) => snapshots.keep('numbers-a', passed),
     )
   await replay(2 * SNAPSHOT_INTERVAL)
-  t.match(snapshots.before(events, 'numbers-a', far), { last: { revision: 2 * SNAPSHOT_INTERVAL - 1 } })
-  t.equal(snapshots.before(events, 'numbers-b', far), undefined, 'another stream has its own snapshots')
+  t.match(snapshots.before('numbers-a', far), { last: { revision: 2 * SNAPSHOT_INTERVAL - 1 } })
+  t.equal(snapshots.before('numbers-b', far), undefined, 'another stream has its own snapshots')
   t.match(await replay(far), {
     document: { count: 2 * SNAPSHOT_INTERVAL + 1 },
     last: { revision: 2 * SNAPSHOT_INTERVAL },
@@ -98,10 +100,10 @@ t.test('snapshots stay within the size limit; a dropped one is made again', asyn
     [50_000, [2, 3]],
     [10_000, []],
   ] as const) {
-    const snapshots = createSnapshots<{ text: string; count: number }>(room)
-    const start = (revision: number) => snapshots.before(events, 'numbers-a', revision)
-    await replayStream(events, 'numbers-a', wide, 'a', { revision }, undefined, (passed) =>
-      snapshots.keep(events, 'numbers-a', passed),
+    const snapshots = createDocumentSnapshots<{ text: string; count: number }>(events, room)
+    const start = (revision: number) => snapshots.before('numbers-a', revision)
+    await replayStream(readerOf(events), 'numbers-a', wide, 'a', { revision }, undefined, (passed) =>
+      snapshots.keep('numbers-a', passed),
     )
     const starts = [1, 2, 3].map((n) => start(n * SNAPSHOT_INTERVAL - 1)?.last?.revision)
     const remembered = new Set(starts.filter((start) => start !== undefined))
@@ -109,7 +111,7 @@ t.test('snapshots stay within the size limit; a dropped one is made again', asyn
       [...remembered],
       kept.map((n) => n * SNAPSHOT_INTERVAL - 1),
     )
-    const again = await replayStream(events, 'numbers-a', wide, 'a', { revision }, start(revision))
+    const again = await replayStream(readerOf(events), 'numbers-a', wide, 'a', { revision }, start(revision))
     t.match(again, { document: { count: revision + 1 }, last: { revision } })
   }
 })
