@@ -3,10 +3,8 @@
  * sealed texts are there, too: `text-keys.ts`.
  */
 import { hash as digest } from 'node:crypto'
-import { LRUCache } from 'lru-cache'
-import { nextRun } from '../concurrency/coalesce.ts'
-import { perStore } from '../concurrency/per-store.ts'
 import type { AnyCollection, Change, Collection, ReadStore } from '../projections/store/read-store.ts'
+import { type SecretStore, type TokenSecret, tokenHashes } from '../services/secret-store.ts'
 import { sessions } from './sessions/session-store.ts'
 import { textKeyCollection } from './text-keys.ts'
 import { tokenUses } from './token-uses.ts'
@@ -18,23 +16,8 @@ interface PasswordHash {
   unused?: true
 }
 
-interface TokenSecret {
-  /** SHA-256 of the token, hexadecimal. It is also the document's id. */
-  hash: string
-  userId: number
-  tokenId: number
-  /** ISO 8601. */
-  madeAt: string
-}
-
 /** By user id and, from the second password on, the id that the log gives the password. */
 const passwordHashes: Collection<PasswordHash> = { name: 'password_hashes', indexes: [], arrays: [] }
-/** By SHA-256 of the token. A token is random, so a slow hash would not be safer. */
-export const tokenHashes: Collection<TokenSecret> = {
-  name: 'token_hashes',
-  indexes: [{ tokenId: 1 }],
-  arrays: [],
-}
 
 /** The collections that the secret store must prepare. */
 export const secretCollections: readonly AnyCollection[] = [
@@ -49,36 +32,8 @@ export const secretCollections: readonly AnyCollection[] = [
 /** Secrets are not folded from the log, so they have no real position. */
 const position = 0
 
-/** A cache, because every request looks up its token. Each write of this process makes a new one. */
-const cachedTokens = perStore(() => ({ found: newCache() }))
-
-function newCache(): LRUCache<string, TokenSecret> {
-  return new LRUCache({ max: 10_000 })
-}
-
-const lookUpsOf = perStore((secrets: ReadStore) => {
-  const wanted = new Set<string>()
-  const read = nextRun(async () => {
-    const hashes = [...wanted]
-    wanted.clear()
-    const stored = await secrets.getMany(tokenHashes, hashes)
-    return new Map(stored.map(({ id, body }) => [id, body]))
-  })
-  return { wanted, read }
-})
-
-/** Reads a token as the store has it now. All that are asked for while one read runs share the next one. */
-async function readTogether(secrets: ReadStore, hash: string): Promise<TokenSecret | undefined> {
-  const { wanted, read } = lookUpsOf(secrets)
-  wanted.add(hash)
-  return (await read()).get(hash)
-}
-
-async function write(secrets: ReadStore, changes: readonly Change[]): Promise<void> {
-  await secrets.apply(changes, new Map())
-  // Not cleared: what is being read from before the write must not come into the cache after it.
-  cachedTokens(secrets).found = newCache()
-}
+const write = (secrets: ReadStore, changes: readonly Change[]): Promise<void> =>
+  secrets.apply(changes, new Map())
 
 const passwordKey = (userId: number, passwordId: string | null) =>
   passwordId === null ? `${userId}` : `${userId} ${passwordId}`
@@ -148,17 +103,8 @@ export async function keepToken(
   return body
 }
 
-export async function findToken(secrets: ReadStore, token: string): Promise<TokenSecret | undefined> {
-  const hash = sha256(token)
-  // Other nodes write a shared store too, so a cached token could be old.
-  if (secrets.shared !== undefined) return readTogether(secrets, hash)
-  const { found } = cachedTokens(secrets)
-  const before = found.get(hash)
-  if (before !== undefined) return before
-  const secret = await secrets.get(tokenHashes, hash)
-  if (secret !== undefined) found.set(hash, secret)
-  return secret
-}
+export const findToken = (secrets: SecretStore, token: string): Promise<TokenSecret | undefined> =>
+  secrets.tokenSecret(sha256(token))
 
 export async function forgetSecret(secrets: ReadStore, { hash }: TokenSecret): Promise<void> {
   await write(secrets, [{ op: 'delete', collection: tokenHashes, id: hash }])

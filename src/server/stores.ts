@@ -16,6 +16,7 @@ import { sharedGenerations } from '../projections/generations/shared-generations
 import type { ReadStore } from '../projections/store/read-store.ts'
 import { openSqliteReadStore } from '../projections/store/sqlite/sqlite.ts'
 import { READ_MODELS } from '../projections/views/views.ts'
+import { createSecretStore } from '../services/secret-store.ts'
 import { DataDirInUse } from '../storage/data-lock.ts'
 
 /** The file of the embedded log in a data directory. */
@@ -63,14 +64,15 @@ export async function openReadStores(
     const generations = withGenerations(
       openSqliteReadStore(viewsFile(dataDir), 'NORMAL', { deadlineMs: readTimeoutMs }),
     )
-    const secrets = openSqliteReadStore(secretsFile(dataDir), 'FULL')
+    const secrets = createSecretStore(openSqliteReadStore(secretsFile(dataDir), 'FULL'))
     return { generations, readStore: generations.current, secrets }
   }
   const { openMongoReadStore } = await import('../projections/store/mongodb/mongodb.ts')
   const { requireMongo, secretsDatabase } = await import('../projections/store/mongodb/database.ts')
   const { requireQuerySupport } = await import('../projections/store/mongodb/query-support.ts')
   await requireMongo(mongodbUrl)
-  const secrets = openMongoReadStore(mongodbUrl, { database: secretsDatabase(mongodbUrl) })
+  const database = secretsDatabase(mongodbUrl)
+  const secrets = createSecretStore(openMongoReadStore(mongodbUrl, { database }))
   const documents = openMongoReadStore(mongodbUrl)
   try {
     await requireQuerySupport(documents)

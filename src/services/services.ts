@@ -18,6 +18,7 @@ import type { Views } from '../projections/views/views.ts'
 import type { AttachmentFiles } from '../storage/attachments/files.ts'
 import type { FreeSpace } from '../storage/free-space.ts'
 import type { HistoryCaches } from './history/history-caches.ts'
+import type { SecretStore } from './secret-store.ts'
 import type { WriteState } from './writes/write-state.ts'
 
 export interface Services {
@@ -35,7 +36,7 @@ export interface Services {
   /** What this server has changed in accounts lately. */
   accountChanges: AccountChanges
   /** Password and token hashes. They have their own store, which is never rebuilt from the log. */
-  secrets: ReadStore
+  secrets: SecretStore
   /** This node and the others. */
   nodes: Nodes
   /** Runs work one at a time per key, on all nodes. Keys name things by their ids, so they are the same everywhere. */

@@ -5,6 +5,7 @@ import { keepPassword, passwordHashOf, strengthenPassword } from '../../src/auth
 import { createAuthenticate } from '../../src/auth/sign-in.ts'
 import { createAccountChanges } from '../../src/projections/views/account-changes.ts'
 import { createViews, READ_MODELS } from '../../src/projections/views/views.ts'
+import { createSecretStore } from '../../src/services/secret-store.ts'
 import { openStores } from '../stores.ts'
 import { until } from '../until.ts'
 import { ADMIN_PASSWORD, basic, identityApp, passwordOf } from './identity-app.ts'
@@ -323,7 +324,7 @@ t.test(
     const services = {
       events,
       views: createViews(views),
-      secrets: views,
+      secrets: createSecretStore(views),
       accountChanges: createAccountChanges(),
       config: { localPasswords: true },
       projector: {

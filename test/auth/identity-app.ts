@@ -38,6 +38,7 @@ import { organizationQueryRoutes } from '../../src/queries/organizations/organiz
 import { userQueryRoutes } from '../../src/queries/users/users.ts'
 import { withOpenTexts } from '../../src/server/stores.ts'
 import { createHistoryCaches } from '../../src/services/history/history-caches.ts'
+import { createSecretStore } from '../../src/services/secret-store.ts'
 import type { Services } from '../../src/services/services.ts'
 import { createWriteState } from '../../src/services/writes/write-state.ts'
 import { openAttachmentFiles } from '../../src/storage/attachments/files.ts'
@@ -69,7 +70,7 @@ export async function identityApp(
   }).withTypeProvider<TypeBoxTypeProvider>()
   const events = openSqliteEventStore(join(dir, 'events.db'))
   const readStore = openSqliteReadStore(join(dir, 'views.db'))
-  const secrets = openSqliteReadStore(join(dir, 'secrets.db'), 'FULL')
+  const secrets = createSecretStore(openSqliteReadStore(join(dir, 'secrets.db'), 'FULL'))
   await secrets.prepare(secretCollections)
   const views = createViews(readStore)
   const projector = createProjector({

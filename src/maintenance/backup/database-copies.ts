@@ -1,9 +1,10 @@
 /** Copies the databases: each as it is at one moment, into one file. */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { forgetToken, secretCollections, tokenHashes } from '../../auth/secrets.ts'
+import { forgetToken, secretCollections } from '../../auth/secrets.ts'
 import { openSqliteEventStore } from '../../events/store/sqlite/sqlite.ts'
 import { openSqliteReadStore } from '../../projections/store/sqlite/sqlite.ts'
+import { tokenHashes } from '../../services/secret-store.ts'
 import { exists } from '../../storage/disk.ts'
 import { openSqlite } from '../../storage/sqlite/sqlite.ts'
 import type { BackupContext, StoreCopies } from './context.ts'

@@ -12,6 +12,7 @@ import { LOG_START } from '../../../src/events/store/event-store.ts'
 import { openSqliteEventStore } from '../../../src/events/store/sqlite/sqlite.ts'
 import { userStream } from '../../../src/events/streams.ts'
 import { openSqliteReadStore } from '../../../src/projections/store/sqlite/sqlite.ts'
+import { createSecretStore } from '../../../src/services/secret-store.ts'
 import { createClaimAges } from '../../../src/services/writes/claim-ages.ts'
 import { basic, identityApp, passwordOf } from '../../auth/identity-app.ts'
 import { writerOf } from '../../stores.ts'
@@ -197,7 +198,7 @@ t.test('after a first start dies at any write, the next start creates one admin'
       const dir = t.testdir()
       const config = loadConfig({ DATA_DIR: dir })
       const events = openSqliteEventStore(join(dir, 'events.db'))
-      const secrets = openSqliteReadStore(join(dir, 'secrets.db'), 'FULL')
+      const secrets = createSecretStore(openSqliteReadStore(join(dir, 'secrets.db'), 'FULL'))
       t.teardown(() => Promise.all([events.close(), secrets.close()]))
       await secrets.prepare(secretCollections)
 
@@ -239,7 +240,7 @@ t.test('of nodes that start together, only the one whose password is kept prints
   const dir = t.testdir()
   const config = loadConfig({ DATA_DIR: dir })
   const events = openSqliteEventStore(join(dir, 'events.db'))
-  const secrets = openSqliteReadStore(join(dir, 'secrets.db'), 'FULL')
+  const secrets = createSecretStore(openSqliteReadStore(join(dir, 'secrets.db'), 'FULL'))
   t.teardown(() => Promise.all([events.close(), secrets.close()]))
   await secrets.prepare(secretCollections)
   const nodes = [1, 2, 3].map(() => ensureSiteAdmin({ config, ...writerOf(events), secrets, turns, log }))
@@ -252,7 +253,7 @@ t.test('a node that another one has overtaken in its start does not print its pa
   const dir = t.testdir()
   const config = loadConfig({ DATA_DIR: dir })
   const events = openSqliteEventStore(join(dir, 'events.db'))
-  const secrets = openSqliteReadStore(join(dir, 'secrets.db'), 'FULL')
+  const secrets = createSecretStore(openSqliteReadStore(join(dir, 'secrets.db'), 'FULL'))
   t.teardown(() => Promise.all([events.close(), secrets.close()]))
   await secrets.prepare(secretCollections)
   const stores = { config, ...writerOf(events), secrets, turns, log }
@@ -281,7 +282,7 @@ t.test(
     const dir = t.testdir()
     const events = openSqliteEventStore(join(dir, 'events.db'))
     const secretsIn = async (file: string) => {
-      const secrets = openSqliteReadStore(join(dir, file), 'FULL')
+      const secrets = createSecretStore(openSqliteReadStore(join(dir, file), 'FULL'))
       t.teardown(() => secrets.close())
       await secrets.prepare(secretCollections)
       return secrets
