@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
-import { append } from '../src/commands/execution/execute.ts'
+import { append } from '../src/commands/execution/append.ts'
 import { decode } from '../src/events/codec.ts'
 import type { DomainEvent } from '../src/events/domain-events.ts'
 import type { EventStore } from '../src/events/store/event-store.ts'

@@ -1,6 +1,5 @@
 import type t from 'tap'
-import type { Decider } from '../src/commands/execution/decider.ts'
-import type { Decision } from '../src/commands/execution/execute.ts'
+import type { Decider, Decision } from '../src/commands/execution/decider.ts'
 import { isRefusal, type RefusalKind } from '../src/errors/refusal.ts'
 import type { DomainEvent } from '../src/events/domain-events.ts'
 

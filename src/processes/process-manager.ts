@@ -2,7 +2,7 @@
  * Process managers react to events with commands. Each gets every event at least once, in order and after the read
  * models. So its commands must be idempotent: their ids derive from the event.
  */
-import { type CommandContext, newContext } from '../commands/execution/execute.ts'
+import { type CommandContext, newContext } from '../commands/execution/command-context.ts'
 import type { DomainEvent, Envelope, Recorded } from '../events/domain-events.ts'
 import { type EventType, type Handlers, handle, handledBy } from '../events/handlers.ts'
 import type { Position } from '../events/store/event-store.ts'

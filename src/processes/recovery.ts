@@ -7,8 +7,8 @@ import { readdir } from 'node:fs/promises'
 import { awaitPermissions } from '../access/await-permissions.ts'
 import { finishRename, finishRenameInPulls, renameInNote } from '../commands/branches/rename-branch.ts'
 import { pulls, repositories } from '../commands/execution/aggregates.ts'
-import { eachOne } from '../commands/execution/each-one.ts'
-import { newContext } from '../commands/execution/execute.ts'
+import { newContext } from '../commands/execution/command-context.ts'
+import { forEachSettled } from '../commands/execution/for-each-settled.ts'
 import { gitTurn } from '../commands/git/git-turn.ts'
 import { recordNoted } from '../commands/git/noted-moves.ts'
 import { recordRefs } from '../commands/git/record-refs.ts'
@@ -106,7 +106,7 @@ function notRecovered({ pushJournal, log }: Services, marker: PushMarker, error:
  * logged and retried later, and does not block other merges.
  */
 export async function recoverMerges(services: Services): Promise<void> {
-  await eachOne(await services.views.pulls.find({ merging: true }), async ({ repoId, index }) => {
+  await forEachSettled(await services.views.pulls.find({ merging: true }), async ({ repoId, index }) => {
     await services.turns(mergeTurn(repoId), () => recoverMerge(services, { repoId, index }))
   })
 }
@@ -129,7 +129,7 @@ async function recoverMerge(services: Services, { repoId, index }: IssueRef): Pr
 
 /** Finishes interrupted erasures. A failure is logged and retried later. */
 export async function recoverErasures(services: Services): Promise<void> {
-  await eachOne(await services.views.erasures.find({}), async (erasure) => {
+  await forEachSettled(await services.views.erasures.find({}), async (erasure) => {
     try {
       await finishErasure(services, recoveryContext(), erasure)
     } catch (error) {

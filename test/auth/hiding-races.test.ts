@@ -1,7 +1,7 @@
 /** What is made while its organization, or the repository that it is a fork of, is being hidden. */
 import t, { type Test } from 'tap'
 import { repositories } from '../../src/commands/execution/aggregates.ts'
-import { append } from '../../src/commands/execution/execute.ts'
+import { append } from '../../src/commands/execution/append.ts'
 import type { Visibility } from '../../src/events/catalog/organizations.ts'
 import type { DomainEvent, Recorded } from '../../src/events/domain-events.ts'
 import { StoreUnavailable } from '../../src/events/store/event-store.ts'

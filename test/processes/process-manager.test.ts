@@ -1,7 +1,7 @@
 /** How a process goes on after a failure. */
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { append } from '../../src/commands/execution/execute.ts'
+import { append } from '../../src/commands/execution/append.ts'
 import { aloneNode } from '../../src/events/nodes/nodes.ts'
 import { type EventStore, StoreUnavailable } from '../../src/events/store/event-store.ts'
 import { processPosition } from '../../src/processes/process-manager.ts'

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { append } from '../../src/commands/execution/execute.ts'
+import { append } from '../../src/commands/execution/append.ts'
 import type { DomainEvent } from '../../src/events/domain-events.ts'
 import { type EventStore, StoreUnavailable } from '../../src/events/store/event-store.ts'
 import { issueTextFold } from '../../src/projections/models/issues/issue-texts.fold.ts'

@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check'
 import * as comment from '../../src/commands/comments/comment.decider.ts'
-import type { Decision } from '../../src/commands/execution/execute.ts'
+import type { Decision } from '../../src/commands/execution/decider.ts'
 import { decideDeleteIssue } from '../../src/commands/issues/deletion.decider.ts'
 import {
   decideAddDependency,

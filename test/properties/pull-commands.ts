@@ -1,6 +1,6 @@
 /** Random commands to pull requests: moves of their branches, and merges. */
 import fc from 'fast-check'
-import type { Decision } from '../../src/commands/execution/execute.ts'
+import type { Decision } from '../../src/commands/execution/decider.ts'
 import { mergeRefusal } from '../../src/commands/pull-requests/merge-checks.decider.ts'
 import * as pull from '../../src/commands/pull-requests/pull-request.decider.ts'
 import { isRefusal } from '../../src/errors/refusal.ts'

@@ -1,6 +1,6 @@
 /** Random commands to the reviews of pull requests. */
 import fc from 'fast-check'
-import type { Decision } from '../../src/commands/execution/execute.ts'
+import type { Decision } from '../../src/commands/execution/decider.ts'
 import type { ActivePull } from '../../src/commands/pull-requests/pull-request.decider.ts'
 import { decideRemoveRequests, decideRequestReviews } from '../../src/commands/reviews/request.decider.ts'
 import {

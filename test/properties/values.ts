@@ -3,7 +3,7 @@
  * repositories, four issues and pull requests in each, three commits.
  */
 import fc from 'fast-check'
-import type { Decision } from '../../src/commands/execution/execute.ts'
+import type { Decision } from '../../src/commands/execution/decider.ts'
 import { VISIBILITIES } from '../../src/events/catalog/organizations.ts'
 import type { AccountRef } from '../../src/events/catalog/parts.ts'
 import type { World } from './world.ts'

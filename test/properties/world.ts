@@ -4,8 +4,7 @@
  * place throws.
  */
 import { commentDecider } from '../../src/commands/comments/comment.decider.ts'
-import type { Decider } from '../../src/commands/execution/decider.ts'
-import type { Decision } from '../../src/commands/execution/execute.ts'
+import type { Decider, Decision } from '../../src/commands/execution/decider.ts'
 import { wholeIssueDecider } from '../../src/commands/issues/deletion.decider.ts'
 import { issueDecider } from '../../src/commands/issues/issue.decider.ts'
 import { gpgKeyDecider } from '../../src/commands/keys/gpg-key.decider.ts'

@@ -1,6 +1,6 @@
 /** Every request is refused before anything is done when what it says is too large for the log. */
 import t from 'tap'
-import { append } from '../../src/commands/execution/execute.ts'
+import { append } from '../../src/commands/execution/append.ts'
 import type { DomainEvent } from '../../src/events/domain-events.ts'
 import { claimKeys, claimStream, labelStream, numbersStream } from '../../src/events/streams.ts'
 import { eventsIn } from '../commands/pull-requests/pull-repository.ts'

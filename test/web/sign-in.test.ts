@@ -1,7 +1,7 @@
 /** Sign-in by OpenID Connect against a real provider, and the page of tokens, as a browser uses them. */
 import t, { type Test } from 'tap'
 import { beginSession } from '../../src/auth/sessions/sessions.ts'
-import { newContext } from '../../src/commands/execution/execute.ts'
+import { newContext } from '../../src/commands/execution/command-context.ts'
 import { takeName } from '../../src/commands/users/accounts/claims.ts'
 import { createToken } from '../../src/commands/users/tokens.ts'
 import type { RecordedEvent } from '../../src/events/store/event-store.ts'

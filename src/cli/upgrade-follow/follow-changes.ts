@@ -2,7 +2,7 @@
  * Compares what a chain's gateway shows with the log, and decides the events that bring the log up to date.
  * Pure.
  */
-import type { Decision } from '../../commands/execution/execute.ts'
+import type { Decision } from '../../commands/execution/decider.ts'
 import {
   type ChainState,
   chainDecider,

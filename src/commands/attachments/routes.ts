@@ -18,7 +18,8 @@ import {
   decideDeleteAttachment,
   decideRenameAttachment,
 } from '../comments/comment.decider.ts'
-import type { CommandContext, Decision } from '../execution/execute.ts'
+import type { CommandContext } from '../execution/command-context.ts'
+import type { Decision } from '../execution/decider.ts'
 import { inTurn } from '../execution/turns.ts'
 import { changeDiscussion } from '../issues/change-discussion.ts'
 import {

@@ -4,7 +4,7 @@ import { setDefaultBranch } from '../../git/repository/repository.ts'
 import { branchId } from '../../projections/models/branches/branches.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { repositories } from '../execution/aggregates.ts'
-import type { CommandContext } from '../execution/execute.ts'
+import type { CommandContext } from '../execution/command-context.ts'
 import { branchNames } from '../pull-requests/branches/branch-tips.ts'
 import { decideEdit } from '../repositories/repository.decider.ts'
 

@@ -23,7 +23,9 @@ import { setDefaultBranch } from '../../git/repository/repository.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { checkOf } from '../../storage/checked-json.ts'
 import { repositories } from '../execution/aggregates.ts'
-import { appendAtOnce, type CommandContext, doneBefore, eventsOf } from '../execution/execute.ts'
+import { appendAtomically, eventsOf } from '../execution/append.ts'
+import type { CommandContext } from '../execution/command-context.ts'
+import { earlierResult } from '../execution/idempotency.ts'
 import { load } from '../execution/load.ts'
 import { inGitTurn } from '../git/git-turn.ts'
 import { NO_PROCESS, NotedContext, notedContext } from '../git/noted-moves.ts'
@@ -115,7 +117,7 @@ export async function finishRename(services: Services, rename: Rename): Promise<
   const dir = gitDirOf(services, repoId)
   const now = await readRefs(dir, [headOf(from), headOf(to)]).catch(unlessDeleted)
   if (now === undefined) return undefined
-  if (await doneBefore(services, context, gitStream(repoId), CAUSE)) {
+  if (await earlierResult(services, context, gitStream(repoId), CAUSE)) {
     await alignHead(services, rename)
     return context.written
   }
@@ -179,7 +181,7 @@ async function recordAtOnce(
     { stream, events: eventsOf(context, stream, CAUSE, settings), expected: revision },
     { stream: git, events: eventsOf(context, git, CAUSE, moves), expected: since },
   ]
-  return await appendAtOnce(services, context, appends)
+  return await appendAtomically(services, context, appends)
 }
 
 /** Makes git's HEAD name the default branch. May be repeated. */

@@ -7,8 +7,7 @@ import type { DiscussionEvent } from '../../events/catalog/issues.ts'
 import type { EventOf } from '../../events/handlers.ts'
 import { erasedText } from '../../events/sealing/sealed-texts.ts'
 import type { Snapshot } from '../../services/writes/snapshots.ts'
-import { type Decider, deciderOf } from '../execution/decider.ts'
-import type { Decision } from '../execution/execute.ts'
+import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 
 export type CommentState =
   | { status: 'none' }

@@ -1,4 +1,4 @@
-/** All kinds of aggregates: the decider of each, and the streams that hold them. */
+/** The aggregates by kind: decider and stream of each. */
 import { hash } from 'node:crypto'
 import type { IssueRef } from '../../events/catalog/parts.ts'
 import type { CheckEvent } from '../../events/catalog/statuses.ts'
@@ -20,21 +20,22 @@ import { repositoryDecider } from '../repositories/repository.decider.ts'
 import { checksDecider } from '../statuses/checks.decider.ts'
 import { userDecider } from '../users/user.decider.ts'
 import { webhookDecider } from '../webhooks/webhook.decider.ts'
+import type { CommandContext } from './command-context.ts'
 import type { Decider } from './decider.ts'
-import { type Command, type CommandContext, execute } from './execute.ts'
+import { type Command, execute } from './execute.ts'
 import { load, loadAt } from './load.ts'
 
-/** The aggregates of one kind. `streamOf` names the stream of one. */
+/** Creates the functions for the aggregates of one kind. `streamOf` returns the stream of one. */
 function aggregates<Id, State, Event extends DomainEvent>(
   decider: Decider<State, Event>,
   streamOf: (id: Id) => string,
 ) {
   return {
-    /** One aggregate, as the log has it. */
+    /** Returns the state of an aggregate, from the log. */
     async load(services: WriteServices, id: Id): Promise<State> {
       return (await load(services, streamOf(id), decider)).state
     },
-    /** One aggregate, as an event in its stream has made it. */
+    /** Returns the state of an aggregate after the event of a revision. */
     loadAt(services: Pick<Services, 'events'>, id: Id, revision: number): Promise<State> {
       return loadAt(services, streamOf(id), decider, revision)
     },
@@ -48,7 +49,7 @@ function aggregates<Id, State, Event extends DomainEvent>(
     ): Promise<State> {
       return execute(services, context, { stream: streamOf(id), step, decider, decide })
     },
-    /** The state now, if the first attempt of a retried request has carried out this step; otherwise undefined. */
+    /** Returns the state now if an earlier attempt of the request carried out this step; otherwise undefined. */
     async ifDone(
       services: WriteServices,
       context: CommandContext,

@@ -1,6 +1,6 @@
-/** What an edit changes. Pure. */
+/** The changes of an edit. Pure. */
 
-/** The fields of `wanted` whose values differ from those in `before`. An undefined field is left as it is. */
+/** Returns the fields of `wanted` whose values differ from those in `before`. Undefined fields are ignored. */
 export function changedFields<T extends object>(before: T, wanted: Partial<T>): Partial<T> {
   const changes: Partial<T> = {}
   for (const key in wanted) {

@@ -1,13 +1,12 @@
 /**
- * Uniqueness by claims: a claim is an append, with an expected revision, to a stream that is named by the key. A
- * lookup in a read model never decides who has a name.
+ * Claims make keys unique. A claim is an append, with an expected revision, to a stream that is named by the key. A lookup in
+ * a read model never decides which stream has a name.
  *
- * A claim is taken before its holder is created, and released when the holder gives up the key. A process that dies
- * in between leaves a claim whose holder does not have the key. When a server has known such a claim for a grace
- * period, the next request for the key takes the claim over; at once, when it was taken by an earlier process of this
- * node, which works on nothing more. If the stream of the old holder was never written, it is closed first: otherwise a
- * very slow first writer could come back and become a second holder. A stream that exists cannot be closed. So its holder
- * writes the event that relies on the claim within a time limit, or not at all (`appendMade` in `execute.ts`).
+ * A request takes a claim before it creates the holder, and releases it when the holder gives up the key. A crash in between
+ * leaves a claim whose holder does not have the key. The next request for the key takes it over after a grace period; at once
+ * when an ended process of this node took it. If the stream of the old holder was never written, the request closes it first:
+ * otherwise a very slow first writer could create a second holder. A stream that exists cannot be closed. So the event that
+ * relies on the claim has a time limit (`appendReady` in `append.ts`).
  */
 import { decode } from '../../events/codec.ts'
 import {
@@ -18,11 +17,12 @@ import {
 } from '../../events/store/event-store.ts'
 import { claimStream } from '../../events/streams.ts'
 import type { WriteServices } from '../../services/services.ts'
-import { append, appendMade, type CommandContext, eventsOf } from './execute.ts'
+import { append, appendReady, eventsOf } from './append.ts'
+import type { CommandContext } from './command-context.ts'
 
-/** Longer than any request takes: the holder of a younger claim may still be being created. */
+/** Grace period of a claim, in milliseconds. Longer than any request, which may still create the holder. */
 const GRACE_MS = 60_000
-/** The most time between a claim and the event that relies on it. Well below the grace period. */
+/** Maximum time between a claim and the event that relies on it, in milliseconds. Well below the grace period. */
 const MAX_MOVE_MS = 20_000
 
 /** The result of an attempt to claim: the holder has the key now, or another stream has it. */
@@ -32,13 +32,13 @@ export interface Claim {
   key: string
   /** The stream of the aggregate that the key is for. */
   holder: string
-  /** Whether the aggregate in that stream has the key now. Called only when its claim may be given up. */
+  /** Whether the aggregate in that stream has the key now. Called only when the claim may be orphaned. */
   stillHolds(holder: string): Promise<boolean>
 }
 
 /**
  * Takes a key for a holder. When the holder has the key already, this succeeds and changes nothing. When an earlier request
- * has taken the claim and no event relies on it yet, this takes it again: the time until others may take it over begins anew.
+ * took the claim and no event relies on it yet, this takes it again: the grace period starts again.
  */
 export async function takeClaim(
   services: WriteServices,
@@ -54,27 +54,26 @@ export async function takeClaim(
       return { taken: true }
     }
     if (current !== undefined && current !== holder) {
-      const given = await isGivenUp(services, claim, last)
-      if (!given || !(await closeUnwritten(services, context, claim, current)))
+      const free = await isFree(services, claim, last)
+      if (!free || !(await closeUnwritten(services, context, claim, current)))
         return { taken: false, holder: current }
     }
     try {
       const taken = { type: 'ClaimTaken', data: { key, holder } } as const
       const { now } = services.writeState.claimAges
       const began = now()
-      // A retried request may take a key again that was released in between. So the step names the revision: it is
-      // another event.
+      // A retried request may take a key again that was released in between. The revision in the step makes it another event.
       await append(services, context, stream, `take ${holder} after ${revision}`, [taken], revision)
       claimsFor(context, holder).set(key, () => now() - began > MAX_MOVE_MS)
       return { taken: true }
     } catch (error) {
-      // Another request changed the claim in between: read again who has it.
+      // Another request changed the claim in between: read its holder again.
       if (!(error instanceof WrongExpectedRevision)) throw error
     }
   }
 }
 
-/** The claims that the request has taken for a holder, and that no event relies on yet. */
+/** Returns the claims that the request took for a holder and that no event relies on yet. */
 function claimsFor(context: CommandContext, holder: string): Map<string, () => boolean> {
   context.claims ??= new Map()
   const known = context.claims.get(holder) ?? new Map<string, () => boolean>()
@@ -85,26 +84,28 @@ function claimsFor(context: CommandContext, holder: string): Map<string, () => b
 const isTakenInTime = ({ claims }: CommandContext, { key, holder }: Claim): boolean =>
   claims?.get(holder)?.get(key)?.() === false
 
-/** The holder of a key now. Serves to refuse a request before it takes a number; only `takeClaim` decides. */
+/** Returns the holder of a key. For an early refusal before a request takes a number; only `takeClaim` decides. */
 export async function claimHolder(
   services: WriteServices,
   claim: Pick<Claim, 'key' | 'stillHolds'>,
 ): Promise<string | undefined> {
   const last = await lastClaim(services, claimStream(claim.key))
-  return last.holder === undefined || (await isGivenUp(services, claim, last)) ? undefined : last.holder
+  return last.holder === undefined || (await isFree(services, claim, last)) ? undefined : last.holder
 }
 
-/** The last event of a claim; `holder`: who has the key since then, if anybody. */
+/** The last event of a claim. */
 interface LastClaim {
+  /** Undefined: the key is free. */
   holder: string | undefined
-  /** For how long this process has known it. */
+  /** Time since this process first saw it, in milliseconds. */
   ageMs: number
   revision: number | 'no-stream'
   position: Position
   node: string | undefined
 }
 
-async function isGivenUp(
+/** Whether another request may take the key: it is free, or its claim is orphaned. */
+async function isFree(
   services: WriteServices,
   claim: Pick<Claim, 'stillHolds'>,
   { holder, ageMs, position, node }: LastClaim,
@@ -115,8 +116,8 @@ async function isGivenUp(
 }
 
 /**
- * Releases a key. Does nothing when the holder does not have it, or needs it: `isNeeded` is asked after the claim was read, so
- * a holder that takes the key again after the answer keeps it.
+ * Releases a key, unless the holder does not have it or needs it. `isNeeded` is called after the claim is read, so a holder that
+ * takes the key again after that call keeps it.
  */
 export async function releaseClaim(
   services: WriteServices,
@@ -129,17 +130,14 @@ export async function releaseClaim(
   const release = await releaseOf(services, context, key, holder)
   if (release === undefined || (await isNeeded())) return
   try {
-    await appendMade(services, context, release)
+    await appendReady(services, context, release)
   } catch (error) {
-    // Another holder took the key over in between: this one has nothing to release.
+    // Another holder took the key over in between.
     if (!(error instanceof WrongExpectedRevision)) throw error
   }
 }
 
-/**
- * The append that releases a key, for who makes it together with others; undefined when the holder does not have the
- * key.
- */
+/** Returns the append that releases a key, for `appendAtomically`; undefined when the holder does not have the key. */
 export async function releaseOf(
   services: WriteServices,
   context: CommandContext,
@@ -170,14 +168,14 @@ async function lastClaim({ events, writeState }: WriteServices, stream: string):
   return { holder: undefined, ageMs: 0, revision: 'no-stream', position: LOG_START, node: undefined }
 }
 
-/** True when the holder exists and has given up the key, or when its stream can never be written now. */
+/** Returns true when the holder exists without the key, or when this closed its stream: it can never be written now. */
 async function closeUnwritten(
   services: WriteServices,
   context: CommandContext,
   { key, stillHolds }: Claim,
   holder: string,
 ): Promise<boolean> {
-  // It may have come to be since it was asked.
+  // Another request may have created it since `isFree`.
   for await (const _ of services.events.readStream(holder, { maxCount: 1 }))
     return !(await stillHolds(holder))
   try {

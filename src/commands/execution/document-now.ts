@@ -7,8 +7,8 @@ import type { View } from '../../projections/views/view.ts'
 import type { Services } from '../../services/services.ts'
 
 /**
- * A document. When the projections lag or have stopped, it is folded from the stream of its own events, so that a
- * command that succeeded can still show what it made. `what`: what the refusal calls it. @throws Refused (not found)
+ * Returns a document. When the projections lag or have stopped, it is folded from the stream of its own events, so that the
+ * command can still show its result. `what`: the name in the refusal. @throws Refused (not found)
  */
 export async function documentNow<D extends object>(
   { events }: Services,

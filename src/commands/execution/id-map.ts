@@ -1,10 +1,9 @@
 /**
- * Maps by ids, whose versions share what did not change between them: the next version costs the same among a hundred
- * thousand ids as among a hundred. A fold that copies a `Map` at each event holds the loop for seconds when it reads the
- * events of some thousand members. Pure.
+ * Persistent (immutable) maps by id: versions share their unchanged nodes, so the cost of a change hardly depends on the size.
+ * A fold that copies a `Map` at each event would block the event loop for seconds at some thousand members. Pure.
  */
 
-/** The ids are whole numbers from 0 on. It is plain data; the functions below read it and make its next versions. */
+/** Ids are integers from 0. Plain data: the functions below read it and return new versions. */
 export interface IdMap<V> {
   readonly size: number
   readonly root: Node<V>
@@ -14,17 +13,17 @@ export interface IdMap<V> {
 
 type Node<V> = { values: readonly (V | undefined)[] } | { children: readonly (Node<V> | undefined)[] }
 
-/** Each level of the tree tells apart this many ids, by one digit of the id. */
+/** Number of children per node: each level of the tree stands for one digit of the id. */
 const WIDTH = 32
 
-/** The place of an id in a node, by the digit that is `level` digits above its last one. */
+/** Returns the index of an id in a node, from the digit that is `level` digits above its last one. */
 const placeOf = (id: number, level: number) => Math.floor(id / WIDTH ** level) % WIDTH
 
 const fits = (id: number, { top }: IdMap<unknown>) => id >= 0 && id < WIDTH ** (top + 1)
 
 export const noIds = <V>(): IdMap<V> => ({ size: 0, root: { values: [] }, top: 0 })
 
-/** The value of an id; undefined when it is not in the map. */
+/** Returns the value of an id; undefined when it is not in the map. */
 export function valueAt<V>(map: IdMap<V>, id: number): V | undefined {
   if (!fits(id, map)) return undefined
   let node: Node<V> | undefined = map.root
@@ -36,7 +35,7 @@ export function valueAt<V>(map: IdMap<V>, id: number): V | undefined {
 
 export const hasId = (map: IdMap<unknown>, id: number): boolean => valueAt(map, id) !== undefined
 
-/** The version in which the id has this value. */
+/** Returns a version in which the id has this value. */
 export function withId<V extends NonNullable<unknown>>(map: IdMap<V>, id: number, value: V): IdMap<V> {
   const size = map.size + (hasId(map, id) ? 0 : 1)
   let larger = map
@@ -44,13 +43,13 @@ export function withId<V extends NonNullable<unknown>>(map: IdMap<V>, id: number
   return { ...larger, size, root: changed(larger.root, larger.top, id, value) }
 }
 
-/** The version without this id. */
+/** Returns a version without this id. */
 export function withoutId<V>(map: IdMap<V>, id: number): IdMap<V> {
   if (!hasId(map, id)) return map
   return { ...map, size: map.size - 1, root: changed(map.root, map.top, id, undefined) }
 }
 
-/** All ids with their values, by id. */
+/** Yields all ids with their values, in ascending order. */
 export function* entriesOf<V>({ root }: IdMap<V>): Generator<[id: number, value: V]> {
   yield* entriesIn(root, 0)
 }
@@ -69,7 +68,7 @@ function changed<V>(node: Node<V> | undefined, level: number, id: number, value:
   return { children }
 }
 
-/** `above`: what the ids in the node have before their next digit. */
+/** `above`: the digits of the ids above this node. */
 function* entriesIn<V>(node: Node<V> | undefined, above: number): Generator<[id: number, value: V]> {
   if (node === undefined) return
   if ('children' in node) {

@@ -1,17 +1,17 @@
-/** Reads an aggregate: folds its stream, from what is remembered of it on. */
+/** Reads an aggregate: folds its stream, starting at its snapshot. */
 import { decode } from '../../events/codec.ts'
 import type { DomainEvent } from '../../events/domain-events.ts'
 import type { RecordedEvent } from '../../events/store/event-store.ts'
 import type { Services, WriteServices } from '../../services/services.ts'
 import type { Snapshot } from '../../services/writes/snapshots.ts'
 import type { Decider } from './decider.ts'
-import { earlierAttempt } from './earlier-attempts.ts'
+import { findKeyedEvent } from './idempotency.ts'
 
 /** An aggregate, folded from its stream. */
 export interface Loaded<State> extends Omit<Snapshot<State>, 'revision'> {
   /** The last revision; null when the stream does not exist. */
   revision: number | null
-  /** The event that was looked for, if the stream has it. */
+  /** The event that the caller looked for, if the stream has it. */
   found: RecordedEvent | undefined
 }
 
@@ -23,10 +23,10 @@ export async function load<State, Event extends DomainEvent>(
   find?: { id: string; digest: string },
 ): Promise<Loaded<State>> {
   const snapshots = decider.snapshots?.(services.writeState.snapshots)
-  // It is older than the end of the stream that is asked about: what comes after it is read.
+  // Taken before the lookup of the event: the loop below reads all that comes after the snapshot.
   const snapshot = snapshots?.get(stream)
-  const place = find && snapshot && (await earlierAttempt(services, stream, find))
-  // When nobody knows, the event may be anywhere: then the whole stream is read.
+  const place = find && snapshot && (await findKeyedEvent(services, stream, find))
+  // Without an answer the event may be anywhere: then the whole stream is read.
   const before = find === undefined || place !== undefined ? snapshot : undefined
   let state = before?.state ?? decider.initialState
   let revision: number | null = before?.revision ?? null
@@ -45,7 +45,7 @@ export async function load<State, Event extends DomainEvent>(
   return { state, revision, found: found ?? undefined, abandoned }
 }
 
-/** Reads and folds a stream up to the event of a revision: the state that the event led to. */
+/** Reads and folds a stream up to a revision. Returns the state after that event. */
 export async function loadAt<State, Event extends DomainEvent>(
   { events }: Pick<Services, 'events'>,
   stream: string,

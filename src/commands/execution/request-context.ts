@@ -1,15 +1,15 @@
-/** Between a request and its command: who acts, when and under which ids; and the wait until queries see the result. */
+/** The command context of a request, and the wait until queries see the result of its commands. */
 import { createHmac } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { v5 as uuidV5 } from 'uuid'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import type { AccountRef } from '../../events/catalog/parts.ts'
 import type { Services } from '../../services/services.ts'
-import { type CommandContext, newContext } from './execute.ts'
+import { type CommandContext, newContext } from './command-context.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The trace of the request, when traces are made: then its events have this correlation id. */
+    /** The trace of the request, if tracing is on: the correlation id of its events. */
     traceId?: string | undefined
   }
 }
@@ -20,8 +20,8 @@ const IDEMPOTENCY_NAMESPACE = '5f6f3f5e-7f0e-4c39-9e55-2f0b5c7f8a11'
 const MAX_IDEMPOTENCY_KEY = 255
 
 /**
- * The request's URL, with the id of the repository that it names in the place of its owner and its name: these may be
- * others when the request is sent again.
+ * Returns the request's URL, with the id of the repository in place of owner and name: these may have changed when the client
+ * retries.
  */
 function lastingUrlOf({ url, routeOptions, repositoryId }: FastifyRequest): string {
   const at = (routeOptions.url ?? '').split('/').indexOf(':owner')
@@ -35,7 +35,7 @@ function lastingUrlOf({ url, routeOptions, repositoryId }: FastifyRequest): stri
 
 const refOf = ({ id, login }: AccountRef): AccountRef => ({ id, login })
 
-/** Who acts, when, and under which ids. One context serves all that the request appends. */
+/** Creates the context of a request. All its commands share it. */
 export function requestContext(request: FastifyRequest): CommandContext {
   const { requester, sudo } = request
   const context = newContext(requester && refOf(requester), request.traceId ?? request.id, request.id)
@@ -43,9 +43,9 @@ export function requestContext(request: FastifyRequest): CommandContext {
 }
 
 /**
- * The context of a request that can be retried: a POST with an Idempotency-Key. `body` tells two requests with the
- * same key apart. Its digest is kept in the log, so it must not hold a secret. A repository in the path is looked up
- * before, by what sets `repositoryId`: so nobody gets an earlier answer without the rights that the request needs now.
+ * Creates the context of a request that can be retried: a POST with an Idempotency-Key. `body` distinguishes two requests with
+ * the same key; the log has its digest, so it must not contain a secret. `repositoryId` was set after the permission check, so
+ * a client without the permission gets no earlier answer.
  *
  * @throws Refused (invalid) for a key that is empty or too long
  */
@@ -59,14 +59,14 @@ export function commandContext(request: FastifyRequest, body: unknown = request.
   const text = JSON.stringify(body ?? null)
   const scope = `${context.actor?.id ?? 'anonymous'} ${request.method} ${lastingUrlOf(request)} ${key}`
   const namespace = uuidV5(scope, IDEMPOTENCY_NAMESPACE)
-  // Keyed, so that nobody can try texts with what the log has.
+  // Keyed, so that a reader of the log cannot test guessed texts.
   const digest = createHmac('sha256', scope).update(text).digest('base64url')
   return { ...context, retry: { namespace, digest } }
 }
 
 /**
- * Waits until queries see what the command appended. When the projections lag too far behind, or a read model has
- * stopped, the command has still succeeded, and a header of the answer says so. There is no wait for stopped models.
+ * Waits until queries see the appended events. When the projections lag too far behind, or a read model has stopped, the
+ * command has still succeeded, and a header of the answer reports the lag. Stopped models are not waited for.
  */
 export async function settled(
   services: Services,

@@ -1,4 +1,4 @@
-/** Whether there is room for what a request brings: on the disk, and within the quota of its owner. */
+/** Checks the space for the bytes of a request: free disk space and the owner's quota. */
 
 import { limitReached } from '../../errors/limits.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
@@ -8,17 +8,17 @@ import type { Place } from '../../storage/free-space.ts'
 
 export interface RoomFor {
   owner: { id: number; login: string }
-  /** The repository that grows; 0 when it is not made yet. */
+  /** The repository that grows; 0 before it exists. */
   repoId: number
-  /** How much it grows, at most or about. */
+  /** The expected or maximum growth. */
   bytes: number
-  /** Where; the git repositories when it is not set. */
+  /** The directory; default: the git repositories. */
   place?: Place
 }
 
 /**
- * Holds room for bytes that are about to be written. The caller ends the reservation. Reads no disk but the free space
- * of the last second.
+ * Reserves space for bytes that the caller writes next; the caller ends the reservation. The free disk space is that of the
+ * last second.
  *
  * @throws Refused: insufficient storage when the disk is nearly full, too large beyond the owner's quota
  */
@@ -30,7 +30,7 @@ export async function takeRoom(
   return takeQuota(services, room)
 }
 
-/** The same for bytes that are on the disk already, and get another owner. @throws Refused (too large) */
+/** Reserves quota for bytes that are on the disk already and get another owner. @throws Refused (too large) */
 export async function takeQuota(
   { config, diskUsage }: Pick<Services, 'config' | 'diskUsage'>,
   { owner, repoId, bytes }: RoomFor,

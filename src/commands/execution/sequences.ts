@@ -1,4 +1,4 @@
-/** Numbers that are given only once: the number is the revision of the event that takes it, plus one. */
+/** Sequences of unique numbers: a number is the revision of the event that takes it, plus one. */
 
 import type { DomainEvent } from '../../events/domain-events.ts'
 import { requireAppendable } from '../../events/store/append-size.ts'
@@ -13,25 +13,27 @@ import { isIdsStream } from '../../events/streams.ts'
 import type { WriteServices } from '../../services/services.ts'
 import type { IdsAhead } from '../../services/writes/ids-ahead.ts'
 import type { NumberRequest } from '../../services/writes/write-state.ts'
-import { append, type CommandContext, eventsOf, partOf, placeBefore } from './execute.ts'
+import { append, eventsOf } from './append.ts'
+import { type CommandContext, partOf } from './command-context.ts'
+import { findEarlierEvent } from './idempotency.ts'
 
 /** Maximum number of numbers that one append takes: about 500 bytes each, so it stays far below 1 MiB. */
 const MAX_PER_APPEND = 250
 
 /**
- * Undefined where nothing is taken ahead: numbers of issues have no gaps but after a crash, and the embedded log appends an
- * id together with what has it.
+ * Returns the ids ahead of a sequence. Undefined for numbers of issues, which have gaps only after a crash, and for the
+ * embedded log, which appends an id together with the event that has it.
  */
 const idsAheadIn = ({ events, writeState }: WriteServices, sequence: string) =>
   events.appendTogether === undefined && isIdsStream(sequence) ? writeState.idsAhead : undefined
 
 /**
- * Takes the next number of a sequence, from 1. Gaps after a crash are fine; a number is never given twice.
- * A retried request (Idempotency-Key) takes the number that it took before.
+ * Takes the next number of a sequence, from 1. A crash may leave a gap; each number is returned once. A retried request
+ * (Idempotency-Key) takes the number that it took before.
  *
- * All who wait for a number of the same sequence get theirs from one append. On EventStoreDB, an append of a server that is
- * alone takes some ids ahead while many are asked for (`ids-ahead.ts`). A request with an Idempotency-Key appends alone,
- * because its event must be recognised when it is repeated.
+ * Waiting requests for the same sequence share one append. On EventStoreDB, an append of a server that is alone takes some ids
+ * ahead while many are requested (`ids-ahead.ts`). A request with an Idempotency-Key appends alone, because a retry must find
+ * its event.
  */
 export async function takeNumber(
   services: WriteServices,
@@ -40,7 +42,7 @@ export async function takeNumber(
 ): Promise<number> {
   if (context.retry !== undefined) {
     const { revision } = await append(services, context, sequence, 'take', [taken(sequence)], 'any')
-    // Ids that were taken ahead are smaller, and later requests must get larger ones.
+    // The ids ahead are smaller, and later requests must get larger ones.
     idsAheadIn(services, sequence)?.forget(sequence)
     return revision + 1
   }
@@ -72,21 +74,21 @@ export async function takeNumber(
   })
 }
 
-/** The number that an earlier attempt of a retried request took; undefined when it took none, or when that is hard to tell. */
-export async function numberBefore(
+/** Returns the number that an earlier attempt of the request took; undefined without one, or when the read model lags. */
+export async function earlierNumber(
   services: WriteServices,
   context: CommandContext,
   sequence: string,
 ): Promise<number | undefined> {
-  const place = await placeBefore(services, context, sequence, 'take', 0)
+  const place = await findEarlierEvent(services, context, sequence, 'take', 0)
   return place ? place.revision + 1 : undefined
 }
 
 /**
- * Takes a number of each sequence. A request with an Idempotency-Key takes the first one before the others: this append
- * decides which of two requests with the same key counts.
+ * Takes a number of each sequence. A request with an Idempotency-Key takes the first one before the others: that append
+ * decides which of two requests with the same key succeeds.
  */
-export function takeOfEach(
+export function takeNumberOfEach(
   services: WriteServices,
   context: CommandContext,
   sequences: readonly string[],
@@ -107,7 +109,7 @@ async function takeAll(
 }
 
 /**
- * Takes several numbers of a sequence, in growing order. Each is a step of its own: a retried request gets the same ones.
+ * Takes several numbers of a sequence, in ascending order. Each is a step of its own, so a retried request gets the same ones.
  */
 export async function takeNumbers(
   services: WriteServices,
@@ -123,7 +125,7 @@ export async function takeNumbers(
   return numbers.sort((a, b) => a - b)
 }
 
-/** What is appended with numbers that were taken for it. */
+/** An append whose events contain their numbers. */
 interface Numbered {
   stream: string
   events: readonly DomainEvent[]
@@ -131,9 +133,9 @@ interface Numbered {
 }
 
 /**
- * Takes the next number of each sequence, and appends what has these numbers. Resolves to the numbers. A store that can
- * write several streams at once does it in one append, so a crash leaves no gap. `make` is pure: it is called several
- * times. Not for a request with an Idempotency-Key, which must find what it appended before.
+ * Takes the next number of each sequence, and appends the events that contain them. Returns the numbers. A store with
+ * transactions does it in one append, so a crash leaves no gap. `make` is pure and called several times. Not for a request
+ * with an Idempotency-Key, which must find its earlier events.
  *
  * @throws Refused (too large) when the events are too large for one append; nothing is taken then
  */
@@ -148,10 +150,10 @@ export async function appendNumbered(
     const { stream, events, expected } = make(numbers)
     return { stream, events: eventsOf(context, stream, step, events), expected }
   }
-  // No number has more digits.
+  // The number with the most digits.
   requireAppendable(ready(sequences.map(() => Number.MAX_SAFE_INTEGER)).events)
   if (services.events.appendTogether === undefined) {
-    const numbers = await takeOfEach(services, context, sequences)
+    const numbers = await takeNumberOfEach(services, context, sequences)
     const { stream, events, expected } = make(numbers)
     await append(services, context, stream, step, events, expected)
     return numbers

@@ -5,7 +5,7 @@ import { MAX_JSON_BYTES } from '../../http/requests/request-validators.ts'
 import type { Services } from '../../services/services.ts'
 
 /**
- * A text of at most `MAX_TEXT_CHARACTERS` and `MAX_TEXT_BYTES`. A longer one is answered with 422 and the name of the
+ * A text of at most `MAX_TEXT_CHARACTERS` and `MAX_TEXT_BYTES`. A longer one gets 422 with the name of the
  * field.
  */
 export const TextOf = ({ config }: Pick<Services, 'config'>) =>

@@ -10,7 +10,8 @@ import { gitStream } from '../../events/streams.ts'
 import { type RefChange, type RefOutcome, updateRefs } from '../../git/refs/refs.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { checkOf } from '../../storage/checked-json.ts'
-import { type CommandContext, doneBefore } from '../execution/execute.ts'
+import type { CommandContext } from '../execution/command-context.ts'
+import { earlierResult } from '../execution/idempotency.ts'
 import { recordRefs, unrecordedMoves } from './record-refs.ts'
 
 const Account = Type.Object({ id: Type.Integer(), login: Type.String() })
@@ -123,5 +124,5 @@ export async function movedBefore(
 ): Promise<DomainEvent | undefined> {
   if (context.retry === undefined) return undefined
   await recordNoted(services, repoId, context.retry.namespace)
-  return doneBefore(services, context, gitStream(repoId), cause)
+  return earlierResult(services, context, gitStream(repoId), cause)
 }

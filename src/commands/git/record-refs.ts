@@ -11,7 +11,8 @@ import {
 import { gitStream } from '../../events/streams.ts'
 import { readRefs } from '../../git/refs/refs.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
-import { append, type CommandContext, eventsOf } from '../execution/execute.ts'
+import { append, eventsOf } from '../execution/append.ts'
+import type { CommandContext } from '../execution/command-context.ts'
 import { recordedRefs } from './recorded-refs.ts'
 import { refsUpdated } from './refs-updated.ts'
 

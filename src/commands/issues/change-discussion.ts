@@ -7,7 +7,8 @@ import type { PullRequestEvent } from '../../events/catalog/pull-requests.ts'
 import type { Discussion } from '../../projections/models/issues/discussion.ts'
 import type { Services } from '../../services/services.ts'
 import { issues, pulls } from '../execution/aggregates.ts'
-import type { CommandContext, Decision } from '../execution/execute.ts'
+import type { CommandContext } from '../execution/command-context.ts'
+import type { Decision } from '../execution/decider.ts'
 import type { ActivePull } from '../pull-requests/pull-request.decider.ts'
 
 interface DiscussionDecision {

@@ -4,8 +4,7 @@ import { refuse } from '../../errors/refusal.ts'
 import type { CommentEvent, CommentsEvent } from '../../events/catalog/comments.ts'
 import type { IssueEvent } from '../../events/catalog/issues.ts'
 import { type Discussion, discussionChanges } from '../../projections/models/issues/discussion.ts'
-import { type Decider, deciderOf } from '../execution/decider.ts'
-import type { Decision } from '../execution/execute.ts'
+import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 import { entriesOf, type IdMap, noIds, valueAt, withId, withoutId } from '../execution/id-map.ts'
 
 /** An issue with its comments: the uuids of the files of each. */

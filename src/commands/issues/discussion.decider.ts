@@ -4,7 +4,7 @@ import { refuse } from '../../errors/refusal.ts'
 import type { DiscussionEvent, StatusCause } from '../../events/catalog/issues.ts'
 import type { IssueRef } from '../../events/catalog/parts.ts'
 import { type Discussion, sameIssue } from '../../projections/models/issues/discussion.ts'
-import type { Decision } from '../execution/execute.ts'
+import type { Decision } from '../execution/decider.ts'
 
 /** At most this many issues can be dependencies of one issue. */
 const MAX_DEPENDENCIES = 100

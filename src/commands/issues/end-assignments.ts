@@ -5,8 +5,8 @@ import { repoIdIn } from '../../projections/models/issues/issue-selection.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 import type { Services } from '../../services/services.ts'
-import { eachOne } from '../execution/each-one.ts'
-import type { CommandContext } from '../execution/execute.ts'
+import type { CommandContext } from '../execution/command-context.ts'
+import { forEachSettled } from '../execution/for-each-settled.ts'
 import { changeDiscussion } from './change-discussion.ts'
 import { decideEditDiscussion } from './discussion.decider.ts'
 
@@ -36,7 +36,7 @@ export async function endAssignments(
   const lost = new Set(places.filter((repository) => !mayBeAssigned(repository, user)).map(({ id }) => id))
   const ended = ids.filter((id) => lost.has(repoIdIn(id)))
   for (let i = 0; i < ended.length; i += CHUNK) {
-    await eachOne(await issues.getMany(ended.slice(i, i + CHUNK)), async (issue) => {
+    await forEachSettled(await issues.getMany(ended.slice(i, i + CHUNK)), async (issue) => {
       await changeDiscussion(services, { ...context, actor: null }, issue, `unassign ${userId}`, {
         issue: (discussion) =>
           decideEditDiscussion(discussion, {

@@ -3,7 +3,7 @@
 import { refuse } from '../../errors/refusal.ts'
 import type { IssueAsset, IssueFileEvent } from '../../events/catalog/attachments.ts'
 import type { Discussion } from '../../projections/models/issues/discussion.ts'
-import type { Decision } from '../execution/execute.ts'
+import type { Decision } from '../execution/decider.ts'
 
 /** At most this many files of an issue. Comments have more of their own. */
 const MAX_FILES = 100

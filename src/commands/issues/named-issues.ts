@@ -11,8 +11,8 @@ import type { RepositoryDocument } from '../../projections/models/repositories/r
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { issues } from '../execution/aggregates.ts'
-import { eachOne } from '../execution/each-one.ts'
-import { type CommandContext, partOf } from '../execution/execute.ts'
+import { type CommandContext, partOf } from '../execution/command-context.ts'
+import { forEachSettled } from '../execution/for-each-settled.ts'
 import { decideStatus } from './discussion.decider.ts'
 import { statusChange } from './status-change.ts'
 
@@ -84,7 +84,7 @@ export async function changeNamedIssues(
   wanted: readonly WantedChange[],
 ): Promise<void> {
   const blocked: WantedChange[] = []
-  await eachOne(wanted, async (one) => {
+  await forEachSettled(wanted, async (one) => {
     if (!(await changeNamedIssue(services, context, one))) blocked.push(one)
   })
   if (blocked.length > 0 && blocked.length < wanted.length)

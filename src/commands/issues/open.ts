@@ -12,10 +12,10 @@ import { issueId } from '../../projections/models/issues/issue-selection.ts'
 import { issueFold } from '../../projections/models/issues/issues.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { issues } from '../execution/aggregates.ts'
+import type { CommandContext } from '../execution/command-context.ts'
 import { documentNow } from '../execution/document-now.ts'
-import type { CommandContext } from '../execution/execute.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
-import { appendNumbered, takeOfEach } from '../execution/sequences.ts'
+import { appendNumbered, takeNumberOfEach } from '../execution/sequences.ts'
 import { decideStatus } from './discussion.decider.ts'
 import {
   deadlineOf,
@@ -57,7 +57,7 @@ async function openIssue(services: Services, context: CommandContext, opening: O
     const [index = 0] = await appendNumbered(services, context, 'open', sequences, openedAs)
     return index
   }
-  const numbers = await takeOfEach(services, context, sequences)
+  const numbers = await takeNumberOfEach(services, context, sequences)
   const [index = 0] = numbers
   await issues.change(services, context, { repoId, index }, 'open', (state) =>
     state.status === 'none' ? openedAs(numbers).events : [],

@@ -5,8 +5,8 @@
 import { numbersStream } from '../../events/streams.ts'
 import type { WriteServices } from '../../services/services.ts'
 import type { issues, pulls } from '../execution/aggregates.ts'
-import type { CommandContext } from '../execution/execute.ts'
-import { numberBefore } from '../execution/sequences.ts'
+import type { CommandContext } from '../execution/command-context.ts'
+import { earlierNumber } from '../execution/sequences.ts'
 
 /**
  * The number of the issue or pull request; undefined when there is none yet, or when that is hard to tell.
@@ -18,7 +18,7 @@ export async function openedBefore(
   kind: Pick<typeof issues | typeof pulls, 'ifDone'>,
   repoId: number,
 ): Promise<number | undefined> {
-  const index = await numberBefore(services, context, numbersStream(repoId))
+  const index = await earlierNumber(services, context, numbersStream(repoId))
   if (index === undefined) return undefined
   const state = await kind.ifDone(services, context, { repoId, index }, 'open')
   return state === undefined ? undefined : index

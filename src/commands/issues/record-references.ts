@@ -6,7 +6,8 @@ import { referencesStream } from '../../events/streams.ts'
 import { issueId, textId } from '../../projections/models/issues/issue-selection.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 import type { Services } from '../../services/services.ts'
-import { append, type CommandContext } from '../execution/execute.ts'
+import { append } from '../execution/append.ts'
+import type { CommandContext } from '../execution/command-context.ts'
 import { mayChangeStatus, type NamedIssue } from './named-issues.ts'
 
 export type TextPlace = Pick<ReferencesData, 'repoId' | 'source'>

@@ -9,7 +9,7 @@ import type { AccountDocument } from '../../projections/models/users/accounts.fo
 import { notFoundIn } from '../../projections/views/view.ts'
 import type { Services } from '../../services/services.ts'
 import { gpgKeys } from '../execution/aggregates.ts'
-import { type CommandContext, madeAt } from '../execution/execute.ts'
+import { type CommandContext, madeAt } from '../execution/command-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
 import {
   decideAddGpgKey,

@@ -6,7 +6,7 @@ import { idsStream } from '../../events/streams.ts'
 import type { DeployKeyDocument, SshKeyDocument } from '../../projections/models/keys/keys.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { deployKeys, sshKeys } from '../execution/aggregates.ts'
-import { type CommandContext, madeAt } from '../execution/execute.ts'
+import { type CommandContext, madeAt } from '../execution/command-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
 import {
   decideAddDeployKey,

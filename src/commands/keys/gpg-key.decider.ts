@@ -6,8 +6,7 @@
 import { type Refusal, refuse } from '../../errors/refusal.ts'
 import type { GpgKeyEvent } from '../../events/catalog/keys.ts'
 import type { EventOf } from '../../events/handlers.ts'
-import { type Decider, deciderOf } from '../execution/decider.ts'
-import type { Decision } from '../execution/execute.ts'
+import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 import { snapshots } from '../execution/snapshots.ts'
 import { MAX_KEYS } from './keys.decider.ts'
 

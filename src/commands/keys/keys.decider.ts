@@ -5,8 +5,7 @@
 
 import { type Refusal, refuse } from '../../errors/refusal.ts'
 import type { DeployKeyEvent, KeyData, SshKeyEvent } from '../../events/catalog/keys.ts'
-import { type Decider, deciderOf } from '../execution/decider.ts'
-import type { Decision } from '../execution/execute.ts'
+import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 import { snapshots } from '../execution/snapshots.ts'
 
 export type SshKeyState = { status: 'none' } | ({ status: 'there' } & SshKeyEvent['data'])

@@ -5,7 +5,7 @@ import { LOG_START, type Position } from '../../events/store/event-store.ts'
 import { repositoryStream } from '../../events/streams.ts'
 import { shareLfsFiles } from '../../git/lfs/lfs-files.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
-import type { CommandContext } from '../execution/execute.ts'
+import type { CommandContext } from '../execution/command-context.ts'
 import { recordedLfsAdditions, recordedLfsObjects, recordLfsObjects } from './record.ts'
 
 /** About this many objects are shared and recorded together. */

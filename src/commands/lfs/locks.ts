@@ -23,7 +23,7 @@ import type { LfsLockDocument } from '../../projections/models/lfs/lfs-locks.fol
 import type { Filter } from '../../projections/store/read-store.ts'
 import { notFoundIn } from '../../projections/views/view.ts'
 import { lfsLocks } from '../execution/aggregates.ts'
-import { madeAt } from '../execution/execute.ts'
+import { madeAt } from '../execution/command-context.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
 import { gitRepository } from '../git/git-repository.ts'

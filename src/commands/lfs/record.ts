@@ -5,7 +5,8 @@ import { decode } from '../../events/codec.ts'
 import type { Position } from '../../events/store/event-store.ts'
 import { lfsStream } from '../../events/streams.ts'
 import type { Services, WriteServices } from '../../services/services.ts'
-import { append, type CommandContext } from '../execution/execute.ts'
+import { append } from '../execution/append.ts'
+import type { CommandContext } from '../execution/command-context.ts'
 
 /** About 100 bytes each, so an event stays far below what an append may have. */
 const OBJECTS_PER_EVENT = 1000

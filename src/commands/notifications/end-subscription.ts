@@ -2,7 +2,7 @@
 import type { ParticipationDocument } from '../../projections/models/notifications/participations.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { subscriptions } from '../execution/aggregates.ts'
-import type { CommandContext } from '../execution/execute.ts'
+import type { CommandContext } from '../execution/command-context.ts'
 import { decideEndSubscription } from './subscription.decider.ts'
 
 export async function endSubscription(

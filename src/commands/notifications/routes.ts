@@ -20,7 +20,7 @@ import { readsStream } from '../../events/streams.ts'
 import { OptionalText } from '../../http/requests/optional-text.ts'
 import { pathNumber } from '../../http/requests/path-number.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
-import { append } from '../execution/execute.ts'
+import { append } from '../execution/append.ts'
 import { requestContext, settled } from '../execution/request-context.ts'
 
 const ToStatus = { 'to-status': OptionalText('unread, read or pinned; read when it is absent') }

@@ -2,8 +2,7 @@
 
 import type { SubscriptionEvent } from '../../events/catalog/notifications.ts'
 import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
-import { type Decider, deciderOf } from '../execution/decider.ts'
-import type { Decision } from '../execution/execute.ts'
+import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 import { snapshots } from '../execution/snapshots.ts'
 
 export interface SubscriptionState {

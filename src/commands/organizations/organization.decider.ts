@@ -11,8 +11,7 @@ import type {
 import type { AccountRef } from '../../events/catalog/parts.ts'
 import type { EventOf } from '../../events/handlers.ts'
 import { changedFields } from '../execution/changed-fields.ts'
-import { type Decider, deciderOf } from '../execution/decider.ts'
-import type { Decision } from '../execution/execute.ts'
+import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 import {
   entriesOf,
   hasId,

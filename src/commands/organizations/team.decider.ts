@@ -3,7 +3,7 @@
 import { type Refusal, refuse } from '../../errors/refusal.ts'
 import type { TeamEvent, TeamGrant, TeamSettings } from '../../events/catalog/organizations.ts'
 import type { AccountRef } from '../../events/catalog/parts.ts'
-import type { Decision } from '../execution/execute.ts'
+import type { Decision } from '../execution/decider.ts'
 import { entriesOf, hasId, idsOf, valueAt } from '../execution/id-map.ts'
 import { isAdmin, type MemberActor, type OrganizationState } from './organization.decider.ts'
 import { leftTeams, type TeamState } from './team-state.decider.ts'

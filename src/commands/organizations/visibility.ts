@@ -2,7 +2,7 @@
 
 import { refuse } from '../../errors/refusal.ts'
 import { VISIBILITIES, type Visibility } from '../../events/catalog/organizations.ts'
-import type { Decision } from '../execution/execute.ts'
+import type { Decision } from '../execution/decider.ts'
 import {
   decideEditOrganization,
   type MemberActor,

@@ -6,8 +6,8 @@ import { type MergeResult, mergeTreesAll } from '../../git/merge/merge.ts'
 import { GitTookTooLong, RepositoryMissing } from '../../git/process/errors.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { pulls } from '../execution/aggregates.ts'
-import { eachOne } from '../execution/each-one.ts'
-import type { CommandContext } from '../execution/execute.ts'
+import type { CommandContext } from '../execution/command-context.ts'
+import { forEachSettled } from '../execution/for-each-settled.ts'
 import { recordedTip } from './branches/branch-tips.ts'
 import { type ActivePull, decideMergeability } from './pull-request.decider.ts'
 
@@ -42,7 +42,7 @@ export async function checkMergeability(
   const left = () => ({ ...trying, withinMs: Math.max(0, trying.withinMs - (performance.now() - began)) })
   const batches: (readonly IssueRef[])[] = []
   for (let i = 0; i < open.length; i += BATCH) batches.push(open.slice(i, i + BATCH))
-  await eachOne(batches, async (batch) => {
+  await forEachSettled(batches, async (batch) => {
     try {
       await checkBatch(services, context, repoId, batch, left())
     } catch (error) {
@@ -52,7 +52,7 @@ export async function checkMergeability(
         error instanceof GitTookTooLong
       if (batch.length === 1 || isForAll) throw error
       // One of them fails them all. By itself each one fails only for itself.
-      await eachOne(batch, (pull) => checkBatch(services, context, repoId, [pull], left()))
+      await forEachSettled(batch, (pull) => checkBatch(services, context, repoId, [pull], left()))
     }
   })
 }
@@ -73,7 +73,9 @@ async function checkBatch(
     trying,
   )
   const tried = due.map((check) => ({ ...check, merge: check.pair && results.shift() }))
-  await eachOne(tried, ({ pull, pair, merge }) => recordMergeability(services, context, pull, pair, merge))
+  await forEachSettled(tried, ({ pull, pair, merge }) =>
+    recordMergeability(services, context, pull, pair, merge),
+  )
 }
 
 type Pair = { ours: string; theirs: string }

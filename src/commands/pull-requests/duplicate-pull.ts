@@ -6,7 +6,7 @@ import { claimKeys, pullStream } from '../../events/streams.ts'
 import type { Services } from '../../services/services.ts'
 import { pulls } from '../execution/aggregates.ts'
 import { type Claim, claimHolder, releaseClaim, takeClaim } from '../execution/claims.ts'
-import type { CommandContext } from '../execution/execute.ts'
+import type { CommandContext } from '../execution/command-context.ts'
 import { load } from '../execution/load.ts'
 import { type ActivePull, type PullState, pullDecider } from './pull-request.decider.ts'
 

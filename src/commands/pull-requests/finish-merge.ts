@@ -13,8 +13,9 @@ import { RepositoryMissing } from '../../git/process/errors.ts'
 import { resolveRef, updateRef } from '../../git/refs/refs.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { pulls, repositories } from '../execution/aggregates.ts'
+import { appendAtomically, eventsOf } from '../execution/append.ts'
 import { releaseClaim, releaseOf } from '../execution/claims.ts'
-import { appendAtOnce, type CommandContext, eventsOf } from '../execution/execute.ts'
+import type { CommandContext } from '../execution/command-context.ts'
 import { load } from '../execution/load.ts'
 import { inGitTurn } from '../git/git-turn.ts'
 import { moveOfMerge, recordMerge } from '../git/record-refs.ts'
@@ -109,7 +110,7 @@ async function recordAtOnce(
   const merged = decideMerged(state, moved.to)
   if (isRefusal(merged) || merged.length === 0 || revision === null) return false
   const release = await releaseOf(services, context, claimKeys.pull(head, base), stream)
-  return await appendAtOnce(services, context, [
+  return await appendAtomically(services, context, [
     await moveOfMerge(services, context, repoId, index, moved, since),
     { stream, events: eventsOf(context, stream, 'merged', merged), expected: revision },
     ...(release === undefined ? [] : [release]),

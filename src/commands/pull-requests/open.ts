@@ -21,10 +21,10 @@ import type { AccountDocument } from '../../projections/models/users/accounts.fo
 import { notFoundIn } from '../../projections/views/view.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { pulls } from '../execution/aggregates.ts'
+import type { CommandContext } from '../execution/command-context.ts'
 import { documentNow } from '../execution/document-now.ts'
-import type { CommandContext } from '../execution/execute.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
-import { takeNumbers, takeOfEach } from '../execution/sequences.ts'
+import { takeNumberOfEach, takeNumbers } from '../execution/sequences.ts'
 import { deadlineOf, discussionOptions, LabelIds, namedRefs, newTitleOf } from '../issues/fields.ts'
 import { openedBefore } from '../issues/opened-before.ts'
 import { decideRequestReviews } from '../reviews/request.decider.ts'
@@ -167,7 +167,7 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   const [diff, merge, [index = 0, id = 0]] = await Promise.all([
     diffStat(dir, ancestor, headSha),
     tryMerge(services, repoId, { ours: baseSha, theirs: headSha }),
-    takeOfEach(services, context, [numbersStream(repoId), idsStream('issue')]),
+    takeNumberOfEach(services, context, [numbersStream(repoId), idsStream('issue')]),
   ])
   const count = reviewers.people.length + reviewers.teams.length
   const { wanted, asked } = await wantedBy(await takeNumbers(services, context, idsStream('comment'), count))

@@ -18,8 +18,7 @@ import {
   stateOf,
 } from '../../projections/models/issues/discussion.ts'
 import { type ReviewFacts, reviewChanges } from '../../projections/models/reviews/review-facts.ts'
-import { type Decider, deciderOf } from '../execution/decider.ts'
-import type { Decision } from '../execution/execute.ts'
+import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 import { snapshots } from '../execution/snapshots.ts'
 import { decideStatus, type StatusChange } from '../issues/discussion.decider.ts'
 import { type MovedContent, outdatedReviews } from '../reviews/outdated.decider.ts'

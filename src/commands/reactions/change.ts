@@ -4,7 +4,9 @@ import { discussionStream } from '../../events/streams.ts'
 import type { ReactionDocument } from '../../projections/models/reactions/reactions.fold.ts'
 import { NO_COMMENT } from '../../projections/models/reactions/reactions.fold.ts'
 import type { WriteServices } from '../../services/services.ts'
-import { type CommandContext, type Decision, execute } from '../execution/execute.ts'
+import type { CommandContext } from '../execution/command-context.ts'
+import type { Decision } from '../execution/decider.ts'
+import { execute } from '../execution/execute.ts'
 import { inTurn } from '../execution/turns.ts'
 import {
   decideRemoveReaction,

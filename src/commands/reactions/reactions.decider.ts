@@ -4,8 +4,7 @@ import { refuse } from '../../errors/refusal.ts'
 import type { IssueEvent } from '../../events/catalog/issues.ts'
 import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
 import type { ReactionEvent } from '../../events/catalog/reactions.ts'
-import { type Decider, deciderOf } from '../execution/decider.ts'
-import type { Decision } from '../execution/execute.ts'
+import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 import { type SnapshotsOf, snapshots } from '../execution/snapshots.ts'
 
 export interface ReactionsState {

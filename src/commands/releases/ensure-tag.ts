@@ -7,7 +7,8 @@ import { commitFacts } from '../../git/commits/commits.ts'
 import { objectReaders } from '../../git/objects/object-readers.ts'
 import { resolveRef } from '../../git/refs/refs.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
-import { type CommandContext, doneBefore } from '../execution/execute.ts'
+import type { CommandContext } from '../execution/command-context.ts'
+import { earlierResult } from '../execution/idempotency.ts'
 import { createTag, type NewTagging } from '../tags/tags.ts'
 
 const refOf = (tag: string) => `refs/tags/${tag}`
@@ -43,7 +44,7 @@ export async function ensureTag(
   const dir = gitDirOf(services, tagging.repository.id)
   const { repository } = tagging
   // An earlier attempt of the same request may have made it.
-  if (await doneBefore(services, context, gitStream(repository.id), 'tag-creation'))
+  if (await earlierResult(services, context, gitStream(repository.id), 'tag-creation'))
     return { isNew: true, createdAt: context.at }
   const there = await resolveRef(dir, refOf(tag))
   if (there !== null) return { isNew: false, createdAt: (await timeOf(dir, there)) ?? context.at }

@@ -3,8 +3,7 @@
 import { refuse } from '../../errors/refusal.ts'
 import type { ReleaseAsset, ReleaseEvent, ReleaseSettings } from '../../events/catalog/releases.ts'
 import { changedFields } from '../execution/changed-fields.ts'
-import { type Decider, deciderOf } from '../execution/decider.ts'
-import type { Decision } from '../execution/execute.ts'
+import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 import { snapshots } from '../execution/snapshots.ts'
 
 interface Release extends ReleaseSettings {

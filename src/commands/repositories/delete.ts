@@ -12,7 +12,7 @@ import type { RepositoryDocument } from '../../projections/models/repositories/r
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { repositories } from '../execution/aggregates.ts'
 import { releaseClaim } from '../execution/claims.ts'
-import type { CommandContext } from '../execution/execute.ts'
+import type { CommandContext } from '../execution/command-context.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { keysOf } from './claimed-keys.ts'
 import { whileOwnedBy } from './ownership/same-owner.ts'

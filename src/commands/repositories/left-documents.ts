@@ -7,7 +7,8 @@ import { repositoryStream } from '../../events/streams.ts'
 import { issueTextFold } from '../../projections/models/issues/issue-texts.fold.ts'
 import { scopeKey } from '../../projections/models/labels/labels.fold.ts'
 import type { Services } from '../../services/services.ts'
-import { append, type CommandContext } from '../execution/execute.ts'
+import { append } from '../execution/append.ts'
+import type { CommandContext } from '../execution/command-context.ts'
 
 /** One event removes so many documents at most, and so many of one read model: to read more holds the event loop. */
 const AT_ONCE = 500

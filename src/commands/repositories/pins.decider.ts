@@ -3,7 +3,7 @@
 import { refuse } from '../../errors/refusal.ts'
 import type { PinEvent } from '../../events/catalog/issues.ts'
 import { MAX_PINS, NO_PINS, pinned } from '../../events/pins.ts'
-import type { Decision } from '../execution/execute.ts'
+import type { Decision } from '../execution/decider.ts'
 import type { RepositoryState } from './repository.decider.ts'
 
 /** What is to be pinned, or to be moved. */

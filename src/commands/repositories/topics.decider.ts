@@ -4,7 +4,7 @@ import { isOpenTo } from '../../access/visibility.ts'
 import { refuse } from '../../errors/refusal.ts'
 import type { Visibility } from '../../events/catalog/organizations.ts'
 import type { ListingEvent } from '../../events/catalog/repositories.ts'
-import type { Decision } from '../execution/execute.ts'
+import type { Decision } from '../execution/decider.ts'
 
 /** The most topics of a repository. */
 const MAX_TOPICS = 25

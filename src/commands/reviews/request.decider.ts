@@ -5,7 +5,7 @@ import type { TeamRef } from '../../events/catalog/organizations.ts'
 import type { AccountRef } from '../../events/catalog/parts.ts'
 import type { PullRequestEvent } from '../../events/catalog/pull-requests.ts'
 import type { ReviewFacts } from '../../projections/models/reviews/review-facts.ts'
-import type { Decision } from '../execution/execute.ts'
+import type { Decision } from '../execution/decider.ts'
 import type { PullState } from '../pull-requests/pull-request.decider.ts'
 import { MAX_REVIEWS, supersededBy } from './review.decider.ts'
 

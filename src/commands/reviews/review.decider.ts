@@ -5,7 +5,7 @@ import type { AccountRef } from '../../events/catalog/parts.ts'
 import type { PullRequestEvent } from '../../events/catalog/pull-requests.ts'
 import type { LineComment, ReviewEvent, Verdict } from '../../events/catalog/reviews.ts'
 import type { ReviewFacts } from '../../projections/models/reviews/review-facts.ts'
-import type { Decision } from '../execution/execute.ts'
+import type { Decision } from '../execution/decider.ts'
 import type { ActivePull, PullState } from '../pull-requests/pull-request.decider.ts'
 
 /** At most this many reviews, drafts and requests of one pull request. */

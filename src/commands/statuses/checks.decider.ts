@@ -2,8 +2,7 @@
 
 import { refuse } from '../../errors/refusal.ts'
 import type { CheckEvent, CommitState } from '../../events/catalog/statuses.ts'
-import { type Decider, deciderOf } from '../execution/decider.ts'
-import type { Decision } from '../execution/execute.ts'
+import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 import { snapshots } from '../execution/snapshots.ts'
 
 /** Contexts of one commit. CI servers use dozens at most. */

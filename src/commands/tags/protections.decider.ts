@@ -5,7 +5,7 @@ import { isRegex, MAX_REGEX_SIZE, regexSize } from '../../access/tag-regex.ts'
 import { refuse } from '../../errors/refusal.ts'
 import type { RepositoryEvent } from '../../events/catalog/repositories.ts'
 import type { TagProtection } from '../../events/catalog/tags.ts'
-import type { Decision } from '../execution/execute.ts'
+import type { Decision } from '../execution/decider.ts'
 import type { RepositoryState } from '../repositories/repository.decider.ts'
 
 /** Each tag of a push is matched with all of them. */

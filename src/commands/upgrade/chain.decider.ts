@@ -4,8 +4,7 @@ import { refuse } from '../../errors/refusal.ts'
 import type { ModuleVersion, UpgradeEvent, UpgradePlan } from '../../events/catalog/upgrade.ts'
 import { isBelow, isPositive } from '../../events/int64.ts'
 import { jsonBytes } from '../../events/store/append-size.ts'
-import { type Decider, deciderOf } from '../execution/decider.ts'
-import type { Decision } from '../execution/execute.ts'
+import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 import { snapshots } from '../execution/snapshots.ts'
 
 export interface ChainState {

@@ -9,7 +9,8 @@ import { Refused, refuse } from '../../errors/refusal.ts'
 import type { UpgradeEvent } from '../../events/catalog/upgrade.ts'
 import { parseInt64, parseUint64 } from '../../events/int64.ts'
 import { UPGRADE_STREAM } from '../../events/streams.ts'
-import { type Decision, execute } from '../execution/execute.ts'
+import type { Decision } from '../execution/decider.ts'
+import { execute } from '../execution/execute.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import {
   type ChainState,

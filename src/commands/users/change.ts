@@ -10,7 +10,7 @@ import type { AccountDocument } from '../../projections/models/users/accounts.fo
 import type { Services, WriteServices } from '../../services/services.ts'
 import { users } from '../execution/aggregates.ts'
 import { releaseClaim } from '../execution/claims.ts'
-import type { CommandContext } from '../execution/execute.ts'
+import type { CommandContext } from '../execution/command-context.ts'
 import { takeName } from './accounts/claims.ts'
 import { passwordProblem } from './create.ts'
 import {

@@ -11,8 +11,8 @@ import { claimKeys, userStream } from '../../events/streams.ts'
 import type { Services } from '../../services/services.ts'
 import { repositories, users } from '../execution/aggregates.ts'
 import { releaseClaim } from '../execution/claims.ts'
-import { eachOne } from '../execution/each-one.ts'
-import type { CommandContext } from '../execution/execute.ts'
+import type { CommandContext } from '../execution/command-context.ts'
+import { forEachSettled } from '../execution/for-each-settled.ts'
 import { idsOf } from '../execution/id-map.ts'
 import { requestContext, settled } from '../execution/request-context.ts'
 import { leaveTeams, organizationsIn } from '../organizations/ghosts.ts'
@@ -34,7 +34,7 @@ async function deleteUser(services: Services, context: CommandContext, id: numbe
   if (isRefusal(refusal)) throw new Refused(refusal)
   if (before.status !== 'existing') return
   const { user, tokens, passwordIds } = before
-  await eachOne(await views.repositories.ids({ readers: id }), async (repoId) => {
+  await forEachSettled(await views.repositories.ids({ readers: id }), async (repoId) => {
     await repositories.change(services, context, Number(repoId), 'remove collaborator', (state) =>
       decideForgetUser(state, user),
     )

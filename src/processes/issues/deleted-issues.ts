@@ -6,8 +6,8 @@
 import { changeComment } from '../../commands/comments/change.ts'
 import { decideDeleteComment } from '../../commands/comments/comment.decider.ts'
 import { issues, repositories } from '../../commands/execution/aggregates.ts'
-import { eachOne } from '../../commands/execution/each-one.ts'
-import { type CommandContext, partOf } from '../../commands/execution/execute.ts'
+import { type CommandContext, partOf } from '../../commands/execution/command-context.ts'
+import { forEachSettled } from '../../commands/execution/for-each-settled.ts'
 import { changeDiscussion } from '../../commands/issues/change-discussion.ts'
 import { decideRemoveDependency } from '../../commands/issues/discussion.decider.ts'
 import { leftOfIssue, removeLeft } from '../../commands/repositories/left-documents.ts'
@@ -77,7 +77,7 @@ export function deletedIssues(services: Services): ProcessManager {
         const deleted = { repoId, index }
         await unpin(own, deleted)
         const dependents = await views.issues.find({ dependencyKeys: issueId(repoId, index) })
-        await eachOne(dependents, (dependent) =>
+        await forEachSettled(dependents, (dependent) =>
           free(partOf(own, issueId(dependent.repoId, dependent.index)), dependent, deleted),
         )
         await removeLeft(services, own, repoId, leftOfIssue(index))

@@ -1,5 +1,6 @@
 /** The process that records mentions in a text as account ids: the text may be erased later, and a login may change. */
-import { append, type CommandContext } from '../../commands/execution/execute.ts'
+import { append } from '../../commands/execution/append.ts'
+import type { CommandContext } from '../../commands/execution/command-context.ts'
 import type { IssueRef } from '../../events/catalog/parts.ts'
 import type { Envelope } from '../../events/domain-events.ts'
 import type { Services } from '../../services/services.ts'

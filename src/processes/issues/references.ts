@@ -5,8 +5,8 @@
  * merged or pushed.
  */
 import { pulls } from '../../commands/execution/aggregates.ts'
-import { eachOne } from '../../commands/execution/each-one.ts'
-import type { CommandContext } from '../../commands/execution/execute.ts'
+import type { CommandContext } from '../../commands/execution/command-context.ts'
+import { forEachSettled } from '../../commands/execution/for-each-settled.ts'
 import {
   changeNamedIssues,
   mayChangeStatus,
@@ -161,7 +161,7 @@ export function references(services: Services): ProcessManager {
     if (repository === undefined || actor === null || author === undefined) return
     const main = `refs/heads/${repository.defaultBranch}`
     // A failure for one branch must not stop the others.
-    await eachOne(branchesFirst(data.refs, main).slice(0, MAX_BRANCHES), async ({ ref, from, to }) => {
+    await forEachSettled(branchesFirst(data.refs, main).slice(0, MAX_BRANCHES), async ({ ref, from, to }) => {
       if (to === null) return
       const commits = await saidIn(repoId, await pushedCommits(repository, ref === main, from, to))
       const merged = why === 'merge' ? await mergedPull(repoId, ref, to) : undefined
@@ -169,9 +169,9 @@ export function references(services: Services): ProcessManager {
         references,
         cause: { repoId, pull: null, commit },
       }))
-      await eachOne(
+      await forEachSettled(
         [
-          () => eachOne(commits, (one) => recordCommit(context, repoId, author, one, merged)),
+          () => forEachSettled(commits, (one) => recordCommit(context, repoId, author, one, merged)),
           // A merge is handled with its pull request.
           async () => ref === main && why !== 'merge' && (await follow(context, repoId, actor, said)),
         ],
@@ -266,7 +266,7 @@ export function references(services: Services): ProcessManager {
     { data, stream, revision }: Envelope & { data: IssueRef },
     commentIds: readonly (number | null)[],
   ) =>
-    eachOne(commentIds, (commentId) =>
+    forEachSettled(commentIds, (commentId) =>
       recordReferences(services, context, placeOf(stream, data, commentId), {
         revision,
         title: [],

@@ -3,7 +3,7 @@
  * queued for a worker, which serves the account with the least recent use first.
  */
 import { randomUUID } from 'node:crypto'
-import { type CommandContext, newContext } from '../../commands/execution/execute.ts'
+import { type CommandContext, newContext } from '../../commands/execution/command-context.ts'
 import { checkMergeability, TRY_MS } from '../../commands/pull-requests/check-mergeability.ts'
 import { createWorker, type Work } from '../../concurrency/worker.ts'
 import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'

@@ -4,8 +4,8 @@
  */
 
 import { adoptFirstBranch } from '../../commands/branches/first-branch.ts'
-import { eachOne } from '../../commands/execution/each-one.ts'
-import type { CommandContext } from '../../commands/execution/execute.ts'
+import type { CommandContext } from '../../commands/execution/command-context.ts'
+import { forEachSettled } from '../../commands/execution/for-each-settled.ts'
 import { branchNames, recordedTip } from '../../commands/pull-requests/branches/branch-tips.ts'
 import {
   closeFromDeleted,
@@ -43,7 +43,7 @@ export function pullHeads(services: Services, check: LateMerges['check']): Proce
     pulls: readonly PullDocument[],
   ): Promise<void> {
     const affected = [...new Map(pulls.map((pull) => [pull.id, pull])).values()]
-    await eachOne(new Set(affected.map((pull) => pull.repoId)), async (baseId) => {
+    await forEachSettled(new Set(affected.map((pull) => pull.repoId)), async (baseId) => {
       const own = affected.filter((pull) => pull.repoId === baseId)
       await check(context, position, baseId, own).catch(unlessDeleted)
     })
@@ -60,11 +60,11 @@ export function pullHeads(services: Services, check: LateMerges['check']): Proce
       () => closeFromDeleted(services, context, repoId, data.refs, position),
       () => retargetFromDeleted(services, context, repoId, data.refs, position),
       () => moveHeads(services, context, repoId, refs),
-      () => eachOne(data.refs, (update) => moveMergeBases(services, context, repoId, update)),
+      () => forEachSettled(data.refs, (update) => moveMergeBases(services, context, repoId, update)),
       () => checkBranches(context, position, repoId, refs),
       () => adoptFirstBranch(services, context, repoId, refs),
     ]
-    await eachOne(steps, (step) => step())
+    await forEachSettled(steps, (step) => step())
   }
 
   /** Checks the pull requests from and into these branches. */
@@ -120,7 +120,7 @@ export function pullHeads(services: Services, check: LateMerges['check']): Proce
       const heads = { $gte: branchKey(repoId, ''), $lt: `${repoId};` }
       const from = await views.pulls.find({ headKey: heads, status: 'open' })
       const elsewhere = from.filter((pull) => pull.repoId !== repoId)
-      await eachOne(elsewhere, (pull) => followDeleted(services, context, pull, position))
+      await forEachSettled(elsewhere, (pull) => followDeleted(services, context, pull, position))
     },
   })
 

@@ -6,7 +6,7 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { pulls } from '../../commands/execution/aggregates.ts'
-import { type CommandContext, newContext } from '../../commands/execution/execute.ts'
+import { type CommandContext, newContext } from '../../commands/execution/command-context.ts'
 import { finishMerge, mergeTurn } from '../../commands/pull-requests/finish-merge.ts'
 import { headHasMoved, scheduleIsGone } from '../../commands/pull-requests/merge-checks.decider.ts'
 import { isWaiting } from '../../commands/pull-requests/merge-facts.ts'

@@ -2,7 +2,7 @@
  * The process that cleans up after a deleted repository: files of attachments, then stars, watches, subscriptions and
  * deploy keys, and last its documents, which the other steps need.
  */
-import { eachOne } from '../../commands/execution/each-one.ts'
+import { forEachSettled } from '../../commands/execution/for-each-settled.ts'
 import { removeDeployKey } from '../../commands/keys/change.ts'
 import { removeLeft } from '../../commands/repositories/left-documents.ts'
 import { StoreUnavailable } from '../../events/store/event-store.ts'
@@ -22,7 +22,9 @@ export function deletedRepositories(services: Services): ProcessManager {
         for (const { uuid } of files) await attachments.remove(uuid)
       }
       await access.among(own, { repoId })
-      await eachOne(await views.deployKeys.find({ repoId }), (key) => removeDeployKey(services, own, key))
+      await forEachSettled(await views.deployKeys.find({ repoId }), (key) =>
+        removeDeployKey(services, own, key),
+      )
       // Ending a subscription writes a document that must be removed too.
       if (!(await projector.waitFor(own.written, config.projectionWaitMs)))
         throw new StoreUnavailable('the read models lag: what a deleted repository left is removed later')

@@ -3,7 +3,7 @@
  * updates a repository that was created while its organization changed.
  */
 import { organizations, repositories } from '../../commands/execution/aggregates.ts'
-import type { CommandContext } from '../../commands/execution/execute.ts'
+import type { CommandContext } from '../../commands/execution/command-context.ts'
 import { inTurnOfOrganization } from '../../commands/organizations/turn.ts'
 import { shownTo } from '../../commands/organizations/visibility.ts'
 import {

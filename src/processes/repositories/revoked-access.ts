@@ -5,8 +5,8 @@
  */
 
 import { accessTo } from '../../access/access.ts'
-import { eachOne } from '../../commands/execution/each-one.ts'
-import type { CommandContext } from '../../commands/execution/execute.ts'
+import type { CommandContext } from '../../commands/execution/command-context.ts'
+import { forEachSettled } from '../../commands/execution/for-each-settled.ts'
 import { endAssignments, mayBeAssigned } from '../../commands/issues/end-assignments.ts'
 import { removeSshKey } from '../../commands/keys/change.ts'
 import { removeGpgKey } from '../../commands/keys/change-gpg.ts'
@@ -47,7 +47,7 @@ export function accessCleanup(services: Services) {
   async function reconsider(context: CommandContext, ids: readonly string[]): Promise<void> {
     for (let i = 0; i < ids.length; i += CHUNK) {
       const found = await follows.getMany(ids.slice(i, i + CHUNK))
-      await eachOne(await withoutAccess(found), (follow) => endFollow(services, context, follow))
+      await forEachSettled(await withoutAccess(found), (follow) => endFollow(services, context, follow))
     }
   }
 
@@ -62,7 +62,7 @@ export function accessCleanup(services: Services) {
     const ids = (await participations.ids({ ...filter, subscribed: true })).filter(isWithin)
     for (let i = 0; i < ids.length; i += CHUNK) {
       const found = await participations.getMany(ids.slice(i, i + CHUNK))
-      await eachOne(await withoutAccess(found), (subscription) =>
+      await forEachSettled(await withoutAccess(found), (subscription) =>
         endSubscription(services, { ...context, actor: null }, subscription),
       )
     }
@@ -81,7 +81,7 @@ export function revokedAccess(services: Services): ProcessManager {
     { organization, members }: { organization: AccountRef; members: readonly number[] },
   ): Promise<void> {
     const within = new Set(await repositories.ids({ ownerId: organization.id }))
-    await eachOne(members, async (userId) => {
+    await forEachSettled(members, async (userId) => {
       await among(context, { userId }, within)
       await endAssignments(services, context, userId, within)
     })
@@ -96,7 +96,7 @@ export function revokedAccess(services: Services): ProcessManager {
   /** Checks all assignees of a repository. */
   async function assignedIn(context: CommandContext, repoId: number): Promise<void> {
     const userIds = (await participations.ids({ repoId })).map((id) => Number(id.split('.').at(-1)))
-    await eachOne(new Set(userIds), (userId) =>
+    await forEachSettled(new Set(userIds), (userId) =>
       endAssignments(services, context, userId, new Set([`${repoId}`])),
     )
   }
@@ -107,7 +107,7 @@ export function revokedAccess(services: Services): ProcessManager {
     const repository = await repositories.get(`${repoId}`)
     const users = await accounts.getMany(people.map(({ id }) => `${id}`))
     const lost = users.filter((user) => repository !== undefined && !mayBeAssigned(repository, user))
-    await eachOne(lost, ({ id }) => endAssignments(services, context, id, new Set([`${repoId}`])))
+    await forEachSettled(lost, ({ id }) => endAssignments(services, context, id, new Set([`${repoId}`])))
   }
 
   const manager = processManager('lost_access', {
@@ -176,15 +176,15 @@ export function revokedAccess(services: Services): ProcessManager {
     },
     async UserDeleted(context, { data: { user } }) {
       await ofUser(context, user.id)
-      await eachOne(await sshKeys.find({ userId: user.id }), (key) =>
+      await forEachSettled(await sshKeys.find({ userId: user.id }), (key) =>
         removeSshKey(services, { ...context, actor: null }, key),
       )
-      await eachOne(await gpgKeys.find({ userId: user.id }), (key) =>
+      await forEachSettled(await gpgKeys.find({ userId: user.id }), (key) =>
         removeGpgKey(services, { ...context, actor: null }, key),
       )
       const ids = await reactions.ids({ userId: user.id })
       for (let i = 0; i < ids.length; i += CHUNK) {
-        await eachOne(await reactions.getMany(ids.slice(i, i + CHUNK)), (reaction) =>
+        await forEachSettled(await reactions.getMany(ids.slice(i, i + CHUNK)), (reaction) =>
           endReaction(services, { ...context, actor: null }, reaction),
         )
       }

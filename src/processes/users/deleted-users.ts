@@ -4,8 +4,8 @@
  * Also removes what an organization owned. The later one of the two events finds the other.
  */
 import { labels, pulls, repositories } from '../../commands/execution/aggregates.ts'
-import { eachOne } from '../../commands/execution/each-one.ts'
-import type { CommandContext } from '../../commands/execution/execute.ts'
+import type { CommandContext } from '../../commands/execution/command-context.ts'
+import { forEachSettled } from '../../commands/execution/for-each-settled.ts'
 import { removeSshKey } from '../../commands/keys/change.ts'
 import { removeGpgKey } from '../../commands/keys/change-gpg.ts'
 import { decideDeleteLabel } from '../../commands/labels/label.decider.ts'
@@ -90,7 +90,7 @@ export function deletedUsers(services: Services): ProcessManager {
       }
       await endTransfersTo(services, own, organization)
       const scope: LabelScope = { kind: 'organization', organizationId: organization.id }
-      await eachOne(await services.views.labels.ids({ scopeKey: scopeKey(scope) }), async (id) => {
+      await forEachSettled(await services.views.labels.ids({ scopeKey: scopeKey(scope) }), async (id) => {
         await labels.change(services, own, Number(id), 'delete label', (state) =>
           state.status === 'active' ? decideDeleteLabel(state, scope) : [],
         )

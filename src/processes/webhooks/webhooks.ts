@@ -6,8 +6,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { globMatches } from '../../access/glob.ts'
 import { forgetWebhookConfig } from '../../auth/webhook-configs.ts'
 import { webhooks } from '../../commands/execution/aggregates.ts'
-import { eachOne } from '../../commands/execution/each-one.ts'
-import type { CommandContext } from '../../commands/execution/execute.ts'
+import type { CommandContext } from '../../commands/execution/command-context.ts'
+import { forEachSettled } from '../../commands/execution/for-each-settled.ts'
 import { decideDeleteWebhook } from '../../commands/webhooks/webhook.decider.ts'
 import { timeSlices } from '../../concurrency/event-loop.ts'
 import { NO_HOSTS } from '../../config/outside-addresses.ts'
@@ -98,7 +98,7 @@ export function createWebhooks(services: Services, signal: AbortSignal): Webhook
   }
 
   async function deleteHooks(context: CommandContext, scope: WebhookScope): Promise<void> {
-    await eachOne(await hooksOf(scope), ({ id }) => deleteHook(context, scope, id))
+    await forEachSettled(await hooksOf(scope), ({ id }) => deleteHook(context, scope, id))
   }
 
   async function deleteHook(context: CommandContext, scope: WebhookScope, id: number): Promise<void> {

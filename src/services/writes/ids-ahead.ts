@@ -1,18 +1,18 @@
 /**
- * Ids that one append took together with those that were asked for, while many are asked for. Where an append is a round
- * trip to a server, a request for such an id does not wait for one.
+ * A pool of ids that an append took beyond those that were requested, while demand is high. Where an append is a round trip to
+ * a server, a request for such an id does not wait for one.
  *
  * Lists are sorted by id, so a later request must get a larger id than all earlier ones. Therefore only a server that is
- * alone takes ids ahead, and it forgets them when a request takes an id of its own. An id that is not used within a second
- * is never given: a new server may start while this one stops, and takes larger ids. Such gaps are like those after a crash.
+ * alone takes ids ahead, and it drops them when a request takes an id of its own. An id expires after a second: a new server
+ * may start while this one stops, and takes larger ids. Expired ids leave gaps, as a crash does.
  */
 import { createRecentUse } from '../../concurrency/recent-use.ts'
 
-/** For how long an id may be given, in milliseconds. */
+/** Lifetime of an id, in milliseconds. */
 const USABLE_MS = 1000
-/** What was asked for counts half after this time: then what is taken ahead is used up before it is too old. */
+/** Half-life of the demand, in milliseconds: so that the ids are used before they expire. */
 const HALF_LIFE_MS = 500
-/** The most ids that are taken ahead. */
+/** Maximum number of ids that are taken ahead. */
 const MOST_AHEAD = 100
 
 interface Taken {
@@ -22,13 +22,13 @@ interface Taken {
 }
 
 export interface IdsAhead {
-  /** An id of this sequence that may be given now; undefined when there is none. Each is given once. */
+  /** Removes and returns an id of this sequence; undefined when the pool is empty or expired. */
   give(sequence: string): number | undefined
-  /** How many ids of this sequence to take ahead, when `asked` are asked for. None where few are asked for. */
+  /** Returns the number of ids to take ahead when an append takes `asked` ids. 0 while demand is low. */
   worth(sequence: string, asked: number): number
-  /** Keeps the ids from `first` to `last`, which were taken ahead. */
+  /** Fills the pool with the ids from `first` to `last`. */
   keep(sequence: string, first: number, last: number): void
-  /** Drops the ids that were taken ahead: they are never given. */
+  /** Empties the pool. */
   forget(sequence: string): void
 }
 

@@ -1,6 +1,6 @@
 /** What the deletion of a branch means for the open pull requests from it and into it. */
 import t from 'tap'
-import { newContext } from '../../../src/commands/execution/execute.ts'
+import { newContext } from '../../../src/commands/execution/command-context.ts'
 import {
   closeFromDeleted,
   retargetFromDeleted,

@@ -2,7 +2,7 @@
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
-import { newContext } from '../../../src/commands/execution/execute.ts'
+import { newContext } from '../../../src/commands/execution/command-context.ts'
 import { gitTurn, inGitTurn } from '../../../src/commands/git/git-turn.ts'
 import { recordRefs } from '../../../src/commands/git/record-refs.ts'
 import { StoreUnavailable } from '../../../src/events/store/event-store.ts'

@@ -1,6 +1,6 @@
 /** A branch gets another name, and what names it follows: settings, rules, and unmerged pull requests. */
 import t from 'tap'
-import { newContext } from '../../../src/commands/execution/execute.ts'
+import { newContext } from '../../../src/commands/execution/command-context.ts'
 import { renameInPulls } from '../../../src/commands/pull-requests/branches/renamed-branches.ts'
 import { claimKeys, claimStream, gitStream } from '../../../src/events/streams.ts'
 import { until } from '../../until.ts'

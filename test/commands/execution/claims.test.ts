@@ -1,6 +1,7 @@
 import t from 'tap'
+import { append } from '../../../src/commands/execution/append.ts'
 import { claimHolder, releaseClaim, takeClaim } from '../../../src/commands/execution/claims.ts'
-import { append, type CommandContext } from '../../../src/commands/execution/execute.ts'
+import type { CommandContext } from '../../../src/commands/execution/command-context.ts'
 import { LOG_START } from '../../../src/events/store/event-store.ts'
 import { writtenBy } from '../../../src/events/store/written-by.ts'
 import type { WriteServices } from '../../../src/services/services.ts'

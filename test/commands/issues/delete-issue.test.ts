@@ -2,7 +2,7 @@
 import t from 'tap'
 import { addComment } from '../../../src/commands/comments/change.ts'
 import { repositories } from '../../../src/commands/execution/aggregates.ts'
-import { newContext } from '../../../src/commands/execution/execute.ts'
+import { newContext } from '../../../src/commands/execution/command-context.ts'
 import { changeDiscussion } from '../../../src/commands/issues/change-discussion.ts'
 import { decideDeleteIssue, wholeIssueDecider } from '../../../src/commands/issues/deletion.decider.ts'
 import { decideAddDependency } from '../../../src/commands/issues/discussion.decider.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { append } from '../../../src/commands/execution/execute.ts'
+import { append } from '../../../src/commands/execution/append.ts'
 import { pullStream } from '../../../src/events/streams.ts'
 import type { Test } from '../../git-client.ts'
 import { aContext } from '../../stores.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
-import { eventsOf } from '../../../src/commands/execution/execute.ts'
+import { eventsOf } from '../../../src/commands/execution/append.ts'
 import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import { organizationStream } from '../../../src/events/streams.ts'
 import { startTestServer } from '../../start-server.ts'

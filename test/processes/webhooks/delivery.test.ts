@@ -2,7 +2,7 @@
 import { createHmac } from 'node:crypto'
 import type { Hook } from 'gitea-js'
 import t from 'tap'
-import { append } from '../../../src/commands/execution/execute.ts'
+import { append } from '../../../src/commands/execution/append.ts'
 import { issueStream } from '../../../src/events/streams.ts'
 import { startPulls } from '../../commands/pull-requests/pull-repository.ts'
 import { aContext } from '../../stores.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import t, { type Test } from 'tap'
-import { append } from '../../../src/commands/execution/execute.ts'
+import { append } from '../../../src/commands/execution/append.ts'
 import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import { type EventStore, StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { ReplacedMeanwhile } from '../../../src/projections/generations/generations.ts'

@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import t, { type Test } from 'tap'
-import { append } from '../../../src/commands/execution/execute.ts'
+import { append } from '../../../src/commands/execution/append.ts'
 import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import { type EventStore, StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { createProjector } from '../../../src/projections/projector/projector.ts'

@@ -1,7 +1,7 @@
 /** Filtered pages of a stream's history read each event of the stream only once. */
 import { join } from 'node:path'
 import t from 'tap'
-import { append } from '../../../src/commands/execution/execute.ts'
+import { append } from '../../../src/commands/execution/append.ts'
 import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import { openEventStoreDb } from '../../../src/events/store/eventstoredb/eventstoredb.ts'
 import { streamHistory } from '../../../src/queries/history/history-source.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { append } from '../../../src/commands/execution/execute.ts'
+import { append } from '../../../src/commands/execution/append.ts'
 import type { LabelScope } from '../../../src/events/catalog/labels.ts'
 import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import { issueStream, labelStream, repositoryStream } from '../../../src/events/streams.ts'

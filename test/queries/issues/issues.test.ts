@@ -1,5 +1,5 @@
 import t from 'tap'
-import { append } from '../../../src/commands/execution/execute.ts'
+import { append } from '../../../src/commands/execution/append.ts'
 import { issueStream } from '../../../src/events/streams.ts'
 import { startIssues } from '../../commands/issues/setup.ts'
 import { workTree } from '../../git-client.ts'

@@ -4,7 +4,7 @@ import { isPattern } from '../../../access/glob.ts'
 import { refuse } from '../../../errors/refusal.ts'
 import type { BranchProtection } from '../../../events/catalog/branches.ts'
 import type { RepositoryEvent } from '../../../events/catalog/repositories.ts'
-import type { Decision } from '../../execution/execute.ts'
+import type { Decision } from '../../execution/decider.ts'
 import type { RepositoryState } from '../../repositories/repository.decider.ts'
 
 export type ProtectionSettings = Omit<BranchProtection, 'id' | 'createdAt' | 'updatedAt'>

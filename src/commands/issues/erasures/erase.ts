@@ -12,7 +12,8 @@ import { discussionStream } from '../../../events/streams.ts'
 import { RebuildUnderWay } from '../../../projections/projector/rebuild.ts'
 import { READ_MODELS } from '../../../projections/views/views.ts'
 import type { Services } from '../../../services/services.ts'
-import { append, type CommandContext } from '../../execution/execute.ts'
+import { append } from '../../execution/append.ts'
+import type { CommandContext } from '../../execution/command-context.ts'
 import {
   addErasable,
   decideErase,

@@ -6,7 +6,7 @@ import type { AccountRef } from '../../../events/catalog/parts.ts'
 import { decode } from '../../../events/codec.ts'
 import { type Erased, sealedIn, textIdOf, withoutTexts } from '../../../events/sealing/sealed-texts.ts'
 import type { RecordedEvent } from '../../../events/store/event-store.ts'
-import type { Decision } from '../../execution/execute.ts'
+import type { Decision } from '../../execution/decider.ts'
 
 type Erasure = Extract<DiscussionEvent, { type: 'TextsErased' }>
 

@@ -10,7 +10,8 @@ import { resolveRef } from '../../../git/refs/refs.ts'
 import { branchKey } from '../../../projections/models/pull-requests/pulls.fold.ts'
 import { gitDirOf, type Services } from '../../../services/services.ts'
 import { pulls } from '../../execution/aggregates.ts'
-import { type CommandContext, doneBefore } from '../../execution/execute.ts'
+import type { CommandContext } from '../../execution/command-context.ts'
+import { earlierResult } from '../../execution/idempotency.ts'
 import { takeNumber } from '../../execution/sequences.ts'
 import { removeBranch } from '../../git/change-refs.ts'
 import { type ActivePull, decideHeadBranchDeleted, decideHeadBranchKept } from '../pull-request.decider.ts'
@@ -53,7 +54,7 @@ async function removeHead(
 ): Promise<Refusal | Kept | undefined> {
   const { repoId, branch, sha } = pull.head
   // An earlier attempt of the same merge may have deleted it, and died then.
-  if (await doneBefore(services, context, gitStream(repoId), 'branch-deletion')) return undefined
+  if (await earlierResult(services, context, gitStream(repoId), 'branch-deletion')) return undefined
   // A pull request that was merged just before does not use the branch any more.
   await services.projector.waitFor(context.written, services.config.projectionWaitMs)
   const kept = await whyKept(services, pull, by)

@@ -12,8 +12,8 @@ import { claimKeys, idsStream } from '../../../events/streams.ts'
 import { branchKey } from '../../../projections/models/pull-requests/pulls.fold.ts'
 import type { Services } from '../../../services/services.ts'
 import { pulls } from '../../execution/aggregates.ts'
-import { eachOne } from '../../execution/each-one.ts'
-import type { CommandContext } from '../../execution/execute.ts'
+import type { CommandContext } from '../../execution/command-context.ts'
+import { forEachSettled } from '../../execution/for-each-settled.ts'
 import { takeNumber } from '../../execution/sequences.ts'
 import { changeClaiming, isDuplicate } from '../duplicate-pull.ts'
 import {
@@ -36,16 +36,16 @@ const BRANCHES_AT_ONCE = 200
  * any time: a branch that was made again means nothing, and neither does a pull request that was opened since.
  */
 export const closeFromDeleted: Following = (services, context, repoId, moved, position) =>
-  eachOne(deletedIn(repoId, moved), async (keys) => {
+  forEachSettled(deletedIn(repoId, moved), async (keys) => {
     const from = await services.views.pulls.find({ headKey: { $in: keys }, status: 'open' })
-    await eachOne(from, (pull) => closeWithout(services, context, pull, 'head', position))
+    await forEachSettled(from, (pull) => closeWithout(services, context, pull, 'head', position))
   })
 
 /** Gives the open pull requests into branches that were deleted another base. `position` as above. */
 export const retargetFromDeleted: Following = (services, context, repoId, moved, position) =>
-  eachOne(deletedIn(repoId, moved), async (keys) => {
+  forEachSettled(deletedIn(repoId, moved), async (keys) => {
     const into = await services.views.pulls.find({ baseKey: { $in: keys }, status: 'open' })
-    await eachOne(into, (pull) => retarget(services, context, pull, position))
+    await forEachSettled(into, (pull) => retarget(services, context, pull, position))
   })
 
 type Following = (

@@ -15,8 +15,8 @@ import { branchKey } from '../../../projections/models/pull-requests/pulls.fold.
 import { gitDirOf, type Services } from '../../../services/services.ts'
 import { adoptFirstBranch } from '../../branches/first-branch.ts'
 import { pulls } from '../../execution/aggregates.ts'
-import { eachOne } from '../../execution/each-one.ts'
-import type { CommandContext } from '../../execution/execute.ts'
+import type { CommandContext } from '../../execution/command-context.ts'
+import { forEachSettled } from '../../execution/for-each-settled.ts'
 import { recordRefs } from '../../git/record-refs.ts'
 import { movedContent } from '../../reviews/compare-content.ts'
 import type { MovedContent } from '../../reviews/outdated.decider.ts'
@@ -83,7 +83,7 @@ export async function moveHeads(
     const found = await services.views.pulls.find({ headKey: { $in: keys }, status: 'open' })
     for (const pull of found) moved.push({ repoId: pull.repoId, index: pull.index })
   }
-  await eachOne(moved, (pull) => moveHead(services, context, pull))
+  await forEachSettled(moved, (pull) => moveHead(services, context, pull))
 }
 
 /**
@@ -195,7 +195,7 @@ export async function moveMergeBases(
   const dir = gitDirOf(services, repoId)
   const sharing = await refsWithGainedCommits(dir, from, to, 'refs/pull/')
   const gained = into.filter(({ index }) => sharing === undefined || sharing.has(`refs/pull/${index}/head`))
-  await eachOne(gained, ({ index }) => moveMergeBase(services, context, { repoId, index }))
+  await forEachSettled(gained, ({ index }) => moveMergeBase(services, context, { repoId, index }))
 }
 
 async function moveMergeBase(services: Services, context: CommandContext, issue: IssueRef): Promise<void> {

@@ -15,8 +15,8 @@ import { branchKey } from '../../../projections/models/pull-requests/pulls.fold.
 import type { Services } from '../../../services/services.ts'
 import { pulls } from '../../execution/aggregates.ts'
 import { releaseClaim } from '../../execution/claims.ts'
-import { eachOne } from '../../execution/each-one.ts'
-import type { CommandContext } from '../../execution/execute.ts'
+import type { CommandContext } from '../../execution/command-context.ts'
+import { forEachSettled } from '../../execution/for-each-settled.ts'
 import { changeClaiming, claimHeadBase, isDuplicate } from '../duplicate-pull.ts'
 import { type ActivePull, decideBranchRenamed, type RenamedBranch, sideOf } from '../pull-request.decider.ts'
 import { branchNames, recordedTip } from './branch-tips.ts'
@@ -68,7 +68,7 @@ export async function claimRenamed(
   }
   const taken: { key: string; stream: string }[] = []
   const giveBack = () =>
-    eachOne(taken, ({ key, stream }) => releaseClaim(services, context, key, stream), AT_ONCE)
+    forEachSettled(taken, ({ key, stream }) => releaseClaim(services, context, key, stream), AT_ONCE)
   async function claim(pull: IssueRef): Promise<void> {
     const state = await pulls.load(services, pull)
     const side = sideOf(state, { repoId, branch: from })
@@ -85,7 +85,7 @@ export async function claimRenamed(
     taken.push(claimed)
   }
   try {
-    await eachOne(named, claim, AT_ONCE)
+    await forEachSettled(named, claim, AT_ONCE)
   } catch (error) {
     await giveBack()
     throw error
@@ -108,7 +108,7 @@ export async function renameInPulls(
   if (named.length === 0) return
   const last = await lastMoveOf(services, { repoId, branch: from })
   const isMadeAgain = last !== undefined && last.position > position
-  await eachOne(
+  await forEachSettled(
     named,
     async (pull) => {
       if (isMadeAgain && (await hasNamedSince(services, pull, { repoId, branch: from }, position))) return

@@ -20,7 +20,7 @@ import type { RepositoryDocument } from '../../../projections/models/repositorie
 import type { AccountDocument } from '../../../projections/models/users/accounts.fold.ts'
 import { gitDirOf, type Services } from '../../../services/services.ts'
 import { pulls } from '../../execution/aggregates.ts'
-import type { CommandContext } from '../../execution/execute.ts'
+import type { CommandContext } from '../../execution/command-context.ts'
 import { requestContext, settled } from '../../execution/request-context.ts'
 import { inGitTurn } from '../../git/git-turn.ts'
 import { moveNoted } from '../../git/noted-moves.ts'

@@ -22,8 +22,9 @@ import type { AccountDocument } from '../../../projections/models/users/accounts
 import { gitDirOf, type Services } from '../../../services/services.ts'
 import { repositories } from '../../execution/aggregates.ts'
 import { takeClaim } from '../../execution/claims.ts'
+import type { CommandContext } from '../../execution/command-context.ts'
 import { documentNow } from '../../execution/document-now.ts'
-import { type CommandContext, doneBefore } from '../../execution/execute.ts'
+import { earlierResult } from '../../execution/idempotency.ts'
 import { load } from '../../execution/load.ts'
 import { commandContext, settled } from '../../execution/request-context.ts'
 import { takeRoom } from '../../execution/room.ts'
@@ -120,7 +121,7 @@ async function initialize(
   const signature = signatureOf(services, creator, context.at)
   await moveRefs(services, repoId, async (since) => {
     // The branch of the first attempt may be gone since.
-    if (await doneBefore(services, context, gitStream(repoId), 'auto-init')) return
+    if (await earlierResult(services, context, gitStream(repoId), 'auto-init')) return
     const { sha, outcome } = await createFirstCommit(gitDirOf(services, repoId), {
       branch: defaultBranch,
       files,

@@ -17,7 +17,7 @@ import type { AccountDocument } from '../../../projections/models/users/accounts
 import { gitDirOf, type Services } from '../../../services/services.ts'
 import { repositories } from '../../execution/aggregates.ts'
 import { releaseClaim, takeClaim } from '../../execution/claims.ts'
-import type { CommandContext } from '../../execution/execute.ts'
+import type { CommandContext } from '../../execution/command-context.ts'
 import { load } from '../../execution/load.ts'
 import { commandContext, settled } from '../../execution/request-context.ts'
 import { takeRoom } from '../../execution/room.ts'

@@ -19,7 +19,8 @@ import type { AccountDocument } from '../../../projections/models/users/accounts
 import { notFoundIn } from '../../../projections/views/view.ts'
 import { gitDirOf, type Services } from '../../../services/services.ts'
 import { repositories } from '../../execution/aggregates.ts'
-import { type CommandContext, doneBefore } from '../../execution/execute.ts'
+import type { CommandContext } from '../../execution/command-context.ts'
+import { earlierResult } from '../../execution/idempotency.ts'
 import { commandContext, settled } from '../../execution/request-context.ts'
 import { takeRoom } from '../../execution/room.ts'
 import { takeNumber } from '../../execution/sequences.ts'
@@ -160,7 +161,7 @@ async function copyContent(
   const signature = signatureOf(services, creator, context.at)
   await moveRefs(services, repoId, async (since) => {
     // The branch of the first attempt may be gone since.
-    if (await doneBefore(services, context, gitStream(repoId), 'auto-init')) return
+    if (await earlierResult(services, context, gitStream(repoId), 'auto-init')) return
     const made = await copyAsFirstCommit(gitDirOf(services, template.id), gitDirOf(services, repoId), {
       from: template.defaultBranch,
       branch: defaultBranch,

@@ -18,7 +18,7 @@ import type { RepositoryDocument } from '../../../projections/models/repositorie
 import { notFoundIn } from '../../../projections/views/view.ts'
 import { gitDirOf, type Services } from '../../../services/services.ts'
 import { requireMayPush } from '../../branches/create.ts'
-import type { CommandContext } from '../../execution/execute.ts'
+import type { CommandContext } from '../../execution/command-context.ts'
 import { commandContext, settled } from '../../execution/request-context.ts'
 import { inGitTurn } from '../../git/git-turn.ts'
 import { movedBefore, moveNoted } from '../../git/noted-moves.ts'

@@ -6,7 +6,7 @@ import type { FollowDocument } from '../../../projections/models/repositories/fo
 import type { AccountDocument } from '../../../projections/models/users/accounts.fold.ts'
 import type { Services } from '../../../services/services.ts'
 import { follows } from '../../execution/aggregates.ts'
-import type { CommandContext } from '../../execution/execute.ts'
+import type { CommandContext } from '../../execution/command-context.ts'
 import { decideFollow, decideUnfollow, type FollowKind } from './follow.decider.ts'
 
 /** Begins to star or to watch. @throws Refused (unprocessable) when the user has too many already */

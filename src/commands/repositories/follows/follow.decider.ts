@@ -3,8 +3,7 @@
 import { refuse } from '../../../errors/refusal.ts'
 import type { FollowEvent } from '../../../events/catalog/notifications.ts'
 import type { AccountRef } from '../../../events/catalog/parts.ts'
-import { type Decider, deciderOf } from '../../execution/decider.ts'
-import type { Decision } from '../../execution/execute.ts'
+import { type Decider, type Decision, deciderOf } from '../../execution/decider.ts'
 import { snapshots } from '../../execution/snapshots.ts'
 
 export interface FollowState {

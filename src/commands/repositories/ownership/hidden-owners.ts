@@ -6,8 +6,8 @@ import type { Visibility } from '../../../events/catalog/organizations.ts'
 import type { AccountDocument } from '../../../projections/models/users/accounts.fold.ts'
 import type { Services } from '../../../services/services.ts'
 import { organizations, repositories } from '../../execution/aggregates.ts'
-import { eachOne } from '../../execution/each-one.ts'
-import type { CommandContext } from '../../execution/execute.ts'
+import type { CommandContext } from '../../execution/command-context.ts'
+import { forEachSettled } from '../../execution/for-each-settled.ts'
 import { inTurnOfOrganization } from '../../organizations/turn.ts'
 import { decideEndHiding, shownTo, widerThan } from '../../organizations/visibility.ts'
 import { visibilityNow } from '../../organizations/visibility-now.ts'
@@ -74,7 +74,7 @@ async function recordIn(
   ids: readonly string[],
   visibility: Visibility,
 ): Promise<void> {
-  await eachOne(
+  await forEachSettled(
     ids.map(Number),
     async (id) => {
       await repositories.change(services, context, id, `owner visibility ${id}`, (state) =>
@@ -153,5 +153,5 @@ export async function hideForksOf(
   const parent = await repositories.load(services, repoId)
   if (parent.status !== 'active' || isOpenTo(hiddenness(parent), null)) return
   const shown = await services.views.repositories.ids({ parentId: repoId, private: false })
-  await eachOne(shown.map(Number), (id) => makePrivate(services, context, id, repoId))
+  await forEachSettled(shown.map(Number), (id) => makePrivate(services, context, id, repoId))
 }

@@ -4,7 +4,7 @@ import { contended, type Refusal, refuse } from '../../../errors/refusal.ts'
 import type { Visibility } from '../../../events/catalog/organizations.ts'
 import type { AccountRef } from '../../../events/catalog/parts.ts'
 import type { Owner, PendingTransfer } from '../../../events/catalog/repositories.ts'
-import type { Decision } from '../../execution/execute.ts'
+import type { Decision } from '../../execution/decider.ts'
 import type { RepositoryEvent, RepositoryState } from '../repository.decider.ts'
 import { topicsSeen } from '../topics.decider.ts'
 

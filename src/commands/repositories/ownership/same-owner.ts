@@ -1,7 +1,7 @@
 /** Commands that count only while a repository is that owner's whose rights were looked at. Pure. */
 import { contended } from '../../../errors/refusal.ts'
 import type { RepositoryDocument } from '../../../projections/models/repositories/repositories.fold.ts'
-import type { Decision } from '../../execution/execute.ts'
+import type { Decision } from '../../execution/decider.ts'
 import type { RepositoryEvent, RepositoryState } from '../repository.decider.ts'
 
 type Decide<Event> = (state: RepositoryState) => Decision<Event>

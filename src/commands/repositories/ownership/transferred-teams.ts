@@ -3,7 +3,7 @@ import { v5 as uuidV5 } from 'uuid'
 import type { Owner } from '../../../events/catalog/repositories.ts'
 import type { Services } from '../../../services/services.ts'
 import { organizations, repositories } from '../../execution/aggregates.ts'
-import type { CommandContext } from '../../execution/execute.ts'
+import type { CommandContext } from '../../execution/command-context.ts'
 import { decideGainRepository, decideLoseRepository } from '../../organizations/team.decider.ts'
 
 /** The namespace of the ids of these events: the request and the process make the same ones. */

@@ -3,7 +3,7 @@ import { decode } from '../../../events/codec.ts'
 import { claimKeys } from '../../../events/streams.ts'
 import type { WriteServices } from '../../../services/services.ts'
 import { type Claim, claimHolder, takeClaim } from '../../execution/claims.ts'
-import type { CommandContext } from '../../execution/execute.ts'
+import type { CommandContext } from '../../execution/command-context.ts'
 
 /** Claims a login or an e-mail address for the stream of a new account. Resolves to false when another one has it. */
 export async function takeName(

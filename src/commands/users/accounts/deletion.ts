@@ -8,7 +8,7 @@ import { claimKeys, organizationStream, userStream } from '../../../events/strea
 import type { WriteServices } from '../../../services/services.ts'
 import { organizations, users } from '../../execution/aggregates.ts'
 import { claimHolder, releaseClaim, takeClaim } from '../../execution/claims.ts'
-import type { CommandContext } from '../../execution/execute.ts'
+import type { CommandContext } from '../../execution/command-context.ts'
 
 interface Account {
   id: number

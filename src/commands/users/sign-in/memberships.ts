@@ -7,7 +7,8 @@ import type { Permission } from '../../../events/catalog/organizations.ts'
 import type { AccountRef } from '../../../events/catalog/parts.ts'
 import type { Services, WriteServices } from '../../../services/services.ts'
 import { organizations } from '../../execution/aggregates.ts'
-import type { CommandContext, Decision } from '../../execution/execute.ts'
+import type { CommandContext } from '../../execution/command-context.ts'
+import type { Decision } from '../../execution/decider.ts'
 import { hasId } from '../../execution/id-map.ts'
 import {
   decideRemoveMember,

@@ -3,7 +3,7 @@
  * `keys`, `files` or `finish`. Arguments: the step, the repository, the number.
  */
 import { pino } from 'pino'
-import { newContext } from '../../../../src/commands/execution/execute.ts'
+import { newContext } from '../../../../src/commands/execution/command-context.ts'
 import { type ErasureServices, eraseTexts } from '../../../../src/commands/issues/erasures/erase.ts'
 import { loadConfig } from '../../../../src/config/config.ts'
 import { startServer } from '../../../../src/server/server.ts'

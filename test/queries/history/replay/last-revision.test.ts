@@ -1,5 +1,5 @@
 import t from 'tap'
-import { append } from '../../../../src/commands/execution/execute.ts'
+import { append } from '../../../../src/commands/execution/append.ts'
 import type { DomainEvent } from '../../../../src/events/domain-events.ts'
 import { isUpTo, pointOf, type Until } from '../../../../src/queries/history/replay/document-at.ts'
 import { lastRevision, SEGMENT } from '../../../../src/queries/history/replay/last-revision.ts'

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { append } from '../../../../src/commands/execution/execute.ts'
+import { append } from '../../../../src/commands/execution/append.ts'
 import type { LabelEvent } from '../../../../src/events/catalog/labels.ts'
 import { labelFold } from '../../../../src/projections/models/labels/labels.fold.ts'
 import type { Until } from '../../../../src/queries/history/replay/document-at.ts'

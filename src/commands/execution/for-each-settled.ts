@@ -2,20 +2,20 @@ import { timeSlices } from '../../concurrency/event-loop.ts'
 import { StoreUnavailable } from '../../events/store/event-store.ts'
 
 /**
- * Does the work for each thing, also when it fails for some of them: they have nothing to do with each other. `atOnce`: for
- * so many at one time, whose appends then share their writes; without it, for one after the other. Others use the event loop
- * in between. Only when the log does not answer, it ends at once: each of the rest would wait for the log, too.
+ * Does the work for each item, also after it fails for some: the items are independent. `concurrency`: the number of items at
+ * a time; their appends share writes. Long work yields the event loop. When the log does not answer, it stops: each further
+ * item would only wait for the log, too.
  *
- * @throws the first failure, after all work is done; StoreUnavailable at once
+ * @throws the first failure, after all work is done; StoreUnavailable as soon as it occurs
  */
-export async function eachOne<T>(
-  things: Iterable<T>,
-  work: (thing: T) => Promise<void>,
-  atOnce = 1,
+export async function forEachSettled<T>(
+  items: Iterable<T>,
+  work: (item: T) => Promise<void>,
+  concurrency = 1,
 ): Promise<void> {
   const failures: unknown[] = []
   const slices = timeSlices('each')
-  const rest = things[Symbol.iterator]()
+  const rest = items[Symbol.iterator]()
   async function worker(): Promise<void> {
     for (let next = rest.next(); !next.done; next = rest.next()) {
       try {
@@ -27,7 +27,7 @@ export async function eachOne<T>(
       if (slices.isOver()) await slices.next()
     }
   }
-  await Promise.all(Array.from({ length: atOnce }, worker))
+  await Promise.all(Array.from({ length: concurrency }, worker))
   const unavailable = failures.find((error) => error instanceof StoreUnavailable)
   if (failures.length > 0) throw unavailable ?? failures[0]
 }
