@@ -31,7 +31,9 @@ export interface UpgradeAnswers {
   currentPlan(): Promise<UpgradePlan | null>
   /** The height at which the plan was applied; `0` when no plan of that name was applied. */
   appliedHeight(name: string): Promise<string>
-  /** Rules 1 and 2 of the spec: all modules when `name` is empty; undefined when there is no such module. */
+  /**
+   * `upgrade.modules.1`, `upgrade.modules.2`: all modules when `name` is empty; undefined when there is no such module.
+   */
   moduleVersions(name: string): Promise<readonly ModuleVersion[] | undefined>
   /** Empty when no authority is recorded. */
   authority(): Promise<string>

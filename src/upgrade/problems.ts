@@ -8,7 +8,7 @@ export class InvalidArgument extends Error {
   override readonly name = 'InvalidArgument'
 }
 
-/** Rule 2 of the spec: the module does not exist. The message is that of a chain. */
+/** `upgrade.modules.2`: the module does not exist. The message is that of a chain. */
 export class UnknownModule extends Error {
   override readonly name = 'UnknownModule'
 

@@ -34,7 +34,7 @@ function list(items: readonly string[]): string {
 }
 
 /**
- * The reasons against a merge that the user may see, without conflicts (merge rule 2). Users without the permission to
+ * The reasons against a merge that the user may see, without conflicts (`merge.2`). Users without the permission to
  * merge see only reasons in the pull request itself: protection rules name people and teams.
  */
 async function reasonsFor(

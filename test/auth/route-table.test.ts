@@ -70,7 +70,7 @@ for (const [k, kind] of KINDS.entries()) {
           continue
         }
         const types = await Array.fromAsync(services.events.readAll({ from: before }), (event) => event.type)
-        // A merge marks the pull request as read, also when it is refused (merge rule 1). The server reacts for itself.
+        // A merge marks the pull request as read, also when it is refused (`merge.1`). The server reacts for itself.
         const changed = types.filter(
           (type) =>
             !['IssueRead', 'MergeabilityChecked', 'MergeBaseMoved', 'LeftDocumentsRemoved'].includes(type),

@@ -80,7 +80,7 @@ t.test('pushes and commits follow the team of now, and a team that is gone count
   })
 })
 
-t.test('merge rule 2: merges, also scheduled ones, and approvals follow the teams of now', async (t) => {
+t.test('merge.2: merges, also scheduled ones, and approvals follow the teams of now', async (t) => {
   const [ours, later] = [await teams.open('ours'), await teams.open('later')]
   const reviewers = await teams.team('reviewers', 'read', 'dave')
   await protect('main', {

@@ -100,7 +100,7 @@ eachPull(
   },
 )
 
-eachPull('only writers merge, and no work in progress (merge rule 2)', ({ before, types, events }) => {
+eachPull('only writers merge, and no work in progress (merge.2)', ({ before, types, events }) => {
   if (!types.includes('MergeStarted') && !types.includes('MergeScheduled')) return
   assert.equal(before.status, 'open')
   assert.equal(isWorkInProgress(before.title), false)
@@ -127,7 +127,7 @@ eachPull(
   },
 )
 
-eachPull('a merge with head_commit_id is of that head (merge rule 7)', ({ after }) => {
+eachPull('a merge with head_commit_id is of that head (merge.7)', ({ after }) => {
   const expected = after.schedule?.expectedHead ?? null
   if (expected !== null) assert.equal(after.head.sha, expected)
 })
@@ -153,7 +153,7 @@ eachPull(
   },
 )
 
-eachPull('one schedule at a time, and only of an open one (merge rule 6)', ({ before, after, types }) => {
+eachPull('one schedule at a time, and only of an open one (merge.6)', ({ before, after, types }) => {
   if (after.status !== 'open') assert.equal(after.schedule, null)
   if (types.includes('MergeScheduled')) assert.ok(before.status === 'open' && before.schedule === null)
 })
@@ -183,20 +183,20 @@ eachPull(
   },
 )
 
-eachPull('the base changes only while it is open and not being merged (edit rule 6)', ({ before, types }) => {
-  if (types.includes('TargetBranchChanged')) assert.ok(before.status === 'open' && before.merging === null)
-})
+eachPull(
+  'the base changes only while it is open and not being merged (pulls.edit.6)',
+  ({ before, types }) => {
+    if (types.includes('TargetBranchChanged')) assert.ok(before.status === 'open' && before.merging === null)
+  },
+)
 
-eachPull('the head branch is deleted once, after the merge (merge rule 8)', ({ before, types }) => {
+eachPull('the head branch is deleted once, after the merge (merge.8)', ({ before, types }) => {
   if (types.includes('HeadBranchDeleted')) assert.ok(before.status === 'merged' && !before.headBranchDeleted)
 })
 
-eachPull(
-  'that the head branch stays is recorded once, after the merge (merge rule 8)',
-  ({ before, types }) => {
-    if (types.includes('HeadBranchKept')) assert.ok(before.status === 'merged' && !before.headBranchKept)
-  },
-)
+eachPull('that the head branch stays is recorded once, after the merge (merge.8)', ({ before, types }) => {
+  if (types.includes('HeadBranchKept')) assert.ok(before.status === 'merged' && !before.headBranchKept)
+})
 
 eachPull('an event that changes a value says what it was before', ({ before, after, events }) => {
   for (const { type, data } of events) {

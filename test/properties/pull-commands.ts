@@ -49,7 +49,7 @@ const merging = {
   deleteBranch: fc.boolean(),
 }
 
-/** Merges or schedules as the route does: after the checks of merge rule 2, which are pure as well. */
+/** Merges or schedules as the route does: after the checks of `merge.2`, which are pure as well. */
 function decideMerge(
   state: pull.ActivePull,
   by: AccountRef,

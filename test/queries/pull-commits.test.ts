@@ -17,69 +17,72 @@ const commitsOf = async (name: string, index: number, query = {}) =>
 const idsOf = async (name: string, index: number, query = {}) =>
   (await commitsOf(name, index, query)).map(({ sha }) => sha)
 
-t.test("an open pull request's commits are those that its base does not have, newest first", async (t) => {
-  const { work, commit, push, open } = await repository(t, 'app')
-  await work.git('checkout', '-q', '-b', 'topic')
-  await work.git('config', 'user.name', 'x')
-  const first = await commit('First\n\nWith a body.', { a: '1\n2\n', b: Buffer.from([0]) })
-  await work.git('mv', 'a', 'c')
-  const second = await commit('Second', { c: '1\n2\n3\n' })
-  await push('topic')
-  const index = await open('topic')
-  const [newest, oldest] = await commitsOf('app', index)
-  const api = `${server.url}/api/v1/repos/alice/app/git`
-  const tree = await work.git('rev-parse', `${first}^{tree}`)
-  const date = await work.git('log', '-1', '--format=%cI', first)
-  const person = { name: 'Tester', email: 'tester@example.org' }
-  const parent = await work.git('rev-parse', 'main')
-  t.match(oldest, {
-    url: `${api}/commits/${first}`,
-    html_url: `${server.url}/alice/app/commit/${first}`,
-    sha: first,
-    commit: {
+t.test(
+  "pulls.commits.1: an open pull request's commits are those that its base does not have, newest first",
+  async (t) => {
+    const { work, commit, push, open } = await repository(t, 'app')
+    await work.git('checkout', '-q', '-b', 'topic')
+    await work.git('config', 'user.name', 'x')
+    const first = await commit('First\n\nWith a body.', { a: '1\n2\n', b: Buffer.from([0]) })
+    await work.git('mv', 'a', 'c')
+    const second = await commit('Second', { c: '1\n2\n3\n' })
+    await push('topic')
+    const index = await open('topic')
+    const [newest, oldest] = await commitsOf('app', index)
+    const api = `${server.url}/api/v1/repos/alice/app/git`
+    const tree = await work.git('rev-parse', `${first}^{tree}`)
+    const date = await work.git('log', '-1', '--format=%cI', first)
+    const person = { name: 'Tester', email: 'tester@example.org' }
+    const parent = await work.git('rev-parse', 'main')
+    t.match(oldest, {
       url: `${api}/commits/${first}`,
-      author: person,
-      committer: person,
-      message: 'First\n\nWith a body.\n',
-      tree: { sha: tree, url: `${api}/trees/${tree}` },
-      verification: { verified: false, reason: 'gpg.error.not_signed_commit', signature: '', payload: '' },
-    },
-    author: null,
-    committer: null,
-    parents: [{ sha: parent, url: `${api}/commits/${parent}` }],
-    files: [
-      { filename: 'a', status: 'added' },
-      { filename: 'b', status: 'added' },
-    ],
-    stats: { total: 2, additions: 2, deletions: 0 },
-  })
-  t.equal(Date.parse(oldest?.created ?? ''), Date.parse(date))
-  t.equal(Date.parse(oldest?.commit?.author?.date ?? ''), Date.parse(date))
-  t.match(newest, {
-    sha: second,
-    parents: [{ sha: first }],
-    files: [
-      { filename: 'a', status: 'removed' },
-      { filename: 'c', status: 'added' },
-    ],
-    stats: { total: 1, additions: 1, deletions: 0 },
-  })
-  for (const no of ['false', '0', 'no', '%00']) {
-    const answer = await server.fetch(
-      'alice',
-      `/api/v1/repos/alice/app/pulls/${index}/commits?verification=${no}&files=${no}`,
-    )
-    t.match(await answer.json(), [{ commit: { verification: null }, files: null, stats: { total: 1 } }, {}])
-  }
+      html_url: `${server.url}/alice/app/commit/${first}`,
+      sha: first,
+      commit: {
+        url: `${api}/commits/${first}`,
+        author: person,
+        committer: person,
+        message: 'First\n\nWith a body.\n',
+        tree: { sha: tree, url: `${api}/trees/${tree}` },
+        verification: { verified: false, reason: 'gpg.error.not_signed_commit', signature: '', payload: '' },
+      },
+      author: null,
+      committer: null,
+      parents: [{ sha: parent, url: `${api}/commits/${parent}` }],
+      files: [
+        { filename: 'a', status: 'added' },
+        { filename: 'b', status: 'added' },
+      ],
+      stats: { total: 2, additions: 2, deletions: 0 },
+    })
+    t.equal(Date.parse(oldest?.created ?? ''), Date.parse(date))
+    t.equal(Date.parse(oldest?.commit?.author?.date ?? ''), Date.parse(date))
+    t.match(newest, {
+      sha: second,
+      parents: [{ sha: first }],
+      files: [
+        { filename: 'a', status: 'removed' },
+        { filename: 'c', status: 'added' },
+      ],
+      stats: { total: 1, additions: 1, deletions: 0 },
+    })
+    for (const no of ['false', '0', 'no', '%00']) {
+      const answer = await server.fetch(
+        'alice',
+        `/api/v1/repos/alice/app/pulls/${index}/commits?verification=${no}&files=${no}`,
+      )
+      t.match(await answer.json(), [{ commit: { verification: null }, files: null, stats: { total: 1 } }, {}])
+    }
 
-  // The base branch gets the first commit, so the pull request no longer lists it.
-  await push(`${first}:main`)
-  await until('its merge base has moved', async () => (await idsOf('app', index)).length === 1)
-  t.strictSame(await idsOf('app', index), [second])
-})
+    // The base branch gets the first commit, so the pull request no longer lists it.
+    await push(`${first}:main`)
+    await until('its merge base has moved', async () => (await idsOf('app', index)).length === 1)
+    t.strictSame(await idsOf('app', index), [second])
+  },
+)
 
 t.test(
-  "commits rule: a merged pull request's commits run from the stored merge base to its head",
+  "pulls.commits.1: a merged pull request's commits run from the stored merge base to its head",
   async (t) => {
     const { work, commit, push, open, dir, download } = await repository(t, 'merged')
     await work.git('checkout', '-q', '-b', 'topic')

@@ -45,7 +45,7 @@ async function everyChange(t: Test, name: string) {
   return { ...repo, index: await repo.open('topic') }
 }
 
-t.test('diff rule: git apply with .diff turns the merge base into the head', async (t) => {
+t.test('pulls.diff.1: git apply with .diff turns the merge base into the head', async (t) => {
   const { work, download, index } = await everyChange(t, 'apply')
   const answer = await download(`${index}.diff`)
   t.equal(answer.status, 200)
@@ -57,7 +57,7 @@ t.test('diff rule: git apply with .diff turns the merge base into the head', asy
   t.equal(await work.git('write-tree'), await work.git('rev-parse', 'topic^{tree}'))
 })
 
-t.test('diff rule: with binary=true the diff also applies to binary files', async (t) => {
+t.test('pulls.diff.2: with binary=true the diff also applies to binary files', async (t) => {
   const { work, commit, push, open, download } = await repository(t, 'binary')
   await commit('Start', { image: randomBytes(3000), gone: Buffer.from([0, 1]) })
   await work.git('checkout', '-q', '-b', 'topic')
@@ -83,7 +83,7 @@ t.test('diff rule: with binary=true the diff also applies to binary files', asyn
   t.not((await download(`${index}.diff?binary=true&binary=false`)).status, 500)
 })
 
-t.test('patch rule: git am with .patch makes the same commits', async (t) => {
+t.test('pulls.diff.1: git am with .patch makes the same commits', async (t) => {
   const { work, download, index } = await everyChange(t, 'am')
   const answer = await download(`${index}.patch`)
   t.equal(answer.status, 200)

@@ -16,7 +16,7 @@ const filesOf = async (name: string, index: number, query = {}) =>
 const namesOf = async (name: string, index: number, query = {}) =>
   (await filesOf(name, index, query)).map(({ filename }) => filename)
 
-t.test('files rule: the diff runs from the merge base to the head', async (t) => {
+t.test('pulls.files.1: the diff runs from the merge base to the head', async (t) => {
   const { work, commit, push, open } = await repository(t, 'app')
   const long = 'line\n'.repeat(20)
   await commit('Start', { changed: 'a\n', 'gone/away': 'g\n', old: long, mode: 'm\n' })
@@ -59,7 +59,7 @@ t.test('files rule: the diff runs from the merge base to the head', async (t) =>
   ])
 })
 
-t.test('files rule: whitespace and skip-to filter the files; unknown values do nothing', async (t) => {
+t.test('pulls.files.2: whitespace and skip-to filter the files; unknown values do nothing', async (t) => {
   const { work, commit, push, open, download } = await repository(t, 'select')
   await commit('Start', { all: 'a b\n', change: 'a b\n', eol: 'a\n', real: 'a\n' })
   await work.git('checkout', '-q', '-b', 'topic')
@@ -159,7 +159,7 @@ t.test('404 for a requester who may not read, and for an unknown pull request', 
 })
 
 t.test(
-  'files rule: settings limit lines, files and characters per line; a truncated list says so',
+  'pulls.files.3: settings limit lines, files and characters per line; a truncated list says so',
   async (t) => {
     const small = await startPulls(t, {
       MAX_DIFF_FILES: '3',

@@ -44,31 +44,37 @@ function field1(text: string | Buffer): Buffer {
 }
 
 for (const [name, service] of Object.entries(QUERY)) {
-  t.test(`${name}: the five methods answer the chain's data, with exact integers`, async (t) => {
-    const client = await querying(t, CHAIN)
-    t.strictSame(await call(client, service, 'CurrentPlan'), {
-      plan: { ...PLAN, time: { seconds: '-62135596800', nanos: 0 }, upgraded_client_state: null },
-    })
-    t.strictSame(await call(client, service, 'AppliedPlan', { name: 'v1' }), { height: LARGEST })
-    t.strictSame(await call(client, service, 'UpgradedConsensusState', { last_height: LARGEST }), {
-      upgraded_consensus_state: Buffer.from([0, 255, 1]),
-    })
-    t.strictSame(await call(client, service, 'Authority'), {
-      address: 'cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn',
-    })
-  })
+  t.test(
+    `upgrade.api.1: ${name}: the five methods answer the chain's data, with exact integers`,
+    async (t) => {
+      const client = await querying(t, CHAIN)
+      t.strictSame(await call(client, service, 'CurrentPlan'), {
+        plan: { ...PLAN, time: { seconds: '-62135596800', nanos: 0 }, upgraded_client_state: null },
+      })
+      t.strictSame(await call(client, service, 'AppliedPlan', { name: 'v1' }), { height: LARGEST })
+      t.strictSame(await call(client, service, 'UpgradedConsensusState', { last_height: LARGEST }), {
+        upgraded_consensus_state: Buffer.from([0, 255, 1]),
+      })
+      t.strictSame(await call(client, service, 'Authority'), {
+        address: 'cosmos10d07y265gmmuvt4z0w9aw880jnsr700j6zn9kn',
+      })
+    },
+  )
 
-  t.test(`${name}: rules 1 and 2: all module versions without a name, one with it`, async (t) => {
-    const client = await querying(t, CHAIN)
-    t.strictSame(await call(client, service, 'ModuleVersions'), { module_versions: MODULES })
-    t.strictSame(await call(client, service, 'ModuleVersions', { module_name: 'gov' }), {
-      module_versions: [MODULES[1]],
-    })
-    t.strictSame(await refused(call(client, service, 'ModuleVersions', { module_name: 'nft' })), {
-      code: status.NOT_FOUND,
-      details: 'x/upgrade: QueryModuleVersions module nft not found',
-    })
-  })
+  t.test(
+    `upgrade.modules.1, upgrade.modules.2: ${name}: all module versions without a name, one with it`,
+    async (t) => {
+      const client = await querying(t, CHAIN)
+      t.strictSame(await call(client, service, 'ModuleVersions'), { module_versions: MODULES })
+      t.strictSame(await call(client, service, 'ModuleVersions', { module_name: 'gov' }), {
+        module_versions: [MODULES[1]],
+      })
+      t.strictSame(await refused(call(client, service, 'ModuleVersions', { module_name: 'nft' })), {
+        code: status.NOT_FOUND,
+        details: 'x/upgrade: QueryModuleVersions module nft not found',
+      })
+    },
+  )
 
   t.test(`${name}: without data every answer is empty`, async (t) => {
     const client = await querying(t)
@@ -174,7 +180,7 @@ t.test('a changed plan or list is answered with its new value', async (t) => {
   }
 })
 
-t.test('alias rule: generated types of cosmjs-types work unchanged as a client', async (t) => {
+t.test('upgrade.api.1: generated types of cosmjs-types work unchanged as a client', async (t) => {
   const client = await querying(t, CHAIN)
   const query = new QueryClientImpl({
     request: (service, method, data) => rawCall(client, `/${service}/${method}`, data),
@@ -198,7 +204,7 @@ t.test('alias rule: generated types of cosmjs-types work unchanged as a client',
   t.equal((await refused(query.ModuleVersions({ moduleName: 'nft' }))).code, status.NOT_FOUND)
 })
 
-t.test('bad input rule: names of any length and script are answered', async (t) => {
+t.test('upgrade.api.4: names of any length and script are answered', async (t) => {
   const asked: string[] = []
   const client = await querying(t, {
     appliedHeight: async (name) => {
@@ -228,7 +234,7 @@ t.test('bad input rule: names of any length and script are answered', async (t) 
   }
 })
 
-t.test('bad input rule: invalid UTF-8 and invalid protobuf are invalid arguments', async (t) => {
+t.test('upgrade.api.4: invalid UTF-8 and invalid protobuf are invalid arguments', async (t) => {
   let asked = 0
   const client = await querying(t, {
     currentPlan: async () => null,
@@ -304,7 +310,7 @@ t.test('UNIMPLEMENTED for unknown methods and services', async (t) => {
   }
 })
 
-t.test('deadlines rule: a call without an answer ends at its deadline', async (t) => {
+t.test('deadlines: a call without an answer ends at its deadline', async (t) => {
   let release = (): void => {}
   const client = await querying(t, {
     currentPlan: () =>
@@ -318,7 +324,7 @@ t.test('deadlines rule: a call without an answer ends at its deadline', async (t
   t.strictSame(await call(client, QUERY.sdk, 'Authority'), { address: '' }, 'a late answer does no harm')
 })
 
-t.test('deadlines rule: a call whose deadline has passed is not executed', async (t) => {
+t.test('deadlines: a call whose deadline has passed is not executed', async (t) => {
   let asked = 0
   const { server } = await started(t, {
     answers: answering({
@@ -370,7 +376,7 @@ t.test('a cancelled call does not disturb other calls', async (t) => {
   t.strictSame(await call(client, QUERY.sdk, 'Authority'), { address: '' })
 })
 
-t.test('size rule: larger messages are refused in both directions', async (t) => {
+t.test('size: larger messages are refused in both directions', async (t) => {
   const { server } = await started(t, {
     maxMessageBytes: 2 ** 15,
     answers: answering({
@@ -390,7 +396,7 @@ t.test('size rule: larger messages are refused in both directions', async (t) =>
   t.strictSame(await call(client, QUERY.sdk, 'Authority'), { address: '' }, 'the server still answers')
 })
 
-t.test('size rule: larger headers are refused', async (t) => {
+t.test('size: larger headers are refused', async (t) => {
   const client = await querying(t)
   const path = '/sdk.upgrade.v1beta1.Query/Authority'
   const small = new Metadata()

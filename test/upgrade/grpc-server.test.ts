@@ -212,7 +212,7 @@ const tls = {
   key: fileURLToPath(new URL('tls/localhost.key', import.meta.url)),
 }
 
-t.test('TLS rule: a server with a certificate answers only encrypted calls', async (t) => {
+t.test('TLS: a server with a certificate answers only encrypted calls', async (t) => {
   const { server } = await started(t, { tls })
   const trusting = clientOf(t, server.address, credentials.createSsl(await readFile(tls.cert)))
   t.strictSame(await call(trusting, QUERY.sdk, 'Authority'), { address: '' })
@@ -225,7 +225,7 @@ t.test('TLS rule: a server with a certificate answers only encrypted calls', asy
   t.strictSame(await call(trusting, QUERY.sdk, 'Authority'), { address: '' }, 'the server still answers')
 })
 
-t.test('TLS rule: the start fails for unusable files, and names the setting', async (t) => {
+t.test('TLS: the start fails for unusable files, and names the setting', async (t) => {
   const dir = t.testdir({ garbage: 'no PEM at all' })
   const garbage = join(dir, 'garbage')
   const missing = join(dir, 'missing')
@@ -265,7 +265,7 @@ t.test('the start fails for a port in use, and names the setting', async (t) => 
   })
 })
 
-t.test('drain rule: running calls are answered, new ones are refused', async (t) => {
+t.test('drain: running calls are answered, new ones are refused', async (t) => {
   let release = (): void => {}
   const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>()
   const answers = answering({
@@ -294,7 +294,7 @@ t.test('drain rule: running calls are answered, new ones are refused', async (t)
   await stopped
 })
 
-t.test('drain rule: a call that does not end is cut off', async (t) => {
+t.test('drain: a call that does not end is cut off', async (t) => {
   const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>()
   const answers = answering({
     authority: () => {

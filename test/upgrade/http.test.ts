@@ -78,7 +78,7 @@ t.test('AppliedPlan: the height at which a plan was applied, which clears the cu
   t.match(again.body.message, /applied at height 9007199254740995 already/)
 })
 
-t.test('ModuleVersions rule 1: all modules when module_name is empty', async (t) => {
+t.test('upgrade.modules.1: all modules when module_name is empty', async (t) => {
   const modules = [
     { name: 'mint', version: 2 },
     { name: 'auth', version: '18446744073709551615' },
@@ -96,7 +96,7 @@ t.test('ModuleVersions rule 1: all modules when module_name is empty', async (t)
   }
 })
 
-t.test('ModuleVersions rule 2: one module when module_name is set, 404 for an unknown one', async (t) => {
+t.test('upgrade.modules.2: one module when module_name is set, 404 for an unknown one', async (t) => {
   t.same((await ask('/module_versions?module_name=mint')).body, {
     module_versions: [{ name: 'mint', version: '2' }],
   })

@@ -127,7 +127,7 @@ t.test('proto/ compiles and lints without warnings', async (t) => {
 })
 
 t.test(
-  'messages rule: every message, field, number, reservation, deprecation and HTTP path of the spec',
+  'upgrade.api.1, upgrade.consensus.1: every message, field, number, reservation, deprecation and HTTP path of the spec',
   async (t) => {
     for (const base of ['sdk/upgrade/v1beta1', 'cosmos/upgrade/v1beta1']) {
       const { messages, methods } = await compiled(base.replaceAll('/', '.'))
@@ -141,7 +141,7 @@ t.test(
   },
 )
 
-t.test('alias rule: both packages are the same, including comments', async (t) => {
+t.test('upgrade.api.1: both packages are the same, including comments', async (t) => {
   for (const file of ['query.proto', 'upgrade.proto']) {
     const ours = await readFile(join(root, 'proto/sdk/upgrade/v1beta1', file), 'utf8')
     const alias = await readFile(join(root, 'proto/cosmos/upgrade/v1beta1', file), 'utf8')
@@ -155,7 +155,7 @@ t.test('alias rule: both packages are the same, including comments', async (t) =
   }
 })
 
-t.test('versioning rule: later additions have a "Since" comment', async (t) => {
+t.test('upgrade.api.5: later additions have a "Since" comment', async (t) => {
   const text = await readFile(join(root, 'proto/sdk/upgrade/v1beta1/query.proto'), 'utf8')
   t.match(text, /\/\/ Since: 0\.43\n {2}rpc ModuleVersions\(/)
   t.match(text, /\/\/ Since: 0\.46\n {2}rpc Authority\(/)

@@ -60,7 +60,7 @@ export function organizationAsLabelOwner({ id, login }: AccountDocument): LabelO
   return { scope: { kind: 'organization', organizationId: id }, ownerLogin: login, name: '' }
 }
 
-/** Create rule 5: an issue can have the labels of its repository and of the organization that owns it. */
+/** `issues.create.5`: an issue can have the labels of its repository and of the organization that owns it. */
 export function labelScopesOf(repository: RepositoryDocument): LabelScope[] {
   const own: LabelScope = { kind: 'repository', repoId: repository.id }
   return repository.ownerKind === 'organization'

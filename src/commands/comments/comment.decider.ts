@@ -92,7 +92,7 @@ export function decideDeleteComment(state: CommentState): Decision<CommentEvent>
   ]
 }
 
-/** Attachment rule 4: after an upload the comment is updated with its unchanged content. */
+/** `attachments.4`: after an upload the comment is updated with its unchanged content. */
 export function decideAddAttachment(state: CommentState, attachment: Attachment): Decision<CommentEvent> {
   if (state.status === 'none') return gone
   const { repoId, index, commentId, body, attachments } = state
@@ -105,7 +105,7 @@ export function decideAddAttachment(state: CommentState, attachment: Attachment)
   ]
 }
 
-/** Attachment rule 5. */
+/** `attachments.5`. */
 export function decideRenameAttachment(
   state: CommentState,
   attachmentId: number,
@@ -119,7 +119,7 @@ export function decideRenameAttachment(
   return [{ type: 'AttachmentRenamed', data: { repoId, index, commentId, attachmentId, name } }]
 }
 
-/** Attachment rule 6. */
+/** `attachments.6`. */
 export function decideDeleteAttachment(state: CommentState, attachmentId: number): Decision<CommentEvent> {
   if (state.status === 'none') return gone
   const file = state.attachments.find(({ id }) => id === attachmentId)

@@ -45,7 +45,7 @@ export const editIssueRoutes: Routes = (services) => async (app) => {
       const requester = signedIn(request)
       const issue = await issueFor(services, repository.id, request.params.index)
       const isWriter = atLeast(access, 'write')
-      // Edit rule 1.
+      // `issues.edit.1`.
       if (!isWriter && issue.poster.id !== requester.id) {
         throw new Refused(refuse.forbidden('only the poster and writers may change an issue'))
       }

@@ -1,4 +1,4 @@
-/** Ends the assignments of users who may not write to the repository any more: create rule 6 asks assignees for that. */
+/** Ends the assignments of users who may not write to the repository any more: see `issues.create.3`. */
 
 import { accessTo, atLeast } from '../../access/access.ts'
 import { repoIdIn } from '../../projections/models/issues/issue-selection.ts'

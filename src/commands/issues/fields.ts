@@ -91,7 +91,7 @@ export function refOf(text: string): string {
 const MAX_NAMED = 1000
 
 /**
- * Create rule 5: labels of the repository or of the organization that owns it. Ids of other labels are ignored. Only
+ * `issues.create.5`: labels of the repository or of the organization that owns it. Ids of other labels are ignored. Only
  * the last of several exclusive labels with the same scope counts, as in Gitea.
  */
 export async function labelRefs(
@@ -130,7 +130,7 @@ async function milestoneRef(
 }
 
 /**
- * Create rule 6: the users with these logins, each once.
+ * `issues.create.3`: the users with these logins, each once.
  *
  * `withoutAccess`: the kind of refusal for a user who may not even read the repository. Only the creation of an issue
  * or pull request answers 400 then.
@@ -176,8 +176,8 @@ export const namedRefs = async (
 })
 
 /**
- * Edit rules 2 and 3: the changes in a request. As in Gitea, an empty text and milestone 0 change nothing in a pull request,
- * and a poster who may not write changes the deadline of a pull request alone.
+ * The changes in a request: `issues.edit.2`, `issues.edit.3`. As in Gitea, an empty text and milestone 0 change nothing in
+ * a pull request, and a poster without write access changes the deadline of a pull request alone.
  */
 export async function discussionEdit(
   services: Services,

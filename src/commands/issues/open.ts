@@ -82,7 +82,7 @@ export const openIssueRoutes: Routes = (services) => async (app) => {
       const isWriter = atLeast(access, 'write')
       const context = commandContext(request)
       const opening = async () => {
-        // Create rule 1: only writers set these fields. Requests of others are not even checked for them.
+        // `issues.create.1`: only writers set these fields. Requests of others are not even checked for them.
         const named = isWriter ? await namedRefs(services, repository, body) : NOTHING_NAMED
         return {
           repoId: repository.id,
@@ -98,7 +98,7 @@ export const openIssueRoutes: Routes = (services) => async (app) => {
         (await openedBefore(services, context, issues, repository.id)) ??
         (await openIssue(services, context, await opening()))
       const issue = { repoId: repository.id, index }
-      // Create rule 4: a new issue may be closed at once.
+      // `issues.create.4`: a new issue may be closed at once.
       if (body.closed) {
         await issues.change(services, context, issue, 'close', async (state) =>
           state.status === 'none'

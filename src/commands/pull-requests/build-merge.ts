@@ -33,7 +33,7 @@ type CoAuthors = ReturnType<typeof coAuthorsOf>
 
 /**
  * Builds the merge. Resolves to the new tip of the base branch and its message, which is empty when the commit is not
- * new; or to a conflict (merge rule 7) when the style cannot merge the two.
+ * new; or to a conflict (`merge.7`) when the style cannot merge the two.
  */
 export async function buildMerge(
   dir: string,

@@ -1,4 +1,4 @@
-/** At most one open pull request for a head and a base: create rule 4, edit rule 6. A claim decides. */
+/** At most one open pull request for a head and a base: `pulls.create.4`, `pulls.edit.6`. A claim decides. */
 
 import { coded, Refused, refuse } from '../../errors/refusal.ts'
 import type { IssueRef } from '../../events/catalog/parts.ts'

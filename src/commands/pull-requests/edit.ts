@@ -61,7 +61,7 @@ const NOTHING = {
 } satisfies Omit<PullEdit, 'by'>
 
 /**
- * Edit rule 7: the poster may set the flag, with write access to the head repository. Who administers the head
+ * `pulls.edit.7`: the poster may set the flag, with write access to the head repository. Who administers the head
  * repository may take it back.
  */
 async function requireMaintainerEditRight(
@@ -178,7 +178,7 @@ export const editPullRoutes: Routes = (services) => async (app) => {
     }),
     async (request, reply) => {
       const allowMaintainerEdit = hasValidBody(request) ? request.body.allow_maintainer_edit : undefined
-      // Edit rule 1. What belongs to the head repository is its owner's to take back.
+      // `issues.edit.1`. What belongs to the head repository is its owner's to take back.
       const isOnlyTakenBack = allowMaintainerEdit === false && Object.keys(request.body).length === 1
       const unseen = isOnlyTakenBack
         ? await unseenPullOf(services, request.requester, request.params)

@@ -1,5 +1,5 @@
 /**
- * Edit rule 7: writers of a repository may push to a branch of a fork when an open pull request from that branch into
+ * `pulls.edit.7`: writers of a repository may push to a branch of a fork when an open pull request from that branch into
  * the repository allows it. The flag gives what its poster may give now: nothing when the poster does not write to the
  * fork any more.
  */

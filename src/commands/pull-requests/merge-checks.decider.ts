@@ -1,4 +1,4 @@
-/** Decides whether a pull request may be merged: merge rule 2. Pure. */
+/** Decides whether a pull request may be merged: `merge.2`. Pure. */
 
 import type { ChecksOutcome } from '../../access/protection-rules.ts'
 import { reviewProblem, reviewRulesOf } from '../../access/review-rules.ts'
@@ -53,8 +53,8 @@ export const headHasMoved = refuse.conflict('the head branch has just moved; try
 export const scheduleIsGone = refuse.notFound('no merge is scheduled')
 
 /**
- * Why the pull request cannot be merged, or undefined. What is not allowed (merge rule 2) is checked before conflicts (merge
- * rule 7). The refusal is that of the first reason, and `errors` has all that are not allowed.
+ * Why the pull request cannot be merged, or undefined. What is not allowed (`merge.2`) is checked before conflicts
+ * (`merge.7`). The refusal is that of the first reason, and `errors` has all that are not allowed.
  */
 export function mergeRefusal(
   state: PullState,
@@ -82,7 +82,7 @@ export function mergeRefusal(
 
 export const WORK_IN_PROGRESS = 'the pull request is a work in progress'
 
-/** All that merge rule 2 has against the merge, in its order. */
+/** All that `merge.2` has against the merge, in its order. */
 export function reasonsAgainst(
   state: ActivePull,
   request: Pick<MergeRequest, 'style' | 'force' | 'scheduling'>,
@@ -102,7 +102,7 @@ export function reasonsAgainst(
     reasons.push(`it depends on issues that are still open: ${facts.openDependencies.join(', ')}`)
   }
   reasons.push(...protectionReasons(state, request, facts))
-  // A merge that is not scheduled is tried, by its own style: then a conflict is merge rule 7.
+  // A merge that is not scheduled is tried, by its own style: then a conflict is `merge.7`.
   if ((request.scheduling || reasons.length > 0) && isKnownToConflict(state, facts)) {
     reasons.push(notMergeable(`its merge into ${state.base.branch} has conflicts`))
   }

@@ -1,4 +1,4 @@
-/** The message of a merge commit: merge rule 5. Pure. */
+/** The message of a merge commit: `merge.5`. Pure. */
 
 import type { MergeStyle } from '../../events/catalog/repositories.ts'
 import { cutList, jsonBytes } from '../../events/store/append-size.ts'

@@ -48,7 +48,7 @@ export interface Merge {
  * Records the intent, moves the base branch, records the outcome, and deletes the head branch. To be called only in
  * the turn of the repository's merges (`mergeTurn`).
  *
- * @throws Refused, even after a successful merge when its head branch could not be deleted (merge rule 8)
+ * @throws Refused, even after a successful merge when its head branch could not be deleted (`merge.8`)
  */
 export async function mergePull(services: Services, context: CommandContext, merge: Merge): Promise<void> {
   const { index, merger } = merge
@@ -150,7 +150,7 @@ async function refusalNow(
   return mergeRefusal(state, { ...request, force: request.force && access === 'admin' }, facts)
 }
 
-/** Merge rule 3: the pull request counts as merged by the given commit, which the base branch must have. */
+/** `merge.3`: the pull request counts as merged by the given commit, which the base branch must have. */
 async function decideManualMerge(
   services: Services,
   state: ActivePull,

@@ -20,7 +20,7 @@ import { type Merge, mergePull } from './merge-pull.ts'
 import { decideCancelSchedule } from './pull-request.decider.ts'
 import { scheduleMerge } from './schedule.decider.ts'
 
-/** Room for a title of 255 characters and the names of two branches, as in the default of merge rule 5. */
+/** Room for a title of 255 characters and the names of two branches, as in the default of `merge.5`. */
 const MAX_MERGE_TITLE = 4096
 
 const MergePullRequestOption = (services: Services) =>
@@ -64,7 +64,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
       const { index } = await pullFor(services, repository.id, request.params.index)
       const body = request.body ?? {}
       const context = commandContext(request)
-      // Merge rule 1: the merger has read the pull request, even if the merge fails.
+      // `merge.1`: the merger has read the pull request, even if the merge fails.
       const user = { id: merger.id, login: merger.login }
       const read = { type: 'IssueRead', data: { repoId: repository.id, index, user } } as const
       // A merge that is done is answered as such, also when the log fails at this.
@@ -78,7 +78,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
         merger,
         mergerNow: () => requesterNow(request),
         request: {
-          // Merge rule 4: the style `merge` when none is given.
+          // `merge.4`: the style `merge` when none is given.
           style: body.Do || 'merge',
           force: body.force_merge === true && access === 'admin',
           scheduling: body.merge_when_checks_succeed === true,
@@ -100,7 +100,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
         await mergePull(services, context, ready)
         return 200
       })
-      // Also after a refusal: the merge may be done, and only its head branch kept (merge rule 8).
+      // Also after a refusal: the merge may be done, and only its head branch kept (`merge.8`).
       const status = await merging.finally(async () => {
         await noted
         await settled(services, context, reply)

@@ -65,7 +65,7 @@ interface Opening extends Pick<Opened, 'title' | 'body' | 'deadline'> {
   baseBranch: string
   /** Whether writers of the base may push to the head branch. */
   maintainerEdit: boolean
-  /** Looks up what the request names. Create rules 1 to 4 are checked first. @throws Refused */
+  /** Looks up what the request names. `pulls.create.1` to `pulls.create.4` are checked first. @throws Refused */
   named(): Promise<Named>
 }
 
@@ -73,8 +73,8 @@ interface Opening extends Pick<Opened, 'title' | 'body' | 'deadline'> {
 const branchIn = (name: string) => name.replace(/^refs\/heads\//, '')
 
 /**
- * Create rules 2 and 3: the repository and the branch that `<branch>`, `<user>:<branch>` or `<user>/<repository>:<branch>`
- * names.
+ * The repository and the branch that `<branch>`, `<user>:<branch>` or `<user>/<repository>:<branch>` names:
+ * `pulls.create.2`, `pulls.create.3`.
  *
  * @throws Refused (unprocessable) when it is empty; (not found), also when the requester may not read the repository
  */
@@ -119,7 +119,7 @@ async function repositoryOfHead(
 
 /**
  * Whether writers of the base may push to the head branch: as the request says, or by the default of the base repository. Only
- * a poster may give that who has write access to the head branch, as in edit rule 7.
+ * a poster may give that who has write access to the head branch, as in `pulls.edit.7`.
  *
  * @throws Refused (forbidden) when the request gives what the poster may not give
  */

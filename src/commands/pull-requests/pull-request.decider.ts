@@ -202,7 +202,7 @@ function mergeabilityChecked(
 }
 
 /**
- * Edit rule 6: changes the base branch. `target`: the new base, compared with the head, and what that means for reviews:
+ * `pulls.edit.6`: changes the base branch. `target`: the new base, compared with the head, and what that means for reviews:
  * the same as when the head moves, and by the rules of the new base. It ends a merge that another user has scheduled: that
  * user has not agreed to this base. `by`: null for the server, after the old base was deleted.
  */
@@ -266,7 +266,7 @@ export function decideBranchRenamed(
   return [{ type: 'PullRequestBranchRenamed', data: { repoId, index, side, from, to } }]
 }
 
-/** Edit rules 4 and 5: closes or reopens. Closing also cancels a scheduled merge. */
+/** `issues.edit.4` and `pulls.edit.4`: closes or reopens. Closing also cancels a scheduled merge. */
 export function decidePullStatus(
   state: PullState,
   change: StatusChange,
@@ -302,7 +302,7 @@ export function decideBranchGone(
   return [...events, scheduleRefused(state, { head: head.sha, reason, errors: [] })]
 }
 
-/** Edit rule 7: whether writers of the base may push to the head branch. */
+/** `pulls.edit.7`: whether writers of the base may push to the head branch. */
 export function decideMaintainerEdit(state: PullState, allowed: boolean): Decision<PullRequestEvent> {
   if (state.status === 'none') return gone
   if (state.allowMaintainerEdit === allowed) return []
@@ -323,7 +323,7 @@ export function decideMerged(state: PullState, commit: string): Decision<PullReq
   return [merged(state, state.merging)]
 }
 
-/** Merge rule 3: the pull request was merged outside of this server, by the given commit. */
+/** `merge.3`: the pull request was merged outside of this server, by the given commit. */
 export function decideManuallyMerged(state: PullState, merge: Merged): Decision<PullRequestEvent> {
   if (state.status !== 'open') return gone
   if (state.merging !== null) return refuse.conflict('another merge of this pull request is under way')
@@ -348,7 +348,7 @@ export function decideMergeFailed(
   return [{ type: 'MergeFailed', data: { repoId: state.repoId, index: state.index, commit, reason } }]
 }
 
-/** Merge rule 8: records the deletion of the head branch, with its comment. */
+/** `merge.8`: records the deletion of the head branch, with its comment. */
 export function decideHeadBranchDeleted(state: PullState, commentId: number): Decision<PullRequestEvent> {
   if (state.status !== 'merged' || state.headBranchDeleted) return []
   const { repoId, index, head: branch } = state
@@ -362,7 +362,7 @@ export function decideHeadBranchKept(state: PullState, reason: string): Decision
   return [{ type: 'HeadBranchKept', data: { repoId, index, branch, reason } }]
 }
 
-/** Merge rule 6: one schedule at a time. */
+/** `merge.6`: one schedule at a time. */
 export function decideSchedule(state: PullState, schedule: ScheduledMerge): Decision<PullRequestEvent> {
   if (state.status !== 'open') return gone
   if (state.schedule !== null) return refuse.conflict('a merge is scheduled already')

@@ -36,7 +36,7 @@ export const IssueListQuery = Type.Object({
 /** The filter of the shared part, without labels. @throws Refused (unprocessable) for an invalid date-time */
 export function sharedFilter({ state, type, ...times }: Static<typeof IssueListQuery>) {
   const filter: Filter<IssueSelection> = updatedBetween(times)
-  // Search rule 1: anything but `closed` and `all` means open.
+  // `search.1`: anything but `closed` and `all` means open.
   if (state !== 'all') filter.state = state === 'closed' ? 'closed' : 'open'
   // Anything but `issues` and `pulls` means both.
   if (type === 'issues' || type === 'pulls') filter.isPull = type === 'pulls'
@@ -59,7 +59,7 @@ export async function peopleFilter(
 const MAX_WORDS = 50
 
 /**
- * Search rule 2: a keyword is trimmed; one with a NUL character counts as empty, and is none. One of signs alone (`!!!`) is
+ * `search.2`: a keyword is trimmed; one with a NUL character counts as empty, and is none. One of signs alone (`!!!`) is
  * a keyword without words: nothing is found by it.
  */
 export function searchedWords(q = ''): string[] | undefined {

@@ -35,7 +35,7 @@ const SearchQuery = Type.Object({
 })
 
 /**
- * Search rule 3 for many repositories. A label counts as unknown when the requester can read no repository that has it:
+ * `search.3` for many repositories. A label counts as unknown when the requester can read no repository that has it:
  * otherwise the answer would show that the label exists.
  */
 async function labelIdsIn({ views }: Services, requester: AccountDocument, names: readonly string[]) {

@@ -37,7 +37,7 @@ async function queryOf(
   query: Static<typeof LIST_SCHEMA.querystring>,
 ) {
   const filter = { ...sharedFilter(query), ...(await peopleFilter(services, query)) }
-  // Search rule 3.
+  // `search.3`.
   const labelIds = await labelIdsNamed(services, repository, namesIn(query.labels))
   if (labelIds.length > 0) filter.labelIds = { $in: labelIds }
   const milestoneIds = await milestoneIdsNamed(services, repository.id, query.milestones)

@@ -19,7 +19,7 @@ const PNG = Buffer.from(
 )
 const file = (name: string, content = 'text\n') => new File([content], name)
 
-t.test('attachment rule 1: the comment must exist, and its issue must be in the repository', async (t) => {
+t.test('attachments.1: the comment must exist, and its issue must be in the repository', async (t) => {
   const { say, pathOf } = await attachmentRepository(server, 'rule1')
   const elsewhere = await attachmentRepository(server, 'rule1-other')
   const id = await say()
@@ -44,7 +44,7 @@ t.test('attachment rule 1: the comment must exist, and its issue must be in the 
   t.same((await alice.repos.issueListIssueCommentAttachments('alice', 'rule1', id)).data, [data])
 })
 
-t.test('attachment rule 2: the attachment must be in the repository and of that very comment', async (t) => {
+t.test('attachments.2: the attachment must be in the repository and of that very comment', async (t) => {
   const { say, pathOf } = await attachmentRepository(server, 'rule2')
   const elsewhere = await attachmentRepository(server, 'rule2-other')
   const [first, second, third] = [await say(), await say(), await elsewhere.say()]
@@ -70,7 +70,7 @@ t.test('attachment rule 2: the attachment must be in the repository and of that 
   t.same(data, mine)
 })
 
-t.test('attachment rule 3: the poster who can write, repository admins and site admins', async (t) => {
+t.test('attachments.3: the poster who can write, repository admins and site admins', async (t) => {
   const { say, pathOf, post } = await attachmentRepository(server, 'rule3')
   await server.as('dave')
   await alice.repos.repoAddCollaborator('alice', 'rule3', 'dave', { permission: 'admin' })
@@ -106,7 +106,7 @@ t.test('attachment rule 3: the poster who can write, repository admins and site 
   t.equal((await hidden.post('alice', comment, formWith('x', 'a.txt'))).status, 201)
 })
 
-t.test('attachment rule 4: stored under the name asked for, else the file’s own', async (t) => {
+t.test('attachments.4: stored under the name asked for, else the file’s own', async (t) => {
   const { say, post, events } = await attachmentRepository(server, 'rule4')
   const id = await say('carol')
   const before = (await carol.repos.issueGetComment('alice', 'rule4', id)).data
@@ -157,7 +157,7 @@ t.test('attachment rule 4: stored under the name asked for, else the file’s ow
   )
 })
 
-t.test('attachment rule 4: a file is allowed by its ending or by its content, or refused', async (t) => {
+t.test('attachments.4: a file is allowed by its ending or by its content, or refused', async (t) => {
   const { say, post } = await attachmentRepository(server, 'types')
   const id = await say()
   const refused = await post('alice', id, formWith(PNG, 'a.exe'))
@@ -183,7 +183,7 @@ t.test('attachment rule 4: a file is allowed by its ending or by its content, or
   t.equal((await storedFiles(strict)).length, 2, 'nothing is left of the refused ones')
 })
 
-t.test('attachment rule 4: a request without the part is refused', async (t) => {
+t.test('attachments.4: a request without the part is refused', async (t) => {
   const { say, post, events } = await attachmentRepository(server, 'missing')
   const id = await say()
   const before = await storedFiles(server)
@@ -217,7 +217,7 @@ t.test('attachment rule 4: a request without the part is refused', async (t) => 
   t.equal((await events()).length, 2)
 })
 
-t.test('attachment rule 4: only the first part of that name counts, others are ignored', async (t) => {
+t.test('attachments.4: only the first part of that name counts, others are ignored', async (t) => {
   const { say, post } = await attachmentRepository(server, 'parts')
   const id = await say()
   const form = new FormData()
@@ -345,7 +345,7 @@ t.test('a client that goes away during an upload leaves nothing', async (t) => {
   t.same((await alice.repos.issueListIssueCommentAttachments('alice', 'away', id)).data, [])
 })
 
-t.test('attachment rule 5: the name is replaced when it is not empty', async (t) => {
+t.test('attachments.5: the name is replaced when it is not empty', async (t) => {
   const { say, post, pathOf, events } = await attachmentRepository(server, 'rule5')
   const id = await say()
   const { body: made } = await post('alice', id, formWith(PNG, 'old.png'))
@@ -369,7 +369,7 @@ t.test('attachment rule 5: the name is replaced when it is not empty', async (t)
   t.equal((await server.fetch('alice', path, { method: 'PATCH', body: '{' })).status, 400)
 })
 
-t.test('attachment rule 6: DELETE removes the attachment and its stored file', async (t) => {
+t.test('attachments.6: DELETE removes the attachment and its stored file', async (t) => {
   const { say, post } = await attachmentRepository(server, 'rule6')
   const id = await say()
   const { body: stays } = await post('alice', id, formWith('x', 'a.txt'))

@@ -84,7 +84,7 @@ t.test('deleting a comment deletes its files, too', async (t) => {
     .thenEvents(gone(1), gone(3), deleted(7))
 })
 
-t.test('attachments rule 4: after an upload the comment is updated with its unchanged content', async (t) => {
+t.test('attachments.4: after an upload the comment is updated with its unchanged content', async (t) => {
   const { given } = specify(t, commentDecider(7))
   given(added(7, 'a'), edited(7, 'b'))
     .when((state) => decideAddAttachment(state, file(1)))
@@ -98,7 +98,7 @@ t.test('a comment has at most a hundred attachments', async (t) => {
     .thenRefused('unprocessable')
 })
 
-t.test('attachments rule 5: a name is replaced when it is non-empty', async (t) => {
+t.test('attachments.5: a name is replaced when it is non-empty', async (t) => {
   const { given } = specify(t, commentDecider(7))
   const rename = (name: string, id = 1) =>
     given(added(7), attached(7, 1)).when((state) => decideRenameAttachment(state, id, name))
@@ -111,7 +111,7 @@ t.test('attachments rule 5: a name is replaced when it is non-empty', async (t) 
   rename('b.txt', 2).thenRefused('notFound', 'attachment not found')
 })
 
-t.test('attachments rule 6: a file that is deleted is not there any more', async (t) => {
+t.test('attachments.6: a file that is deleted is not there any more', async (t) => {
   const { given } = specify(t, commentDecider(7))
   const gone: CommentEvent = {
     type: 'AttachmentDeleted',

@@ -2,7 +2,7 @@ import t from 'tap'
 import { deadlineOf } from '../../../src/commands/issues/fields.ts'
 import { Refused } from '../../../src/errors/refusal.ts'
 
-t.test('edit rule 3: a deadline is 23:59:59 of its date, in the zone in which it is given', async (t) => {
+t.test('deadline.1: a deadline is 23:59:59 of its date, in the zone in which it is given', async (t) => {
   const deadlines: Record<string, string> = {
     '2026-12-31T00:00:00Z': '2026-12-31T23:59:59Z',
     '2026-12-31T23:59:59Z': '2026-12-31T23:59:59Z',
@@ -15,7 +15,7 @@ t.test('edit rule 3: a deadline is 23:59:59 of its date, in the zone in which it
   for (const [given, stored] of Object.entries(deadlines)) t.equal(deadlineOf(given), stored, given)
 })
 
-t.test('edit rule 3: null, an empty text and the zero value mean no deadline', async (t) => {
+t.test('deadline.2: null, an empty text and the zero value mean no deadline', async (t) => {
   for (const none of [
     null,
     '',

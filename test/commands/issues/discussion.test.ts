@@ -139,7 +139,7 @@ t.test('closing and reopening are recorded once, with a comment and the mileston
     .thenEvents()
 })
 
-t.test('edit rule 4: an issue with an open dependency cannot be closed', async (t) => {
+t.test('issues.edit.4: an issue with an open dependency cannot be closed', async (t) => {
   const { given } = specify(t, pullDecider)
   given(opened, depends)
     .when((state) => decideStatus(active(state), { ...closing, openDependencies: [other] }))

@@ -47,7 +47,7 @@ async function withPulls(test: Parameters<typeof workTree>[0], name: string, cou
   }
 }
 
-t.test('edit rule 1: 403 for others than the poster and writers, 404 without an issue', async (t) => {
+t.test('issues.edit.1: 403 for others than the poster and writers, 404 without an issue', async (t) => {
   const { edit, get, issues } = await bobsIssue('rights')
   const { edit: hidden, open } = await repository('private', { private: true })
   await open()
@@ -86,7 +86,7 @@ t.test('edit rule 1: 403 for others than the poster and writers, 404 without an 
   }
 })
 
-t.test('edit rule 2: a title applies when it is not empty, a body when it is there', async (t) => {
+t.test('issues.edit.2: a title applies when it is not empty, a body when it is there', async (t) => {
   const { edit, get, events } = await bobsIssue('texts')
   const { data, status } = await bob.repos.issueEditIssue('alice', 'texts', 1, {
     title: ' New ',
@@ -110,7 +110,7 @@ t.test('edit rule 2: a title applies when it is not empty, a body when it is the
 })
 
 t.test(
-  'edit rule 3: milestone, assignees and deadline are for writers; of others they are ignored',
+  'issues.edit.3: milestone, assignees and deadline are for writers; of others they are ignored',
   async (t) => {
     const { edit, milestone, counts, events } = await bobsIssue('fields')
     const one = await milestone('One')
@@ -149,7 +149,7 @@ t.test(
   },
 )
 
-t.test('edit rule 3: null changes nothing; milestone 0 clears, an unknown one gives 404', async (t) => {
+t.test('issues.edit.3: null changes nothing; milestone 0 clears, an unknown one gives 404', async (t) => {
   const { edit, milestone, open } = await repository('milestones')
   const far = await (await repository('far')).milestone('Far')
   const [one, two] = [await milestone('One'), await milestone('Two')]
@@ -163,7 +163,7 @@ t.test('edit rule 3: null changes nothing; milestone 0 clears, an unknown one gi
   t.equal((await edit(1, { milestone: 'One' })).status, 422)
 })
 
-t.test('edit rule 3: the given assignees replace the old ones; an empty array clears them', async (t) => {
+t.test('issues.edit.3: the given assignees replace the old ones; an empty array clears them', async (t) => {
   const { edit, open } = await repository('assignees', { private: true })
   await open({ assignees: ['alice'] })
   await alice.repos.repoAddCollaborator('alice', 'assignees', 'dave', { permission: 'read' })
@@ -182,7 +182,7 @@ t.test('edit rule 3: the given assignees replace the old ones; an empty array cl
   t.same(await after({ assignees: [] }), [])
 })
 
-t.test('edit rule 3: a deadline ends its day; it is removed in three ways', async (t) => {
+t.test('deadline.1, deadline.2: a deadline ends its day; it is removed in three ways', async (t) => {
   const { edit, open } = await repository('deadlines')
   await open()
   const due = async (option: object) => {
@@ -203,7 +203,7 @@ t.test('edit rule 3: a deadline ends its day; it is removed in three ways', asyn
   t.equal(await due({ deadline: '2027-12-31T00:00:00Z' }), '2027-12-31T23:59:59Z')
 })
 
-t.test('edit rule 4: closed closes, any other value opens', async (t) => {
+t.test('issues.edit.4: closed closes, any other value opens', async (t) => {
   const { edit, milestone, counts, events } = await bobsIssue('states')
   const one = await milestone('One')
   await edit(1, { milestone: one })
@@ -233,7 +233,7 @@ t.test('edit rule 4: closed closes, any other value opens', async (t) => {
   t.equal(new Set(ids).size, ids.length, 'each change has a comment of its own')
 })
 
-t.test('edit rule 4: closing with open dependencies gives 412, and changes nothing else', async (t) => {
+t.test('issues.edit.4: closing with open dependencies gives 412, and changes nothing else', async (t) => {
   const { edit, open, depends, get } = await repository('waiting')
   for (const title of ['First', 'Second', 'Third']) await open({ title })
   await depends(1, 2)
@@ -257,7 +257,7 @@ t.test('edit rule 4: closing with open dependencies gives 412, and changes nothi
   t.equal((await edit(1, { state: 'closed' })).status, 201, 'nothing waits for what is deleted')
 })
 
-t.test('edit rule 4: issues wait for pull requests, and pull requests for issues', async (t) => {
+t.test('issues.edit.4: issues wait for pull requests, and pull requests for issues', async (t) => {
   const { edit, depends, merge, pull } = await withPulls(t, 'mixed', 2)
   await depends(1, 2)
   t.match(await edit(1, { state: 'closed' }), { status: 412, body: { errors: ['#2'] } })

@@ -47,7 +47,7 @@ t.test('an issue is opened with all given fields', async (t) => {
 })
 
 t.test(
-  'create rule 1: fields for writers are ignored in requests of others, even when they are invalid',
+  'issues.create.1: fields for writers are ignored in requests of others, even when they are invalid',
   async (t) => {
     const { label, milestone, tryOpen, counts } = await repository('readers')
     const [bug, one] = [await label('bug'), await milestone('One')]
@@ -91,7 +91,7 @@ t.test(
   },
 )
 
-t.test('create rule 2: only the date of a deadline counts, in its own zone', async (t) => {
+t.test('deadline.1: only the date of a deadline counts, in its own zone', async (t) => {
   const { tryOpen } = await repository('deadlines')
   const due = async (option: object) => {
     const { status, body } = await tryOpen({ title: 't', ...option })
@@ -118,7 +118,7 @@ t.test('create rule 2: only the date of a deadline counts, in its own zone', asy
 })
 
 t.test(
-  'create rule 3: 422 for an unknown assignee or one who cannot be assigned, 400 without access',
+  'issues.create.3: 422 for an unknown assignee or one who cannot be assigned, 400 without access',
   async (t) => {
     const { tryOpen } = await repository('assignees', { private: true })
     await alice.orgs.orgCreate({ username: 'assigned' })
@@ -139,7 +139,7 @@ t.test(
   },
 )
 
-t.test('create rule 4: a new issue may be closed at once, by anyone who may open it', async (t) => {
+t.test('issues.create.4: a new issue may be closed at once, by anyone who may open it', async (t) => {
   const { tryOpen, milestone, counts, events } = await repository('closed')
   const one = await milestone('One')
   const { status, body } = await tryOpen({ title: 'Done', closed: true, milestone: one })
@@ -161,7 +161,7 @@ t.test('create rule 4: a new issue may be closed at once, by anyone who may open
   t.equal((await tryOpen({ title: 'Odd', closed: 'yes' })).status, 422)
 })
 
-t.test('create rule 4: open dependencies give 412; the issue exists and stays open', async (t) => {
+t.test('issues.create.4: open dependencies give 412; the issue exists and stays open', async (t) => {
   const { tryOpen, open, get, repoId } = await repository('waiting')
   await open({ title: 'First' })
   // Somebody is quicker than the server: the dependency comes between the opening and the closing.

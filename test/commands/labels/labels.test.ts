@@ -259,30 +259,33 @@ t.test('a retried request makes one label', async (t) => {
   t.equal((await alice.repos.issueListLabels('alice', 'retry')).data.length, 1)
 })
 
-t.test('create rule 5: labels are resolved among those of the repository and its organization', async (t) => {
-  await organization('team')
-  await organization('rival')
-  await alice.orgs.createOrgRepo('team', { name: 'app' })
-  await repository('home')
-  const color = '#fff'
-  const ids = await Promise.all([
-    alice.repos.issueCreateLabel('team', 'app', { name: 'own', color }),
-    alice.orgs.orgCreateLabel('team', { name: 'shared', color }),
-    alice.orgs.orgCreateLabel('rival', { name: 'foreign', color }),
-    alice.repos.issueCreateLabel('alice', 'home', { name: 'home', color }),
-  ]).then((made) => made.map(({ data }) => data.id ?? 0))
-  const [own = 0, shared = 0, , home = 0] = ids
-  const asked = [shared, 999_999, ...ids, -1, 0.5]
-  const resolved = async (key: string) => {
-    const repository = await services.views.repositories.findOne({ key })
-    if (repository === undefined) throw new Error(`no repository ${key}`)
-    return (await labelsByIds(services, repository, asked)).map(({ id }) => id)
-  }
-  t.same(await resolved('team/app'), [shared, own])
-  t.same(await resolved('alice/home'), [home])
-  await alice.orgs.orgDeleteLabel('team', shared)
-  t.same(await resolved('team/app'), [own])
-})
+t.test(
+  'issues.create.5: labels are resolved among those of the repository and its organization',
+  async (t) => {
+    await organization('team')
+    await organization('rival')
+    await alice.orgs.createOrgRepo('team', { name: 'app' })
+    await repository('home')
+    const color = '#fff'
+    const ids = await Promise.all([
+      alice.repos.issueCreateLabel('team', 'app', { name: 'own', color }),
+      alice.orgs.orgCreateLabel('team', { name: 'shared', color }),
+      alice.orgs.orgCreateLabel('rival', { name: 'foreign', color }),
+      alice.repos.issueCreateLabel('alice', 'home', { name: 'home', color }),
+    ]).then((made) => made.map(({ data }) => data.id ?? 0))
+    const [own = 0, shared = 0, , home = 0] = ids
+    const asked = [shared, 999_999, ...ids, -1, 0.5]
+    const resolved = async (key: string) => {
+      const repository = await services.views.repositories.findOne({ key })
+      if (repository === undefined) throw new Error(`no repository ${key}`)
+      return (await labelsByIds(services, repository, asked)).map(({ id }) => id)
+    }
+    t.same(await resolved('team/app'), [shared, own])
+    t.same(await resolved('alice/home'), [home])
+    await alice.orgs.orgDeleteLabel('team', shared)
+    t.same(await resolved('team/app'), [own])
+  },
+)
 
 t.test(
   'labels of repositories need the issue scope, labels of organizations the organization scope',

@@ -16,7 +16,7 @@ const titled = (labels: { name?: string }[]) => labels.map(({ name }) => name).s
 // Without it gitea-js sends these bodies as plain text, which Gitea refuses, too.
 const json = { type: ContentType.Json }
 
-t.test('edit rule 1: 403 for others than the poster and writers', async (t) => {
+t.test('issues.edit.1: 403 for others than the poster and writers', async (t) => {
   const { edit, open, branches, changes } = await repository(t, 'rule1', { writers: ['carol'] })
   await branches('topic')
   await open('topic', {}, 'bob')
@@ -33,7 +33,7 @@ t.test('edit rule 1: 403 for others than the poster and writers', async (t) => {
   }
 })
 
-t.test('edit rule 1: a poster who cannot read the repository any more gets 404', async (t) => {
+t.test('issues.edit.1: a poster who cannot read the repository any more gets 404', async (t) => {
   const { edit, open, branches } = await repository(t, 'rule1-private')
   await branches('topic')
   await open('topic', {}, 'bob')
@@ -41,7 +41,7 @@ t.test('edit rule 1: a poster who cannot read the repository any more gets 404',
   t.equal((await edit(1, { title: 'x' }, 'bob')).status, 404)
 })
 
-t.test('edit rule 2: only writers change labels, milestone and assignees', async (t) => {
+t.test('issues.edit.3, pulls.edit.2: only writers change labels, milestone and assignees', async (t) => {
   const { edit, open, branches, label, milestone, changes, counts } = await repository(t, 'rule2', {
     writers: ['carol'],
   })
@@ -72,7 +72,7 @@ t.test('edit rule 2: only writers change labels, milestone and assignees', async
   t.strictSame(await counts(milestoneId), [1, 0])
 })
 
-t.test('edit rule 2: assignees are replaced as a whole; unknown ones give 422', async (t) => {
+t.test('issues.edit.3: assignees are replaced as a whole; unknown ones give 422', async (t) => {
   const { edit, open, branches, changes, id } = await repository(t, 'assignees', { writers: ['carol'] })
   await branches('topic')
   await open('topic', { assignees: ['alice'] })
@@ -96,14 +96,14 @@ t.test('edit rule 2: assignees are replaced as a whole; unknown ones give 422', 
   t.equal(recorded.length, 4)
 })
 
-t.test('edit rule 2: an assignee without access to a private repository gives 422', async (t) => {
+t.test('issues.edit.3: an assignee without access to a private repository gives 422', async (t) => {
   const { edit, open, branches } = await repository(t, 'assignees-private', { private: true })
   await branches('topic')
   await open('topic')
   t.match(await edit(1, { assignees: ['bob'] }), { status: 422, body: { message: /no access/ } })
 })
 
-t.test('edit rule 2: labels are replaced when present, and [] clears them', async (t) => {
+t.test('pulls.edit.2: labels are replaced when present, and [] clears them', async (t) => {
   const { edit, open, branches, label, changes, id } = await repository(t, 'labels')
   await branches('topic', 'other')
   const [a, b, c] = [await label('a'), await label('b'), await label('c')]
@@ -138,7 +138,7 @@ t.test('edit rule 2: labels are replaced when present, and [] clears them', asyn
   t.equal((await edit(1, { labels: Array.from({ length: 2000 }, (_, i) => i) })).status, 422)
 })
 
-t.test('edit rule 2: the last of the exclusive labels of a scope counts', async (t) => {
+t.test('issues.create.5, pulls.edit.2: the last of the exclusive labels of a scope counts', async (t) => {
   const { edit, openPull, branches, label } = await repository(t, 'exclusive')
   await branches('topic')
   const names = ['kind/bug', 'kind/idea', 'other/bug', 'plain', '/odd', 'odd/']
@@ -154,7 +154,7 @@ t.test('edit rule 2: the last of the exclusive labels of a scope counts', async 
   t.strictSame(titled((await edit(1, { labels: [idea, bug] })).body.labels), ['kind/bug'])
 })
 
-t.test('edit rule 2: a milestone is applied when it is not 0, and its counters follow', async (t) => {
+t.test('issues.edit.3: a milestone is applied when it is not 0, and its counters follow', async (t) => {
   const { edit, open, branches, milestone, counts, merge, changes, close, id } = await repository(
     t,
     'milestones',
@@ -212,7 +212,7 @@ t.test('edit rule 2: a milestone is applied when it is not 0, and its counters f
   t.strictSame(await counts(second), [0, 1])
 })
 
-t.test('edit rule 3: only the date of a deadline counts, in the zone in which it is given', async (t) => {
+t.test('deadline.1: only the date of a deadline counts, in the zone in which it is given', async (t) => {
   const { edit, open, branches, changes, id } = await repository(t, 'deadlines')
   await branches('topic')
   await open('topic', { due_date: '2027-01-01T00:00:00Z' }, 'bob')
@@ -242,7 +242,7 @@ t.test('edit rule 3: only the date of a deadline counts, in the zone in which it
   t.equal((await edit(1, {})).body.title, 'Without')
 })
 
-t.test('edit rule 4: the state of a merged pull request gives 412, and then nothing changes', async (t) => {
+t.test('pulls.edit.4: the state of a merged pull request gives 412, and then nothing changes', async (t) => {
   const { edit, open, branches, merge, get, changes, label } = await repository(t, 'rule4')
   await branches('topic')
   await open('topic')
@@ -258,7 +258,7 @@ t.test('edit rule 4: the state of a merged pull request gives 412, and then noth
   t.equal((await edit(1, { title: 'New', state: null })).body.title, 'New', 'the rest can be changed')
 })
 
-t.test('edit rule 4: closing with open dependencies gives 412, and 201 once they are closed', async (t) => {
+t.test('issues.edit.4: closing with open dependencies gives 412, and 201 once they are closed', async (t) => {
   const { edit, open, branches, changes, close } = await repository(t, 'depends')
   await branches('topic', 'first', 'second')
   for (const head of ['topic', 'first', 'second']) await open(head)
@@ -289,7 +289,7 @@ t.test('edit rule 4: closing with open dependencies gives 412, and 201 once they
 })
 
 t.test(
-  'edit rule 4: a merged dependency, or one in a deleted repository, does not block closing',
+  'issues.edit.4: a merged dependency, or one in a deleted repository, does not block closing',
   async (t) => {
     const here = await repository(t, 'waits')
     const there = await repository(t, 'vanishes')
@@ -317,7 +317,7 @@ t.test(
   },
 )
 
-t.test('edit rule 5: changes of title, state and base are recorded with what the spec names', async (t) => {
+t.test('pulls.edit.5: changes of title, state and base are recorded with what the spec names', async (t) => {
   const { edit, open, branches, work, changes, repoId, milestone, reopen, eventsOf, id } = await repository(
     t,
     'rule5',
@@ -364,7 +364,7 @@ t.test('edit rule 5: changes of title, state and base are recorded with what the
   )
 })
 
-t.test('edit rule 5: an edit that changes nothing is no event', async (t) => {
+t.test('pulls.edit.5: an edit that changes nothing is no event', async (t) => {
   const { edit, open, branches, changes, get, label, milestone } = await repository(t, 'nothing', {
     writers: ['carol'],
   })
@@ -389,7 +389,7 @@ t.test('edit rule 5: an edit that changes nothing is no event', async (t) => {
   t.strictSame(await changes(1), [])
 })
 
-t.test('edit rule 6: the base branch can be changed, and the changes are computed again', async (t) => {
+t.test('pulls.edit.6: the base branch can be changed, and the changes are computed again', async (t) => {
   const { edit, work, changes, openPull } = await repository(t, 'base', { writers: ['carol'] })
   await work.git('checkout', '-q', '-b', 'release')
   const release = await work.commit('On release', { 'r.txt': 'r\n' })
@@ -414,7 +414,7 @@ t.test('edit rule 6: the base branch can be changed, and the changes are compute
 })
 
 t.test(
-  'edit rule 6: 404 without the branch, 409 for a duplicate or when merged, 422 when closed or the head itself',
+  'pulls.edit.6: 404 without the branch, 409 for a duplicate or when merged, 422 when closed or the head itself',
   async (t) => {
     const { edit, open, branches, merge, changes, get, close } = await repository(t, 'rule6')
     await branches('topic', 'next', 'other')
@@ -444,7 +444,7 @@ t.test(
   },
 )
 
-t.test('edit rule 6: the old head and base are free for others, the new ones are not', async (t) => {
+t.test('pulls.edit.6: the old head and base are free for others, the new ones are not', async (t) => {
   const { edit, open, tryOpen, branches, close } = await repository(t, 'claims')
   await branches('topic', 'next')
   await open('topic')
@@ -456,7 +456,7 @@ t.test('edit rule 6: the old head and base are free for others, the new ones are
   t.equal((await edit(1, { base: 'main' })).status, 201)
 })
 
-t.test('edit rule 6: a claim that a crash left blocks others for at most a minute', async (t) => {
+t.test('pulls.edit.6: a claim that a crash left blocks others for at most a minute', async (t) => {
   const { edit, open, tryOpen, branches, repoId } = await repository(t, 'crashed')
   await branches('topic', 'next', 'other')
   await open('topic')
@@ -492,7 +492,7 @@ t.test('edit rule 6: a claim that a crash left blocks others for at most a minut
 })
 
 t.test(
-  'edit rule 4: a close that a crash cut off before its claim ended blocks others for at most a minute',
+  'issues.edit.4: a close that a crash cut off before its claim ended blocks others for at most a minute',
   async (t) => {
     const { edit, open, tryOpen, branches, get } = await repository(t, 'closed-by-half')
     await branches('topic', 'other')
@@ -521,7 +521,7 @@ t.test(
   },
 )
 
-t.test('edit rule 6: bases that are changed at the same time are all different', async (t) => {
+t.test('pulls.edit.6: bases that are changed at the same time are all different', async (t) => {
   const { edit, open, tryOpen, branches, get } = await repository(t, 'base-race')
   await branches('topic', 'next', 'other')
   await open('topic')
@@ -543,7 +543,7 @@ t.test('edit rule 6: bases that are changed at the same time are all different',
 })
 
 t.test(
-  'edit rule 7: only a poster with write access to the head sets allow_maintainer_edit: else 403',
+  'pulls.edit.7: only a poster with write access to the head sets allow_maintainer_edit: else 403',
   async (t) => {
     const { edit, open, branches, changes, get, fork, id } = await repository(t, 'rule7', {
       writers: ['carol'],
@@ -570,7 +570,7 @@ t.test(
   },
 )
 
-t.test('edit rule 8: the response is what a following GET gives', async (t) => {
+t.test('pulls.edit.8: the response is what a following GET gives', async (t) => {
   const { edit, open, branches, get, label, milestone } = await repository(t, 'rule8', { writers: ['carol'] })
   await branches('topic', 'next')
   await open('topic')

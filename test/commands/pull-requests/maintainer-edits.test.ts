@@ -24,7 +24,7 @@ async function contributor(test: Test, login: string, name: string) {
   return { work, tip }
 }
 
-t.test('edit rule 7: with the flag writers of the base push to the head branch of the fork', async (t) => {
+t.test('pulls.edit.7: with the flag writers of the base push to the head branch of the fork', async (t) => {
   const { edit, get, before } = await withFork(t, 'app')
   const { work, tip } = await contributor(t, 'carol', 'app')
   await t.rejects(work.git('push', '-q', 'origin', 'idea'), /403/, 'not without it')
@@ -59,7 +59,7 @@ t.test(
   },
 )
 
-t.test('edit rule 7: nothing else in the fork can be pushed, and the branch not deleted', async (t) => {
+t.test('pulls.edit.7: nothing else in the fork can be pushed, and the branch not deleted', async (t) => {
   const { edit, own } = await withFork(t, 'limits')
   await own.push('idea:other')
   await edit(1, { allow_maintainer_edit: true }, 'bob')
@@ -86,7 +86,7 @@ t.test('edit rule 7: nothing else in the fork can be pushed, and the branch not 
 })
 
 t.test(
-  'edit rule 7: only writers of the base may push, and the protected branches remain protected',
+  'pulls.edit.7: only writers of the base may push, and the protected branches remain protected',
   async (t) => {
     const { edit } = await withFork(t, 'who')
     await edit(1, { allow_maintainer_edit: true }, 'bob')
@@ -103,19 +103,22 @@ t.test(
   },
 )
 
-t.test('edit rule 7: a closed pull request allows no pushes, and a private fork stays private', async (t) => {
-  const { edit, close, reopen } = await withFork(t, 'closed')
-  await edit(1, { allow_maintainer_edit: true }, 'bob')
-  const { work } = await contributor(t, 'carol', 'closed')
-  await close(1)
-  await t.rejects(work.git('push', '-q', 'origin', 'idea'), /403/)
-  await reopen(1)
-  await bob.repos.repoEdit('bob', 'closed', { private: true })
-  await t.rejects(work.git('push', '-q', 'origin', 'idea'), /not found/)
-  await t.rejects(work.git('fetch', '-q', server.gitUrl('carol', 'bob/closed')), /not found/)
-  await bob.repos.repoEdit('bob', 'closed', { private: false })
-  await work.git('push', '-q', 'origin', 'idea')
-})
+t.test(
+  'pulls.edit.7: a closed pull request allows no pushes, and a private fork stays private',
+  async (t) => {
+    const { edit, close, reopen } = await withFork(t, 'closed')
+    await edit(1, { allow_maintainer_edit: true }, 'bob')
+    const { work } = await contributor(t, 'carol', 'closed')
+    await close(1)
+    await t.rejects(work.git('push', '-q', 'origin', 'idea'), /403/)
+    await reopen(1)
+    await bob.repos.repoEdit('bob', 'closed', { private: true })
+    await t.rejects(work.git('push', '-q', 'origin', 'idea'), /not found/)
+    await t.rejects(work.git('fetch', '-q', server.gitUrl('carol', 'bob/closed')), /not found/)
+    await bob.repos.repoEdit('bob', 'closed', { private: false })
+    await work.git('push', '-q', 'origin', 'idea')
+  },
+)
 
 /** A pull request of dave's from bob's fork, with the flag: dave was a collaborator of the fork when he set it. */
 async function ofCollaborator(t: Test, name: string) {

@@ -88,36 +88,33 @@ const protectedBy = (rules: Partial<BranchProtection>, facts: Partial<MergeFacts
   protection: { ...protection, ...rules },
 })
 
-t.test('merge rule 2: the reasons against a merge', async (t) => {
+t.test('merge.2: the reasons against a merge', async (t) => {
   for (const style of DEFAULT_MERGE_SETTINGS.mergeStyles) {
     t.equal(mergeRefusal(open, { ...plain, style }, fine), undefined, style)
   }
   t.equal(mergeRefusal(open, plain, protectedBy({})), undefined, 'a protection that asks for nothing')
 })
 
-t.test(
-  'merge rule 2: closed is not found, and what may not be merged is not allowed and says why',
-  async (t) => {
-    t.match(mergeRefusal(fold(), plain, fine), { refused: 'notFound' })
-    t.match(mergeRefusal(fold(opened(), closed), plain, fine), { refused: 'notFound', message: /closed/ })
-    const notAllowed: [string, RegExp, PullState, MergeFacts][] = [
-      ['merged', /merged already/, fold(opened(), merged), fine],
-      ['not a merger', /not allowed to merge/, open, { ...fine, mayMerge: false }],
-      ['a work in progress', /work in progress/, fold(opened('WIP: later')), fine],
-      ['no head branch', /cannot be merged: the head branch topic/, open, { ...fine, headTip: null }],
-      ['no base branch', /cannot be merged: the base branch main/, open, { ...fine, baseTip: null }],
-      ['dependencies', /depends/, open, { ...fine, openDependencies: ['#1', '#2'] }],
-    ]
-    for (const [name, message, state, facts] of notAllowed) {
-      t.match(mergeRefusal(state, plain, facts), { refused: 'notAllowed', message }, name)
-    }
-    const dependent = { ...fine, openDependencies: ['#1', '#2'] }
-    t.match(mergeRefusal(open, plain, dependent)?.message, /open: #1, #2$/)
-  },
-)
+t.test('merge.2: closed is not found, and what may not be merged is not allowed and says why', async (t) => {
+  t.match(mergeRefusal(fold(), plain, fine), { refused: 'notFound' })
+  t.match(mergeRefusal(fold(opened(), closed), plain, fine), { refused: 'notFound', message: /closed/ })
+  const notAllowed: [string, RegExp, PullState, MergeFacts][] = [
+    ['merged', /merged already/, fold(opened(), merged), fine],
+    ['not a merger', /not allowed to merge/, open, { ...fine, mayMerge: false }],
+    ['a work in progress', /work in progress/, fold(opened('WIP: later')), fine],
+    ['no head branch', /cannot be merged: the head branch topic/, open, { ...fine, headTip: null }],
+    ['no base branch', /cannot be merged: the base branch main/, open, { ...fine, baseTip: null }],
+    ['dependencies', /depends/, open, { ...fine, openDependencies: ['#1', '#2'] }],
+  ]
+  for (const [name, message, state, facts] of notAllowed) {
+    t.match(mergeRefusal(state, plain, facts), { refused: 'notAllowed', message }, name)
+  }
+  const dependent = { ...fine, openDependencies: ['#1', '#2'] }
+  t.match(mergeRefusal(open, plain, dependent)?.message, /open: #1, #2$/)
+})
 
 t.test(
-  'merge rule 2: a refused merge has all reasons in errors, and the status and the message of the first',
+  'merge.2: a refused merge has all reasons in errors, and the status and the message of the first',
   async (t) => {
     const rules = { statusCheck: true, blockOutdated: true, requireSigned: true }
     const facts = protectedBy(rules, {
@@ -154,7 +151,7 @@ t.test(
   },
 )
 
-t.test('merge rule 2: protection rules apply, and the refusal names the rule', async (t) => {
+t.test('merge.2: protection rules apply, and the refusal names the rule', async (t) => {
   const refusals: [string, RegExp, MergeFacts, MergeFacts][] = [
     [
       'checks',
@@ -187,7 +184,7 @@ t.test('merge rule 2: protection rules apply, and the refusal names the rule', a
   }
 })
 
-t.test('merge rule 2: an admin may force what protections refuse, but no unsigned merge', async (t) => {
+t.test('merge.2: an admin may force what protections refuse, but no unsigned merge', async (t) => {
   const force = { ...plain, force: true }
   const strict = protectedBy({ statusCheck: true, blockOutdated: true }, { outdated: true })
   t.equal(mergeRefusal(open, force, strict), undefined)
@@ -198,14 +195,14 @@ t.test('merge rule 2: an admin may force what protections refuse, but no unsigne
   t.match(mergeRefusal(open, force, dependent), { refused: 'notAllowed', message: /depends/ })
 })
 
-t.test('merge rule 6: a merge that waits for its checks does not need them yet', async (t) => {
+t.test('merge.6: a merge that waits for its checks does not need them yet', async (t) => {
   const scheduling = { ...plain, scheduling: true }
   t.equal(mergeRefusal(open, scheduling, protectedBy({ statusCheck: true })), undefined)
   const outdated = protectedBy({ blockOutdated: true }, { outdated: true })
   t.match(mergeRefusal(open, scheduling, outdated), { refused: 'notAllowed' })
 })
 
-t.test('merge rule 3: a manual merge depends only on state, permission and style', async (t) => {
+t.test('merge.3: a manual merge depends only on state, permission and style', async (t) => {
   const manual = { ...plain, style: 'manually-merged' }
   t.match(mergeRefusal(open, manual, fine), { refused: 'notAllowed', message: /manually-merged/ })
   const allowed = { ...fine, allowedStyles: ['manually-merged' as const], headTip: null }
@@ -214,7 +211,7 @@ t.test('merge rule 3: a manual merge depends only on state, permission and style
   t.match(mergeRefusal(fold(opened(), closed), manual, allowed), { refused: 'notFound' })
 })
 
-t.test('merge rule 7: styles that are unknown or switched off are not allowed', async (t) => {
+t.test('merge.7: styles that are unknown or switched off are not allowed', async (t) => {
   for (const style of ['octopus', 'Merge', 'constructor', '__proto__', ' merge']) {
     t.notOk(isMergeStyle(style))
     t.match(mergeRefusal(open, { ...plain, style }, fine), { refused: 'notAllowed', message: /Do: / }, style)
@@ -224,7 +221,7 @@ t.test('merge rule 7: styles that are unknown or switched off are not allowed', 
   t.equal(mergeRefusal(open, { ...plain, style: 'squash' }, squashOnly), undefined)
 })
 
-t.test('merge rule 7: another head is a conflict, checked after what is not allowed', async (t) => {
+t.test('merge.7: another head is a conflict, checked after what is not allowed', async (t) => {
   const stale = { ...plain, expectedHead: sha('f') }
   t.match(mergeRefusal(open, stale, fine), { refused: 'conflict', message: /head_commit_id/ })
   t.equal(mergeRefusal(open, { ...plain, expectedHead: sha('a') }, fine), undefined)

@@ -6,7 +6,7 @@ import { startPulls } from './pull-repository.ts'
 const { server, alice, bob, repository } = await startPulls(t)
 const DELETE = { delete_branch_after_merge: true }
 
-t.test('merge rule 8: the head branch is deleted, and a comment records that', async (t) => {
+t.test('merge.8: the head branch is deleted, and a comment records that', async (t) => {
   for (const Do of ['merge', 'squash', 'fast-forward-only']) {
     const { branch, open, merge, tip, get, eventsOf } = await repository(t, `deleted-${Do}`)
     const head = await branch('topic', { a: 'a' })
@@ -26,7 +26,7 @@ t.test('merge rule 8: the head branch is deleted, and a comment records that', a
   }
 })
 
-t.test('merge rule 8: it is kept without a request to delete it, and after a failed merge', async (t) => {
+t.test('merge.8: it is kept without a request to delete it, and after a failed merge', async (t) => {
   const { branch, open, merge, tip } = await repository(t, 'stays')
   await branch('a', { x: 'a' })
   const b = await branch('b', { x: 'b' })
@@ -37,7 +37,7 @@ t.test('merge rule 8: it is kept without a request to delete it, and after a fai
   t.equal(await tip('b'), b)
 })
 
-t.test('merge rule 8: it is kept while another open pull request uses it as its head', async (t) => {
+t.test('merge.8: it is kept while another open pull request uses it as its head', async (t) => {
   const { branches, open, merge, tip, typesOf, close } = await repository(t, 'shared')
   const head = await branches('one', 'two', 'topic')
   const [index, closed, last] = [
@@ -53,7 +53,7 @@ t.test('merge rule 8: it is kept while another open pull request uses it as its 
   t.notOk((await typesOf(index)).includes('HeadBranchDeleted'))
 })
 
-t.test('merge rule 8: the last of several merges from one head branch deletes it', async (t) => {
+t.test('merge.8: the last of several merges from one head branch deletes it', async (t) => {
   const { branches, open, merge, tip } = await repository(t, 'at-once')
   const bases = ['one', 'two', 'three', 'four']
   await branches(...bases, 'topic')
@@ -67,7 +67,7 @@ t.test('merge rule 8: the last of several merges from one head branch deletes it
   t.equal(await tip('topic'), undefined)
 })
 
-t.test('merge rule 8: a missing branch gives 404 after the merge', async (t) => {
+t.test('merge.8: a missing branch gives 404 after the merge', async (t) => {
   const settings = { allow_manual_merge: true }
   const { branch, open, merge, get, work, reopen } = await repository(t, 'missing', settings)
   await branch('topic', { a: 'a' })
@@ -80,7 +80,7 @@ t.test('merge rule 8: a missing branch gives 404 after the merge', async (t) => 
 })
 
 t.test(
-  'merge rule 8: the default branch and protected branches are kept: 403, but the merge is done',
+  'merge.8: the default branch and protected branches are kept: 403, but the merge is done',
   async (t) => {
     const { branch, open, merge, get, tip, protect, eventsOf } = await repository(t, 'kept')
     await branch('other', { o: 'o' })
@@ -99,7 +99,7 @@ t.test(
   },
 )
 
-t.test("merge rule 8: a fork's head branch is deleted when the merger may write there", async (t) => {
+t.test("merge.8: a fork's head branch is deleted when the merger may write there", async (t) => {
   const { merge, name, open, fork: forkAs } = await repository(t, 'forked')
   const fork = await forkAs('bob')
   await fork.branches('trusted')
@@ -110,7 +110,7 @@ t.test("merge rule 8: a fork's head branch is deleted when the merger may write 
 })
 
 t.test(
-  'merge rule 8: delete_branch_after_merge on a fork where the merger may not delete: merged, 200, the branch stays and the history says so',
+  'merge.8: delete_branch_after_merge on a fork where the merger may not delete: merged, 200, the branch stays and the history says so',
   async (t) => {
     const { merge, get, open, fork: forkAs, eventsOf, call, repoId } = await repository(t, 'strange')
     const fork = await forkAs('bob')

@@ -5,7 +5,7 @@ const pull = { title: 'Add a thing', index: 3, base: { repoId: 7, branch: 'main'
 const none = { title: '', message: '' }
 const MERGE = "Merge pull request 'Add a thing' (#3) from topic into main"
 
-t.test('merge rule 5: the default names the pull request, its head and its base', async (t) => {
+t.test('merge.5: the default names the pull request, its head and its base', async (t) => {
   t.equal(mergeMessage('merge', pull, none, 'topic'), `${MERGE}\n`)
   t.equal(mergeMessage('rebase-merge', pull, none, 'topic'), `${MERGE}\n`)
   t.equal(mergeMessage('squash', pull, none, 'topic'), 'Add a thing (#3)\n')
@@ -15,7 +15,7 @@ t.test('merge rule 5: the default names the pull request, its head and its base'
   )
 })
 
-t.test('merge rule 5: title and message are trimmed, and the message comes after a blank line', async (t) => {
+t.test('merge.5: title and message are trimmed, and the message comes after a blank line', async (t) => {
   const own = (title: string, message: string) => mergeMessage('merge', pull, { title, message }, 'topic')
   t.equal(own('  Own \n', ' \n\t'), 'Own\n')
   t.equal(own('Own', '\n Body\n\nof two parts \n'), 'Own\n\nBody\n\nof two parts\n')
@@ -31,7 +31,7 @@ const squash = (title: string, message: string) =>
   mergeMessage('squash', pull, { title, message }, 'topic', coAuthors)
 
 t.test(
-  'merge rule 5: a squash with a title sends that message and no other: title, blank line, message',
+  'merge.5: a squash with a title sends that message and no other: title, blank line, message',
   async (t) => {
     t.equal(squash('Own', ''), 'Own\n')
     t.equal(squash(' Own ', 'Body\n'), 'Own\n\nBody\n')
@@ -43,7 +43,7 @@ t.test(
 )
 
 t.test(
-  'merge rule 5: co-author trailers belong to the default message; those that the caller sent are not repeated',
+  'merge.5: co-author trailers belong to the default message; those that the caller sent are not repeated',
   async (t) => {
     t.equal(squash('', ''), `Add a thing (#3)\n\n${trailers}`)
     t.equal(squash(' ', 'Body'), `Add a thing (#3)\n\nBody\n\n${trailers}`)

@@ -5,7 +5,7 @@ const { alice, repository } = await startPulls(t)
 const status = (repo: string, sha: string, context: string, state: string) =>
   alice.repos.repoCreateStatus('alice', repo, sha, { context, state })
 
-t.test('merge rule 2: into a branch with a merge allow-list others than its writers get 405', async (t) => {
+t.test('merge.2: into a branch with a merge allow-list others than its writers get 405', async (t) => {
   const writers = ['bob', 'carol']
   const { branches, open, merge, protect, tip } = await repository(t, 'mergers', { writers })
   await branches('topic', 'free', 'target')
@@ -23,7 +23,7 @@ t.test('merge rule 2: into a branch with a merge allow-list others than its writ
   t.equal((await merge(index, {}, 'bob')).status, 200, 'though nobody may push')
 })
 
-t.test('merge rule 2: required checks that have not succeeded give 405', async (t) => {
+t.test('merge.2: required checks that have not succeeded give 405', async (t) => {
   const { branch, open, merge, protect } = await repository(t, 'checks', { writers: ['bob'] })
   const old = await branch('topic', { a: 'a' })
   await protect('main', { enable_status_check: true, status_check_contexts: ['ci/*', 'lint'] })
@@ -48,7 +48,7 @@ t.test('merge rule 2: required checks that have not succeeded give 405', async (
   t.equal((await merge(index, {}, 'bob')).status, 200)
 })
 
-t.test('merge rule 2: force_merge of an admin passes protections, unless they bind admins', async (t) => {
+t.test('merge.2: force_merge of an admin passes protections, unless they bind admins', async (t) => {
   const { branches, open, merge, protect } = await repository(t, 'forced')
   await branches('topic', 'next')
   const [index, next] = [await open('topic'), await open('next')]
@@ -64,7 +64,7 @@ t.test('merge rule 2: force_merge of an admin passes protections, unless they bi
   t.equal((await merge(next, { force_merge: true }, 'admin')).status, 200, 'nor is a site admin bound')
 })
 
-t.test('merge rule 2: an outdated head gives 405 when the branch blocks it', async (t) => {
+t.test('merge.2: an outdated head gives 405 when the branch blocks it', async (t) => {
   const { branches, open, merge, protect, work } = await repository(t, 'outdated')
   await branches('topic', 'first')
   await protect('main', { block_on_outdated_branch: true })

@@ -137,7 +137,7 @@ t.test('the next start finishes a merge that was cut off at any point once, in a
     cut.map(async ({ style, death, hosted, main }) => {
       const body = { Do: style, MergeCommitID: main, delete_branch_after_merge: true }
       const { status } = await hosted.merge(1, body)
-      // Merge rule 8: a comment that fails is no failure.
+      // `merge.8`: a comment that fails is no failure.
       t.equal(status, death === UNSAID ? 200 : 503, `${style} was cut off ${death.name}`)
     }),
   )

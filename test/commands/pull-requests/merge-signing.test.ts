@@ -71,7 +71,7 @@ t.test('`commit.verification` of a branch says whether its commit is well signed
   t.strictSame(shown, [null, null, unsigned.commit.verification], 'a list verifies no signatures')
 })
 
-t.test('merge rule 2: without a signing key a branch that requires signed commits gives 405', async (t) => {
+t.test('merge.2: without a signing key a branch that requires signed commits gives 405', async (t) => {
   const { branch, open, merge, tip, protect } = await plain.repository(t, 'unsigned')
   await branch('topic', { a: 'a' })
   const index = await open('topic')
@@ -85,7 +85,7 @@ t.test('merge rule 2: without a signing key a branch that requires signed commit
 })
 
 t.test(
-  'merge rule 2: require_signed_commits: unsigned commits of the head refuse a merge that would bring them in, in every style',
+  'merge.2: require_signed_commits: unsigned commits of the head refuse a merge that would bring them in, in every style',
   async (t) => {
     const { branch, open, merge, protect, work, tip } = await signing.repository(t, 'brought-in')
     await branch('unsigned', { a: 'a' })
@@ -118,7 +118,7 @@ t.test(
   },
 )
 
-t.test('merge rule 2: a merge without a new commit needs commits with trusted signatures', async (t) => {
+t.test('merge.2: a merge without a new commit needs commits with trusted signatures', async (t) => {
   const { branch, open, merge, protect, work, tip } = await signing.repository(t, 'forward')
   await branch('unsigned', { a: 'a' })
   await signedCommit(work, strangerKey.path, 'strange', 'main')

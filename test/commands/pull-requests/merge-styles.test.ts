@@ -67,7 +67,7 @@ async function asGitWould(
 }
 
 for (const style of STYLES) {
-  t.test(`merge rule 4: ${style} makes the commits that git itself would make`, async (t) => {
+  t.test(`merge.4: ${style} makes the commits that git itself would make`, async (t) => {
     const hosted = await repository(t, style)
     const { open, merge, get, work } = hosted
     const { from, head, main } = await diverge(hosted)
@@ -105,7 +105,7 @@ for (const style of STYLES) {
   })
 }
 
-t.test('merge rule 4: fast-forward-only makes no commit', async (t) => {
+t.test('merge.4: fast-forward-only makes no commit', async (t) => {
   const { branch, open, merge, get, tip, work } = await repository(t, 'forward')
   const main = await tip('main')
   await branch('topic', { a: 'a' })
@@ -117,7 +117,7 @@ t.test('merge rule 4: fast-forward-only makes no commit', async (t) => {
   t.equal(await work.git('rev-list', '--count', `${main}..${head}`), '2')
 })
 
-t.test('merge rule 4: commits that are on top of the base already are not changed by a rebase', async (t) => {
+t.test('merge.4: commits that are on top of the base already are not changed by a rebase', async (t) => {
   const { branch, open, merge, tip, work } = await repository(t, 'linear')
   const head = await branch('topic', { a: 'a' })
   t.equal((await merge(await open('topic'), { Do: 'rebase' })).status, 200)
@@ -128,7 +128,7 @@ t.test('merge rule 4: commits that are on top of the base already are not change
   t.equal(await work.git('log', '-1', '--format=%P', 'origin/main'), `${head} ${next}`)
 })
 
-t.test('merge rule 4: a head that the base includes is merged without a commit, by any style', async (t) => {
+t.test('merge.4: a head that the base includes is merged without a commit, by any style', async (t) => {
   const { branch, push, open, merge, get, work, tip, typesOf } = await repository(t, 'nothing')
   await work.git('checkout', '-q', 'main')
   await work.commit('Empty', {})
@@ -157,7 +157,7 @@ t.test('merge rule 4: a head that the base includes is merged without a commit, 
   }
 })
 
-t.test('merge rule 4: styles that the repository does not allow give 405', async (t) => {
+t.test('merge.4: styles that the repository does not allow give 405', async (t) => {
   const hosted = await repository(t, 'choosy')
   const { branch, open, merge } = hosted
   await branch('topic', { a: 'a' })
@@ -211,7 +211,7 @@ for (const style of ['merge', 'rebase', 'squash', 'fast-forward-only'] as const)
 }
 
 t.test(
-  'merge rule 5: a squash is called by its title and names its other authors, unless the request has a title',
+  'merge.5: a squash is called by its title and names its other authors, unless the request has a title',
   async (t) => {
     const hosted = await repository(t, 'authors')
     const { open, merge, work } = hosted
@@ -232,7 +232,7 @@ t.test(
   },
 )
 
-t.test('merge rule 5: a message with characters that a commit cannot have is refused', async (t) => {
+t.test('merge.5: a message with characters that a commit cannot have is refused', async (t) => {
   const { branch, open, merge, work } = await repository(t, 'characters')
   await branch('topic', { a: 'a' })
   const index = await open('topic')
@@ -249,7 +249,7 @@ t.test('merge rule 5: a message with characters that a commit cannot have is ref
   t.equal(await work.git('log', '-1', '--format=%B', 'origin/main'), "--amend 'x' $(id)\n\n� é 🚀")
 })
 
-t.test('merge rule 5: merge messages do not name a private fork to those who may not know it', async (t) => {
+t.test('merge.5: merge messages do not name a private fork to those who may not know it', async (t) => {
   const { open, merge, work, fork, name } = await repository(t, 'secret-fork')
   const own = await fork('bob', 'secret-name')
   await own.branches('topic', 'public')

@@ -12,7 +12,7 @@ async function readsOf(reader: Gitea): Promise<unknown[]> {
   return (await eventsIn(server, readsStream(id))).map(({ data }) => data)
 }
 
-t.test('merge rule 1: a merge, even a failed one, marks the pull request as read', async (t) => {
+t.test('merge.1: a merge, even a failed one, marks the pull request as read', async (t) => {
   const { branch, open, merge, repoId } = await repository(t, 'reads')
   await branch('topic', { a: 'a' })
   const index = await open('topic')
@@ -26,7 +26,7 @@ t.test('merge rule 1: a merge, even a failed one, marks the pull request as read
   t.equal((await readsOf(alice)).length, before + 2, 'what does not exist is not read')
 })
 
-t.test('merge rule 1: a merge is answered as merged, also when it cannot be noted as read', async (t) => {
+t.test('merge.1: a merge is answered as merged, also when it cannot be noted as read', async (t) => {
   const { branch, open, merge, get } = await repository(t, 'unnoted')
   await branch('topic', { a: 'a' })
   const index = await open('topic')
@@ -49,7 +49,7 @@ t.test('merge rule 1: a merge is answered as merged, also when it cannot be note
   t.match(await get(index), { state: 'closed', merged: true })
 })
 
-t.test('merge rule 2: a closed pull request gives 404 and stays closed', async (t) => {
+t.test('merge.2: a closed pull request gives 404 and stays closed', async (t) => {
   const { branch, open, merge, get, close, reopen } = await repository(t, 'closed')
   await branch('topic', { a: 'a' })
   const index = await open('topic')
@@ -60,7 +60,7 @@ t.test('merge rule 2: a closed pull request gives 404 and stays closed', async (
   t.equal((await merge(index)).status, 200)
 })
 
-t.test('merge rule 2: readers, merged ones and works in progress give 405 with the reason', async (t) => {
+t.test('merge.2: readers, merged ones and works in progress give 405 with the reason', async (t) => {
   const { branches, open, merge, tip, edit } = await repository(t, 'refused', { writers: ['bob'] })
   await branches('a', 'b', 'c')
   const [a, b] = [await open('a'), await open('b', { title: 'WIP: later' })]
@@ -79,7 +79,7 @@ t.test('merge rule 2: readers, merged ones and works in progress give 405 with t
   t.equal((await merge(b)).status, 200)
 })
 
-t.test('merge rule 2: without its head branch or its base branch it gives 405', async (t) => {
+t.test('merge.2: without its head branch or its base branch it gives 405', async (t) => {
   const { branches, open, merge, push, fork, close, reopen, get } = await repository(t, 'gone')
   await branches('topic', 'other', 'target')
   await (await fork('bob')).branch('afar', { f: 'f' })
@@ -101,7 +101,7 @@ t.test('merge rule 2: without its head branch or its base branch it gives 405', 
   })
 })
 
-t.test('merge rule 2: open dependencies give 405 and are named', async (t) => {
+t.test('merge.2: open dependencies give 405 and are named', async (t) => {
   const { branches, open, merge, repoId } = await repository(t, 'depends')
   await branches('first', 'second')
   const [first, second] = [await open('first'), await open('second')]
@@ -121,7 +121,7 @@ t.test('merge rule 2: open dependencies give 405 and are named', async (t) => {
   t.equal((await merge(second)).status, 200)
 })
 
-t.test('merge rule 3: a manual merge is 405 unless the repository allows it', async (t) => {
+t.test('merge.3: a manual merge is 405 unless the repository allows it', async (t) => {
   const { branch, open, merge, get } = await repository(t, 'not-by-hand')
   const head = await branch('topic', { a: 'a' })
   const index = await open('topic')
@@ -131,7 +131,7 @@ t.test('merge rule 3: a manual merge is 405 unless the repository allows it', as
 })
 
 t.test(
-  'merge rule 3: a manual merge marks it as merged by a commit of the base, and moves no branch',
+  'merge.3: a manual merge marks it as merged by a commit of the base, and moves no branch',
   async (t) => {
     const settings = { allow_manual_merge: true }
     const { branch, open, merge, get, work, tip, typesOf } = await repository(t, 'by-hand', settings)
@@ -181,7 +181,7 @@ t.test(
   },
 )
 
-t.test('merge rule 7: conflicts list the files, for every style that can have them', async (t) => {
+t.test('merge.7: conflicts list the files, for every style that can have them', async (t) => {
   const { branch, open, merge, get, work, tip } = await repository(t, 'conflicts')
   await branch('mine', { 'x.txt': 'mine\n', 'y.txt': 'mine\n', 'z.txt': 'mine\n' })
   await branch('theirs', { 'x.txt': 'theirs\n', 'y.txt': 'theirs\n', 'free.txt': 'theirs\n' })
@@ -204,7 +204,7 @@ t.test('merge rule 7: conflicts list the files, for every style that can have th
   await until('the conflict is known', async () => (await get(theirs)).mergeable === false)
 })
 
-t.test('merge rule 7: a rebase may conflict where a merge does not', async (t) => {
+t.test('merge.7: a rebase may conflict where a merge does not', async (t) => {
   const { branch, open, merge, work } = await repository(t, 'back-and-forth')
   const base = await branch('main', { 'x.txt': 'one\n' })
   await branch('topic', { 'x.txt': 'two\n' }, base)
@@ -217,7 +217,7 @@ t.test('merge rule 7: a rebase may conflict where a merge does not', async (t) =
   t.equal(await work.git('show', 'origin/main:x.txt'), 'three')
 })
 
-t.test('merge rule 7: unrelated histories give 409', async (t) => {
+t.test('merge.7: unrelated histories give 409', async (t) => {
   const { branch, open, merge, work, get } = await repository(t, 'strangers')
   await branch('topic', { a: 'a' })
   const index = await open('topic')
@@ -231,28 +231,25 @@ t.test('merge rule 7: unrelated histories give 409', async (t) => {
   t.match(await merge(index, { Do: 'fast-forward-only' }), { status: 409, message: /diverged/ })
 })
 
-t.test(
-  'merge rule 7: diverged branches are not fast-forwarded, and another head is not merged',
-  async (t) => {
-    const { branch, open, merge } = await repository(t, 'diverged')
-    const old = await branch('topic', { a: 'a' })
-    await branch('main', { b: 'b' })
-    const index = await open('topic')
-    t.match(await merge(index, { Do: 'fast-forward-only' }), { status: 409, message: /diverged/ })
-    const head = await branch('topic', { c: 'c' }, 'topic')
-    for (const head_commit_id of [old, head.slice(0, 10), 'x', '\0']) {
-      const refused = await merge(index, { head_commit_id })
-      t.match(
-        refused,
-        { status: 409, message: /head_commit_id: the head is at / },
-        JSON.stringify(head_commit_id),
-      )
-    }
-    t.equal((await merge(index, { head_commit_id: head })).status, 200)
-  },
-)
+t.test('merge.7: diverged branches are not fast-forwarded, and another head is not merged', async (t) => {
+  const { branch, open, merge } = await repository(t, 'diverged')
+  const old = await branch('topic', { a: 'a' })
+  await branch('main', { b: 'b' })
+  const index = await open('topic')
+  t.match(await merge(index, { Do: 'fast-forward-only' }), { status: 409, message: /diverged/ })
+  const head = await branch('topic', { c: 'c' }, 'topic')
+  for (const head_commit_id of [old, head.slice(0, 10), 'x', '\0']) {
+    const refused = await merge(index, { head_commit_id })
+    t.match(
+      refused,
+      { status: 409, message: /head_commit_id: the head is at / },
+      JSON.stringify(head_commit_id),
+    )
+  }
+  t.equal((await merge(index, { head_commit_id: head })).status, 200)
+})
 
-t.test('merge rule 7: a merge after a push to the base gives 409, and nothing is lost', async (t) => {
+t.test('merge.7: a merge after a push to the base gives 409, and nothing is lost', async (t) => {
   const { branch, open, merge, dir, tip, work, typesOf } = await repository(t, 'overtaken')
   await branch('topic', { a: 'a' })
   const pushed = await branch('elsewhere', { b: 'b' })

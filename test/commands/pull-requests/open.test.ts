@@ -7,22 +7,25 @@ const { server, alice, call, repository } = await startPulls(t)
 const statusesOf = (answers: { status: number }[]) => answers.map(({ status }) => status).sort()
 const named = (people: { login?: string }[] | undefined | null) => people?.map(({ login }) => login)
 
-t.test('create rule 1: head equal to base gives 422', async (t) => {
+t.test('pulls.create.1: head equal to base gives 422', async (t) => {
   const { tryOpen } = await repository(t, 'rule1')
   for (const head of ['main', 'alice:main', 'ALICE:main']) t.equal((await tryOpen(head)).status, 422, head)
 })
 
-t.test('create rule 2: a head is <branch> or <user>:<branch>, other numbers of parts give 404', async (t) => {
-  const { tryOpen, branches } = await repository(t, 'rule2')
-  await branches('topic')
-  for (const head of ['a:b:c', 'alice:topic:', ':topic', 'alice:', ':', '::']) {
-    t.equal((await tryOpen(head)).status, 404, head)
-  }
-  t.equal((await tryOpen('Alice:topic')).status, 201)
-})
+t.test(
+  'pulls.create.2: a head is <branch> or <user>:<branch>, other numbers of parts give 404',
+  async (t) => {
+    const { tryOpen, branches } = await repository(t, 'rule2')
+    await branches('topic')
+    for (const head of ['a:b:c', 'alice:topic:', ':topic', 'alice:', ':', '::']) {
+      t.equal((await tryOpen(head)).status, 404, head)
+    }
+    t.equal((await tryOpen('Alice:topic')).status, 201)
+  },
+)
 
 t.test(
-  'create rule 2: head is "bob/p1:branch" and refs/heads/… as well; an empty head or base is 422',
+  'pulls.create.2: head is "bob/p1:branch" and refs/heads/… as well; an empty head or base is 422',
   async (t) => {
     const { tryOpen, branches, fork, repoId, open } = await repository(t, 'full-names')
     await branches('topic', 'other', 'third')
@@ -43,7 +46,7 @@ t.test(
     const full = await tryOpen('refs/heads/other', { base: 'refs/heads/main' })
     t.match(full, { status: 201, body: { head: { ref: 'other' }, base: { ref: 'main' } } })
     t.equal((await tryOpen('other')).status, 409, 'a full name is no other branch')
-    t.equal((await tryOpen('main', { base: 'refs/heads/main' })).status, 422, 'rule 1')
+    t.equal((await tryOpen('main', { base: 'refs/heads/main' })).status, 422, 'pulls.create.1')
 
     const another = await repository(t, 'no-fork')
     await another.branches('topic')
@@ -67,7 +70,7 @@ t.test(
   },
 )
 
-t.test('create rule 2: <user>:<branch> is a branch of the fork that the user has', async (t) => {
+t.test('pulls.create.2: <user>:<branch> is a branch of the fork that the user has', async (t) => {
   const { work, repoId, openPull, fork, tip } = await repository(t, 'forked')
   const own = await fork('bob', 'of-another-name')
   const sha = await own.branch('idea', { 'of-bob': 'x\n' })
@@ -83,7 +86,7 @@ t.test('create rule 2: <user>:<branch> is a branch of the fork that the user has
   t.equal(await tip('refs/pull/1/head'), sha)
 })
 
-t.test('create rule 3: what does not exist gives 404', async (t) => {
+t.test('pulls.create.3: what does not exist gives 404', async (t) => {
   const { tryOpen, branches, milestone } = await repository(t, 'missing')
   await branches('topic')
   t.equal((await tryOpen('nobody:topic')).status, 404, 'an unknown head user')
@@ -118,7 +121,7 @@ t.test('create rule 3: what does not exist gives 404', async (t) => {
   t.equal(body.milestone.title, 'Own')
 })
 
-t.test('create rule 3: base: branch master not found; the default branch is main', async (t) => {
+t.test('pulls.create.3: base: branch master not found; the default branch is main', async (t) => {
   const { tryOpen, open, branches, edit } = await repository(t, 'base-missing')
   await branches('topic')
   const message = 'base: branch master not found; the default branch is main'
@@ -128,7 +131,7 @@ t.test('create rule 3: base: branch master not found; the default branch is main
   t.match(await edit(1, { base: 'master' }), { status: 404, message }, 'also for another base')
 })
 
-t.test('create rule 3: what the requester may not read gives 404', async (t) => {
+t.test('pulls.create.3: what the requester may not read gives 404', async (t) => {
   const { tryOpen, branches } = await repository(t, 'secret', { private: true })
   await branches('topic')
   t.equal((await tryOpen('topic', {}, 'bob')).status, 404, 'no reader of the base')
@@ -148,7 +151,7 @@ t.test('create rule 3: what the requester may not read gives 404', async (t) => 
   t.match(seen.head, { ref: 'idea', repo: null, repo_id: -1 }, 'others are not told of the private fork')
 })
 
-t.test('create rule 4: an open duplicate gives 409 with its number', async (t) => {
+t.test('pulls.create.4: an open duplicate gives 409 with its number', async (t) => {
   const { tryOpen, open, branches, merge } = await repository(t, 'rule4')
   await branches('topic', 'other')
   await open('other')
@@ -163,7 +166,7 @@ t.test('create rule 4: an open duplicate gives 409 with its number', async (t) =
 })
 
 t.test(
-  'create rule 4: a closed pull request does not block its pair of branches; reopening beside an open twin is 409',
+  'pulls.create.4: a closed pull request does not block its pair of branches; reopening beside an open twin is 409',
   async (t) => {
     const { tryOpen, open, branches, edit, get, call, changes, close } = await repository(t, 'closed-twin')
     await branches('topic', 'next')
@@ -192,7 +195,7 @@ t.test(
   },
 )
 
-t.test('create rule 4: of a reopening and ten duplicates at the same time, one succeeds', async (t) => {
+t.test('pulls.create.4: of a reopening and ten duplicates at the same time, one succeeds', async (t) => {
   const { tryOpen, branches, open, close, edit, call, name } = await repository(t, 'reopened-twin')
   await branches('topic')
   const index = await open('topic')
@@ -208,7 +211,7 @@ t.test('create rule 4: of a reopening and ten duplicates at the same time, one s
 })
 
 t.test(
-  'create rule 4: an open twin (409) is found before unknown assignees (422) or milestones (404), in the order of the rules',
+  'pulls.create.4: an open twin (409) is found before unknown assignees (422) or milestones (404), in the order of the rules',
   async (t) => {
     const { tryOpen, open, branches } = await repository(t, 'order')
     await branches('topic', 'other')
@@ -217,31 +220,34 @@ t.test(
     t.match(await tryOpen('topic', unknown), { status: 409, message: /#1\b/ })
     t.match(await tryOpen('other', unknown), { status: 404, message: /^milestone/ })
     t.match(await tryOpen('other', { assignees: ['nobody'] }), { status: 422, message: /^assignees/ })
-    t.equal((await tryOpen('main', unknown)).status, 422, 'rule 1 comes before rule 3')
+    t.equal((await tryOpen('main', unknown)).status, 422, 'pulls.create.1 comes before pulls.create.3')
     t.match(await tryOpen('nowhere', unknown), { status: 404, message: /nowhere/ })
     t.equal((await tryOpen('other')).body.number, 2, 'what was refused took no number')
   },
 )
 
-t.test('create rule 4: of 20 duplicates at the same time, one gives 201 and nineteen give 409', async (t) => {
-  const { tryOpen, branches, fork } = await repository(t, 'twins')
-  await branches('topic')
-  const own = await fork('bob')
-  await own.branch('idea', { 'of-bob': 'x\n' })
-  for (const head of ['topic', 'bob:idea']) {
-    const answers = await Promise.all(Array.from({ length: 20 }, () => tryOpen(head)))
-    t.strictSame(statusesOf(answers), [201, ...Array(19).fill(409)], head)
-  }
-  const { body } = await call('alice', 'GET', 'repos/alice/twins/pulls?state=all')
-  t.strictSame(
-    body.map(({ head }: { head: { repo_id: number; ref: string } }) => head.ref),
-    ['idea', 'topic'],
-  )
-  t.equal(body[0].head.repo_id, own.repoId)
-})
+t.test(
+  'pulls.create.4: of 20 duplicates at the same time, one gives 201 and nineteen give 409',
+  async (t) => {
+    const { tryOpen, branches, fork } = await repository(t, 'twins')
+    await branches('topic')
+    const own = await fork('bob')
+    await own.branch('idea', { 'of-bob': 'x\n' })
+    for (const head of ['topic', 'bob:idea']) {
+      const answers = await Promise.all(Array.from({ length: 20 }, () => tryOpen(head)))
+      t.strictSame(statusesOf(answers), [201, ...Array(19).fill(409)], head)
+    }
+    const { body } = await call('alice', 'GET', 'repos/alice/twins/pulls?state=all')
+    t.strictSame(
+      body.map(({ head }: { head: { repo_id: number; ref: string } }) => head.ref),
+      ['idea', 'topic'],
+    )
+    t.equal(body[0].head.repo_id, own.repoId)
+  },
+)
 
 t.test(
-  'create rule 5: labels are those of the repository and of the organization that owns it',
+  'issues.create.5: labels are those of the repository and of the organization that owns it',
   async (t) => {
     await alice.orgs.orgCreate({ username: 'crew' })
     await alice.orgs.createOrgRepo('crew', { name: 'app', auto_init: true })
@@ -269,7 +275,7 @@ t.test(
   },
 )
 
-t.test('create rule 6: assignees come from assignee and assignees, each once', async (t) => {
+t.test('issues.create.3: assignees come from assignee and assignees, each once', async (t) => {
   const { branches, openPull } = await repository(t, 'rule6', { writers: ['carol'] })
   await branches('topic', 'other')
   const pull = await openPull('topic', { assignee: 'Carol', assignees: ['alice', 'CAROL', 'admin'] })
@@ -279,7 +285,7 @@ t.test('create rule 6: assignees come from assignee and assignees, each once', a
   t.strictSame([none.assignee, none.assignees], [null, []])
 })
 
-t.test('create rule 6: unknown and unassignable users give 422, those without access 400', async (t) => {
+t.test('issues.create.3: unknown and unassignable users give 422, those without access 400', async (t) => {
   await alice.orgs.orgCreate({ username: 'guild' })
   const { tryOpen, branches } = await repository(t, 'rule6-refused', { writers: ['carol'] })
   await branches('topic')
@@ -335,7 +341,7 @@ t.test('create: reviewers and team_reviewers are asked for reviews, with the fir
   t.match(await open(none), { status: 201, body: { number: 2 } })
 })
 
-t.test('create: allow_maintainer_edit is set as in edit rule 7', async (t) => {
+t.test('create: allow_maintainer_edit is set as in pulls.edit.7', async (t) => {
   const { tryOpen, branches, fork, changes, id } = await repository(t, 'edits')
   const own = await fork('bob')
   await own.branches('yes', 'no', 'null', 'reader')
@@ -352,36 +358,39 @@ t.test('create: allow_maintainer_edit is set as in edit rule 7', async (t) => {
   t.match(await tryOpen('topic', flag(true)), { status: 201, body: { number: 4, ...flag(true) } })
 })
 
-t.test('create: a deadline is the end of its day in the zone in which it is given', async (t) => {
-  const { tryOpen, branches } = await repository(t, 'deadlines')
-  const given: [object, string | null][] = [
-    [{ due_date: '2027-02-28T00:00:00Z' }, '2027-02-28T23:59:59Z'],
-    [{ due_date: '2027-02-28T23:30:00-11:00' }, '2027-02-28T23:59:59-11:00'],
-    [{ deadline: '2027-02-28t01:02:03.456+05:30' }, '2027-02-28T23:59:59+05:30'],
-    [{ due_date: '0001-01-01T00:00:00Z' }, null],
-    [{ due_date: '0001-01-01T00:00:00.000+00:00' }, null],
-    [{ due_date: null, deadline: null }, null],
-    [{}, null],
-  ]
-  await branches(...given.map((_, i) => `d${i}`))
-  for (const [i, [option, stored]] of given.entries()) {
-    const { status, body } = await tryOpen(`d${i}`, option)
-    t.strictSame([status, body.due_date], [201, stored], JSON.stringify(option))
-  }
-  await branches('never')
-  for (const odd of [
-    'tomorrow',
-    '2027-02-30T00:00:00Z',
-    '2027-02-28',
-    '2027-02-28T00:00:00',
-    5,
-    {},
-    '2027',
-  ]) {
-    t.equal((await tryOpen('never', { due_date: odd })).status, 422, `${odd}`)
-    t.equal((await tryOpen('never', { deadline: odd })).status, 422, `${odd}`)
-  }
-})
+t.test(
+  'deadline.1: at creation, a deadline is the end of its day in the zone in which it is given',
+  async (t) => {
+    const { tryOpen, branches } = await repository(t, 'deadlines')
+    const given: [object, string | null][] = [
+      [{ due_date: '2027-02-28T00:00:00Z' }, '2027-02-28T23:59:59Z'],
+      [{ due_date: '2027-02-28T23:30:00-11:00' }, '2027-02-28T23:59:59-11:00'],
+      [{ deadline: '2027-02-28t01:02:03.456+05:30' }, '2027-02-28T23:59:59+05:30'],
+      [{ due_date: '0001-01-01T00:00:00Z' }, null],
+      [{ due_date: '0001-01-01T00:00:00.000+00:00' }, null],
+      [{ due_date: null, deadline: null }, null],
+      [{}, null],
+    ]
+    await branches(...given.map((_, i) => `d${i}`))
+    for (const [i, [option, stored]] of given.entries()) {
+      const { status, body } = await tryOpen(`d${i}`, option)
+      t.strictSame([status, body.due_date], [201, stored], JSON.stringify(option))
+    }
+    await branches('never')
+    for (const odd of [
+      'tomorrow',
+      '2027-02-30T00:00:00Z',
+      '2027-02-28',
+      '2027-02-28T00:00:00',
+      5,
+      {},
+      '2027',
+    ]) {
+      t.equal((await tryOpen('never', { due_date: odd })).status, 422, `${odd}`)
+      t.equal((await tryOpen('never', { deadline: odd })).status, 422, `${odd}`)
+    }
+  },
+)
 
 t.test('create: too many labels or assignees, and blank or long titles, give 422', async (t) => {
   const { tryOpen, branches, work, openPull } = await repository(t, 'bounds')

@@ -221,7 +221,7 @@ t.test('only an open pull request is merged', async (t) => {
   }
 })
 
-t.test('merge rule 3: a manual merge has no intent, only its outcome', async (t) => {
+t.test('merge.3: a manual merge has no intent, only its outcome', async (t) => {
   const { given } = specify(t, pullDecider)
   given(opened)
     .when((state) => decideManuallyMerged(state, { ...merge, style: 'manually-merged', mergeBase: null }))
@@ -251,7 +251,7 @@ t.test('a merged pull request keeps the head and the merge base that were merged
   t.match(fold(opened, manual), { mergeBase: sha('b') })
 })
 
-t.test('merge rule 8: the deletion of the head branch is commented on once, after the merge', async (t) => {
+t.test('merge.8: the deletion of the head branch is commented on once, after the merge', async (t) => {
   const { given } = specify(t, pullDecider)
   const deleted: PullRequestEvent = {
     type: 'HeadBranchDeleted',
@@ -312,7 +312,7 @@ t.test('a deleted branch closes an open pull request, and ends its scheduled mer
   }
 })
 
-t.test('merge rule 8: that the head branch stays is recorded once, after the merge', async (t) => {
+t.test('merge.8: that the head branch stays is recorded once, after the merge', async (t) => {
   const { given } = specify(t, pullDecider)
   const kept: PullRequestEvent = {
     type: 'HeadBranchKept',

@@ -143,7 +143,7 @@ t.test('an index that is not a positive int64, or has no pull request, gives 404
   }
 })
 
-t.test('merge rule 4: without Do, or without a body, the plain style is used', async (t) => {
+t.test('merge.4: without Do, or without a body, the plain style is used', async (t) => {
   const { branches, open, call } = await repository(t, 'rule-m4')
   await branches('a', 'b', 'c')
   for (const head of ['a', 'b', 'c']) await open(head)
@@ -155,7 +155,7 @@ t.test('merge rule 4: without Do, or without a body, the plain style is used', a
 })
 
 t.test(
-  'merge rule 5: the message is the trimmed title, or the default, and the body after a blank line',
+  'merge.5: the message is the trimmed title, or the default, and the body after a blank line',
   async (t) => {
     const { branches, open, merge, work } = await repository(t, 'rule-m5')
     const messages = [

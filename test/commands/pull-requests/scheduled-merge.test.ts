@@ -66,7 +66,7 @@ function written(event: DomainEvent) {
   return [{ id: randomUUID(), type: event.type, data: event.data, metadata }]
 }
 
-t.test('merge rule 6: a merge is scheduled with 201 and no body, and nothing is merged yet', async (t) => {
+t.test('merge.6: a merge is scheduled with 201 and no body, and nothing is merged yet', async (t) => {
   const { branch, open, merge, get, postStatus, eventsOf } = await repository(t, 'rule6')
   const head = await branch('topic', { a: 'a' })
   await open('topic')
@@ -81,7 +81,7 @@ t.test('merge rule 6: a merge is scheduled with 201 and no body, and nothing is 
   })
 })
 
-t.test('merge rule 6: a second schedule gives 409, for any user', async (t) => {
+t.test('merge.6: a second schedule gives 409, for any user', async (t) => {
   const { branch, open, merge, writer, typesOf, postStatus } = await repository(t, 'rule6-twice')
   const head = await branch('topic', { a: 'a' })
   await open('topic')
@@ -101,7 +101,7 @@ t.test('merge rule 6: a second schedule gives 409, for any user', async (t) => {
   t.equal((await merge(1, WHEN_GREEN)).status, 405, 'merged')
 })
 
-t.test('merge rule 6: when the checks have succeeded it is merged at once, with 200', async (t) => {
+t.test('merge.6: when the checks have succeeded it is merged at once, with 200', async (t) => {
   const { branch, open, merge, get, postStatus, typesOf } = await repository(t, 'rule6-green')
   const head = await branch('topic', { a: 'a' })
   await open('topic')
@@ -112,7 +112,7 @@ t.test('merge rule 6: when the checks have succeeded it is merged at once, with 
   t.notOk((await typesOf(1)).includes('MergeScheduled'))
 })
 
-t.test('merge rule 6: a merge that is not allowed cannot be scheduled', async (t) => {
+t.test('merge.6: a merge that is not allowed cannot be scheduled', async (t) => {
   const { branches, open, merge, typesOf, close } = await repository(t, 'rule6-refused')
   await branches('one', 'two', 'three')
   await open('one')
@@ -200,7 +200,7 @@ t.test(
 )
 
 t.test(
-  'merge rule 2: a request that is known to conflict is 405 before it is scheduled, and 409 when it is merged at once',
+  'merge.2: a request that is known to conflict is 405 before it is scheduled, and 409 when it is merged at once',
   async (t) => {
     const { branch, open, merge, get, typesOf } = await repository(t, 'conflicts')
     await branch('topic', { 'a.txt': 'of topic\n' })
@@ -209,7 +209,7 @@ t.test(
     await until('the conflict is known', async () => (await get(1)).mergeable === false)
     t.match(await merge(1, WHEN_GREEN), { status: 405, message: /has conflicts/ })
     t.notOk((await typesOf(1)).includes('MergeScheduled'))
-    t.equal((await merge(1)).status, 409, 'merge rule 7')
+    t.equal((await merge(1)).status, 409, 'merge.7')
   },
 )
 
@@ -243,29 +243,26 @@ t.test('a head that moves during an immediate merge is not merged', async (t) =>
   t.equal((await merge(1, WHEN_GREEN)).status, 201, 'the new head has no checks: it waits')
 })
 
-t.test(
-  'merge rule 6: with an Idempotency-Key a schedule gives 201 again, also when it has merged',
-  async (t) => {
-    const { branch, open, merge, get, postStatus, typesOf } = await repository(t, 'rule6-retry')
-    const head = await branch('topic', { a: 'a' })
-    await open('topic')
-    const key = { 'idempotency-key': 'once' }
-    const retried = async () => (await merge(1, WHEN_GREEN, 'alice', key)).status
-    t.strictSame([await retried(), await retried()], [201, 201])
-    t.equal((await merge(1, { ...WHEN_GREEN, Do: 'squash' }, 'alice', key)).status, 422, 'another body')
-    await postStatus(head, 'success')
-    await until('it is merged', async () => (await get(1)).merged === true)
-    t.equal(await retried(), 201)
-    t.equal((await typesOf(1)).filter((type) => type === 'MergeScheduled').length, 1)
+t.test('merge.6: with an Idempotency-Key a schedule gives 201 again, also when it has merged', async (t) => {
+  const { branch, open, merge, get, postStatus, typesOf } = await repository(t, 'rule6-retry')
+  const head = await branch('topic', { a: 'a' })
+  await open('topic')
+  const key = { 'idempotency-key': 'once' }
+  const retried = async () => (await merge(1, WHEN_GREEN, 'alice', key)).status
+  t.strictSame([await retried(), await retried()], [201, 201])
+  t.equal((await merge(1, { ...WHEN_GREEN, Do: 'squash' }, 'alice', key)).status, 422, 'another body')
+  await postStatus(head, 'success')
+  await until('it is merged', async () => (await get(1)).merged === true)
+  t.equal(await retried(), 201)
+  t.equal((await typesOf(1)).filter((type) => type === 'MergeScheduled').length, 1)
 
-    const second = await branch('second', { b: 'b' })
-    await open('second')
-    await postStatus(second, 'success')
-    const atOnce = async () => (await merge(2, WHEN_GREEN, 'alice', key)).status
-    t.strictSame([await atOnce(), await atOnce()], [200, 200], 'so does one that was merged at once')
-    t.equal((await typesOf(2)).filter((type) => type === 'PullRequestMerged').length, 1)
-  },
-)
+  const second = await branch('second', { b: 'b' })
+  await open('second')
+  await postStatus(second, 'success')
+  const atOnce = async () => (await merge(2, WHEN_GREEN, 'alice', key)).status
+  t.strictSame([await atOnce(), await atOnce()], [200, 200], 'so does one that was merged at once')
+  t.equal((await typesOf(2)).filter((type) => type === 'PullRequestMerged').length, 1)
+})
 
 t.test(
   'scheduled merge: 204 when its user or an admin cancels it, 403 for others, 404 without one',

@@ -4,7 +4,7 @@ import { startPulls } from '../pull-requests/pull-repository.ts'
 
 const { repository } = await startPulls(t)
 
-t.test('merge rule 2: a merge needs the required official approvals', async (t) => {
+t.test('merge.2: a merge needs the required official approvals', async (t) => {
   const { branches, open, merge, protect, call, tip } = await repository(t, 'approvals', {
     writers: ['bob', 'carol'],
   })
@@ -35,37 +35,34 @@ t.test('merge rule 2: a merge needs the required official approvals', async (t) 
   t.equal((await approve('carol')).status, 422, 'it is merged')
 })
 
-t.test(
-  'merge rule 2: of a protection that names approvers only theirs count, and force passes',
-  async (t) => {
-    const { branches, open, merge, protect, call } = await repository(t, 'named', {
-      writers: ['bob', 'carol'],
-    })
-    await branches('topic', 'bound', 'moved', 'free')
-    const named = {
-      required_approvals: 1,
-      enable_approvals_whitelist: true,
-      approvals_whitelist_username: ['carol'],
-    }
-    await protect('main', named)
-    await protect('strict', { ...named, block_admin_merge_override: true })
-    await call('alice', 'POST', 'branches', { new_branch_name: 'strict' })
-    const index = await open('topic')
-    const review = (login: string, number: number) =>
-      call(login, 'POST', `pulls/${number}/reviews`, { event: 'APPROVED' })
-    t.match((await review('bob', index)).body, { official: false })
-    t.match(await merge(index), { status: 405, message: /needs 1 official/ })
-    t.match((await review('carol', index)).body, { official: true })
-    t.equal((await merge(index)).status, 200)
-    const moved = await open('moved', { base: 'free' })
-    t.match((await review('bob', moved)).body, { official: true }, 'where nothing is protected writers are')
-    await call('alice', 'PATCH', `pulls/${moved}`, { base: 'main' })
-    t.match(await merge(moved), { status: 405, message: /needs 1 official/ }, 'another base asks for others')
-    t.equal((await merge(moved, { force_merge: true })).status, 200, 'an admin may')
-  },
-)
+t.test('merge.2: of a protection that names approvers only theirs count, and force passes', async (t) => {
+  const { branches, open, merge, protect, call } = await repository(t, 'named', {
+    writers: ['bob', 'carol'],
+  })
+  await branches('topic', 'bound', 'moved', 'free')
+  const named = {
+    required_approvals: 1,
+    enable_approvals_whitelist: true,
+    approvals_whitelist_username: ['carol'],
+  }
+  await protect('main', named)
+  await protect('strict', { ...named, block_admin_merge_override: true })
+  await call('alice', 'POST', 'branches', { new_branch_name: 'strict' })
+  const index = await open('topic')
+  const review = (login: string, number: number) =>
+    call(login, 'POST', `pulls/${number}/reviews`, { event: 'APPROVED' })
+  t.match((await review('bob', index)).body, { official: false })
+  t.match(await merge(index), { status: 405, message: /needs 1 official/ })
+  t.match((await review('carol', index)).body, { official: true })
+  t.equal((await merge(index)).status, 200)
+  const moved = await open('moved', { base: 'free' })
+  t.match((await review('bob', moved)).body, { official: true }, 'where nothing is protected writers are')
+  await call('alice', 'PATCH', `pulls/${moved}`, { base: 'main' })
+  t.match(await merge(moved), { status: 405, message: /needs 1 official/ }, 'another base asks for others')
+  t.equal((await merge(moved, { force_merge: true })).status, 200, 'an admin may')
+})
 
-t.test('merge rule 2: rejections and open requests block where the protection says so', async (t) => {
+t.test('merge.2: rejections and open requests block where the protection says so', async (t) => {
   const { branches, open, merge, protect, call } = await repository(t, 'blocked', {
     writers: ['bob', 'carol'],
   })

@@ -17,7 +17,7 @@ const scheduled = (plan = v2): UpgradeEvent => ({ type: 'PlanScheduled', data: {
 const applied: UpgradeEvent = { type: 'PlanApplied', data: { name: 'v2', height: v2.height } }
 const canceled: UpgradeEvent = { type: 'PlanCanceled', data: { name: 'v2' } }
 
-t.test('plan rule: a new plan replaces the scheduled one', async (t) => {
+t.test('plan: a new plan replaces the scheduled one', async (t) => {
   const { given } = specify(t, chainDecider)
   given()
     .when((state) => decideSchedulePlan(state, v2))
@@ -36,7 +36,7 @@ t.test('plan rule: a new plan replaces the scheduled one', async (t) => {
     .thenEvents(scheduled())
 })
 
-t.test('plan rule: a name that was applied cannot be scheduled again', async (t) => {
+t.test('plan: a name that was applied cannot be scheduled again', async (t) => {
   const { given } = specify(t, chainDecider)
   given(scheduled(), applied)
     .when((state) => decideSchedulePlan(state, { ...v2, height: '9223372036854775807' }))
@@ -46,7 +46,7 @@ t.test('plan rule: a name that was applied cannot be scheduled again', async (t)
     .thenEvents(scheduled(v3))
 })
 
-t.test('plan rule: a height must be positive, and a name not empty', async (t) => {
+t.test('plan: a height must be positive, and a name not empty', async (t) => {
   const { given } = specify(t, chainDecider)
   for (const height of ['0', '-1', '-9223372036854775808']) {
     given()
@@ -58,7 +58,7 @@ t.test('plan rule: a height must be positive, and a name not empty', async (t) =
     .thenRefused('unprocessable', 'name: must not be empty')
 })
 
-t.test('plan rule: applying records the height and clears the plan', async (t) => {
+t.test('plan: applying records the height and clears the plan', async (t) => {
   const { given } = specify(t, chainDecider)
   given(scheduled())
     .when((state) => decideApplyPlan(state))
@@ -74,7 +74,7 @@ t.test('plan rule: applying records the height and clears the plan', async (t) =
     .thenRefused('unprocessable')
 })
 
-t.test('plan rule: cancelling with no plan is refused', async (t) => {
+t.test('plan: cancelling with no plan is refused', async (t) => {
   const { given } = specify(t, chainDecider)
   given(scheduled()).when(decideCancelPlan).thenEvents(canceled)
   for (const before of [[], [scheduled(), canceled], [scheduled(), applied]]) {

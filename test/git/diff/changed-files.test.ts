@@ -118,7 +118,7 @@ t.test('unusual file names come out unchanged', async (t) => {
   )
 })
 
-t.test('files rule: whitespace can be ignored in four ways', async (t) => {
+t.test('pulls.files.2: whitespace can be ignored in four ways', async (t) => {
   const { work, dir, commit } = await setUp(t)
   const from = await commit({
     all: 'a b\n',
@@ -144,7 +144,7 @@ t.test('files rule: whitespace can be ignored in four ways', async (t) => {
   t.notOk(isWhitespace('constructor'))
 })
 
-t.test('files rule: the list begins at skip-to, and is empty when that file did not change', async (t) => {
+t.test('pulls.files.2: the list begins at skip-to, and is empty when that file did not change', async (t) => {
   const { dir, commit } = await setUp(t)
   const from = await commit({ a: '1', b: '1', c: '1', same: '1' })
   const to = await commit({ a: '2', b: '2', c: '2' })
@@ -158,7 +158,7 @@ t.test('files rule: the list begins at skip-to, and is empty when that file did 
     t.strictSame(await names(none), [], none)
 })
 
-t.test('files rule: the numbers of files and of lines are limited', async (t) => {
+t.test('pulls.files.3: the numbers of files and of lines are limited', async (t) => {
   const { dir, commit } = await setUp(t)
   const from = await commit({ f05: '1\n'.repeat(30) })
   const files = Object.fromEntries(
@@ -205,7 +205,7 @@ t.test('git is ended when the limit of files is reached', async (t) => {
 })
 
 t.test(
-  'files rule: the characters held of one line are limited: a line of 300 MB takes no memory',
+  'pulls.files.3: the characters held of one line are limited: a line of 300 MB takes no memory',
   async (t) => {
     const reader = readDiff({ ...bounds, maxLineCharacters: 5000 })
     const chunk = Buffer.alloc(64 * 1024, 'x')

@@ -26,7 +26,7 @@ async function list(
   return numbers
 }
 
-t.test('search rule 1: closed or all; anything else means open', async (t) => {
+t.test('search.1: closed or all; anything else means open', async (t) => {
   const { open, edit } = await repository('states')
   for (const title of ['a', 'b', 'c']) await open({ title })
   await edit(2, { state: 'closed' })
@@ -37,7 +37,7 @@ t.test('search rule 1: closed or all; anything else means open', async (t) => {
   t.same(await list('states', { state: 'all' }), [3, 2, 1])
 })
 
-t.test('search rule 2: every word of q begins a word of the title, the body or the comments', async (t) => {
+t.test('search.2: every word of q begins a word of the title, the body or the comments', async (t) => {
   const { open, edit } = await repository('words')
   await open({ title: 'Merge fails', body: 'On the second try' })
   await open({ title: 'Größe ändern', body: 'ПРИВЕТ' })
@@ -78,7 +78,7 @@ t.test('search rule 2: every word of q begins a word of the title, the body or t
   t.same(await find('merge reopen'), [4])
 })
 
-t.test('search rule 2: a keyword of signs alone is matched by nothing, so the list is empty', async (t) => {
+t.test('search.2: a keyword of signs alone is matched by nothing, so the list is empty', async (t) => {
   const { open, label } = await repository('signs')
   await open({ title: 'Party 🎉 !!!', labels: [await label('bug')] })
   for (const q of ['-- !', '🎉', '!!!', ' ++ ']) {
@@ -90,7 +90,7 @@ t.test('search rule 2: a keyword of signs alone is matched by nothing, so the li
   t.same(await list('signs', { q: '🎉 party' }), [1])
 })
 
-t.test('search rule 2: finds only issues that have the words and one of the labels', async (t) => {
+t.test('search.2: finds only issues that have the words and one of the labels', async (t) => {
   const { open, label } = await repository('both')
   const bug = await label('bug')
   await open({ title: 'Merge', labels: [bug] })
@@ -101,7 +101,7 @@ t.test('search rule 2: finds only issues that have the words and one of the labe
   t.same(await list('both', { q: 'merge', labels: 'unknown' }), [2, 1])
 })
 
-t.test('search rule 3: finds issues with any of the labels; unknown names are discarded', async (t) => {
+t.test('search.3: finds issues with any of the labels; unknown names are discarded', async (t) => {
   const { open, label, edit } = await repository('labels')
   const [bug, idea] = [await label('bug'), await label('an idea')]
   await label('unused')
@@ -133,7 +133,7 @@ t.test('search rule 3: finds issues with any of the labels; unknown names are di
   t.same(await find('defect'), [4])
 })
 
-t.test('search rule 3: labels of the organization are also found by their names', async (t) => {
+t.test('search.3: labels of the organization are also found by their names', async (t) => {
   await alice.orgs.orgCreate({ username: 'guild' })
   const { data: wide } = await alice.orgs.orgCreateLabel('guild', { name: 'bug', color: '#fff' })
   const { open, label } = await repository('hall', {}, 'guild')
@@ -144,7 +144,7 @@ t.test('search rule 3: labels of the organization are also found by their names'
   t.same(await list('hall', { labels: 'bug' }, 'bob', 'guild'), [2, 1])
 })
 
-t.test('search rule 4: the list of a repository has only its own issues, for its readers', async (t) => {
+t.test('search.4: the list of a repository has only its own issues, for its readers', async (t) => {
   const one = await repository('one')
   const two = await repository('two', { private: true })
   await one.open({ title: 'Mine' })
@@ -159,7 +159,7 @@ t.test('search rule 4: the list of a repository has only its own issues, for its
 })
 
 t.test(
-  'search rule 5: lists come in pages, newest first, with the total and links to the other pages',
+  'search.5: lists come in pages, newest first, with the total and links to the other pages',
   async (t) => {
     const { repoId } = await repository('pages')
     const context = aContext()

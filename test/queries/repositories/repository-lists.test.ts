@@ -27,7 +27,7 @@ async function giveRepositories(owner: string, writer: string): Promise<void> {
 await giveRepositories('alice', 'bob')
 
 t.test(
-  'repository listings rule 1: only the user and site admins see private repositories; each row has the access',
+  'repositories.list.1: only the user and site admins see private repositories; each row has the access',
   async (t) => {
     const of = async (client: Gitea, name = 'alice') => (await client.users.userListRepos(name)).data
 
@@ -42,7 +42,7 @@ t.test(
 )
 
 t.test(
-  'repository listings rule 2: own repositories first, then those with granted access; only for signed-in users',
+  'repositories.list.2: own repositories first, then those with granted access; only for signed-in users',
   async (t) => {
     await bob.user.createCurrentUserRepo({ name: 'Zoo' })
     await bob.user.createCurrentUserRepo({ name: 'notes', private: true })
@@ -65,7 +65,7 @@ t.test(
 )
 
 t.test(
-  'repository listings rule 3: members and site admins see the private repositories of an organization',
+  'repositories.list.3: members and site admins see the private repositories of an organization',
   async (t) => {
     for (const [username, visibility] of [
       ['acme', 'public'],
@@ -94,7 +94,7 @@ t.test(
 )
 
 t.test(
-  'repository listings rule 4: one answer has more than a thousand repositories, each once and in order',
+  'repositories.list.4: one answer has more than a thousand repositories, each once and in order',
   async (t) => {
     await giveRepositories('carol', 'dave')
     const { data: carols } = await (await server.as('carol')).user.userGetCurrent()

@@ -1,4 +1,4 @@
-/** Deletes the head branch of a merged pull request, when the merge asked for that: merge rule 8. */
+/** Deletes the head branch of a merged pull request, when the merge asked for that: `merge.8`. */
 
 import { accessTo, atLeast } from '../../../access/access.ts'
 import { archivedRefusal } from '../../../access/archived.ts'
@@ -23,7 +23,7 @@ interface Kept {
 
 /**
  * Deletes the head branch and comments on that, unless another open pull request has the same head branch. `by`: the user
- * who merged. When the branch stays, the history says why. Resolves to the refusal in those cases that merge rule 8 names:
+ * who merged. When the branch stays, the history says why. Resolves to the refusal in those cases that `merge.8` names:
  * there is no such branch, it is the default branch, or it is protected. Runs in the turn of the merge, and may run again.
  */
 export async function deleteHeadBranch(

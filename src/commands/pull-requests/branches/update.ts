@@ -39,7 +39,7 @@ interface Update {
   style: UpdateStyle
 }
 
-/** Update rule 2: an update needs the right to push to the head branch. A rebase is like a force-push. */
+/** `pulls.update.2`: an update needs the right to push to the head branch. A rebase is like a force-push. */
 async function requireUpdateRight(services: Services, pull: ActivePull, update: Update): Promise<void> {
   const { views } = services
   const { style, updater } = update
@@ -87,7 +87,7 @@ async function buildUpdate(
   }
   const tree = cleanTree(await mergeTrees(dir, head.sha, base))
   if (typeof tree !== 'string') throw new Refused(tree)
-  // Update rule 3.
+  // `pulls.update.3`.
   const message = `Merge branch '${pull.base.branch}' into ${head.branch}\n`
   const people = { author: committer, committer, signingKey }
   return commitTree(dir, { tree, parents: [head.sha, base], message, ...people })
@@ -105,7 +105,7 @@ async function updatePull(
     const update = { ...wanted, updater: await updaterNow() }
     const state = await pulls.load(services, { repoId: repository.id, index })
     if (state.status === 'none') throw new Refused(refuse.notFound('pull request not found'))
-    // Update rule 1.
+    // `pulls.update.1`.
     if (state.status !== 'open')
       throw new Refused(refuse.unprocessable(`the pull request is ${state.status}`))
     await requireUpdateRight(services, state, update)

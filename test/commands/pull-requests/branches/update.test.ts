@@ -32,7 +32,7 @@ async function forkBehind(t: Test, name: string) {
   return { ...behind, update: updating(behind), own, head, base }
 }
 
-t.test('update rule 1: a merged or a closed pull request gives 422', async (t) => {
+t.test('pulls.update.1: a merged or a closed pull request gives 422', async (t) => {
   const { branch, open, merge, close, update } = await behind(t, 'rule1')
   await branch('closed', { c: 'c' })
   await open('closed')
@@ -43,7 +43,7 @@ t.test('update rule 1: a merged or a closed pull request gives 422', async (t) =
   t.match(await update(2, '?style=rebase'), { status: 422 })
 })
 
-t.test('update rule 2: 403 without the right to push to the head branch', async (t) => {
+t.test('pulls.update.2: 403 without the right to push to the head branch', async (t) => {
   const { writer, protect, get, head, update } = await behind(t, 'rule2')
   t.equal(await statusOf(update(1, '', null)), 401)
   t.equal(await statusOf(update(1, '', 'carol')), 403, 'a reader')
@@ -60,7 +60,7 @@ t.test('update rule 2: 403 without the right to push to the head branch', async 
 })
 
 t.test(
-  'update rule 2: 403 when the protection of the head branch allows no pushes, or signed commits only',
+  'pulls.update.2: 403 when the protection of the head branch allows no pushes, or signed commits only',
   async (t) => {
     const { protect, call, update } = await behind(t, 'rule2-closed')
     await protect('topic', { enable_push: false })
@@ -75,7 +75,7 @@ t.test(
   },
 )
 
-t.test('update rule 2: a rebase gives 403 where it is off, and for a protected head branch', async (t) => {
+t.test('pulls.update.2: a rebase gives 403 where it is off, and for a protected head branch', async (t) => {
   const { name, protect, call, update } = await behind(t, 'rule2-rebase')
   await alice.repos.repoEdit('alice', name, { allow_rebase_update: false })
   t.match(await update(1, '?style=rebase'), { status: 403, message: /rebase/ })
@@ -87,7 +87,7 @@ t.test('update rule 2: a rebase gives 403 where it is off, and for a protected h
 })
 
 t.test(
-  'update rule 2: allow_maintainer_edit lets writers of the base update the branch of a fork',
+  'pulls.update.2: allow_maintainer_edit lets writers of the base update the branch of a fork',
   async (t) => {
     const { writer, get, head, edit, update } = await forkBehind(t, 'rule2-fork')
     await writer('carol')
@@ -100,7 +100,7 @@ t.test(
   },
 )
 
-t.test('update rule 3: a merge brings the base into the head, with the default message', async (t) => {
+t.test('pulls.update.3: a merge brings the base into the head, with the default message', async (t) => {
   const { head, base, work, get, tip, typesOf, update, eventsOf } = await behind(t, 'rule3')
   t.match(await update(1), { status: 200, text: '' })
   const pull = await get(1)
@@ -125,7 +125,7 @@ t.test('update rule 3: a merge brings the base into the head, with the default m
   t.equal((await typesOf(1)).filter((type) => type === 'PullRequestHeadMoved').length, 1)
 })
 
-t.test('update rule 3: an unknown style is a merge', async (t) => {
+t.test('pulls.update.3: an unknown style is a merge', async (t) => {
   const { head, base, work, update } = await behind(t, 'rule3-style')
   t.equal(await statusOf(update(1, '?style=octopus')), 200)
   await work.git('fetch', '-q')
@@ -146,7 +146,7 @@ t.test('an update by rebase gives the commits that git rebase gives', async (t) 
   t.match(await get(1), { head: { sha: await tip('topic') }, merge_base: base, changed_files: 2 })
 })
 
-t.test('update rule 4: conflicts give 409 with their files, and change nothing', async (t) => {
+t.test('pulls.update.4: conflicts give 409 with their files, and change nothing', async (t) => {
   const { branch, tip, typesOf, get, update } = await behind(t, 'rule4')
   await branch('main', { 'a.txt': 'of main\n', 'z.txt': 'z\n' }, 'main')
   const head = await branch('topic', { 'z.txt': 'of topic\n' }, 'topic')
