@@ -20,7 +20,6 @@ import {
 } from '../comments/comment.decider.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import type { Decision } from '../execution/decider.ts'
-import { inTurn } from '../execution/turns.ts'
 import { changeDiscussion } from '../issues/change-discussion.ts'
 import {
   decideAddIssueFile,
@@ -52,7 +51,7 @@ export const issueFileRoutes: Routes = (services) => {
         step: string,
         decide: (discussion: Discussion) => Decision<IssueFileEvent>,
       ): Promise<Discussion | undefined> =>
-        inTurn(`files of ${discussionStream(issue)}`, () =>
+        services.writeState.mutex(`files of ${discussionStream(issue)}`, () =>
           changeDiscussion(services, context, issue, step, { issue: decide }),
         )
       return {

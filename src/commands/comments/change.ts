@@ -11,7 +11,6 @@ import { append } from '../execution/append.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import type { Decision } from '../execution/decider.ts'
 import { execute } from '../execution/execute.ts'
-import { inTurn } from '../execution/turns.ts'
 import { type CommentState, commentDecider } from './comment.decider.ts'
 
 /**
@@ -19,7 +18,7 @@ import { type CommentState, commentDecider } from './comment.decider.ts'
  * comments. Changes take turns on this node to avoid that. Between nodes it is enough that the revision of the stream
  * decides: what others write about other comments leaves the decision as it is.
  */
-const turnOf = (stream: string) => `comments of ${stream}`
+const mutexKeyOf = (stream: string) => `comments of ${stream}`
 
 /**
  * Appends a new comment. No other change of the issue can be a reason to refuse it, so no revision is expected.
@@ -36,7 +35,9 @@ export async function addComment(
   const stream = discussionStream(issue)
   await requireStream(services, stream)
   const event = { type: 'CommentAdded', data: { repoId, index, ...comment } } as const
-  await inTurn(turnOf(stream), () => append(services, context, stream, 'comment', [event], 'any'))
+  await services.writeState.mutex(mutexKeyOf(stream), () =>
+    append(services, context, stream, 'comment', [event], 'any'),
+  )
 }
 
 /**
@@ -54,7 +55,7 @@ export async function changeComment(
 ): Promise<CommentState> {
   const stream = discussionStream(comment)
   await requireStream(services, stream)
-  return inTurn(turnOf(stream), async () => {
+  return services.writeState.mutex(mutexKeyOf(stream), async () => {
     const known = await knownState(services, stream, comment.id)
     const decider = commentDecider(comment.id, known)
     const isStillValid = (decidedOn: CommentState, now: CommentState) => isDeepStrictEqual(decidedOn, now)

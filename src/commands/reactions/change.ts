@@ -7,7 +7,6 @@ import type { WriteServices } from '../../services/services.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import type { Decision } from '../execution/decider.ts'
 import { execute } from '../execution/execute.ts'
-import { inTurn } from '../execution/turns.ts'
 import {
   decideRemoveReaction,
   type ReactionsState,
@@ -25,7 +24,9 @@ export function changeReactions(
 ): Promise<ReactionsState> {
   const stream = discussionStream(target)
   const decider = reactionsDecider(target.commentId)
-  return inTurn(`reactions of ${stream}`, () => execute(services, context, { stream, step, decider, decide }))
+  return services.writeState.mutex(`reactions of ${stream}`, () =>
+    execute(services, context, { stream, step, decider, decide }),
+  )
 }
 
 /** Takes back one reaction, whoever asks for it. */

@@ -5,7 +5,6 @@ import type { Services } from '../../services/services.ts'
 import { releases } from '../execution/aggregates.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import type { Decision } from '../execution/decider.ts'
-import { inTurn } from '../execution/turns.ts'
 import type { ReleaseState } from './release.decider.ts'
 
 /**
@@ -19,5 +18,7 @@ export function changeRelease(
   step: string,
   decide: (state: ReleaseState) => Decision<ReleaseEvent>,
 ): Promise<ReleaseState> {
-  return inTurn(releaseStream(id), () => releases.change(services, context, id, step, decide))
+  return services.writeState.mutex(releaseStream(id), () =>
+    releases.change(services, context, id, step, decide),
+  )
 }

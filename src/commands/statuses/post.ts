@@ -11,7 +11,6 @@ import { checksStream, idsStream } from '../../events/streams.ts'
 import { execute } from '../execution/execute.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
-import { inTurn } from '../execution/turns.ts'
 import { type ChecksState, checksDecider, decidePost } from './checks.decider.ts'
 
 /** Gitea's name for a status without a context. */
@@ -74,7 +73,7 @@ export const postStatusRoutes: Routes = (services) => async (app) => {
       // write in between is only a reason to refuse when the commit gets too many contexts.
       const stream = checksStream(repository.id, sha)
       const decide = (state: ChecksState) => decidePost(state, { id, ...status })
-      await inTurn(stream, () =>
+      await services.writeState.mutex(stream, () =>
         execute(services, context, {
           stream,
           step: 'post',

@@ -27,6 +27,11 @@ export interface KeyedEvents {
 
 export interface WriteState {
   snapshots: SnapshotCaches
+  /**
+   * Serializes commands on a stream, or on a part of it, within this process. Other nodes' writes show in its revision. When the
+   * log does not answer, the waiting commands fail together.
+   */
+  mutex: KeyedMutex
   /** The queues of commands that met other writers, one per stream. */
   queues: KeyedMutex
   /** The requests that wait for a number, by sequence. */
@@ -53,6 +58,7 @@ export function createWriteState({
 } = {}): WriteState {
   return {
     snapshots: createSnapshotCaches(),
+    mutex: createKeyedMutex(undefined, isOutage),
     queues: createKeyedMutex(
       { timeoutMs: QUEUE_TIMEOUT_MS, timeoutError: () => new Refused(contended) },
       isOutage,
