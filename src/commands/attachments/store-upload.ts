@@ -11,7 +11,7 @@ import type { RepositoryDocument } from '../../projections/models/repositories/r
 import type { Services } from '../../services/services.ts'
 import { isAllowed, sniff } from '../../storage/attachments/file-kind.ts'
 import { cleanFileName } from '../../storage/attachments/file-name.ts'
-import { takeRoom } from '../execution/room.ts'
+import { reserveSpace } from '../execution/reserve-space.ts'
 import { drainRequest, receiveRawUpload, receiveUpload, type Upload } from './upload.ts'
 
 /** The name of an upload without a usable name. */
@@ -65,7 +65,7 @@ export async function storeUpload<T>(
   const { id: repoId, ownerId, ownerLogin } = repository
   const owner = { id: ownerId, login: ownerLogin }
   const room = (bytes: number) =>
-    takeRoom({ config, diskUsage, freeSpace }, { owner, repoId, bytes, place: 'attachments' })
+    reserveSpace({ config, diskUsage, freeSpace }, { owner, repoId, bytes, place: 'attachments' })
   // What it says of its size is refused before it is read; what it is counts in the end.
   const bytes = Number(request.headers['content-length'] ?? 0)
   const announced = await room(Math.min(bytes, config.attachmentMaxBytes))

@@ -18,7 +18,7 @@ import type { RepositoryDocument } from '../../projections/models/repositories/r
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import type { CommandContext } from '../execution/command-context.ts'
-import { takeRoom } from '../execution/room.ts'
+import { reserveSpace } from '../execution/reserve-space.ts'
 import { inGitTurn } from '../git/git-turn.ts'
 import { movedBefore, moveNoted } from '../git/noted-moves.ts'
 import { recordAndMoveHeads } from '../pull-requests/branches/move-heads.ts'
@@ -62,7 +62,7 @@ export async function commitFiles(
   }
   const { id: repoId, ownerId, ownerLogin } = repository
   const bytes = changes.reduce((sum, { content }) => sum + bytesOf(content ?? []), COMMIT_BYTES)
-  const room = await takeRoom(services, { owner: { id: ownerId, login: ownerLogin }, repoId, bytes })
+  const room = await reserveSpace(services, { owner: { id: ownerId, login: ownerLogin }, repoId, bytes })
   let isDone = false
   try {
     const stored = await storeContents(gitDirOf(services, repoId), changes)

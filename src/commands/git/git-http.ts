@@ -27,7 +27,7 @@ import { disconnectSignal } from '../../http/requests/client-disconnect.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { requestContext } from '../execution/request-context.ts'
-import { type RoomFor, takeRoom } from '../execution/room.ts'
+import { reserveSpace, type SpaceRequest } from '../execution/reserve-space.ts'
 import { recordAndMoveHeads } from '../pull-requests/branches/move-heads.ts'
 import { pushableRefs } from '../pull-requests/maintainer-edits.ts'
 import { gitRepository } from './git-repository.ts'
@@ -112,9 +112,9 @@ function checkChange(
 }
 
 /** Whether there is room for a push. A reason for each of its refs says when there is none. */
-async function admitPush(services: Services, commands: readonly RefChange[], wanted: RoomFor) {
+async function admitPush(services: Services, commands: readonly RefChange[], wanted: SpaceRequest) {
   try {
-    const room = await takeRoom(services, wanted)
+    const room = await reserveSpace(services, wanted)
     return {
       reasons: new Map<string, string>(),
       end: (isDone: boolean) => room.end(isDone ? 'written' : 'dropped'),

@@ -37,7 +37,7 @@ import { gitDirOf } from '../../services/services.ts'
 import { isMissing } from '../../storage/disk.ts'
 import { drainRequest } from '../attachments/upload.ts'
 import { requestContext, settled } from '../execution/request-context.ts'
-import { takeRoom } from '../execution/room.ts'
+import { reserveSpace } from '../execution/reserve-space.ts'
 import { gitRepository, requireNotArchived } from '../git/git-repository.ts'
 import { mayPushAnyBranch } from '../pull-requests/maintainer-edits.ts'
 import { LFS_TAGS, lfsSchema, parseLfsBodies } from './json-routes.ts'
@@ -150,7 +150,7 @@ export const lfsObjectRoutes: Routes = (services) => {
     if ((await presentOf(repoId, [object])).has(object.oid)) return drainRequest(request, reply)
     const leave = await gitLimits.pushes.placeForBody(clientOf(request))
     try {
-      const room = await takeRoom(services, {
+      const room = await reserveSpace(services, {
         owner: { id: ownerId, login: ownerLogin },
         repoId,
         bytes: object.size,

@@ -11,7 +11,7 @@ import type { RepositoryDocument } from '../../projections/models/repositories/r
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import type { CommandContext } from '../execution/command-context.ts'
-import { takeRoom } from '../execution/room.ts'
+import { reserveSpace } from '../execution/reserve-space.ts'
 import { changeRef } from '../git/change-refs.ts'
 import { writerNow } from '../git/writer-now.ts'
 import { signatureOf } from '../users/accounts/signature.ts'
@@ -77,7 +77,7 @@ export async function createTag(
   const { id: repoId, ownerId, ownerLogin } = repository
   const dir = gitDirOf(services, repoId)
   const owner = { id: ownerId, login: ownerLogin }
-  const room = await takeRoom(services, { owner, repoId, bytes: TAG_BYTES + 4 * message.length })
+  const room = await reserveSpace(services, { owner, repoId, bytes: TAG_BYTES + 4 * message.length })
   let written = false
   try {
     // The time of a retried request is another one, and so would be its object. It is not needed: the tag is there.

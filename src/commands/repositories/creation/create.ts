@@ -27,7 +27,7 @@ import { documentNow } from '../../execution/document-now.ts'
 import { earlierResult } from '../../execution/idempotency.ts'
 import { load } from '../../execution/load.ts'
 import { commandContext, settled } from '../../execution/request-context.ts'
-import { takeRoom } from '../../execution/room.ts'
+import { reserveSpace } from '../../execution/reserve-space.ts'
 import { takeNumber } from '../../execution/sequences.ts'
 import { moveRefs } from '../../git/change-refs.ts'
 import { recordRefs } from '../../git/record-refs.ts'
@@ -169,7 +169,7 @@ export const createRepositoryRoutes: Routes = (services) => {
     const status = (await repositories.ifDone(services, context, repoId, 'create'))?.status
     if (status === undefined) {
       const { id, login, kind } = owner
-      const room = await takeRoom(services, { owner, repoId, bytes: NEW_REPOSITORY_BYTES })
+      const room = await reserveSpace(services, { owner, repoId, bytes: NEW_REPOSITORY_BYTES })
       room.end('dropped')
       await claimRepositoryName(services, context, claimKeys.repository(id, name), repositoryStream(repoId))
       await createRepository(gitDirOf(services, repoId), { defaultBranch })

@@ -20,7 +20,7 @@ import { releaseClaim, takeClaim } from '../../execution/claims.ts'
 import type { CommandContext } from '../../execution/command-context.ts'
 import { load } from '../../execution/load.ts'
 import { commandContext, settled } from '../../execution/request-context.ts'
-import { takeRoom } from '../../execution/room.ts'
+import { reserveSpace } from '../../execution/reserve-space.ts'
 import { takeNumber } from '../../execution/sequences.ts'
 import { moveRefs } from '../../git/change-refs.ts'
 import { recordRefs } from '../../git/record-refs.ts'
@@ -63,7 +63,7 @@ async function createFork(services: Services, context: CommandContext, fork: For
     if (status === undefined) {
       // As much as the parent, although they share files: either may be deleted.
       const bytes = (await services.diskUsage.get(fork.base.id))?.gitBytes ?? 0
-      const room = await takeRoom(services, { owner: fork.owner, repoId, bytes })
+      const room = await reserveSpace(services, { owner: fork.owner, repoId, bytes })
       try {
         await prepareFork(services, context, repoId, fork)
       } catch (error) {

@@ -22,7 +22,7 @@ import { repositories } from '../../execution/aggregates.ts'
 import type { CommandContext } from '../../execution/command-context.ts'
 import { earlierResult } from '../../execution/idempotency.ts'
 import { commandContext, settled } from '../../execution/request-context.ts'
-import { takeRoom } from '../../execution/room.ts'
+import { reserveSpace } from '../../execution/reserve-space.ts'
 import { takeNumber } from '../../execution/sequences.ts'
 import { moveRefs } from '../../git/change-refs.ts'
 import { recordRefs } from '../../git/record-refs.ts'
@@ -113,7 +113,7 @@ async function generate(
   if (status === 'deleted') return repoId
   const copied = wanted.git_content === true && !template.empty
   const bytes = copied ? ((await services.diskUsage.get(template.id))?.gitBytes ?? 0) : 0
-  const room = await takeRoom(services, { owner, repoId, bytes })
+  const room = await reserveSpace(services, { owner, repoId, bytes })
   try {
     if (status === undefined) {
       const key = claimKeys.repository(owner.id, name)

@@ -24,7 +24,7 @@ import { organizations, repositories, users } from '../../execution/aggregates.t
 import type { CommandContext } from '../../execution/command-context.ts'
 import type { Decision } from '../../execution/decider.ts'
 import { commandContext, settled } from '../../execution/request-context.ts'
-import { takeQuota } from '../../execution/room.ts'
+import { reserveQuota } from '../../execution/reserve-space.ts'
 import { MAX_TEAMS } from '../../organizations/team.decider.ts'
 import { inTurnOfOrganization } from '../../organizations/turn.ts'
 import { visibilityNow } from '../../organizations/visibility-now.ts'
@@ -122,7 +122,7 @@ async function transferNow(
   decide: (state: RepositoryState, ownerVisibility: Visibility) => Decision<RepositoryEvent>,
 ): Promise<void> {
   const bytes = (await services.diskUsage.get(id))?.totalBytes ?? 0
-  const room = await takeQuota(services, { owner, repoId: id, bytes })
+  const room = await reserveQuota(services, { owner, repoId: id, bytes })
   let transferred: Transferred | undefined
   const decideAndKeep = (state: RepositoryState, ownerVisibility: Visibility) => {
     const decision = decide(state, ownerVisibility)

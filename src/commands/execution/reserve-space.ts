@@ -6,7 +6,7 @@ import type { Reservation } from '../../projections/installation/disk-usage.ts'
 import type { Services } from '../../services/services.ts'
 import type { Place } from '../../storage/free-space.ts'
 
-export interface RoomFor {
+export interface SpaceRequest {
   owner: { id: number; login: string }
   /** The repository that grows; 0 before it exists. */
   repoId: number
@@ -22,18 +22,18 @@ export interface RoomFor {
  *
  * @throws Refused: insufficient storage when the disk is nearly full, too large beyond the owner's quota
  */
-export async function takeRoom(
+export async function reserveSpace(
   services: Pick<Services, 'config' | 'diskUsage' | 'freeSpace'>,
-  room: RoomFor,
+  space: SpaceRequest,
 ): Promise<Reservation> {
-  await services.freeSpace.require(room.place ?? 'git', room.bytes)
-  return takeQuota(services, room)
+  await services.freeSpace.require(space.place ?? 'git', space.bytes)
+  return reserveQuota(services, space)
 }
 
 /** Reserves quota for bytes that are on the disk already and get another owner. @throws Refused (too large) */
-export async function takeQuota(
+export async function reserveQuota(
   { config, diskUsage }: Pick<Services, 'config' | 'diskUsage'>,
-  { owner, repoId, bytes }: RoomFor,
+  { owner, repoId, bytes }: SpaceRequest,
 ): Promise<Reservation> {
   const reservation = await diskUsage.reserve({ ownerId: owner.id, repoId }, bytes, config.maxOwnerBytes)
   if (reservation !== undefined) return reservation
