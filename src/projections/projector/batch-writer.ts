@@ -2,14 +2,12 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { LOG_START, type RecordedEvent } from '../../events/store/event-store.ts'
 import { isDiskFull } from '../../storage/disk-full.ts'
-import { isFollowed, type Progress, type SharedModels } from '../generations/shared-models.ts'
+import { isFollowed, type SharedModels } from '../generations/shared-models.ts'
 import type { Touched } from '../store/read-store.ts'
-import type { BatchInWork, FoldedAhead } from './fold-ahead.ts'
-import { type Advancing, foldBatch } from './fold-batch.ts'
+import { foldBatch } from './fold-batch.ts'
 import type { ModelStarts } from './model-starts.ts'
 import { type Positions, startOf } from './positions.ts'
 import type { Reach } from './reach.ts'
-import type { Advance } from './read-model.ts'
 import { readBatch } from './readable-events.ts'
 import { stopModels } from './stopped-models.ts'
 import type { WrittenDocuments } from './written-documents.ts'
@@ -32,8 +30,6 @@ interface Writing {
   moved(): void
 }
 
-const NOT_AHEAD: ReadonlyMap<Progress, Advance> = new Map()
-
 export type BatchWriter = ReturnType<typeof createBatchWriter>
 
 export function createBatchWriter(writing: Writing) {
@@ -41,28 +37,15 @@ export function createBatchWriter(writing: Writing) {
   /** Whether the disk was full when the last batch was written. */
   let diskIsFull = false
 
-  const advancing = (batch: readonly RecordedEvent[]): Advancing => ({
-    views: documents,
-    mayRepeat: starts.mayRepeat(batch[0]?.position ?? LOG_START),
-  })
-
-  async function write(
-    batch: readonly RecordedEvent[],
-    ahead: FoldedAhead | undefined,
-    isFolded: () => void,
-  ): Promise<void> {
+  async function foldAndWrite(batch: readonly RecordedEvent[]): Promise<void> {
     const end = batch.at(-1)
     if (end === undefined) return
-    const read = ahead?.read ?? readBatch(batch)
+    const read = readBatch(batch)
     const models = reach.running().filter((p) => !isFollowed(p))
     const { changes, made, touched, checkpoints, reached, poisoned } = foldBatch(batch, read, models, {
-      ...advancing(batch),
+      views: documents,
+      mayRepeat: starts.mayRepeat(batch[0]?.position ?? LOG_START),
       together: shared !== undefined,
-      ahead: ahead?.age === documents.age() ? ahead.advanced : NOT_AHEAD,
-      folded(all) {
-        documents.writing(all)
-        isFolded()
-      },
       requireWriter: () => shared?.requireMember(),
     })
     const written = () => {
@@ -93,18 +76,15 @@ export function createBatchWriter(writing: Writing) {
   }
 
   return {
-    advancing,
     isDiskFull: () => diskIsFull,
-    /** Begins to fold and write a batch, when earlier work is done. Does nothing when `signal` is aborted by then. */
-    begin(batch: readonly RecordedEvent[], ahead: FoldedAhead | undefined, signal: AbortSignal): BatchInWork {
-      // Before the batch is written: the subscription may say earlier that it has passed the batch.
+    /** Folds and writes a batch, when earlier work is done. Does nothing when `signal` is aborted by then. */
+    write(batch: readonly RecordedEvent[], signal: AbortSignal): Promise<void> {
+      // Before the batch is written: if that fails, the subscription has not passed the batch.
       reach.came(batch.at(-1)?.position ?? LOG_START)
-      const { promise: folded, resolve: isFolded } = Promise.withResolvers<void>()
-      const written = inTurn(async () => {
+      return inTurn(async () => {
         // Models may have been taken since: what comes next for them is before this batch.
-        if (!signal.aborted) await around(batch, () => write(batch, ahead, isFolded))
+        if (!signal.aborted) await around(batch, () => foldAndWrite(batch))
       })
-      return { folded, written: written.finally(isFolded) }
     },
   }
 }

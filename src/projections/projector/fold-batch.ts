@@ -28,7 +28,7 @@ type Reached = Pick<Checkpoint, 'position' | 'event'>
 
 const NOTHING: Advance = { changes: [], touched: [] }
 
-export interface Advancing {
+interface Advancing {
   views: Pick<ReadStore, 'getMany'>
   /** What some of the events made may be stored already. */
   mayRepeat: boolean
@@ -40,16 +40,12 @@ interface Folding extends Advancing {
    * other, while the store writes the changes of the one before.
    */
   together: boolean
-  /** What was folded before: see `fold-ahead.ts`. */
-  ahead: ReadonlyMap<Progress, Advance>
-  /** Called with all changes when every model has folded the batch. */
-  folded(made: readonly Change[][]): void
   /** Called before changes are written. @throws LeaseLost when this server may not write any more */
   requireWriter(): void
 }
 
 /** Folds a batch for one model. */
-export async function advance(
+async function advance(
   { model, position }: Progress,
   read: ReadBatch,
   { views, mayRepeat }: Advancing,
@@ -64,7 +60,7 @@ export function foldBatch(
   batch: readonly RecordedEvent[],
   read: ReadBatch,
   models: readonly Progress[],
-  { together, ahead, folded, requireWriter, ...advancing }: Folding,
+  { together, requireWriter, ...advancing }: Folding,
 ): FoldedBatch {
   const made: Change[][] = []
   const touched: Touched[] = []
@@ -94,14 +90,13 @@ export function foldBatch(
     // Each is awaited in its turn, unless an earlier one fails.
     for (const one of begun) one.catch(() => {})
     for (const [i, p] of models.entries()) {
-      const advanced = ahead.get(p) ?? (await (begun[i] ?? advance(p, read, advancing)))
+      const advanced = await (begun[i] ?? advance(p, read, advancing))
       note(p, advanced)
       if (advanced.changes.length === 0) continue
       requireWriter()
       made.push(advanced.changes)
       yield advanced.changes
     }
-    folded(made)
   }
 
   return { changes: changes(), made, touched, checkpoints, reached, poisoned }

@@ -8,17 +8,14 @@ import type { SharedModels } from '../generations/shared-models.ts'
 import { LeaseLost } from '../store/read-store.ts'
 import { roughSize } from '../views/rough-size.ts'
 import type { BatchWriter } from './batch-writer.ts'
-import { type BatchInWork, foldAhead } from './fold-ahead.ts'
 import type { ModelStarts } from './model-starts.ts'
 import type { Reach } from './reach.ts'
-import type { WrittenDocuments } from './written-documents.ts'
 
 interface Following {
   log: FastifyBaseLogger
   events: EventStore
   reach: Reach
   starts: ModelStarts
-  documents: WrittenDocuments
   shared: SharedModels | undefined
   writer: BatchWriter
   /** Takes the models that nobody writes any more. */
@@ -41,12 +38,9 @@ const weightOf = ({ data }: RecordedEvent) => {
   if ('members' in data && Array.isArray(data.members)) return Math.max(1, data.members.length)
   return Math.max(1, roughSize(data) / CHARACTERS)
 }
-/** More is waiting behind such a batch. Behind a small one, what comes while it is written is better one batch. */
-const isLarge = (batch: readonly RecordedEvent[]) =>
-  batch.length >= BATCH / 2 || batch.reduce((weight, event) => weight + weightOf(event), 0) >= BATCH / 2
 
 export function createLogFollower(following: Following) {
-  const { log, events, reach, starts, documents, shared, writer, takeModels, moved, stopping } = following
+  const { log, events, reach, starts, shared, writer, takeModels, moved, stopping } = following
   /** Undefined while nothing follows the log. */
   let working: Promise<void> | undefined
   /** Ends the subscription, so that it begins anew. */
@@ -97,28 +91,14 @@ export function createLogFollower(following: Following) {
     })
     shared?.restart(after)
     beginAnew = () => ending.abort()
-    /** The last batch that was begun. */
-    let inWork: BatchInWork | undefined
-    const allHaveStopped = () => reach.running().length === 0 && shared === undefined
     try {
       for await (const batch of batches) {
-        const ahead =
-          inWork &&
-          (await foldAhead(batch, inWork, reach.running(), writer.advancing(batch), documents.age()))
-        await inWork?.written
-        if (allHaveStopped()) return
-        inWork = writer.begin(batch, ahead, signal)
-        // A failed write ends the wait for the next batch.
-        inWork.written.catch(() => ending.abort())
-        if (isLarge(batch) && shared === undefined) continue
-        await inWork.written
-        inWork = undefined
-        if (allHaveStopped()) return
+        await writer.write(batch, signal)
+        if (reach.running().length === 0 && shared === undefined) return
       }
     } catch (error) {
       if (!signal.aborted) throw error
     }
-    await inWork?.written
   }
 
   return {

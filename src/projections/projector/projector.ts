@@ -131,8 +131,8 @@ export function createProjector({
   const positions = createPositions(progress, views, shared?.move, savePositions)
   const documents = createWrittenDocuments(views)
   const starts = createModelStarts({ log, events, views, progress, positions, documents })
-  const parts = { log, reach, starts, positions, documents, shared, inTurn, moved }
-  const writer = createBatchWriter({ ...parts, around, applied })
+  const parts = { log, reach, starts, shared, moved }
+  const writer = createBatchWriter({ ...parts, positions, documents, inTurn, around, applied })
   const follower = createLogFollower({ ...parts, events, writer, takeModels, stopping: stopped })
   let taking: Promise<void> | undefined
   let looking: Promise<void> | undefined

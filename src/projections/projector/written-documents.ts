@@ -1,7 +1,8 @@
 /**
- * The documents that a projector has written lately: the next events often change the same ones, such as the repository
- * of each new issue. It holds only while this server alone writes the read model; whoever may have missed a write
- * forgets. Collections whose documents are never read before they are written are not kept.
+ * Keeps the documents that a projector has written lately: the next events often change the same ones, such as the
+ * repository of each new issue. They hold only while this server alone writes the read model; after a write that this
+ * server may have missed, they are forgotten. Collections whose documents are never read before they are written are not
+ * kept.
  */
 import { LRUCache } from 'lru-cache'
 import type { AnyCollection, Change, Collection, ReadStore, Stored } from '../store/read-store.ts'
@@ -15,9 +16,6 @@ const MAX_CHARACTERS_OF_ALL = 4 * MAX_CHARACTERS
 
 type Documents = LRUCache<string, Stored<object>>
 
-/** Changes by id. */
-type ById = ReadonlyMap<string, Change>
-
 const isThere = <D extends object>(_: Collection<D>, one: Stored<object> | undefined): one is Stored<D> =>
   one !== undefined
 
@@ -26,24 +24,6 @@ export type WrittenDocuments = ReturnType<typeof createWrittenDocuments>
 export function createWrittenDocuments(views: Pick<ReadStore, 'getMany'>) {
   const collections = new Map<string, Documents>()
   const limit = createSharedLimit(MAX_CHARACTERS_OF_ALL)
-  /** What is being written, and of that what was asked for, by collection. */
-  let coming: readonly (readonly Change[])[] = []
-  const comingById = new Map<string, ById>()
-  let age = 0
-
-  function comingOf({ name }: AnyCollection): ById {
-    const known = comingById.get(name)
-    if (known !== undefined) return known
-    const changes = coming.filter(([first]) => first?.collection.name === name).flat()
-    const byId = new Map(changes.map((change) => [change.id, change]))
-    comingById.set(name, byId)
-    return byId
-  }
-
-  function setComing(lists: readonly (readonly Change[])[]): void {
-    coming = lists
-    comingById.clear()
-  }
 
   function documentsOf({ name }: AnyCollection): Documents {
     const known = collections.get(name)
@@ -64,25 +44,17 @@ export function createWrittenDocuments(views: Pick<ReadStore, 'getMany'>) {
     /** As the store's own, without a read for what is known here. */
     async getMany<D extends object>(collection: Collection<D>, ids: readonly string[]): Promise<Stored<D>[]> {
       const documents = documentsOf(collection)
-      const changed = comingOf(collection)
       const found: Stored<D>[] = []
       const missing = ids.filter((id) => {
-        const change = changed.get(id)
-        if (change?.op === 'delete') return false
-        const known = change === undefined ? documents.get(id) : toStored(change)
+        const known = documents.get(id)
         if (!isThere(collection, known)) return true
         found.push(known)
         return false
       })
       return missing.length === 0 ? found : [...found, ...(await views.getMany(collection, missing))]
     },
-    /** These changes are all that is being written now, a list for each collection. Until then, `getMany` shows them. */
-    writing(lists: readonly (readonly Change[])[]): void {
-      setComing(lists)
-    },
-    /** These changes are in the store, and nothing is being written any more. */
+    /** Takes the changes that are in the store now, a list for each collection. */
     written(lists: readonly (readonly Change[])[]): void {
-      setComing([])
       for (const change of lists.flat()) {
         const documents = collections.get(change.collection.name)
         if (change.op === 'delete') documents?.delete(change.id)
@@ -90,12 +62,8 @@ export function createWrittenDocuments(views: Pick<ReadStore, 'getMany'>) {
       }
       limit.keep()
     },
-    /** What was read at another age may be wrong. */
-    age: () => age,
     /** Forgets the documents of a collection, or all. */
     forget(collection?: AnyCollection): void {
-      age += 1
-      setComing([])
       for (const [name, documents] of collections) {
         if (collection === undefined || collection.name === name) documents.clear()
       }
