@@ -266,15 +266,11 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     isRecovered: recovery.isComplete,
     grpcConnections: () => grpc.connections(),
   }
-  const { app, scrape } = await buildApp(
-    services,
-    upgrade,
-    openRequests,
-    state,
-    { isOpen: () => isOpen, leaving: leaving.signal },
-    observed,
-    certificate,
-  )
+  const { app, scrape } = await buildApp({
+    ...{ services, upgrade, openRequests, state, observed, certificate },
+    isOpen: () => isOpen,
+    leaving: leaving.signal,
+  })
   // Node reads a source map with the first stack that needs it. That held the first request that failed for up to 30 ms.
   findSourceMap(fileURLToPath(import.meta.url))
   const place = { settings: { host: 'HOST', port: 'PORT' }, host: config.host, port: config.port } as const

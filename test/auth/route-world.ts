@@ -51,19 +51,24 @@ export interface Call {
 export async function startWorld(test: Test, started?: TestServer, isOpen = () => true) {
   const server = started ?? (await startTestServer(test))
   const { services } = server
-  const { app } = await buildApp(
+  const { app } = await buildApp({
     services,
-    createUpgradeAnswers(services.readStore, services.projector, await services.events.lastPosition()),
-    createOpenRequests(services),
-    () => ({ recovered: true, processes: [] }),
-    { isOpen, leaving: new AbortController().signal },
-    {
+    upgrade: createUpgradeAnswers(
+      services.readStore,
+      services.projector,
+      await services.events.lastPosition(),
+    ),
+    openRequests: createOpenRequests(services),
+    state: () => ({ recovered: true, processes: [] }),
+    isOpen,
+    leaving: new AbortController().signal,
+    observed: {
       metrics: createMetrics({ node: 'test', isDense: true }),
       processes: [],
       isRecovered: () => true,
       grpcConnections: () => 0,
     },
-  )
+  })
   await app.ready()
   test.teardown(() => app.close())
   let count = 0
