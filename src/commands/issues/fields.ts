@@ -164,12 +164,22 @@ async function assigneeRefs(
   return [...refs.values()]
 }
 
-/** What writers set in a new issue or pull request. @throws Refused as `milestoneRef`, `labelRefs` and `assigneeRefs` */
-export const namedRefs = async (
+/** Fields of a new issue or pull request besides its texts. */
+export type OpenedFields = Pick<Opened, 'milestone' | 'labels' | 'assignees' | 'deadline'>
+
+/** The fields of an issue whose poster may not set them. */
+export const NO_FIELDS: OpenedFields = { labels: [], milestone: null, assignees: [], deadline: null }
+
+/**
+ * The fields that a request gives to a new issue or pull request.
+ * @throws Refused as `deadlineOf`, `milestoneRef`, `labelRefs` and `assigneeRefs`
+ */
+export const openedFields = async (
   services: Services,
   repository: RepositoryDocument,
   body: DiscussionBody,
-): Promise<Pick<Opened, 'milestone' | 'labels' | 'assignees'>> => ({
+): Promise<OpenedFields> => ({
+  deadline: deadlineOf(body.due_date ?? body.deadline ?? null),
   milestone: await milestoneRef(services, repository, body.milestone ?? 0),
   labels: await labelRefs(services, repository, body.labels ?? []),
   assignees: await assigneeRefs(services, repository, body, 'invalid'),

@@ -18,12 +18,12 @@ import { commandContext, settled } from '../execution/request-context.ts'
 import { appendNumbered, takeNumberOfEach } from '../execution/sequences.ts'
 import { decideStatus } from './discussion.decider.ts'
 import {
-  deadlineOf,
   discussionOptions,
   IssueRefOption,
   LabelIds,
-  namedRefs,
+  NO_FIELDS,
   newTitleOf,
+  openedFields,
   refOf,
 } from './fields.ts'
 import { openedBefore } from './opened-before.ts'
@@ -39,8 +39,6 @@ const CreateIssueOption = (services: Services) =>
   })
 
 type Opening = Omit<Extract<IssueEvent, { type: 'IssueOpened' }>['data'], 'index' | 'id'>
-
-const NOTHING_NAMED = { labels: [], milestone: null, assignees: [] }
 
 /** Takes a number and an id and appends the issue. Resolves to its number. */
 async function openIssue(services: Services, context: CommandContext, opening: Opening): Promise<number> {
@@ -83,14 +81,13 @@ export const openIssueRoutes: Routes = (services) => async (app) => {
       const context = commandContext(request)
       const opening = async () => {
         // `issues.create.1`: only writers set these fields. Requests of others are not even checked for them.
-        const named = isWriter ? await namedRefs(services, repository, body) : NOTHING_NAMED
+        const fields = isWriter ? await openedFields(services, repository, body) : NO_FIELDS
         return {
           repoId: repository.id,
           poster: { id, login },
           title,
           body: body.body ?? '',
-          ...named,
-          deadline: isWriter ? deadlineOf(body.due_date ?? body.deadline ?? null) : null,
+          ...fields,
           ...(ref !== '' && { ref }),
         }
       }

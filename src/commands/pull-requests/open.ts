@@ -25,7 +25,7 @@ import type { CommandContext } from '../execution/command-context.ts'
 import { documentNow } from '../execution/document-now.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumberOfEach, takeNumbers } from '../execution/sequences.ts'
-import { deadlineOf, discussionOptions, LabelIds, namedRefs, newTitleOf } from '../issues/fields.ts'
+import { discussionOptions, LabelIds, newTitleOf, type OpenedFields, openedFields } from '../issues/fields.ts'
 import { openedBefore } from '../issues/opened-before.ts'
 import { decideRequestReviews } from '../reviews/request.decider.ts'
 import {
@@ -53,11 +53,11 @@ const CreatePullRequestOption = (services: Services) =>
 type Opened = EventOf<'PullRequestOpened'>['data']
 
 interface Named {
-  discussion: Pick<Opened, 'labels' | 'milestone' | 'assignees'>
+  fields: OpenedFields
   reviewers: Reviewers
 }
 
-interface Opening extends Pick<Opened, 'title' | 'body' | 'deadline'> {
+interface Opening extends Pick<Opened, 'title' | 'body'> {
   repository: RepositoryDocument
   poster: AccountDocument
   headRepository: RepositoryDocument
@@ -152,7 +152,7 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   const base = { repoId, branch: baseBranch, sha: baseSha }
   const key = claimKeys.pull(head, base)
   if (context.retry === undefined) await refuseDuplicate(services, key)
-  const { discussion, reviewers } = await named()
+  const { fields, reviewers } = await named()
   if (reviewers.people.some(({ id }) => id === poster.id)) {
     throw new Refused(refuse.unprocessable(`reviewers: ${poster.login} opens the pull request`))
   }
@@ -177,7 +177,7 @@ async function openPull(services: Services, context: CommandContext, opening: Op
   // A retried request may find the ref of its first attempt, with another head.
   await updateRef(dir, ref, { from: context.retry ? await resolveRef(dir, ref) : null, to: headSha })
   const opened = {
-    ...{ ...texts, ...discussion, repoId, index, id, poster: actor, head, base, mergeBase: ancestor, diff },
+    ...{ ...texts, ...fields, repoId, index, id, poster: actor, head, base, mergeBase: ancestor, diff },
     mergeable: merge?.kind === 'clean',
   }
   await pulls.change(services, context, { repoId, index }, 'open', (state) => {
@@ -227,9 +227,8 @@ export const openPullRoutes: Routes = (services) => async (app) => {
           ),
           title,
           body: body.body ?? '',
-          deadline: deadlineOf(body.due_date ?? body.deadline ?? null),
           named: async () => ({
-            discussion: await namedRefs(services, repository, body),
+            fields: await openedFields(services, repository, body),
             reviewers: await reviewersAsked(services, repository, requester, body),
           }),
         }

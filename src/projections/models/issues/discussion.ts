@@ -33,6 +33,36 @@ export const sameIssue = (a: IssueRef, b: IssueRef) => a.repoId === b.repoId && 
 /** The state in one word, as filters of lists name it. */
 export const stateOf = (closed: boolean): 'open' | 'closed' => (closed ? 'closed' : 'open')
 
+/** The version of the shared fields in documents: raise it when one is added or changes. */
+export const DISCUSSION_VERSION = 1
+
+/** The shared fields of something new. */
+export const openedDiscussion = ({
+  repoId,
+  index,
+  id,
+  poster,
+  title,
+  body,
+  labels,
+  milestone,
+  assignees,
+  deadline,
+}: Opened) => ({
+  repoId,
+  index,
+  id,
+  poster,
+  title,
+  body,
+  labels,
+  milestone,
+  assignees,
+  deadline,
+  closed: false,
+  dependencies: [],
+})
+
 /** The fields that each event changes. */
 export const discussionChanges: Handlers<DiscussionEvent['type'], Discussion, Partial<Discussion>> = {
   TitleChanged: (_, { data }) => ({ title: data.title }),

@@ -4,7 +4,13 @@
  */
 
 import { type Fold, foldOf } from '../../projector/read-model.ts'
-import { type Discussion, discussionChanges, stateOf } from './discussion.ts'
+import {
+  DISCUSSION_VERSION,
+  type Discussion,
+  discussionChanges,
+  openedDiscussion,
+  stateOf,
+} from './discussion.ts'
 import { type IssueSelection, issueId, type OpenedEvent, selectionOf } from './issue-selection.ts'
 import { issueTextFold } from './issue-texts.fold.ts'
 
@@ -47,7 +53,7 @@ export const issueFold: Fold<IssueDocument> = foldOf({
     'mentionedIds',
   ],
   wordsIn: { words: issueTextFold.collection },
-  version: 7,
+  version: 7 + DISCUSSION_VERSION,
   staysUntilRemoved: true,
   ids: ({ data }) => [issueId(data.repoId, data.index)],
   becomes: {
@@ -129,18 +135,8 @@ const withoutOne = (ids: readonly number[], ended: number) => {
 }
 
 function openedIssue(event: OpenedEvent): IssueDocument {
-  const { title, body, poster, labels, milestone, assignees, deadline } = event.data
   // In V8 an object literal that begins with a spread and then adds fields takes thirty times as long.
-  return Object.assign(selectionOf(event), {
-    title,
-    body,
-    poster,
-    labels,
-    milestone,
-    assignees,
-    deadline,
-    closed: false,
-    dependencies: [],
+  return Object.assign(selectionOf(event), openedDiscussion(event.data), {
     dependencyKeys: [],
     mergedAt: null,
     comments: 0,

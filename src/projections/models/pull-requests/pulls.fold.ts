@@ -7,7 +7,13 @@ import type { EventOf } from '../../../events/handlers.ts'
 import { isPullStream } from '../../../events/streams.ts'
 import { type Fold, foldOf } from '../../projector/read-model.ts'
 import { renamedBranch } from '../branches/renamed-branch.ts'
-import { discussionChanges, erasedPullTexts, stateOf } from '../issues/discussion.ts'
+import {
+  DISCUSSION_VERSION,
+  discussionChanges,
+  erasedPullTexts,
+  openedDiscussion,
+  stateOf,
+} from '../issues/discussion.ts'
 import type { IssueDocument } from '../issues/issues.fold.ts'
 
 /** It lacks the fields of an issue by which only lists of issues find it. */
@@ -62,36 +68,23 @@ export const pullFold: Fold<PullDocument> = foldOf({
     { scheduled: 1, repoId: 1 },
   ],
   arrays: ['labelIds', 'dependencyKeys', 'requestedReviewerIds'],
-  version: 8,
+  version: 8 + DISCUSSION_VERSION,
   staysUntilRemoved: true,
   // Issues have most of these events, too.
   ids: ({ stream, data }) => (isPullStream(stream) ? [pullId(data.repoId, data.index)] : []),
   becomes: {
     PullRequestOpened(_, { data, metadata: { at } }) {
-      const { repoId, index, id, poster, title, body, head, base, mergeBase, diff } = data
-      const { mergeable, labels, milestone, assignees, deadline } = data
+      const { poster, head, base, mergeBase, diff, mergeable, labels, milestone } = data
       const [dependencies, schedule, requestedReviewers] = [[], null, []]
-      return {
-        repoId,
-        index,
-        id,
-        poster,
+      return Object.assign(openedDiscussion(data), {
         posterId: poster.id,
-        title,
-        body,
         head,
         base,
         mergeBase,
         diff,
         mergeable,
-        labels,
-        milestone,
-        assignees,
-        deadline,
-        state: 'open',
-        status: 'open',
-        closed: false,
-        dependencies,
+        state: 'open' as const,
+        status: 'open' as const,
         conflicts: [],
         allowMaintainerEdit: false,
         merged: null,
@@ -104,7 +97,7 @@ export const pullFold: Fold<PullDocument> = foldOf({
         closedAt: null,
         requestedReviewers,
         ...derived({ head, base, labels, milestone, dependencies, schedule, requestedReviewers }),
-      }
+      })
     },
   },
   begins: ['PullRequestOpened'],
