@@ -10,28 +10,31 @@ import { openStores } from '../stores.ts'
 import { until } from '../until.ts'
 import { ADMIN_PASSWORD, basic, identityApp, passwordOf } from './identity-app.ts'
 
-t.test("a requester can sign in with a password or a token, in all of Gitea's ways", async (t) => {
-  const { call, signUp, tokenOf } = await identityApp(t)
-  await signUp('Alice')
-  const header = await tokenOf('Alice', 'all')
-  const token = header.slice('token '.length)
-  const ways = [
-    basic('Alice', passwordOf('Alice')),
-    basic('aLICE', passwordOf('Alice')),
-    basic('Alice', token),
-    basic('whoever', token),
-    basic(token, ''),
-    basic(token, 'x-oauth-basic'),
-    `token ${token}`,
-    `Token ${token}`,
-    `Bearer ${token}`,
-    `bearer ${token}`,
-  ]
-  for (const as of ways) {
-    const { status, body } = await call('GET', '/user', { as })
-    t.same([status, body.login], [200, 'Alice'], as)
-  }
-})
+t.test(
+  "api.access.1: a requester can sign in with a password or a token, in all of Gitea's ways",
+  async (t) => {
+    const { call, signUp, tokenOf } = await identityApp(t)
+    await signUp('Alice')
+    const header = await tokenOf('Alice', 'all')
+    const token = header.slice('token '.length)
+    const ways = [
+      basic('Alice', passwordOf('Alice')),
+      basic('aLICE', passwordOf('Alice')),
+      basic('Alice', token),
+      basic('whoever', token),
+      basic(token, ''),
+      basic(token, 'x-oauth-basic'),
+      `token ${token}`,
+      `Token ${token}`,
+      `Bearer ${token}`,
+      `bearer ${token}`,
+    ]
+    for (const as of ways) {
+      const { status, body } = await call('GET', '/user', { as })
+      t.same([status, body.login], [200, 'Alice'], as)
+    }
+  },
+)
 
 t.test('sign-in by e-mail address', async (t) => {
   const { call, signUp, admin } = await identityApp(t)
@@ -78,7 +81,7 @@ t.test(
   },
 )
 
-t.test('a request without credentials is fine unless the route needs a user', async (t) => {
+t.test('api.access.2: a request without credentials is fine unless the route needs a user', async (t) => {
   const { call } = await identityApp(t)
   t.same((await call('GET', '/repos/probe')).body, { login: null })
   const { status, body, headers } = await call('GET', '/user')
@@ -87,7 +90,7 @@ t.test('a request without credentials is fine unless the route needs a user', as
   t.match(headers['www-authenticate'], /^Basic /)
 })
 
-t.test('malformed or wrong credentials give 401, also on routes that need none', async (t) => {
+t.test('api.access.1: malformed or wrong credentials give 401, also on routes that need none', async (t) => {
   const { call, signUp, admin } = await identityApp(t)
   await signUp('alice')
   const made = await call('POST', '/orgs', { as: admin, body: { username: 'acme' } })

@@ -37,7 +37,7 @@ const NOT_VALID = [
 ] as const
 
 for (const [k, kind] of KINDS.entries()) {
-  t.test(`every route answers each role as its row says: ${kind}`, async (t) => {
+  t.test(`api.access.2, api.access.3: every route answers each role as its row says: ${kind}`, async (t) => {
     const here = await place(kind)
     // Of those who are let in, the weakest role changes things, and the strongest one: each change needs a fresh target.
     const whoChanges = { public: [0, -1], private: [0], 'private organization': [-1] }[kind]

@@ -44,7 +44,7 @@ function sender({ name, verb, route }: (typeof operations)[number]) {
   }
 }
 
-t.test('null means absent, everywhere', async (t) => {
+t.test('api.fields.2: null means absent, everywhere', async (t) => {
   t.ok(operations.length > 60, `${operations.length} bodies`)
   for (const operation of operations) {
     const nulls = Object.fromEntries(Object.keys(operation.fields).map((name) => [name, null]))

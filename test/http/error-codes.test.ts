@@ -18,7 +18,7 @@ interface Operation {
 const { paths, components }: { paths: Record<string, Record<string, Operation>>; components: object } =
   JSON.parse(await (await server.fetch(null, '/api/openapi.json')).text())
 
-t.test('every error has a stable code, listed in the documentation', async (t) => {
+t.test('api.errors.1: every error has a stable code, listed in the documentation', async (t) => {
   const rows = Object.entries(ERROR_CODES).map(([code, meaning]) => `| \`${code}\` | ${meaning} |`)
   t.strictSame(rows, rows.toSorted(), 'in order')
   const table = ['| code | meaning |', '| --- | --- |', ...rows, ''].join('\n')

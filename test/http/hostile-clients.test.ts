@@ -241,7 +241,7 @@ t.test(
   },
 )
 
-t.test('a list that fits one page still sends Link, first and last', async (t) => {
+t.test('api.paging.2: a list that fits one page still sends Link, first and last', async (t) => {
   await alice.repos.issueCreateIssue('alice', 'app', { title: 'One', body: '' })
   await alice.repos.issueCreateComment('alice', 'app', 1, { body: 'Hm' })
   const lists = [

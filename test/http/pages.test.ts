@@ -5,7 +5,7 @@ import { startWorld } from '../auth/route-world.ts'
 import { checksOf, type Documentation, operationsOf } from './documented.ts'
 
 t.test(
-  'every list pages: no page is longer than its limit, and the page after the last is empty',
+  'api.paging.1: every list pages: no page is longer than its limit, and the page after the last is empty',
   async (t) => {
     const world = await startWorld(t)
     const publicPlace = await world.place('public')

@@ -114,7 +114,7 @@ t.test(
   },
 )
 
-t.test('pages of commits have four more headers', async (t) => {
+t.test('api.paging.3: pages of commits have four more headers', async (t) => {
   const { work, commit, push, open, download } = await repository(t, 'pages')
   await work.git('checkout', '-q', '-b', 'topic')
   for (let i = 0; i < 5; i++) await commit(`${i}`, { a: `${i}\n` })

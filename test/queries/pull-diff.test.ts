@@ -113,37 +113,40 @@ t.test('a merged pull request keeps its diff and patch when its branches are gon
   )
 })
 
-t.test('another ending, or an unknown pull request, gives 404; other routes still work', async (t) => {
-  const { download, commit, push, work, open } = await repository(t, 'paths', { private: true })
-  await work.git('checkout', '-q', '-b', 'topic')
-  await commit('x', { a: 'a\n' })
-  await push('topic')
-  await open('topic')
-  for (const path of [
-    '1.txt',
-    '1.',
-    '.diff',
-    '1.diff.diff',
-    '1.DIFF',
-    '2.diff',
-    '0.diff',
-    '-1.diff',
-    '01.diff',
-    '1e0.diff',
-    'x.patch',
-    '9223372036854775808.diff',
-    '1%00.diff',
-  ]) {
-    const answer = await download(path)
-    t.equal(answer.status, 404, path)
-    t.match(await answer.json(), { message: /./ })
-  }
-  t.equal((await download('1')).status, 200)
-  t.equal((await download('1/merge')).status, 404)
-  t.equal((await alice.repos.repoDownloadPullDiffOrPatch('alice', 'paths', 1, 'diff')).status, 200)
-  const asked = (login: string | null) => server.fetch(login, '/api/v1/repos/alice/paths/pulls/1.diff')
-  t.equal((await asked(null)).status, 404, 'the requester may not read the repository')
-})
+t.test(
+  'pulls.diff.1: another ending, or an unknown pull request, gives 404; other routes still work',
+  async (t) => {
+    const { download, commit, push, work, open } = await repository(t, 'paths', { private: true })
+    await work.git('checkout', '-q', '-b', 'topic')
+    await commit('x', { a: 'a\n' })
+    await push('topic')
+    await open('topic')
+    for (const path of [
+      '1.txt',
+      '1.',
+      '.diff',
+      '1.diff.diff',
+      '1.DIFF',
+      '2.diff',
+      '0.diff',
+      '-1.diff',
+      '01.diff',
+      '1e0.diff',
+      'x.patch',
+      '9223372036854775808.diff',
+      '1%00.diff',
+    ]) {
+      const answer = await download(path)
+      t.equal(answer.status, 404, path)
+      t.match(await answer.json(), { message: /./ })
+    }
+    t.equal((await download('1')).status, 200)
+    t.equal((await download('1/merge')).status, 404)
+    t.equal((await alice.repos.repoDownloadPullDiffOrPatch('alice', 'paths', 1, 'diff')).status, 200)
+    const asked = (login: string | null) => server.fetch(login, '/api/v1/repos/alice/paths/pulls/1.diff')
+    t.equal((await asked(null)).status, 404, 'the requester may not read the repository')
+  },
+)
 
 t.test('an unchanged pair of commits is answered from the cache, or with 304', async (t) => {
   const { download, index, dir } = await everyChange(t, 'cached')

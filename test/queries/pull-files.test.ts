@@ -86,7 +86,7 @@ t.test('pulls.files.2: whitespace and skip-to filter the files; unknown values d
   for (const file of ['nowhere', 'eo', '--', '\0', '\n', '../all']) t.strictSame(await skipTo(file), [], file)
 })
 
-t.test('pages of files have four more headers, which browsers may read', async (t) => {
+t.test('api.paging.3: pages of files have four more headers, which browsers may read', async (t) => {
   const { work, commit, push, open, download } = await repository(t, 'pages')
   await work.git('checkout', '-q', '-b', 'topic')
   await commit('Topic', Object.fromEntries(Array.from({ length: 7 }, (_, i) => [`f${i}`, 'x\n'])))

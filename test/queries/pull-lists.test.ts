@@ -12,7 +12,7 @@ function finder({ call }: Pick<Awaited<ReturnType<typeof repository>>, 'call'>) 
 }
 
 t.test(
-  '`labels` of the list of pull requests: any of them; a value that is not a number is 422',
+  'pulls.list.2: `labels` of the list of pull requests: any of them; a value that is not a number is 422',
   async (t) => {
     const hosted = await repository(t, 'labels')
     const { branches, open, label, call } = hosted
@@ -55,7 +55,7 @@ t.test('`mergeable` of a work in progress is false', async (t) => {
   t.match(await get(number), { mergeable: true, draft: false })
 })
 
-t.test('`sort=recentclose` of pulls: what was closed last comes first', async (t) => {
+t.test('pulls.list.1: `sort=recentclose` of pulls: what was closed last comes first', async (t) => {
   const hosted = await repository(t, 'closed')
   const { branches, open, call } = hosted
   const heads = ['one', 'two', 'three', 'four']

@@ -23,7 +23,7 @@ const PLAN = { name: 'v2/α 1', height: '9007199254740993', info: '{"binaries":{
 const PLAN_WIRE = { ...PLAN, time: '0001-01-01T00:00:00Z', upgraded_client_state: null }
 const encoded = encodeURIComponent(PLAN.name)
 
-t.test('without data every method answers its defaults', async (t) => {
+t.test('upgrade.plan.1, upgrade.applied.1: without data every method answers its defaults', async (t) => {
   for (const base of BASES) {
     t.same((await ask('/current_plan', base)).body, { plan: null })
     t.same((await ask('/applied_plan/v1', base)).body, { height: '0' })
@@ -51,7 +51,7 @@ t.test('only site admins may write', async (t) => {
   t.equal(await logEnd(), before)
 })
 
-t.test('CurrentPlan: the scheduled plan, exact beyond 2^53, until it is cancelled', async (t) => {
+t.test('upgrade.plan.1: the scheduled plan, exact beyond 2^53, until it is cancelled', async (t) => {
   t.same(await say('PUT', '/plan', PLAN), { status: 200, body: PLAN_WIRE })
   for (const base of BASES) t.same((await ask('/current_plan', base)).body, { plan: PLAN_WIRE })
   t.same(await say('PUT', '/plan', { name: 'v2b', height: 12 }), {
@@ -65,18 +65,21 @@ t.test('CurrentPlan: the scheduled plan, exact beyond 2^53, until it is cancelle
   t.equal((await say('POST', '/plan/apply', {})).status, 404, 'applying without a plan is refused')
 })
 
-t.test('AppliedPlan: the height at which a plan was applied, which clears the current one', async (t) => {
-  await say('PUT', '/plan', PLAN)
-  t.match((await ask(`/applied_plan/${encoded}`)).body, { height: '0' }, 'not yet')
-  t.equal((await say('POST', '/plan/apply', { height: '9007199254740995' })).status, 204)
-  for (const base of BASES) {
-    t.same((await ask(`/applied_plan/${encoded}`, base)).body, { height: '9007199254740995' })
-  }
-  t.same((await ask('/current_plan')).body, { plan: null })
-  const again = await say('PUT', '/plan', PLAN)
-  t.equal(again.status, 409)
-  t.match(again.body.message, /applied at height 9007199254740995 already/)
-})
+t.test(
+  'upgrade.applied.1: the height at which a plan was applied, which clears the current one',
+  async (t) => {
+    await say('PUT', '/plan', PLAN)
+    t.match((await ask(`/applied_plan/${encoded}`)).body, { height: '0' }, 'not yet')
+    t.equal((await say('POST', '/plan/apply', { height: '9007199254740995' })).status, 204)
+    for (const base of BASES) {
+      t.same((await ask(`/applied_plan/${encoded}`, base)).body, { height: '9007199254740995' })
+    }
+    t.same((await ask('/current_plan')).body, { plan: null })
+    const again = await say('PUT', '/plan', PLAN)
+    t.equal(again.status, 409)
+    t.match(again.body.message, /applied at height 9007199254740995 already/)
+  },
+)
 
 t.test('upgrade.modules.1: all modules when module_name is empty', async (t) => {
   const modules = [
@@ -106,12 +109,12 @@ t.test('upgrade.modules.2: one module when module_name is set, 404 for an unknow
   t.same(body, { code: 5, message: 'x/upgrade: QueryModuleVersions module nope not found', details: [] })
 })
 
-t.test('Authority: the account that conducts upgrades', async (t) => {
+t.test('upgrade.authority.1: the account that conducts upgrades', async (t) => {
   t.same((await say('PUT', '/authority', { address: 'cosmos1gov' })).body, { address: 'cosmos1gov' })
   t.same((await ask('/authority')).body, { address: 'cosmos1gov' })
 })
 
-t.test('UpgradedConsensusState: stored bytes, with a Deprecation header', async (t) => {
+t.test('upgrade.consensus.1: stored bytes, with a Deprecation header', async (t) => {
   const state = Buffer.from([0, 255, 1]).toString('base64')
   const body = { upgraded_consensus_state: state }
   t.same(await say('PUT', '/consensus_states/9223372036854775807', body), { status: 200, body })
@@ -122,7 +125,7 @@ t.test('UpgradedConsensusState: stored bytes, with a Deprecation header', async 
 })
 
 t.test(
-  'heights that are not an int64 give 400, in queries and in commands, and change nothing',
+  'upgrade.api.4: heights that are not an int64 give 400, in queries and in commands, and change nothing',
   async (t) => {
     const before = await logEnd()
     for (const height of [
@@ -181,7 +184,7 @@ t.test('names of 10,000 characters and broken UTF-8 are answered', async (t) => 
   t.match(JSON.parse(await elsewhere.text()), { message: String, url: `${server.url}/api/docs` })
 })
 
-t.test('queries are open to everyone, also with unknown credentials', async (t) => {
+t.test('upgrade.api.3: queries are open to everyone, also with unknown credentials', async (t) => {
   const credentials = ['Bearer some-provider-api-key', 'Basic bad', `token ${'0'.repeat(40)}`, 'Digest x']
   for (const authorization of credentials) {
     for (const base of BASES) {
@@ -198,7 +201,7 @@ t.test('queries are open to everyone, also with unknown credentials', async (t) 
   )
 })
 
-t.test('unknown methods are not implemented', async (t) => {
+t.test('upgrade.api.4: unknown methods are not implemented', async (t) => {
   for (const [method, path] of [
     ['GET', '/nowhere'],
     ['POST', '/current_plan'],
@@ -209,7 +212,7 @@ t.test('unknown methods are not implemented', async (t) => {
   }
 })
 
-t.test('the OpenAPI document has the methods, and marks the deprecated one', async (t) => {
+t.test('upgrade.api.5: the OpenAPI document has the methods, and marks the deprecated one', async (t) => {
   const { paths } = JSON.parse(await (await server.fetch(null, '/api/openapi.json')).text())
   for (const path of ['current_plan', 'applied_plan/{name}', 'module_versions', 'authority']) {
     t.ok(paths[`${BASE}/${path}`]?.get, path)

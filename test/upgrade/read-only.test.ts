@@ -35,24 +35,29 @@ function asJson(value: unknown): string {
   })
 }
 
-t.test('gRPC and HTTP give the same answers, which follow what site admins enter', async (t) => {
-  await admin('PUT', '/plan', { name: 'v1', height: '9007199254740993' })
-  await admin('POST', '/plan/apply', {})
-  await admin('PUT', '/plan', { name: 'v2', height: '9007199254740999', info: 'ℹ' })
-  await admin('PUT', '/module_versions', { module_versions: [{ name: 'auth', version: '5' }] })
-  await admin('PUT', '/authority', { address: 'cosmos1gov' })
-  await admin('PUT', '/consensus_states/9007199254740993', { upgraded_consensus_state: 'AQI=' })
-  for (const service of ['sdk', 'cosmos'] as const) {
-    for (const [name, request, path] of METHODS) {
-      const http = await (await server.fetch(null, `/${service}/upgrade/v1beta1${path}`)).json()
-      t.equal(asJson(await call(client, QUERY[service], name, request)), JSON.stringify(http), name)
+t.test(
+  'upgrade.api.2: gRPC and HTTP give the same answers, which follow what site admins enter',
+  async (t) => {
+    await admin('PUT', '/plan', { name: 'v1', height: '9007199254740993' })
+    await admin('POST', '/plan/apply', {})
+    await admin('PUT', '/plan', { name: 'v2', height: '9007199254740999', info: 'ℹ' })
+    await admin('PUT', '/module_versions', { module_versions: [{ name: 'auth', version: '5' }] })
+    await admin('PUT', '/authority', { address: 'cosmos1gov' })
+    await admin('PUT', '/consensus_states/9007199254740993', { upgraded_consensus_state: 'AQI=' })
+    for (const service of ['sdk', 'cosmos'] as const) {
+      for (const [name, request, path] of METHODS) {
+        const http = await (await server.fetch(null, `/${service}/upgrade/v1beta1${path}`)).json()
+        t.equal(asJson(await call(client, QUERY[service], name, request)), JSON.stringify(http), name)
+      }
     }
-  }
-  t.match(await call(client, QUERY.sdk, 'CurrentPlan'), { plan: { name: 'v2', height: '9007199254740999' } })
-  t.match(await call(client, QUERY.sdk, 'AppliedPlan', { name: 'v1' }), { height: '9007199254740993' })
-})
+    t.match(await call(client, QUERY.sdk, 'CurrentPlan'), {
+      plan: { name: 'v2', height: '9007199254740999' },
+    })
+    t.match(await call(client, QUERY.sdk, 'AppliedPlan', { name: 'v1' }), { height: '9007199254740993' })
+  },
+)
 
-t.test('no method changes any state: the log does not grow under any call', async (t) => {
+t.test('upgrade.api.3: no method changes any state: the log does not grow under any call', async (t) => {
   const { events } = server.services
   const before = await events.lastPosition()
   for (let i = 0; i < 20; i++) {
@@ -69,7 +74,7 @@ t.test('no method changes any state: the log does not grow under any call', asyn
   t.equal(await events.lastPosition(), before)
 })
 
-t.test('queries answer UNAVAILABLE and 503 while the projections catch up', async (t) => {
+t.test('upgrade.api.4: queries answer UNAVAILABLE and 503 while the projections catch up', async (t) => {
   const { createUpgradeAnswers } = await import('../../src/upgrade/answers.ts')
   const { readStore, events } = server.services
   const end = await events.lastPosition()

@@ -19,30 +19,33 @@ const PNG = Buffer.from(
 )
 const file = (name: string, content = 'text\n') => new File([content], name)
 
-t.test('attachments.1: the comment must exist, and its issue must be in the repository', async (t) => {
-  const { say, pathOf } = await attachmentRepository(server, 'rule1')
-  const elsewhere = await attachmentRepository(server, 'rule1-other')
-  const id = await say()
-  const other = await elsewhere.say()
-  const gone = await say()
-  const { data } = await alice.repos.issueCreateIssueCommentAttachment('alice', 'rule1', id, {
-    attachment: file('a.txt'),
-  })
-  await alice.repos.issueDeleteComment('alice', 'rule1', gone)
-  const odd = ['0', '-1', 'x', '1.5', '999999', '9223372036854775808', `${gone}`, `${other}`]
-  for (const comment of odd) {
-    const path = pathOf(id).replace(`comments/${id}`, `comments/${comment}`)
-    t.equal((await server.fetch('alice', path)).status, 404, `list of ${comment}`)
-    t.equal((await server.fetch('alice', `${path}/${data.id}`)).status, 404, `get of ${comment}`)
-    const form = { method: 'POST', body: formWith('x', 'a.txt') }
-    t.equal((await server.fetch('alice', path, form)).status, 404, `create at ${comment}`)
-    const edit = { method: 'PATCH', body: '{"name":"b.txt"}' }
-    t.equal((await server.fetch('alice', `${path}/${data.id}`, edit)).status, 404, `edit at ${comment}`)
-    const remove = { method: 'DELETE' }
-    t.equal((await server.fetch('alice', `${path}/${data.id}`, remove)).status, 404, `delete at ${comment}`)
-  }
-  t.same((await alice.repos.issueListIssueCommentAttachments('alice', 'rule1', id)).data, [data])
-})
+t.test(
+  'attachments.1, attachments.8: the comment must exist, and its issue must be in the repository',
+  async (t) => {
+    const { say, pathOf } = await attachmentRepository(server, 'rule1')
+    const elsewhere = await attachmentRepository(server, 'rule1-other')
+    const id = await say()
+    const other = await elsewhere.say()
+    const gone = await say()
+    const { data } = await alice.repos.issueCreateIssueCommentAttachment('alice', 'rule1', id, {
+      attachment: file('a.txt'),
+    })
+    await alice.repos.issueDeleteComment('alice', 'rule1', gone)
+    const odd = ['0', '-1', 'x', '1.5', '999999', '9223372036854775808', `${gone}`, `${other}`]
+    for (const comment of odd) {
+      const path = pathOf(id).replace(`comments/${id}`, `comments/${comment}`)
+      t.equal((await server.fetch('alice', path)).status, 404, `list of ${comment}`)
+      t.equal((await server.fetch('alice', `${path}/${data.id}`)).status, 404, `get of ${comment}`)
+      const form = { method: 'POST', body: formWith('x', 'a.txt') }
+      t.equal((await server.fetch('alice', path, form)).status, 404, `create at ${comment}`)
+      const edit = { method: 'PATCH', body: '{"name":"b.txt"}' }
+      t.equal((await server.fetch('alice', `${path}/${data.id}`, edit)).status, 404, `edit at ${comment}`)
+      const remove = { method: 'DELETE' }
+      t.equal((await server.fetch('alice', `${path}/${data.id}`, remove)).status, 404, `delete at ${comment}`)
+    }
+    t.same((await alice.repos.issueListIssueCommentAttachments('alice', 'rule1', id)).data, [data])
+  },
+)
 
 t.test('attachments.2: the attachment must be in the repository and of that very comment', async (t) => {
   const { say, pathOf } = await attachmentRepository(server, 'rule2')
@@ -235,7 +238,7 @@ t.test('attachments.4: only the first part of that name counts, others are ignor
   t.equal((await post('alice', id, many)).status, 400)
 })
 
-t.test('a file larger than allowed gives 413 and leaves nothing', async (t) => {
+t.test('attachments.7: a file larger than allowed gives 413 and leaves nothing', async (t) => {
   const { say, post } = await attachmentRepository(server, 'large')
   const id = await say()
   const limit = 2 ** 20

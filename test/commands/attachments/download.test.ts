@@ -128,7 +128,7 @@ t.test('HEAD gives the same headers without the content', async (t) => {
   t.equal(none.status, 404)
 })
 
-t.test('a file is read by whoever may read its repository, and by no one else', async (t) => {
+t.test('attachments.8: a file is read by whoever may read its repository, and by no one else', async (t) => {
   const hidden = await attachmentRepository(server, 'hidden', { private: true })
   const { body } = await hidden.post('alice', await hidden.say(), formWith('secret', 'a.txt'))
   const status = async (login: string | null) =>

@@ -269,55 +269,58 @@ t.test('issues.edit.4: issues wait for pull requests, and pull requests for issu
   t.equal((await pull(3)).state, 'closed')
 })
 
-t.test('issues and pull requests share their numbers, and the path of issues leads to both', async (t) => {
-  const { edit, open, get, pull, merge, pullEvents, milestone, counts, work } = await withPulls(
-    t,
-    'shared',
-    2,
-  )
-  t.equal(await open({ title: 'Last' }), 4)
-  t.match(await get(2), { number: 2, title: 'From b1', pull_request: { merged: false } })
-  const one = await milestone('One')
-  const { status, body } = await edit(2, {
-    title: 'New',
-    body: 'More',
-    milestone: one,
-    assignees: ['carol'],
-    due_date: '2027-01-01T00:00:00Z',
-    state: 'closed',
-  })
-  t.equal(status, 201)
-  const fields = {
-    title: 'New',
-    body: 'More',
-    milestone: { id: one },
-    assignees: [{ login: 'carol' }],
-    due_date: '2027-01-01T23:59:59Z',
-    state: 'closed',
-  }
-  t.match(body, { ...fields, pull_request: { merged: false } })
-  t.match(await pull(2), fields)
-  t.same(await counts(one), [0, 1])
-  const { data } = await alice.repos.repoGet('alice', 'shared')
-  t.match(data, { open_issues_count: 2, open_pr_counter: 1 })
+t.test(
+  'issues.get.1: issues and pull requests share their numbers, and the path of issues leads to both',
+  async (t) => {
+    const { edit, open, get, pull, merge, pullEvents, milestone, counts, work } = await withPulls(
+      t,
+      'shared',
+      2,
+    )
+    t.equal(await open({ title: 'Last' }), 4)
+    t.match(await get(2), { number: 2, title: 'From b1', pull_request: { merged: false } })
+    const one = await milestone('One')
+    const { status, body } = await edit(2, {
+      title: 'New',
+      body: 'More',
+      milestone: one,
+      assignees: ['carol'],
+      due_date: '2027-01-01T00:00:00Z',
+      state: 'closed',
+    })
+    t.equal(status, 201)
+    const fields = {
+      title: 'New',
+      body: 'More',
+      milestone: { id: one },
+      assignees: [{ login: 'carol' }],
+      due_date: '2027-01-01T23:59:59Z',
+      state: 'closed',
+    }
+    t.match(body, { ...fields, pull_request: { merged: false } })
+    t.match(await pull(2), fields)
+    t.same(await counts(one), [0, 1])
+    const { data } = await alice.repos.repoGet('alice', 'shared')
+    t.match(data, { open_issues_count: 2, open_pr_counter: 1 })
 
-  await work.git('checkout', '-q', 'b1')
-  const tip = await work.commit('Later', { later: 'x\n' })
-  await work.git('push', '-q', 'origin', 'b1')
-  t.match((await edit(2, { state: 'open' })).body, { state: 'open' })
-  t.equal((await pull(2)).head?.sha, tip, 'opened again it has the commits that came meanwhile')
+    await work.git('checkout', '-q', 'b1')
+    const tip = await work.commit('Later', { later: 'x\n' })
+    await work.git('push', '-q', 'origin', 'b1')
+    t.match((await edit(2, { state: 'open' })).body, { state: 'open' })
+    t.equal((await pull(2)).head?.sha, tip, 'opened again it has the commits that came meanwhile')
 
-  t.equal((await merge(3)).status, 200)
-  for (const state of ['open', 'closed']) {
-    t.equal((await edit(3, { state, title: 'No' })).status, 412, `a merged one stays merged: ${state}`)
-  }
-  t.match((await edit(3, { title: 'Merged' })).body, {
-    title: 'Merged',
-    state: 'closed',
-    pull_request: { merged: true },
-  })
-  t.same(await pullEvents(3), ['MergeStarted', 'PullRequestMerged', 'TitleChanged'])
-})
+    t.equal((await merge(3)).status, 200)
+    for (const state of ['open', 'closed']) {
+      t.equal((await edit(3, { state, title: 'No' })).status, 412, `a merged one stays merged: ${state}`)
+    }
+    t.match((await edit(3, { title: 'Merged' })).body, {
+      title: 'Merged',
+      state: 'closed',
+      pull_request: { merged: true },
+    })
+    t.same(await pullEvents(3), ['MergeStarted', 'PullRequestMerged', 'TitleChanged'])
+  },
+)
 
 t.test('closing the issue behind a pull request ends its schedule', async (t) => {
   const { edit, pull, pullEvents } = await withPulls(t, 'scheduled')
@@ -346,7 +349,7 @@ t.test('many edits at the same time are all kept', async (t) => {
   t.equal(state, last?.type === 'StatusChanged' && last.data.closed ? 'closed' : 'open')
 })
 
-t.test('deadline: only writers set it, 403 for others', async (t) => {
+t.test('deadline.3: only writers set it, 403 for others', async (t) => {
   const { issues, get } = await bobsIssue('due')
   const set = (body: unknown, login: string | null = 'carol', index: number | string = 1) =>
     call(login, 'POST', `${issues}/${index}/deadline`, body)
@@ -362,7 +365,7 @@ t.test('deadline: only writers set it, 403 for others', async (t) => {
 })
 
 t.test(
-  'deadline: null and the zero value remove it, `{}` counts as null; `""` and an invalid date are 422',
+  'deadline.2, deadline.3: null and the zero value remove it, `{}` counts as null; `""` and an invalid date are 422',
   async (t) => {
     const { issues, get, open, events } = await repository('null')
     await open({ due_date: '2027-03-04T01:00:00Z' })
@@ -393,7 +396,7 @@ t.test(
   },
 )
 
-t.test('deadline: a pull request has one, too', async (t) => {
+t.test('deadline.3: a pull request has one, too', async (t) => {
   const { issues, pull, repoId } = await withPulls(t, 'pulls')
   const option = { due_date: '2027-03-04T01:00:00Z' }
   const headers = { 'idempotency-key': 'd' }

@@ -192,7 +192,7 @@ t.test('issues.create.4: open dependencies give 412; the issue exists and stays 
   t.match(await get(2), { title: 'Second', state: 'open' })
 })
 
-t.test('a title must not be blank and is one line', async (t) => {
+t.test('issues.create.7: a title must not be blank and is one line', async (t) => {
   const { tryOpen } = await repository('titles')
   for (const title of ['', '   ', '\n\t', '\u0000', '\u2028', null, 7]) {
     t.equal((await tryOpen({ title })).status, 422)
@@ -224,7 +224,7 @@ t.test('too many labels or assignees give 422', async (t) => {
   )
 })
 
-t.test('a milestone of another repository is not found', async (t) => {
+t.test('issues.create.6: a milestone of another repository is not found', async (t) => {
   const { tryOpen } = await repository('here')
   const elsewhere = await (await repository('elsewhere')).milestone('Far')
   for (const milestone of [elsewhere, 9_999_999, -1, 2 ** 53]) {
@@ -233,7 +233,7 @@ t.test('a milestone of another repository is not found', async (t) => {
   t.equal((await tryOpen({ title: 't', milestone: 0 })).status, 201)
 })
 
-t.test('labels of the organization can be given in its repositories', async (t) => {
+t.test('issues.create.5: labels of the organization can be given in its repositories', async (t) => {
   await alice.orgs.orgCreate({ username: 'guild' })
   const { data: wide } = await alice.orgs.orgCreateLabel('guild', { name: 'wide', color: '#fff' })
   const { tryOpen } = await repository('hall', {}, 'guild')
@@ -320,7 +320,7 @@ t.test('a repeated request opens its issue once more, also when what it names is
   t.match(await tryOpen({ title: 'Next' }, 'alice', { 'idempotency-key': 'next' }), { body: { number: 2 } })
 })
 
-t.test('opening needs a signed-in requester who may read the repository', async (t) => {
+t.test('issues.create.8: opening needs a signed-in requester who may read the repository', async (t) => {
   const { tryOpen } = await repository('open-to-all')
   const { tryOpen: hidden, issues } = await repository('hidden', { private: true })
   t.equal((await tryOpen({ title: 't' }, null)).status, 401)

@@ -275,6 +275,18 @@ t.test(
   },
 )
 
+t.test('pulls.create.5: a poster without write access sets labels, milestone and assignees', async (t) => {
+  const { fork, label, milestone, openPull } = await repository(t, 'rule5-fork', { writers: ['carol'] })
+  await (await fork('bob')).branch('idea', { idea: 'x\n' })
+  const [labelId, milestoneId] = [await label('bug'), await milestone('1.0')]
+  const fields = { labels: [labelId], milestone: milestoneId, assignees: ['carol'] }
+  t.match(await openPull('bob:idea', fields, 'bob'), {
+    labels: [{ id: labelId }],
+    milestone: { id: milestoneId },
+    assignees: [{ login: 'carol' }],
+  })
+})
+
 t.test('issues.create.3: assignees come from assignee and assignees, each once', async (t) => {
   const { branches, openPull } = await repository(t, 'rule6', { writers: ['carol'] })
   await branches('topic', 'other')
@@ -341,7 +353,7 @@ t.test('create: reviewers and team_reviewers are asked for reviews, with the fir
   t.match(await open(none), { status: 201, body: { number: 2 } })
 })
 
-t.test('create: allow_maintainer_edit is set as in pulls.edit.7', async (t) => {
+t.test('pulls.edit.7: a new pull request may set allow_maintainer_edit by the same rule', async (t) => {
   const { tryOpen, branches, fork, changes, id } = await repository(t, 'edits')
   const own = await fork('bob')
   await own.branches('yes', 'no', 'null', 'reader')
@@ -392,7 +404,7 @@ t.test(
   },
 )
 
-t.test('create: too many labels or assignees, and blank or long titles, give 422', async (t) => {
+t.test('issues.create.7: too many labels or assignees, and blank or long titles, give 422', async (t) => {
   const { tryOpen, branches, work, openPull } = await repository(t, 'bounds')
   await branches('topic')
   const many = Array.from({ length: 2000 }, (_, i) => i + 1)
@@ -414,7 +426,7 @@ t.test('create: too many labels or assignees, and blank or long titles, give 422
   )
 })
 
-t.test('create: null is the same as absent, as Go clients send it', async (t) => {
+t.test('api.fields.2: null is the same as absent, as Go clients send it', async (t) => {
   const { tryOpen, branches } = await repository(t, 'nulls')
   await branches('topic')
   const nothing = {

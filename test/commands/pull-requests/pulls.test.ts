@@ -6,7 +6,7 @@ import { startPulls } from './pull-repository.ts'
 
 const { server, alice, repository } = await startPulls(t)
 
-t.test('from a push to a merged pull request', async (t) => {
+t.test('pulls.merged.1: from a push to a merged pull request', async (t) => {
   const { work, branch, tryOpen } = await repository(t, 'app')
   const head = await branch('topic', { 'a.txt': 'a\n' })
   const { body: pull, status } = await tryOpen('topic', { title: 'Add a file', body: 'Why' })
@@ -52,59 +52,62 @@ t.test('from a push to a merged pull request', async (t) => {
   })
 })
 
-t.test('lists select by state, sort, and come in pages', async (t) => {
-  const { branch, branches, open, merge } = await repository(t, 'lists')
-  const heads = Array.from({ length: 5 }, (_, i) => `topic${i + 1}`)
-  await branches(...heads)
-  for (const head of heads) await open(head)
-  t.equal((await merge(2)).status, 200)
-  await branch('topic3', { more: 'x' }, 'topic3')
-  const url = '/api/v1/repos/alice/lists/pulls'
-  const list = async (query: string) => {
-    const answer = await server.fetch(null, `${url}?${query}`)
-    const pulls = await answer.json()
-    const numbers: number[] = Array.isArray(pulls) ? pulls.map(({ number }) => number) : []
-    const { headers, status } = answer
-    return { status, numbers, total: headers.get('x-total-count'), link: headers.get('link'), headers }
-  }
-  const numbers = async (query: string) => (await list(query)).numbers
+t.test(
+  'pulls.list.1, api.paging.1, api.paging.2: lists select by state, sort, and come in pages',
+  async (t) => {
+    const { branch, branches, open, merge } = await repository(t, 'lists')
+    const heads = Array.from({ length: 5 }, (_, i) => `topic${i + 1}`)
+    await branches(...heads)
+    for (const head of heads) await open(head)
+    t.equal((await merge(2)).status, 200)
+    await branch('topic3', { more: 'x' }, 'topic3')
+    const url = '/api/v1/repos/alice/lists/pulls'
+    const list = async (query: string) => {
+      const answer = await server.fetch(null, `${url}?${query}`)
+      const pulls = await answer.json()
+      const numbers: number[] = Array.isArray(pulls) ? pulls.map(({ number }) => number) : []
+      const { headers, status } = answer
+      return { status, numbers, total: headers.get('x-total-count'), link: headers.get('link'), headers }
+    }
+    const numbers = async (query: string) => (await list(query)).numbers
 
-  t.strictSame(await numbers(''), [5, 4, 3, 1], 'open ones, newest first')
-  t.strictSame(await numbers('state=open'), [5, 4, 3, 1])
-  t.strictSame(await numbers('state=closed'), [2])
-  t.strictSame(await numbers('state=all'), [5, 4, 3, 2, 1])
-  t.strictSame(await numbers('state=odd'), [5, 4, 3, 1], 'an unknown state selects the open ones')
+    t.strictSame(await numbers(''), [5, 4, 3, 1], 'open ones, newest first')
+    t.strictSame(await numbers('state=open'), [5, 4, 3, 1])
+    t.strictSame(await numbers('state=closed'), [2])
+    t.strictSame(await numbers('state=all'), [5, 4, 3, 2, 1])
+    t.strictSame(await numbers('state=odd'), [5, 4, 3, 1], 'an unknown state selects the open ones')
 
-  t.strictSame(await numbers('state=all&sort=oldest'), [1, 2, 3, 4, 5])
-  t.strictSame(await numbers('state=all&sort=recentupdate'), [3, 2, 5, 4, 1])
-  t.strictSame(await numbers('state=all&sort=leastupdate'), [1, 4, 5, 2, 3])
-  t.strictSame(await numbers('sort=mostcomment'), [5, 4, 3, 1])
-  t.strictSame(await numbers('sort=leastcomment'), [1, 3, 4, 5])
-  t.strictSame(await numbers('sort=priority'), [5, 4, 3, 1])
-  for (const odd of ['odd', 'constructor', '__proto__', 'toString']) {
-    t.strictSame(await numbers(`sort=${odd}`), [5, 4, 3, 1], `sort=${odd}`)
-  }
+    t.strictSame(await numbers('state=all&sort=oldest'), [1, 2, 3, 4, 5])
+    t.strictSame(await numbers('state=all&sort=recentupdate'), [3, 2, 5, 4, 1])
+    t.strictSame(await numbers('state=all&sort=leastupdate'), [1, 4, 5, 2, 3])
+    t.strictSame(await numbers('sort=mostcomment'), [5, 4, 3, 1])
+    t.strictSame(await numbers('sort=leastcomment'), [1, 3, 4, 5])
+    t.strictSame(await numbers('sort=priority'), [5, 4, 3, 1])
+    for (const odd of ['odd', 'constructor', '__proto__', 'toString']) {
+      t.strictSame(await numbers(`sort=${odd}`), [5, 4, 3, 1], `sort=${odd}`)
+    }
 
-  const middle = await list('state=all&sort=oldest&page=2&limit=2')
-  t.strictSame(middle.numbers, [3, 4])
-  t.equal(middle.total, '5')
-  const at = (page: number) => `<${server.url}${url}?state=all&sort=oldest&page=${page}&limit=2>`
-  t.equal(
-    middle.link,
-    `${at(3)}; rel="next", ${at(3)}; rel="last", ${at(1)}; rel="first", ${at(1)}; rel="prev"`,
-  )
-  t.match(middle.headers.get('access-control-expose-headers'), /X-Total-Count, Link/)
-  t.strictSame(await list('page=99&limit=2').then((page) => [page.numbers, page.total]), [[], '4'])
-  for (const page of ['0', '-1', 'x', '1.5', '', '99999999999999999999']) {
-    t.strictSame((await list(`page=${page}&limit=1`)).numbers, [5], `page=${page}`)
-  }
-  t.equal((await list('page=999999999999999&limit=50')).status, 200)
-  for (const limit of ['0', '-3', 'x', '', '1e3', '9'.repeat(40)]) {
-    t.strictSame((await list(`limit=${limit}`)).numbers, [5, 4, 3, 1], `limit=${limit}`)
-  }
-})
+    const middle = await list('state=all&sort=oldest&page=2&limit=2')
+    t.strictSame(middle.numbers, [3, 4])
+    t.equal(middle.total, '5')
+    const at = (page: number) => `<${server.url}${url}?state=all&sort=oldest&page=${page}&limit=2>`
+    t.equal(
+      middle.link,
+      `${at(3)}; rel="next", ${at(3)}; rel="last", ${at(1)}; rel="first", ${at(1)}; rel="prev"`,
+    )
+    t.match(middle.headers.get('access-control-expose-headers'), /X-Total-Count, Link/)
+    t.strictSame(await list('page=99&limit=2').then((page) => [page.numbers, page.total]), [[], '4'])
+    for (const page of ['0', '-1', 'x', '1.5', '', '99999999999999999999']) {
+      t.strictSame((await list(`page=${page}&limit=1`)).numbers, [5], `page=${page}`)
+    }
+    t.equal((await list('page=999999999999999&limit=50')).status, 200)
+    for (const limit of ['0', '-3', 'x', '', '1e3', '9'.repeat(40)]) {
+      t.strictSame((await list(`limit=${limit}`)).numbers, [5, 4, 3, 1], `limit=${limit}`)
+    }
+  },
+)
 
-t.test('a limit above the maximum gives the maximum', async (t) => {
+t.test('api.paging.1: a limit above the maximum gives the maximum', async (t) => {
   const small = await startTestServer(t, { PAGE_LIMIT_MAX: '2', PAGE_LIMIT_DEFAULT: '1' })
   const api = await small.as('alice')
   await api.user.createCurrentUserRepo({ name: 'app', auto_init: true })
@@ -119,7 +122,7 @@ t.test('a limit above the maximum gives the maximum', async (t) => {
   t.strictSame([await length(50), await length(2), await length(0)], [2, 2, 1])
 })
 
-t.test('an index that is not a positive int64, or has no pull request, gives 404', async (t) => {
+t.test('pulls.get.1: an index that is not a positive int64, or has no pull request, gives 404', async (t) => {
   await repository(t, 'indexes')
   const indexes = [
     '0',

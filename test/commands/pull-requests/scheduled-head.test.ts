@@ -43,7 +43,7 @@ async function staysOpen(
 }
 
 t.test(
-  'a scheduled merge keeps the head_commit_id it was given: another head ends the schedule with its reason in the history',
+  'schedule.4: a scheduled merge keeps the head_commit_id it was given: another head ends the schedule with its reason in the history',
   async (t) => {
     const repo = await repository(t, 'given')
     const { branch, open, merge, eventsOf, get, postStatus } = repo
@@ -74,7 +74,7 @@ t.test('a scheduled merge with the head_commit_id of its head is merged', async 
 })
 
 t.test(
-  'without head_commit_id a head moved by someone who may not write to the base repository ends the schedule as well',
+  'schedule.4: without head_commit_id a head moved by someone who may not write to the base repository ends the schedule as well',
   async (t) => {
     const repo = await repository(t, 'stranger')
     const own = await repo.fork('bob')
@@ -160,7 +160,7 @@ for (const withHead of [false, true]) {
   )
 }
 
-t.test('a base branch that the user of the schedule chooses keeps it', async (t) => {
+t.test('schedule.4: a base branch that the user of the schedule chooses keeps it', async (t) => {
   const repo = await repository(t, 'own-choice')
   await repo.branch('dev', { d: 'd' })
   const head = await repo.branch('topic', { a: 'a' })

@@ -128,27 +128,24 @@ t.test('merge.6: a merge that is not allowed cannot be scheduled', async (t) => 
   t.strictSame(await typesOf(1), ['PullRequestOpened'])
 })
 
-t.test(
-  'scheduled merges that wait for nothing: a rule that only asks for approvals merges after the approval',
-  async (t) => {
-    const { branches, open, merge, get, protect, call, eventsOf } = await started.repository(t, 'approvals', {
-      writers: ['bob'],
-    })
-    await branches('topic')
-    await protect('main', { required_approvals: 1 })
-    await open('topic')
-    t.match(await merge(1, WHEN_GREEN), { status: 201, text: '' })
-    t.match((await eventsOf(1)).at(-1), { type: 'MergeScheduled', data: { waitsFor: ['reviews'] } })
-    t.equal((await merge(1)).status, 405, 'the rule holds')
-    t.match(await get(1), { merged: false })
-    await call('bob', 'POST', 'pulls/1/reviews', { event: 'APPROVED' })
-    await until('it is merged', async () => (await get(1)).merged === true)
-    t.match(await get(1), { merged_by: { login: 'alice' } })
-  },
-)
+t.test('schedule.3: a rule that only asks for approvals merges after the approval', async (t) => {
+  const { branches, open, merge, get, protect, call, eventsOf } = await started.repository(t, 'approvals', {
+    writers: ['bob'],
+  })
+  await branches('topic')
+  await protect('main', { required_approvals: 1 })
+  await open('topic')
+  t.match(await merge(1, WHEN_GREEN), { status: 201, text: '' })
+  t.match((await eventsOf(1)).at(-1), { type: 'MergeScheduled', data: { waitsFor: ['reviews'] } })
+  t.equal((await merge(1)).status, 405, 'the rule holds')
+  t.match(await get(1), { merged: false })
+  await call('bob', 'POST', 'pulls/1/reviews', { event: 'APPROVED' })
+  await until('it is merged', async () => (await get(1)).merged === true)
+  t.match(await get(1), { merged_by: { login: 'alice' } })
+})
 
 t.test(
-  'scheduled merges that wait for nothing: where no rule asks for checks and no commit has ever had a status, it merges at once after its 201',
+  'schedule.3: where no rule asks for checks and no commit has ever had a status, it merges at once after its 201',
   async (t) => {
     const { branches, open, merge, get, protect, typesOf, eventsOf } = await started.repository(t, 'nothing')
     await branches('topic', 'other', 'dev')
@@ -172,7 +169,7 @@ t.test(
 )
 
 t.test(
-  'scheduled merges that wait for nothing: where the repository knows statuses, it waits for the first one of this head',
+  'schedule.3: where the repository knows statuses, it waits for the first one of this head',
   async (t) => {
     const { branch, open, merge, get, postStatus, eventsOf, protect, call } = await repository(t, 'knows', {
       writers: ['bob'],
@@ -264,39 +261,36 @@ t.test('merge.6: with an Idempotency-Key a schedule gives 201 again, also when i
   t.equal((await typesOf(2)).filter((type) => type === 'PullRequestMerged').length, 1)
 })
 
-t.test(
-  'scheduled merge: 204 when its user or an admin cancels it, 403 for others, 404 without one',
-  async (t) => {
-    const { branch, open, merge, writer, call, postStatus, get, eventsOf } = await repository(t, 'cancel', {
-      writers: ['bob', 'carol'],
-    })
-    const head = await branch('topic', { a: 'a' })
-    await open('topic')
-    await writer('dave', 'admin')
-    const cancel = async (login: string | null, index = '1') =>
-      (await call(login, 'DELETE', `pulls/${index}/merge`)).status
-    t.equal(await cancel('alice'), 404, 'none is scheduled')
-    t.equal(await cancel('alice', '7'), 404)
-    t.equal(await cancel('alice', 'x'), 404)
+t.test('schedule.1: 204 when its user or an admin cancels it, 403 for others, 404 without one', async (t) => {
+  const { branch, open, merge, writer, call, postStatus, get, eventsOf } = await repository(t, 'cancel', {
+    writers: ['bob', 'carol'],
+  })
+  const head = await branch('topic', { a: 'a' })
+  await open('topic')
+  await writer('dave', 'admin')
+  const cancel = async (login: string | null, index = '1') =>
+    (await call(login, 'DELETE', `pulls/${index}/merge`)).status
+  t.equal(await cancel('alice'), 404, 'none is scheduled')
+  t.equal(await cancel('alice', '7'), 404)
+  t.equal(await cancel('alice', 'x'), 404)
 
-    t.equal((await merge(1, WHEN_GREEN, 'bob')).status, 201)
-    t.equal(await cancel(null), 401)
-    t.equal(await cancel('carol'), 403, 'another writer')
-    t.equal(await cancel('bob'), 204, 'who scheduled it')
-    t.equal(await cancel('bob'), 404, 'there is none any more')
-    t.match((await eventsOf(1)).at(-1), { type: 'MergeScheduleCanceled', data: { by: { login: 'bob' } } })
+  t.equal((await merge(1, WHEN_GREEN, 'bob')).status, 201)
+  t.equal(await cancel(null), 401)
+  t.equal(await cancel('carol'), 403, 'another writer')
+  t.equal(await cancel('bob'), 204, 'who scheduled it')
+  t.equal(await cancel('bob'), 404, 'there is none any more')
+  t.match((await eventsOf(1)).at(-1), { type: 'MergeScheduleCanceled', data: { by: { login: 'bob' } } })
 
-    for (const admin of ['dave', 'alice', 'admin']) {
-      t.equal((await merge(1, WHEN_GREEN, 'bob')).status, 201, 'it can be scheduled again')
-      t.equal(await cancel(admin), 204, admin)
-    }
-    await postStatus(head, 'success')
-    t.match(await get(1), { merged: false }, 'what is canceled does not happen')
-  },
-)
+  for (const admin of ['dave', 'alice', 'admin']) {
+    t.equal((await merge(1, WHEN_GREEN, 'bob')).status, 201, 'it can be scheduled again')
+    t.equal(await cancel(admin), 204, admin)
+  }
+  await postStatus(head, 'success')
+  t.match(await get(1), { merged: false }, 'what is canceled does not happen')
+})
 
 t.test(
-  'scheduled merge: merges as the user who scheduled it, with the style, title, message and flag',
+  'schedule.2: merges as the user who scheduled it, with the style, title, message and flag',
   async (t) => {
     const { branch, open, merge, writer, postStatus, get, work, tip, eventsOf } = await repository(t, 'whose')
     await branch('topic', { a: 'a' })
@@ -328,7 +322,7 @@ t.test(
 )
 
 t.test(
-  'scheduled merge: the contexts that the base branch requires must succeed, and no other contexts',
+  'schedule.3: the contexts that the base branch requires must succeed, and no other contexts',
   async (t) => {
     const { branch, open, merge, protect, postStatus, get, call } = await repository(t, 'required')
     await protect('main', {
@@ -384,7 +378,7 @@ t.test('scheduled merge: never on the checks of another commit: green, then reba
   t.notOk((await typesOf(1)).includes('ScheduledMergeRefused'))
 })
 
-t.test('scheduled merge: a new head whose checks succeed is merged', async (t) => {
+t.test('schedule.4: a new head whose checks succeed is merged', async (t) => {
   const { branch, open, merge, postStatus, get, eventsOf } = await repository(t, 'new-head')
   const red = await branch('topic', { a: 'a' })
   await open('topic')
@@ -447,7 +441,7 @@ t.test(
   },
 )
 
-t.test('scheduled merge: a refusal is recorded with its reason, and ends the schedule', async (t) => {
+t.test('schedule.5: a refusal is recorded with its reason, and ends the schedule', async (t) => {
   const { name, branch, open, merge, postStatus, get, call, writer, edit, eventsOf } = await repository(
     t,
     'refused',
@@ -508,7 +502,7 @@ t.test('scheduled merge: a refusal is recorded with its reason, and ends the sch
 })
 
 t.test(
-  'scheduled merge: closing the pull request cancels it, and opening it again does not bring it back',
+  'schedule.5: closing the pull request cancels it, and opening it again does not bring it back',
   async (t) => {
     const { branch, open, merge, postStatus, get, typesOf, close, reopen, eventsOf } = await repository(
       t,
@@ -777,7 +771,7 @@ t.test('scheduled merge: one that git fails to do again and again ends, with the
   })
 })
 
-t.test('scheduled merge: survives a restart, and then sees a status from before it', async (t) => {
+t.test('schedule.2: survives a restart, and then sees a status from before it', async (t) => {
   const DATA_DIR = await mkdtemp(join(tmpdir(), 'mergelog-scheduled-'))
   t.teardown(() => rm(DATA_DIR, { recursive: true, force: true, maxRetries: 3 }))
   const first = await startPulls(t, { DATA_DIR })

@@ -161,7 +161,7 @@ t.test('pulls.update.4: conflicts give 409 with their files, and change nothing'
   t.equal((await typesOf(1)).filter((type) => type === 'PullRequestHeadMoved').length, 1, 'the push alone')
 })
 
-t.test('an update of what is up to date gives 200 and changes nothing', async (t) => {
+t.test('pulls.update.5: an update of what is up to date gives 200 and changes nothing', async (t) => {
   const current = await repository(t, 'current')
   const head = await current.branch('topic', { a: 'a' })
   await current.open('topic')
@@ -173,7 +173,7 @@ t.test('an update of what is up to date gives 200 and changes nothing', async (t
   t.strictSame(await current.typesOf(1), ['PullRequestOpened'])
 })
 
-t.test('an update of what does not exist gives 404', async (t) => {
+t.test('pulls.update.5: an update of what does not exist gives 404', async (t) => {
   const { push, update, reopen } = await behind(t, 'missing')
   for (const index of ['2', '0', '-1', 'x', '9'.repeat(30)]) {
     t.equal(await statusOf(update(index)), 404, index)
