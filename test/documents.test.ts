@@ -1,9 +1,10 @@
 /** Keeps the documents true: the files, commands, settings, links and citations that they name exist. */
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
-import { settings } from '../src/config/setting-table.ts'
+import { type SettingName, settings } from '../src/config/setting-table.ts'
+import { checkGeneratedPart } from './generated-part.ts'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const at = (path: string) => join(ROOT, path)
@@ -25,6 +26,7 @@ const DOCUMENTS: readonly Document[] = [
   'README.md',
   'CONTRIBUTING.md',
   'CHANGELOG.md',
+  'SECURITY.md',
   ...filesBelow('docs').filter((path) => path.endsWith('.md')),
 ].map((path) => ({ path, text: read(path) }))
 
@@ -101,7 +103,7 @@ t.test('every setting that a document names exists', async (t) => {
   const known = new Set<string>([
     ...settings.map(({ name }) => name),
     ...['MERGELOG_TOKEN', 'TEST_EVENTSTORE_URL', 'TEST_MONGODB_URL', 'PROPERTY_SEED', 'PROPERTY_RUNS'],
-    ...['FAULTS_EFFECTS', 'SHARED_FAULTS_SEED', 'SHARED_FAULTS_STEPS', 'UPDATE_README'],
+    ...['FAULTS_EFFECTS', 'SHARED_FAULTS_SEED', 'SHARED_FAULTS_STEPS', 'UPDATE_DOCS'],
     // A status of gRPC.
     'RESOURCE_EXHAUSTED',
   ])
@@ -123,9 +125,9 @@ t.test('every link in a document leads to a file and a heading that exist', asyn
   t.strictSame(problems, [])
 })
 
-t.test("the README's table of commands names each command once", async (t) => {
-  const readme = read('README.md')
-  const table = readme.slice(readme.indexOf('| command |'), readme.indexOf('## History'))
+t.test('the table of commands in docs/operations.md names each command once', async (t) => {
+  const operations = read('docs/operations.md')
+  const table = operations.slice(operations.indexOf('| command |'), operations.indexOf('## Backup'))
   const named = found(table, /^\| (`.*?) \|/gm).flatMap((cell) => found(cell, /`([a-z]+(?:-[a-z]+)*)/g))
   const files = readdirSync(at('src/cli/commands'))
     .filter((name) => name.endsWith('.ts'))
@@ -174,11 +176,11 @@ t.test('nothing cites a document that is not in the repository', async (t) => {
   t.strictSame(hits, [])
 })
 
-t.test('README and the architecture name the streams of every kind', async (t) => {
+t.test('docs/stores.md and the page on the write side name the streams of every kind', async (t) => {
   const [streams = ''] = read('src/events/streams.ts').split('export const claimKeys')
   const kinds = new Set(found(streams, /`([a-z]+(?:-[a-z]+)*-)\$\{/g))
   t.ok(kinds.has('ssh-key-') && kinds.has('claim-'))
-  for (const path of ['README.md', 'docs/architecture.md']) {
+  for (const path of ['docs/stores.md', 'docs/architecture/write-side.md']) {
     const text = read(path)
     t.strictSame(
       [...kinds].filter((kind) => !text.includes(`\`${kind}`)),
@@ -186,4 +188,42 @@ t.test('README and the architecture name the streams of every kind', async (t) =
       path,
     )
   }
+})
+
+/** The settings that README shows. */
+const TEN: readonly SettingName[] = [
+  ...(['HOST', 'PORT', 'GRPC_PORT', 'DATA_DIR', 'PUBLIC_URL'] as const),
+  ...(['ADMIN_PASSWORD', 'TRUST_PROXY', 'EVENTSTORE_URL', 'MONGODB_URL', 'LOG_LEVEL'] as const),
+]
+
+/** The settings as a table in Markdown. */
+function settingsTable(shown: typeof settings): string {
+  const rows = shown.map(({ name, default: standard, meaning }) => {
+    const value = standard === '' ? '' : `\`${standard}\``
+    return `| \`${name}\` | ${value} | ${meaning} |\n`
+  })
+  return `| setting | default | meaning |\n| --- | --- | --- |\n${rows.join('')}`
+}
+
+t.test('docs/configuration.md has all settings, and README has ten of them', async (t) => {
+  await checkGeneratedPart(t, 'docs/configuration.md', 'settings', settingsTable(settings))
+  const ten = settings.filter(({ name }) => TEN.includes(name))
+  t.equal(ten.length, 10)
+  await checkGeneratedPart(t, 'README.md', 'ten settings', settingsTable(ten))
+})
+
+t.test('docs/dependencies.md names every dependency and no other', async (t) => {
+  const {
+    dependencies,
+    devDependencies,
+  }: Record<string, Record<string, string>> = JSON.parse(read('package.json'))
+  const named = found(read('docs/dependencies.md'), /^\| `([^`]+)` \| \S/gm)
+  t.strictSame(named.toSorted(), Object.keys({ ...dependencies, ...devDependencies }).toSorted())
+})
+
+t.test('README has at most 9 KB, the architecture 14 KB, and an image 150 KB', async (t) => {
+  const bytes = (path: string) => statSync(at(path)).size
+  t.ok(bytes('README.md') <= 9 * 1024)
+  t.ok(bytes('docs/architecture.md') <= 14 * 1024)
+  for (const image of filesBelow('docs/images')) t.ok(bytes(image) <= 150 * 1024, image)
 })

@@ -6,7 +6,7 @@ import { channel } from 'node:diagnostics_channel'
 import type { Refusal } from './refusal.ts'
 
 interface Limit {
-  /** What happens at the limit, for the README. */
+  /** What happens at the limit. */
   meaning: string
   /** The settings that set it; none when it is fixed. */
   settings?: readonly string[]

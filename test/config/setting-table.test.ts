@@ -822,7 +822,7 @@ t.strictSame(
 for (const { name, default: text, meaning } of settings) {
   const { key, unset, beside, valid, invalid } = cases[name]
   t.test(name, async (t) => {
-    t.ok(meaning.length > 0, 'has a meaning for the README')
+    t.ok(meaning.length > 0, 'has a meaning for docs/configuration.md')
     t.strictSame(loadConfig({})[key], unset, 'has its default when unset')
     t.strictSame(loadConfig({ [name]: '' })[key], unset, 'counts as unset when empty')
     if (text !== '') t.strictSame(loadConfig({ [name]: text })[key], unset, 'accepts its default written out')

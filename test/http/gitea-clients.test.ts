@@ -1,14 +1,13 @@
 /** What Gitea's clients expect of every server before they begin. */
-import { readFile, writeFile } from 'node:fs/promises'
-import { fileURLToPath } from 'node:url'
 import { deflateSync, gzipSync } from 'node:zlib'
 import type { Issue, PullRequest, Repository, User } from 'gitea-js'
 import t from 'tap'
+import { checkGeneratedPart } from '../generated-part.ts'
 import { hostedWork } from '../hosted-work.ts'
 import { basic } from '../server-template.ts'
 import { type Gitea, startTestServer } from '../start-server.ts'
 import type { Documentation } from './documented.ts'
-import { giteaRoutes, listIn, missingRoutes, notHereTable, withList } from './not-here.ts'
+import { giteaRoutes, missingRoutes, notHereTable } from './not-here.ts'
 
 const server = await startTestServer(t, { CORS_ORIGINS: 'https://app.example.org', MAX_BODY_BYTES: '64KiB' })
 const alice = await server.as('alice')
@@ -174,14 +173,11 @@ t.test('filters are honoured or refused, never ignored', async (t) => {
   t.equal(await statusOf('alice', '/repos/issues/search?reviewed=false&team='), 200)
 })
 
-t.test('what Gitea has and is not here is listed in the README, and nothing else is', async (t) => {
-  const file = fileURLToPath(new URL('../../README.md', import.meta.url))
-  const readme = await readFile(file, 'utf8')
+t.test('docs/compatibility.md lists the routes of Gitea that are missing, and no other', async (t) => {
   const documentation: Documentation = JSON.parse(
     await (await server.fetch(null, '/api/openapi.json')).text(),
   )
   t.ok(giteaRoutes().length > 400)
   const list = notHereTable(missingRoutes(documentation))
-  if (process.env.UPDATE_README === '1') await writeFile(file, withList(readme, list))
-  else t.equal(listIn(readme), list, 'UPDATE_README=1 writes it again')
+  await checkGeneratedPart(t, 'docs/compatibility.md', 'not here', list)
 })

@@ -3,10 +3,6 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { type Documentation, operationsOf } from './documented.ts'
 
-/** Where the list is in the README. */
-const BEGIN = '<!-- not here: begin -->\n'
-const END = '<!-- not here: end -->'
-
 const types = () =>
   readFileSync(
     createRequire(import.meta.url)
@@ -101,7 +97,7 @@ export function missingRoutes(documentation: Documentation): Map<string, string[
   return missing
 }
 
-/** The list as the README has it: a row for each group of paths. */
+/** The list as docs/compatibility.md has it: a row for each group of paths. */
 export function notHereTable(missing: ReadonlyMap<string, readonly string[]>): string {
   const groups = new Map<string, string[]>()
   for (const [path, methods] of missing) {
@@ -120,18 +116,4 @@ export function notHereTable(missing: ReadonlyMap<string, readonly string[]>): s
 function groupOf(path: string): string {
   const ofRepository = path.startsWith('/repos/{owner}/{repo}')
   return ofRepository ? '/repos/{owner}/{repo}' : path.split('/').slice(0, 2).join('/')
-}
-
-/** The list in the README; undefined when it has none. */
-export function listIn(readme: string): string | undefined {
-  const [, after] = readme.split(BEGIN)
-  return after?.split(END)[0]
-}
-
-/** The README with another list. */
-export function withList(readme: string, list: string): string {
-  const before = listIn(readme)
-  return before === undefined
-    ? readme
-    : readme.replace(`${BEGIN}${before}${END}`, () => `${BEGIN}${list}${END}`)
 }

@@ -1,5 +1,5 @@
 /**
- * Which nodes live: `docs/architecture.md#several-nodes`. Each has a document in MongoDB with a number that it counts
+ * Which nodes live: `docs/architecture/nodes.md`. Each has a document in MongoDB with a number that it counts
  * up, its beat. Who sees the same beat of a node for `GONE_MS` removes the document: that node is fenced out. Times of
  * two machines are never compared.
  */

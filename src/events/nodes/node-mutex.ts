@@ -1,5 +1,5 @@
 /**
- * Turns that hold across nodes: `docs/architecture.md#turns-across-nodes`. A turn is a document in MongoDB with the
+ * Turns that hold across nodes: `docs/architecture/nodes.md#turns-across-nodes`. A turn is a document in MongoDB with the
  * incarnation that has it. Work waits within its own node first; only the first in line asks for the turn.
  */
 import { setTimeout as delay } from 'node:timers/promises'
