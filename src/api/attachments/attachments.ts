@@ -59,15 +59,18 @@ export function requestOf<P extends TObject, R>(
   }
 }
 
-export const AttachmentWire = Type.Object({
-  id: Type.Integer(),
-  name: Type.String(),
-  size: Type.Integer(),
-  download_count: Type.Integer(),
-  created_at: Type.String(),
-  uuid: Type.String(),
-  browser_download_url: Type.String(),
-})
+export const AttachmentWire = Type.Object(
+  {
+    id: Type.Integer(),
+    name: Type.String(),
+    size: Type.Integer(),
+    download_count: Type.Integer(),
+    created_at: Type.String(),
+    uuid: Type.String(),
+    browser_download_url: Type.String(),
+  },
+  { title: 'Attachment' },
+)
 
 /** A file as Gitea's `Attachment`. Downloads are not counted. */
 export function attachmentWire(file: StoredFile, publicUrl: string): Static<typeof AttachmentWire> {

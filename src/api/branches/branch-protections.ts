@@ -53,14 +53,17 @@ const NOT_ENFORCED = {
 /** The settings of a rule, in answers and in requests. */
 export const ProtectionFields = { ...ENFORCED, ...NOT_ENFORCED }
 
-export const BranchProtectionWire = Type.Object({
-  id: Type.Integer({ description: 'for branch_protections/priority; not in Gitea' }),
-  rule_name: Type.String(),
-  branch_name: Type.String(),
-  ...ProtectionFields,
-  created_at: Type.String(),
-  updated_at: Type.String(),
-})
+export const BranchProtectionWire = Type.Object(
+  {
+    id: Type.Integer({ description: 'for branch_protections/priority; not in Gitea' }),
+    rule_name: Type.String(),
+    branch_name: Type.String(),
+    ...ProtectionFields,
+    created_at: Type.String(),
+    updated_at: Type.String(),
+  },
+  { title: 'BranchProtection' },
+)
 
 /** The neutral values of the settings that are not enforced: empty, false or 0. */
 export const NEUTRAL = {

@@ -14,32 +14,38 @@ import { Nullable } from '../nullable.ts'
 /** `*`: the name of the branch, which may contain slashes. */
 export const BranchParams = Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() })
 
-const PersonWire = Type.Object({ name: Type.String(), email: Type.String(), username: Type.String() })
+const PersonWire = Type.Object(
+  { name: Type.String(), email: Type.String(), username: Type.String() },
+  { title: 'PayloadUser' },
+)
 
-export const BranchWire = Type.Object({
-  name: Type.String(),
-  commit: Type.Object({
-    id: Type.String(),
-    message: Type.String(),
-    url: Type.String(),
-    author: PersonWire,
-    committer: PersonWire,
-    timestamp: Type.String(),
-    verification: Nullable(VerificationWire, {
-      description: 'null where a signed commit is one of a list, or was just made: it was not verified',
+export const BranchWire = Type.Object(
+  {
+    name: Type.String(),
+    commit: Type.Object({
+      id: Type.String(),
+      message: Type.String(),
+      url: Type.String(),
+      author: PersonWire,
+      committer: PersonWire,
+      timestamp: Type.String(),
+      verification: Nullable(VerificationWire, {
+        description: 'null where a signed commit is one of a list, or was just made: it was not verified',
+      }),
+      added: Type.Null(),
+      removed: Type.Null(),
+      modified: Type.Null(),
     }),
-    added: Type.Null(),
-    removed: Type.Null(),
-    modified: Type.Null(),
-  }),
-  protected: Type.Boolean(),
-  required_approvals: Type.Integer(),
-  enable_status_check: Type.Boolean(),
-  status_check_contexts: Type.Array(Type.String()),
-  user_can_push: Type.Boolean(),
-  user_can_merge: Type.Boolean(),
-  effective_branch_protection_name: Type.String(),
-})
+    protected: Type.Boolean(),
+    required_approvals: Type.Integer(),
+    enable_status_check: Type.Boolean(),
+    status_check_contexts: Type.Array(Type.String()),
+    user_can_push: Type.Boolean(),
+    user_can_merge: Type.Boolean(),
+    effective_branch_protection_name: Type.String(),
+  },
+  { title: 'Branch' },
+)
 
 /** `verification`: of a signed commit, when git was asked for it. */
 export function branchWire(

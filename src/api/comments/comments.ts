@@ -12,19 +12,22 @@ import { UserWire, usersById } from '../users/users.ts'
 
 export const CommentParams = Type.Object({ owner: Type.String(), repo: Type.String(), id: Type.String() })
 
-export const CommentWire = Type.Object({
-  id: Type.Integer(),
-  html_url: Type.String(),
-  pull_request_url: Type.String(),
-  issue_url: Type.String(),
-  user: Nullable(UserWire),
-  original_author: Type.String(),
-  original_author_id: Type.Integer(),
-  body: Type.String(),
-  assets: Type.Array(AttachmentWire),
-  created_at: Type.String(),
-  updated_at: Type.String(),
-})
+export const CommentWire = Type.Object(
+  {
+    id: Type.Integer(),
+    html_url: Type.String(),
+    pull_request_url: Type.String(),
+    issue_url: Type.String(),
+    user: Nullable(UserWire),
+    original_author: Type.String(),
+    original_author_id: Type.Integer(),
+    body: Type.String(),
+    assets: Type.Array(AttachmentWire),
+    created_at: Type.String(),
+    updated_at: Type.String(),
+  },
+  { title: 'Comment' },
+)
 
 /** The web pages of a comment. Of the two pages that Gitea names, only the one of its kind is not empty. */
 export function discussionUrls(

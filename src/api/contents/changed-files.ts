@@ -4,17 +4,20 @@ import type { ChangedFile } from '../../git/diff/diff-reader.ts'
 import { pathInUrl } from '../../git/objects/byte-names.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 
-export const ChangedFileWire = Type.Object({
-  filename: Type.String(),
-  previous_filename: Type.Optional(Type.String()),
-  status: Type.String(),
-  additions: Type.Integer(),
-  deletions: Type.Integer(),
-  changes: Type.Integer(),
-  html_url: Type.String(),
-  contents_url: Type.String(),
-  raw_url: Type.String(),
-})
+export const ChangedFileWire = Type.Object(
+  {
+    filename: Type.String(),
+    previous_filename: Type.Optional(Type.String()),
+    status: Type.String(),
+    additions: Type.Integer(),
+    deletions: Type.Integer(),
+    changes: Type.Integer(),
+    html_url: Type.String(),
+    contents_url: Type.String(),
+    raw_url: Type.String(),
+  },
+  { title: 'ChangedFile' },
+)
 
 /** Gitea's word for the change. A modified file without changed lines, for example a binary file, is `unchanged`. */
 function statusOf({ change, additions, deletions }: ChangedFile): string {

@@ -7,42 +7,54 @@ import type { RepositoryDocument } from '../../projections/models/repositories/r
 import { Nullable } from '../nullable.ts'
 import { UserWire } from '../users/users.ts'
 
-export const CommitMetaWire = Type.Object({ url: Type.String(), sha: Type.String(), created: Type.String() })
+export const CommitMetaWire = Type.Object(
+  { url: Type.String(), sha: Type.String(), created: Type.String() },
+  { title: 'CommitMeta' },
+)
 
-export const CommitUserWire = Type.Object({ name: Type.String(), email: Type.String(), date: Type.String() })
+export const CommitUserWire = Type.Object(
+  { name: Type.String(), email: Type.String(), date: Type.String() },
+  { title: 'CommitUser' },
+)
 
-export const VerificationWire = Type.Object({
-  verified: Type.Boolean(),
-  reason: Type.String(),
-  signature: Type.String(),
-  signer: Type.Null(),
-  payload: Type.String(),
-})
+export const VerificationWire = Type.Object(
+  {
+    verified: Type.Boolean(),
+    reason: Type.String(),
+    signature: Type.String(),
+    signer: Type.Null(),
+    payload: Type.String(),
+  },
+  { title: 'PayloadCommitVerification' },
+)
 
-export const CommitWire = Type.Object({
-  url: Type.String(),
-  html_url: Type.String(),
-  sha: Type.String(),
-  created: Type.String(),
-  commit: Type.Object({
+export const CommitWire = Type.Object(
+  {
     url: Type.String(),
-    author: CommitUserWire,
-    committer: CommitUserWire,
-    message: Type.String(),
-    tree: CommitMetaWire,
-    verification: Nullable(VerificationWire),
-  }),
-  author: Nullable(UserWire),
-  committer: Nullable(UserWire),
-  parents: Type.Array(CommitMetaWire),
-  files: Type.Union([
-    Type.Array(Type.Object({ filename: Type.String(), status: Type.String() })),
-    Type.Null(),
-  ]),
-  stats: Nullable(
-    Type.Object({ total: Type.Integer(), additions: Type.Integer(), deletions: Type.Integer() }),
-  ),
-})
+    html_url: Type.String(),
+    sha: Type.String(),
+    created: Type.String(),
+    commit: Type.Object({
+      url: Type.String(),
+      author: CommitUserWire,
+      committer: CommitUserWire,
+      message: Type.String(),
+      tree: CommitMetaWire,
+      verification: Nullable(VerificationWire),
+    }),
+    author: Nullable(UserWire),
+    committer: Nullable(UserWire),
+    parents: Type.Array(CommitMetaWire),
+    files: Type.Union([
+      Type.Array(Type.Object({ filename: Type.String(), status: Type.String() })),
+      Type.Null(),
+    ]),
+    stats: Nullable(
+      Type.Object({ total: Type.Integer(), additions: Type.Integer(), deletions: Type.Integer() }),
+    ),
+  },
+  { title: 'Commit' },
+)
 
 /** What the commits of one answer have in common. */
 export interface CommitContext {

@@ -10,30 +10,33 @@ import { CommitMetaWire, CommitUserWire, VerificationWire, verificationWire } fr
 
 const Text = Nullable(Type.String())
 
-export const ContentsWire = Type.Object({
-  name: Type.String(),
-  path: Type.String(),
-  sha: Type.String(),
-  last_commit_sha: Type.Optional(
-    Type.String({ description: 'absent when it is too far back in the history' }),
-  ),
-  last_committer_date: Type.Optional(Type.String()),
-  last_author_date: Type.Optional(Type.String()),
-  last_commit_message: Type.Optional(Type.String()),
-  type: Type.String({ description: 'file, dir, symlink or submodule' }),
-  size: Type.Integer(),
-  encoding: Text,
-  content: Text,
-  target: Text,
-  url: Type.String(),
-  html_url: Text,
-  git_url: Text,
-  download_url: Text,
-  submodule_git_url: Text,
-  lfs_oid: Type.Optional(Type.String({ description: 'of a pointer of LFS, when it was asked for' })),
-  lfs_size: Type.Optional(Type.Integer()),
-  _links: Type.Object({ self: Type.String(), git: Text, html: Text }),
-})
+export const ContentsWire = Type.Object(
+  {
+    name: Type.String(),
+    path: Type.String(),
+    sha: Type.String(),
+    last_commit_sha: Type.Optional(
+      Type.String({ description: 'absent when it is too far back in the history' }),
+    ),
+    last_committer_date: Type.Optional(Type.String()),
+    last_author_date: Type.Optional(Type.String()),
+    last_commit_message: Type.Optional(Type.String()),
+    type: Type.String({ description: 'file, dir, symlink or submodule' }),
+    size: Type.Integer(),
+    encoding: Text,
+    content: Text,
+    target: Text,
+    url: Type.String(),
+    html_url: Text,
+    git_url: Text,
+    download_url: Text,
+    submodule_git_url: Text,
+    lfs_oid: Type.Optional(Type.String({ description: 'of a pointer of LFS, when it was asked for' })),
+    lfs_size: Type.Optional(Type.Integer()),
+    _links: Type.Object({ self: Type.String(), git: Text, html: Text }),
+  },
+  { title: 'ContentsResponse' },
+)
 
 export type Contents = Static<typeof ContentsWire>
 
@@ -111,23 +114,32 @@ export function contentsWire(
   }
 }
 
-const FileCommitWire = Type.Object({
-  url: Type.String(),
-  sha: Type.String(),
-  created: Type.String(),
-  html_url: Type.String(),
-  author: CommitUserWire,
-  committer: CommitUserWire,
-  parents: Type.Array(CommitMetaWire),
-  message: Type.String(),
-  tree: CommitMetaWire,
-})
+const FileCommitWire = Type.Object(
+  {
+    url: Type.String(),
+    sha: Type.String(),
+    created: Type.String(),
+    html_url: Type.String(),
+    author: CommitUserWire,
+    committer: CommitUserWire,
+    parents: Type.Array(CommitMetaWire),
+    message: Type.String(),
+    tree: CommitMetaWire,
+  },
+  { title: 'FileCommitResponse' },
+)
 
 const ofCommit = { commit: FileCommitWire, verification: VerificationWire }
 const FileCommitParts = Type.Object(ofCommit)
 
-export const FileWire = Type.Object({ content: Nullable(ContentsWire), ...ofCommit })
-export const FilesWire = Type.Object({ files: Type.Array(Nullable(ContentsWire)), ...ofCommit })
+export const FileWire = Type.Object(
+  { content: Nullable(ContentsWire), ...ofCommit },
+  { title: 'FileResponse' },
+)
+export const FilesWire = Type.Object(
+  { files: Type.Array(Nullable(ContentsWire)), ...ofCommit },
+  { title: 'FilesResponse' },
+)
 
 /** The commit that changed files, with its signature. */
 export function fileCommitWire(

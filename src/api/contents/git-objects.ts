@@ -9,47 +9,65 @@ import { CommitUserWire, CommitWire, VerificationWire } from './commits.ts'
 /** Entries of a page of a tree: the default and the maximum, as in Gitea. */
 export const TREE_PAGE = 1000
 
-export const GitEntryWire = Type.Object({
-  path: Type.String(),
-  mode: Type.String(),
-  type: Type.String(),
-  size: Type.Integer(),
-  sha: Type.String(),
-  url: Type.String(),
-})
+export const GitEntryWire = Type.Object(
+  {
+    path: Type.String(),
+    mode: Type.String(),
+    type: Type.String(),
+    size: Type.Integer(),
+    sha: Type.String(),
+    url: Type.String(),
+  },
+  { title: 'GitEntry' },
+)
 
-export const GitTreeWire = Type.Object({
-  sha: Type.String(),
-  url: Type.String(),
-  tree: Type.Array(GitEntryWire),
-  truncated: Type.Boolean({ description: 'whether there are more pages' }),
-  page: Type.Integer(),
-  total_count: Type.Integer(),
-})
+export const GitTreeWire = Type.Object(
+  {
+    sha: Type.String(),
+    url: Type.String(),
+    tree: Type.Array(GitEntryWire),
+    truncated: Type.Boolean({ description: 'whether there are more pages' }),
+    page: Type.Integer(),
+    total_count: Type.Integer(),
+  },
+  { title: 'GitTreeResponse' },
+)
 
-export const GitBlobWire = Type.Object({
-  content: Nullable(Type.String(), { description: 'null when the file is too large' }),
-  encoding: Nullable(Type.String()),
-  url: Type.String(),
-  sha: Type.String(),
-  size: Type.Integer(),
-})
+export const GitBlobWire = Type.Object(
+  {
+    content: Nullable(Type.String(), { description: 'null when the file is too large' }),
+    encoding: Nullable(Type.String()),
+    url: Type.String(),
+    sha: Type.String(),
+    size: Type.Integer(),
+  },
+  { title: 'GitBlobResponse' },
+)
 
-const GitObjectWire = Type.Object({ type: Type.String(), sha: Type.String(), url: Type.String() })
+const GitObjectWire = Type.Object(
+  { type: Type.String(), sha: Type.String(), url: Type.String() },
+  { title: 'GitObject' },
+)
 
-export const ReferenceWire = Type.Object({ ref: Type.String(), url: Type.String(), object: GitObjectWire })
+export const ReferenceWire = Type.Object(
+  { ref: Type.String(), url: Type.String(), object: GitObjectWire },
+  { title: 'Reference' },
+)
 
-export const AnnotatedTagWire = Type.Object({
-  tag: Type.String(),
-  sha: Type.String(),
-  url: Type.String(),
-  message: Type.String(),
-  tagger: CommitUserWire,
-  object: GitObjectWire,
-  verification: VerificationWire,
-})
+export const AnnotatedTagWire = Type.Object(
+  {
+    tag: Type.String(),
+    sha: Type.String(),
+    url: Type.String(),
+    message: Type.String(),
+    tagger: CommitUserWire,
+    object: GitObjectWire,
+    verification: VerificationWire,
+  },
+  { title: 'AnnotatedTag' },
+)
 
-export const NoteWire = Type.Object({ message: Type.String(), commit: CommitWire })
+export const NoteWire = Type.Object({ message: Type.String(), commit: CommitWire }, { title: 'Note' })
 
 /** `api`: the repository's URL in the API; `sizes`: bytes of the files, by their ids. */
 export function gitEntryWire(

@@ -11,33 +11,36 @@ import { decode, UnreadableEvent } from '../../events/codec.ts'
 import type { RecordedEvent } from '../../events/store/event-store.ts'
 import { Nullable } from '../nullable.ts'
 
-export const HistoryWire = Type.Object({
-  revision: Type.Integer({ description: 'place in its stream, from 0' }),
-  position: Type.Integer({ description: 'place in the whole log; grows, with gaps' }),
-  id: Type.String(),
-  type: Type.String(),
-  at: Type.String(),
-  actor: Nullable(Type.Object({ id: Type.Integer(), login: Type.String() }), {
-    description: 'who did it; null: the server itself',
-  }),
-  sudo: Type.Optional(
-    Type.Object(
-      { id: Type.Integer(), login: Type.String() },
-      { description: 'the site admin who acted in the name of the actor' },
+export const HistoryWire = Type.Object(
+  {
+    revision: Type.Integer({ description: 'place in its stream, from 0' }),
+    position: Type.Integer({ description: 'place in the whole log; grows, with gaps' }),
+    id: Type.String(),
+    type: Type.String(),
+    at: Type.String(),
+    actor: Nullable(Type.Object({ id: Type.Integer(), login: Type.String() }), {
+      description: 'who did it; null: the server itself',
+    }),
+    sudo: Type.Optional(
+      Type.Object(
+        { id: Type.Integer(), login: Type.String() },
+        { description: 'the site admin who acted in the name of the actor' },
+      ),
     ),
-  ),
-  stream: Type.String(),
-  data: Type.Unsafe<object>({ type: 'object', additionalProperties: true }),
-  correlation_id: Type.String({ description: 'the same for all events that one request caused' }),
-  causation_id: Type.String({ description: 'the request, or the id of the event, that caused this one' }),
-  hash: Nullable(Type.String(), {
-    description:
-      'over the recorded event, with its texts sealed, and the hash before it, so it covers the whole stream up to here',
-  }),
-  previous_hash: Nullable(Type.String(), {
-    description: 'hash of the event before it in its stream; null for the first',
-  }),
-})
+    stream: Type.String(),
+    data: Type.Unsafe<object>({ type: 'object', additionalProperties: true }),
+    correlation_id: Type.String({ description: 'the same for all events that one request caused' }),
+    causation_id: Type.String({ description: 'the request, or the id of the event, that caused this one' }),
+    hash: Nullable(Type.String(), {
+      description:
+        'over the recorded event, with its texts sealed, and the hash before it, so it covers the whole stream up to here',
+    }),
+    previous_hash: Nullable(Type.String(), {
+      description: 'hash of the event before it in its stream; null for the first',
+    }),
+  },
+  { title: 'HistoryEntry' },
+)
 
 /** What a requester may see of an event. */
 export interface ShownParts {

@@ -31,7 +31,7 @@ export const DISCUSSION_WIRE = {
   pin_order: Type.Integer(),
 }
 
-const DiscussionWire = Type.Object(DISCUSSION_WIRE)
+const DiscussionWire = Type.Object(DISCUSSION_WIRE, { title: 'Discussion' })
 
 /** The part of either document that the shared fields come from. */
 type DiscussionDocument = Discussion &

@@ -1,8 +1,11 @@
 /** What an erasure takes away. */
 import { Type } from 'typebox'
 
-export const ErasedWire = Type.Object({
-  texts: Type.Integer({ description: 'of how many events of the history' }),
-  comments: Type.Array(Type.Integer(), { description: 'ids of comments and reviews' }),
-  files: Type.Array(Type.String(), { description: 'uuids' }),
-})
+export const ErasedWire = Type.Object(
+  {
+    texts: Type.Integer({ description: 'of how many events of the history' }),
+    comments: Type.Array(Type.Integer(), { description: 'ids of comments and reviews' }),
+    files: Type.Array(Type.String(), { description: 'uuids' }),
+  },
+  { title: 'Erased' },
+)

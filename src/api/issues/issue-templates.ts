@@ -3,30 +3,39 @@ import { type Static, Type } from 'typebox'
 
 const Words = Type.Array(Type.String())
 
-const FieldWire = Type.Object({
-  type: Type.String(),
-  id: Type.String(),
-  attributes: Type.Record(Type.String(), Type.Unknown()),
-  validations: Type.Record(Type.String(), Type.Unknown()),
-  visible: Words,
-})
+const FieldWire = Type.Object(
+  {
+    type: Type.String(),
+    id: Type.String(),
+    attributes: Type.Record(Type.String(), Type.Unknown()),
+    validations: Type.Record(Type.String(), Type.Unknown()),
+    visible: Words,
+  },
+  { title: 'IssueFormField' },
+)
 
-export const IssueTemplateWire = Type.Object({
-  name: Type.String(),
-  title: Type.String(),
-  about: Type.String(),
-  labels: Words,
-  assignees: Words,
-  ref: Type.String(),
-  content: Type.String({ description: 'of a template in Markdown' }),
-  body: Type.Array(FieldWire, { description: 'the fields of a form' }),
-  file_name: Type.String(),
-})
+export const IssueTemplateWire = Type.Object(
+  {
+    name: Type.String(),
+    title: Type.String(),
+    about: Type.String(),
+    labels: Words,
+    assignees: Words,
+    ref: Type.String(),
+    content: Type.String({ description: 'of a template in Markdown' }),
+    body: Type.Array(FieldWire, { description: 'the fields of a form' }),
+    file_name: Type.String(),
+  },
+  { title: 'IssueTemplate' },
+)
 
-export const IssueConfigWire = Type.Object({
-  blank_issues_enabled: Type.Boolean(),
-  contact_links: Type.Array(Type.Object({ name: Type.String(), url: Type.String(), about: Type.String() })),
-})
+export const IssueConfigWire = Type.Object(
+  {
+    blank_issues_enabled: Type.Boolean(),
+    contact_links: Type.Array(Type.Object({ name: Type.String(), url: Type.String(), about: Type.String() })),
+  },
+  { title: 'IssueConfig' },
+)
 
 /** Where templates are, in the order of the list. */
 export const TEMPLATE_DIRECTORIES: readonly string[] = ['', '.gitea/', '.github/', '.gitlab/'].flatMap(

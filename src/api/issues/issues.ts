@@ -32,30 +32,33 @@ import { DISCUSSION_WIRE, discussionWire } from './discussions.ts'
 
 export const IssueParams = Type.Object({ owner: Type.String(), repo: Type.String(), index: Type.String() })
 
-export const IssueWire = Type.Object({
-  ...DISCUSSION_WIRE,
-  url: Type.String(),
-  html_url: Type.String(),
-  original_author: Type.String(),
-  original_author_id: Type.Integer(),
-  ref: Type.String(),
-  assets: Type.Array(AttachmentWire),
-  /** Null if it is not a pull request. */
-  pull_request: Nullable(
-    Type.Object({
-      merged: Type.Boolean(),
-      merged_at: Nullable(Type.String()),
-      draft: Type.Boolean(),
-      html_url: Type.String(),
+export const IssueWire = Type.Object(
+  {
+    ...DISCUSSION_WIRE,
+    url: Type.String(),
+    html_url: Type.String(),
+    original_author: Type.String(),
+    original_author_id: Type.Integer(),
+    ref: Type.String(),
+    assets: Type.Array(AttachmentWire),
+    /** Null if it is not a pull request. */
+    pull_request: Nullable(
+      Type.Object({
+        merged: Type.Boolean(),
+        merged_at: Nullable(Type.String()),
+        draft: Type.Boolean(),
+        html_url: Type.String(),
+      }),
+    ),
+    repository: Type.Object({
+      id: Type.Integer(),
+      name: Type.String(),
+      owner: Type.String(),
+      full_name: Type.String(),
     }),
-  ),
-  repository: Type.Object({
-    id: Type.Integer(),
-    name: Type.String(),
-    owner: Type.String(),
-    full_name: Type.String(),
-  }),
-})
+  },
+  { title: 'Issue' },
+)
 
 /**
  * An issue, or a pull request seen as an issue, as Gitea's `Issue`.

@@ -23,7 +23,10 @@ const fields = {
   expires_at: Type.String(),
 }
 
-export const GpgKeyWire = Type.Object({ ...fields, subkeys: Type.Array(Type.Object(fields)) })
+export const GpgKeyWire = Type.Object(
+  { ...fields, subkeys: Type.Array(Type.Object(fields)) },
+  { title: 'GPGKey' },
+)
 
 /**
  * A key as Gitea's `GPGKey`. `viewer`: who asks. An address of the key is shown when it is the owner's, and the viewer may

@@ -25,8 +25,14 @@ const KEY = {
   read_only: Type.Boolean(),
 }
 
-export const PublicKeyWire = Type.Object({ ...KEY, key_type: Type.String(), user: UserWire })
-export const DeployKeyWire = Type.Object({ ...KEY, key_id: Type.Integer(), repository: PlainRepositoryWire })
+export const PublicKeyWire = Type.Object(
+  { ...KEY, key_type: Type.String(), user: UserWire },
+  { title: 'PublicKey' },
+)
+export const DeployKeyWire = Type.Object(
+  { ...KEY, key_id: Type.Integer(), repository: PlainRepositoryWire },
+  { title: 'DeployKey' },
+)
 
 const keyWire = ({ id, key, title, fingerprint, createdAt, readOnly }: KeyDocument, url: string) => ({
   id,

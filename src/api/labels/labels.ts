@@ -12,15 +12,18 @@ export const LabelParams = Type.Object({ owner: Type.String(), repo: Type.String
 
 export const OrganizationLabelParams = Type.Object({ org: Type.String(), id: Type.String() })
 
-export const LabelWire = Type.Object({
-  id: Type.Integer(),
-  name: Type.String(),
-  exclusive: Type.Boolean(),
-  is_archived: Type.Boolean(),
-  color: Type.String(),
-  description: Type.String(),
-  url: Type.String(),
-})
+export const LabelWire = Type.Object(
+  {
+    id: Type.Integer(),
+    name: Type.String(),
+    exclusive: Type.Boolean(),
+    is_archived: Type.Boolean(),
+    color: Type.String(),
+    description: Type.String(),
+    url: Type.String(),
+  },
+  { title: 'Label' },
+)
 
 /** The fields of a label that its wire form needs. */
 type LabelFields = Omit<LabelDocument, 'scopeKey' | 'nameKey' | 'createdAt' | 'updatedAt'>

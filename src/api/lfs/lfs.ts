@@ -13,38 +13,50 @@ const MAX_OBJECTS = 1000
 
 export const LfsParams = Type.Object({ owner: Type.String(), repo: Type.String() })
 
-export const LfsObjectBody = Type.Object({
-  oid: Type.String({ description: 'SHA-256 of the content, in hexadecimal digits' }),
-  size: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
-})
+export const LfsObjectBody = Type.Object(
+  {
+    oid: Type.String({ description: 'SHA-256 of the content, in hexadecimal digits' }),
+    size: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
+  },
+  { title: 'LfsObjectBody' },
+)
 
 /** No ref of git has a longer name than a path may be. */
 const Ref = Type.Optional(Type.Object({ name: Type.String({ maxLength: 4096 }) }))
 
-export const LfsBatchBody = Type.Object({
-  operation: Type.Union([Type.Literal('download'), Type.Literal('upload')]),
-  transfers: Type.Optional(Type.Array(Type.String(), { maxItems: 100 })),
-  ref: Ref,
-  objects: Type.Array(LfsObjectBody, { maxItems: MAX_OBJECTS }),
-  hash_algo: Type.Optional(Type.String()),
-})
+export const LfsBatchBody = Type.Object(
+  {
+    operation: Type.Union([Type.Literal('download'), Type.Literal('upload')]),
+    transfers: Type.Optional(Type.Array(Type.String(), { maxItems: 100 })),
+    ref: Ref,
+    objects: Type.Array(LfsObjectBody, { maxItems: MAX_OBJECTS }),
+    hash_algo: Type.Optional(Type.String()),
+  },
+  { title: 'LfsBatchBody' },
+)
 
-const Action = Type.Object({
-  href: Type.String(),
-  header: Type.Optional(Type.Record(Type.String(), Type.String())),
-})
-const ObjectWire = Type.Object({
-  oid: Type.String(),
-  size: Type.Integer(),
-  actions: Type.Optional(
-    Type.Object({
-      download: Type.Optional(Action),
-      upload: Type.Optional(Action),
-      verify: Type.Optional(Action),
-    }),
-  ),
-  error: Type.Optional(Type.Object({ code: Type.Integer(), message: Type.String() })),
-})
+const Action = Type.Object(
+  {
+    href: Type.String(),
+    header: Type.Optional(Type.Record(Type.String(), Type.String())),
+  },
+  { title: 'LfsAction' },
+)
+const ObjectWire = Type.Object(
+  {
+    oid: Type.String(),
+    size: Type.Integer(),
+    actions: Type.Optional(
+      Type.Object({
+        download: Type.Optional(Action),
+        upload: Type.Optional(Action),
+        verify: Type.Optional(Action),
+      }),
+    ),
+    error: Type.Optional(Type.Object({ code: Type.Integer(), message: Type.String() })),
+  },
+  { title: 'LfsObject' },
+)
 export type LfsObjectWire = Static<typeof ObjectWire>
 
 /**
@@ -59,40 +71,64 @@ export const lfsActions =
   })
 export type LfsActions = ReturnType<typeof lfsActions>
 
-export const LfsBatchWire = Type.Object({
-  transfer: Type.String(),
-  objects: Type.Array(ObjectWire),
-  hash_algo: Type.String(),
-})
+export const LfsBatchWire = Type.Object(
+  {
+    transfer: Type.String(),
+    objects: Type.Array(ObjectWire),
+    hash_algo: Type.String(),
+  },
+  { title: 'LfsBatch' },
+)
 
-export const LfsLockBody = Type.Object({
-  path: Type.String({ minLength: 1, maxLength: 4096 }),
-  ref: Ref,
-})
-export const LfsVerifyLocksBody = Type.Object({
-  ref: Ref,
-  cursor: Type.Optional(Type.String()),
-  limit: Type.Optional(Type.Integer()),
-})
-export const LfsUnlockBody = Type.Object({ force: Type.Optional(Type.Boolean()), ref: Ref })
+export const LfsLockBody = Type.Object(
+  {
+    path: Type.String({ minLength: 1, maxLength: 4096 }),
+    ref: Ref,
+  },
+  { title: 'LfsLockBody' },
+)
+export const LfsVerifyLocksBody = Type.Object(
+  {
+    ref: Ref,
+    cursor: Type.Optional(Type.String()),
+    limit: Type.Optional(Type.Integer()),
+  },
+  { title: 'LfsVerifyLocksBody' },
+)
+export const LfsUnlockBody = Type.Object(
+  { force: Type.Optional(Type.Boolean()), ref: Ref },
+  { title: 'LfsUnlockBody' },
+)
 
-const LockWire = Type.Object({
-  id: Type.String(),
-  path: Type.String(),
-  locked_at: Type.String(),
-  owner: Type.Object({ name: Type.String() }),
-})
-export const LfsLockWire = Type.Object({ lock: LockWire })
-export const LfsLockTakenWire = Type.Object({ lock: LockWire, message: Type.String() })
-export const LfsLocksWire = Type.Object({
-  locks: Type.Array(LockWire),
-  next_cursor: Type.Optional(Type.String()),
-})
-export const LfsVerifiedLocksWire = Type.Object({
-  ours: Type.Array(LockWire),
-  theirs: Type.Array(LockWire),
-  next_cursor: Type.Optional(Type.String()),
-})
+const LockWire = Type.Object(
+  {
+    id: Type.String(),
+    path: Type.String(),
+    locked_at: Type.String(),
+    owner: Type.Object({ name: Type.String() }),
+  },
+  { title: 'LfsLock' },
+)
+export const LfsLockWire = Type.Object({ lock: LockWire }, { title: 'LfsLockResponse' })
+export const LfsLockTakenWire = Type.Object(
+  { lock: LockWire, message: Type.String() },
+  { title: 'LfsLockTaken' },
+)
+export const LfsLocksWire = Type.Object(
+  {
+    locks: Type.Array(LockWire),
+    next_cursor: Type.Optional(Type.String()),
+  },
+  { title: 'LfsLocks' },
+)
+export const LfsVerifiedLocksWire = Type.Object(
+  {
+    ours: Type.Array(LockWire),
+    theirs: Type.Array(LockWire),
+    next_cursor: Type.Optional(Type.String()),
+  },
+  { title: 'LfsVerifiedLocks' },
+)
 
 /** Locks as git-lfs shows them, with the logins of now. */
 export async function lfsLockWires(

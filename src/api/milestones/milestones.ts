@@ -10,18 +10,21 @@ import { Nullable } from '../nullable.ts'
 /** `id`: an id or a title. */
 export const MilestoneParams = Type.Object({ owner: Type.String(), repo: Type.String(), id: Type.String() })
 
-export const MilestoneWire = Type.Object({
-  id: Type.Integer(),
-  title: Type.String(),
-  description: Type.String(),
-  state: Type.String(),
-  open_issues: Type.Integer(),
-  closed_issues: Type.Integer(),
-  created_at: Type.String(),
-  updated_at: Type.String(),
-  closed_at: Nullable(Type.String()),
-  due_on: Nullable(Type.String()),
-})
+export const MilestoneWire = Type.Object(
+  {
+    id: Type.Integer(),
+    title: Type.String(),
+    description: Type.String(),
+    state: Type.String(),
+    open_issues: Type.Integer(),
+    closed_issues: Type.Integer(),
+    created_at: Type.String(),
+    updated_at: Type.String(),
+    closed_at: Nullable(Type.String()),
+    due_on: Nullable(Type.String()),
+  },
+  { title: 'Milestone' },
+)
 
 /** The document as Gitea's `Milestone`. */
 export function milestoneWire(milestone: MilestoneDocument): Static<typeof MilestoneWire> {

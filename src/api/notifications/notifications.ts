@@ -20,23 +20,26 @@ import { RepositoryWire, repositoryWires } from '../repositories/repositories.ts
 import type { TimeRange } from '../time-range.ts'
 import { isInTimeRange } from '../time-range.ts'
 
-export const NotificationWire = Type.Object({
-  id: Type.Integer(),
-  repository: RepositoryWire,
-  subject: Type.Object({
-    title: Type.String(),
+export const NotificationWire = Type.Object(
+  {
+    id: Type.Integer(),
+    repository: RepositoryWire,
+    subject: Type.Object({
+      title: Type.String(),
+      url: Type.String(),
+      latest_comment_url: Type.String(),
+      html_url: Type.String(),
+      latest_comment_html_url: Type.String(),
+      type: Type.String(),
+      state: Type.String(),
+    }),
+    unread: Type.Boolean(),
+    pinned: Type.Boolean(),
+    updated_at: Type.String(),
     url: Type.String(),
-    latest_comment_url: Type.String(),
-    html_url: Type.String(),
-    latest_comment_html_url: Type.String(),
-    type: Type.String(),
-    state: Type.String(),
-  }),
-  unread: Type.Boolean(),
-  pinned: Type.Boolean(),
-  updated_at: Type.String(),
-  url: Type.String(),
-})
+  },
+  { title: 'NotificationThread' },
+)
 
 export const STATUSES = ['unread', 'read', 'pinned'] as const
 export type Status = (typeof STATUSES)[number]

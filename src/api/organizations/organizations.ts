@@ -7,19 +7,22 @@ import type { AccountDocument } from '../../projections/models/users/accounts.fo
 import { notFoundIn } from '../../projections/views/view.ts'
 import type { Services } from '../../services/services.ts'
 
-export const OrganizationWire = Type.Object({
-  id: Type.Integer(),
-  name: Type.String(),
-  username: Type.String(),
-  full_name: Type.String(),
-  email: Type.String(),
-  avatar_url: Type.String(),
-  description: Type.String(),
-  website: Type.String(),
-  location: Type.String(),
-  visibility: Type.String(),
-  repo_admin_change_team_access: Type.Boolean(),
-})
+export const OrganizationWire = Type.Object(
+  {
+    id: Type.Integer(),
+    name: Type.String(),
+    username: Type.String(),
+    full_name: Type.String(),
+    email: Type.String(),
+    avatar_url: Type.String(),
+    description: Type.String(),
+    website: Type.String(),
+    location: Type.String(),
+    visibility: Type.String(),
+    repo_admin_change_team_access: Type.Boolean(),
+  },
+  { title: 'Organization' },
+)
 
 export const OrganizationParams = Type.Object({ org: Type.String() })
 
@@ -41,13 +44,16 @@ export function organizationWire(organization: AccountDocument): Static<typeof O
   }
 }
 
-export const OrganizationPermissionsWire = Type.Object({
-  is_owner: Type.Boolean(),
-  is_admin: Type.Boolean(),
-  can_write: Type.Boolean(),
-  can_read: Type.Boolean(),
-  can_create_repository: Type.Boolean(),
-})
+export const OrganizationPermissionsWire = Type.Object(
+  {
+    is_owner: Type.Boolean(),
+    is_admin: Type.Boolean(),
+    can_write: Type.Boolean(),
+    can_read: Type.Boolean(),
+    can_create_repository: Type.Boolean(),
+  },
+  { title: 'OrganizationPermissions' },
+)
 
 /** Permissions of a user in an organization, as its member and in its teams; null: neither. */
 export function organizationPermissionsWire(

@@ -26,18 +26,24 @@ export const TEAM_UNITS: readonly string[] = [
 ]
 
 /** A team where its organization is known anyway. */
-export const PlainTeamWire = Type.Object({
-  id: Type.Integer(),
-  name: Type.String(),
-  description: Type.String(),
-  permission: Type.String({ description: 'read, write, admin, or owner' }),
-  includes_all_repositories: Type.Boolean(),
-  can_create_org_repo: Type.Boolean(),
-  units: Type.Array(Type.String()),
-  units_map: Type.Record(Type.String(), Type.String()),
-})
+export const PlainTeamWire = Type.Object(
+  {
+    id: Type.Integer(),
+    name: Type.String(),
+    description: Type.String(),
+    permission: Type.String({ description: 'read, write, admin, or owner' }),
+    includes_all_repositories: Type.Boolean(),
+    can_create_org_repo: Type.Boolean(),
+    units: Type.Array(Type.String()),
+    units_map: Type.Record(Type.String(), Type.String()),
+  },
+  { title: 'PlainTeam' },
+)
 
-export const TeamWire = Type.Object({ ...PlainTeamWire.properties, organization: OrganizationWire })
+export const TeamWire = Type.Object(
+  { ...PlainTeamWire.properties, organization: OrganizationWire },
+  { title: 'Team' },
+)
 
 export const TeamParams = Type.Object({ id: Type.String() })
 

@@ -31,39 +31,45 @@ import { UserWire } from '../users/users.ts'
 
 export const PullParams = Type.Object({ owner: Type.String(), repo: Type.String(), index: Type.String() })
 
-const BranchPointWire = Type.Object({
-  label: Type.String(),
-  ref: Type.String(),
-  sha: Type.String(),
-  repo_id: Type.Integer(),
-  repo: Nullable(RepositoryWire),
-})
+const BranchPointWire = Type.Object(
+  {
+    label: Type.String(),
+    ref: Type.String(),
+    sha: Type.String(),
+    repo_id: Type.Integer(),
+    repo: Nullable(RepositoryWire),
+  },
+  { title: 'PRBranchInfo' },
+)
 
-export const PullRequestWire = Type.Object({
-  ...DISCUSSION_WIRE,
-  /** Empty without any, as in Gitea: an issue has null. */
-  assignees: Type.Array(UserWire),
-  url: Type.String(),
-  requested_reviewers: Type.Array(UserWire),
-  requested_reviewers_teams: Type.Array(PlainTeamWire),
-  draft: Type.Boolean(),
-  review_comments: Type.Integer({ description: 'comments on lines' }),
-  additions: Type.Integer(),
-  deletions: Type.Integer(),
-  changed_files: Type.Integer(),
-  html_url: Type.String(),
-  diff_url: Type.String(),
-  patch_url: Type.String(),
-  mergeable: Type.Boolean(),
-  merged: Type.Boolean(),
-  merged_at: Nullable(Type.String()),
-  merge_commit_sha: Nullable(Type.String()),
-  merged_by: Nullable(UserWire),
-  allow_maintainer_edit: Type.Boolean(),
-  base: BranchPointWire,
-  head: BranchPointWire,
-  merge_base: Type.String(),
-})
+export const PullRequestWire = Type.Object(
+  {
+    ...DISCUSSION_WIRE,
+    /** Empty without any, as in Gitea: an issue has null. */
+    assignees: Type.Array(UserWire),
+    url: Type.String(),
+    requested_reviewers: Type.Array(UserWire),
+    requested_reviewers_teams: Type.Array(PlainTeamWire),
+    draft: Type.Boolean(),
+    review_comments: Type.Integer({ description: 'comments on lines' }),
+    additions: Type.Integer(),
+    deletions: Type.Integer(),
+    changed_files: Type.Integer(),
+    html_url: Type.String(),
+    diff_url: Type.String(),
+    patch_url: Type.String(),
+    mergeable: Type.Boolean(),
+    merged: Type.Boolean(),
+    merged_at: Nullable(Type.String()),
+    merge_commit_sha: Nullable(Type.String()),
+    merged_by: Nullable(UserWire),
+    allow_maintainer_edit: Type.Boolean(),
+    base: BranchPointWire,
+    head: BranchPointWire,
+    merge_base: Type.String(),
+  },
+  { title: 'PullRequest' },
+)
 
 /** The document as Gitea's `PullRequest`. @throws Error when its repository is not among those shown */
 function wireOf(pull: PullDocument, related: RelatedDocuments): Static<typeof PullRequestWire> {

@@ -18,11 +18,14 @@ export const ALLOWED_REACTIONS: readonly string[] = [
   'eyes',
 ]
 
-export const ReactionWire = Type.Object({
-  user: Nullable(UserWire),
-  content: Type.String(),
-  created_at: Type.String(),
-})
+export const ReactionWire = Type.Object(
+  {
+    user: Nullable(UserWire),
+    content: Type.String(),
+    created_at: Type.String(),
+  },
+  { title: 'Reaction' },
+)
 
 /** Reactions as Gitea's `Reaction`, in the given order. All users are read with one look-up. */
 export async function reactionWires(

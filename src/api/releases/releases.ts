@@ -18,25 +18,28 @@ export const ReleaseParams = Type.Object({ owner: Type.String(), repo: Type.Stri
 /** `*`: the tag, which may have slashes. */
 export const ReleaseTagParams = Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() })
 
-export const ReleaseWire = Type.Object({
-  id: Type.Integer(),
-  tag_name: Type.String(),
-  target_commitish: Type.String(),
-  name: Type.String(),
-  body: Type.String(),
-  url: Type.String(),
-  html_url: Type.String(),
-  tarball_url: Type.String(),
-  zipball_url: Type.String(),
-  upload_url: Type.String(),
-  draft: Type.Boolean(),
-  prerelease: Type.Boolean(),
-  created_at: Type.String(),
-  /** Null for a draft. */
-  published_at: Nullable(Type.String()),
-  author: Nullable(UserWire),
-  assets: Type.Array(AttachmentWire),
-})
+export const ReleaseWire = Type.Object(
+  {
+    id: Type.Integer(),
+    tag_name: Type.String(),
+    target_commitish: Type.String(),
+    name: Type.String(),
+    body: Type.String(),
+    url: Type.String(),
+    html_url: Type.String(),
+    tarball_url: Type.String(),
+    zipball_url: Type.String(),
+    upload_url: Type.String(),
+    draft: Type.Boolean(),
+    prerelease: Type.Boolean(),
+    created_at: Type.String(),
+    /** Null for a draft. */
+    published_at: Nullable(Type.String()),
+    author: Nullable(UserWire),
+    assets: Type.Array(AttachmentWire),
+  },
+  { title: 'Release' },
+)
 
 /** A tag in the path of an address. Its slashes stay. */
 const inPath = (tag: string) => tag.split('/').map(encodeURIComponent).join('/')

@@ -4,14 +4,17 @@ import { wholeSeconds } from '../../domain/times.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 
 /** Whether the requester watches something. */
-export const WatchInfo = Type.Object({
-  subscribed: Type.Boolean(),
-  ignored: Type.Boolean(),
-  reason: Type.Null(),
-  created_at: Type.String(),
-  url: Type.String(),
-  repository_url: Type.String(),
-})
+export const WatchInfo = Type.Object(
+  {
+    subscribed: Type.Boolean(),
+    ignored: Type.Boolean(),
+    reason: Type.Null(),
+    created_at: Type.String(),
+    url: Type.String(),
+    repository_url: Type.String(),
+  },
+  { title: 'WatchInfo' },
+)
 
 /** What is said to somebody who watches the repository since then. */
 export function watchInfo(

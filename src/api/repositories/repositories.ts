@@ -72,12 +72,18 @@ const fields = {
 }
 
 /** A repository inside another answer, and the parent of a fork: without its own parent. */
-export const PlainRepositoryWire = Type.Object({ ...fields, parent: Type.Null() })
+export const PlainRepositoryWire = Type.Object(
+  { ...fields, parent: Type.Null() },
+  { title: 'PlainRepository' },
+)
 
-export const RepositoryWire = Type.Object({
-  ...fields,
-  parent: Nullable(PlainRepositoryWire),
-})
+export const RepositoryWire = Type.Object(
+  {
+    ...fields,
+    parent: Nullable(PlainRepositoryWire),
+  },
+  { title: 'Repository' },
+)
 
 /** Size and languages of a repository in answers. They are measured a moment after each change. */
 export type Measured = Pick<Static<typeof PlainRepositoryWire>, 'size' | 'language'>

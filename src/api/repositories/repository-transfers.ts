@@ -7,11 +7,14 @@ import type { Services } from '../../services/services.ts'
 import { TeamWire, teamWire } from '../organizations/teams.ts'
 import { UserWire, userWire } from '../users/users.ts'
 
-export const RepoTransferWire = Type.Object({
-  doer: UserWire,
-  recipient: UserWire,
-  teams: Type.Array(TeamWire),
-})
+export const RepoTransferWire = Type.Object(
+  {
+    doer: UserWire,
+    recipient: UserWire,
+    teams: Type.Array(TeamWire),
+  },
+  { title: 'RepoTransfer' },
+)
 
 /**
  * The transfers of these repositories as Gitea's `RepoTransfer`, by repository. What they name is read with two

@@ -27,22 +27,25 @@ const STATES = {
   'team-request': 'REQUEST_REVIEW',
 } as const satisfies Record<ReviewDocument['kind'], string>
 
-export const ReviewWire = Type.Object({
-  id: Type.Integer(),
-  user: Nullable(UserWire),
-  team: Nullable(PlainTeamWire),
-  state: Type.String(),
-  body: Type.String(),
-  commit_id: Type.String(),
-  stale: Type.Boolean(),
-  official: Type.Boolean(),
-  dismissed: Type.Boolean(),
-  comments_count: Type.Integer(),
-  submitted_at: Type.String(),
-  updated_at: Type.String(),
-  html_url: Type.String(),
-  pull_request_url: Type.String(),
-})
+export const ReviewWire = Type.Object(
+  {
+    id: Type.Integer(),
+    user: Nullable(UserWire),
+    team: Nullable(PlainTeamWire),
+    state: Type.String(),
+    body: Type.String(),
+    commit_id: Type.String(),
+    stale: Type.Boolean(),
+    official: Type.Boolean(),
+    dismissed: Type.Boolean(),
+    comments_count: Type.Integer(),
+    submitted_at: Type.String(),
+    updated_at: Type.String(),
+    html_url: Type.String(),
+    pull_request_url: Type.String(),
+  },
+  { title: 'PullReview' },
+)
 
 /** Reviews of one repository as Gitea's `PullReview`, in the given order. All reviewers are read with one look-up. */
 export async function reviewWires(
@@ -110,25 +113,28 @@ export async function reviewFor(
   return review
 }
 
-export const ReviewCommentWire = Type.Object({
-  id: Type.Integer(),
-  body: Type.String(),
-  user: Nullable(UserWire),
-  resolver: Nullable(UserWire),
-  pull_request_review_id: Type.Integer(),
-  created_at: Type.String(),
-  updated_at: Type.String(),
-  path: Type.String(),
-  commit_id: Type.String(),
-  original_commit_id: Type.String(),
-  diff_hunk: Type.String(),
-  /** The line in the new version of the file; 0 for a line of the old one, and for one that is gone. */
-  position: Type.Integer(),
-  /** The line in the old version of the file; of a line that is gone, the line on which it was written. */
-  original_position: Type.Integer(),
-  html_url: Type.String(),
-  pull_request_url: Type.String(),
-})
+export const ReviewCommentWire = Type.Object(
+  {
+    id: Type.Integer(),
+    body: Type.String(),
+    user: Nullable(UserWire),
+    resolver: Nullable(UserWire),
+    pull_request_review_id: Type.Integer(),
+    created_at: Type.String(),
+    updated_at: Type.String(),
+    path: Type.String(),
+    commit_id: Type.String(),
+    original_commit_id: Type.String(),
+    diff_hunk: Type.String(),
+    /** The line in the new version of the file; 0 for a line of the old one, and for one that is gone. */
+    position: Type.Integer(),
+    /** The line in the old version of the file; of a line that is gone, the line on which it was written. */
+    original_position: Type.Integer(),
+    html_url: Type.String(),
+    pull_request_url: Type.String(),
+  },
+  { title: 'PullReviewComment' },
+)
 
 /** A comment on a line of a review that is submitted. @throws Refused (not found) */
 export async function reviewCommentFor(

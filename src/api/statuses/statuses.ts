@@ -20,27 +20,33 @@ import { UserWire, usersById } from '../users/users.ts'
 
 export const StatusParams = Type.Object({ owner: Type.String(), repo: Type.String(), sha: Type.String() })
 
-export const CommitStatusWire = Type.Object({
-  id: Type.Integer(),
-  status: Type.String(),
-  target_url: Type.String(),
-  description: Type.String(),
-  url: Type.String(),
-  context: Type.String(),
-  creator: Nullable(UserWire),
-  created_at: Type.String(),
-  updated_at: Type.String(),
-})
+export const CommitStatusWire = Type.Object(
+  {
+    id: Type.Integer(),
+    status: Type.String(),
+    target_url: Type.String(),
+    description: Type.String(),
+    url: Type.String(),
+    context: Type.String(),
+    creator: Nullable(UserWire),
+    created_at: Type.String(),
+    updated_at: Type.String(),
+  },
+  { title: 'CommitStatus' },
+)
 
-export const CombinedStatusWire = Type.Object({
-  state: Type.String(),
-  sha: Type.String(),
-  total_count: Type.Integer(),
-  statuses: Type.Array(CommitStatusWire),
-  repository: RepositoryWire,
-  commit_url: Type.String(),
-  url: Type.String(),
-})
+export const CombinedStatusWire = Type.Object(
+  {
+    state: Type.String(),
+    sha: Type.String(),
+    total_count: Type.Integer(),
+    statuses: Type.Array(CommitStatusWire),
+    repository: RepositoryWire,
+    commit_url: Type.String(),
+    url: Type.String(),
+  },
+  { title: 'CombinedStatus' },
+)
 
 /** The document as Gitea's `CommitStatus`; `creator` is null when the account is unknown. */
 export function statusWire(

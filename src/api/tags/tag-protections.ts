@@ -14,14 +14,17 @@ export const TagProtectionParams = Type.Object({
   id: Type.String(),
 })
 
-export const TagProtectionWire = Type.Object({
-  id: Type.Integer(),
-  name_pattern: Type.String(),
-  whitelist_usernames: Type.Array(Type.String()),
-  whitelist_teams: Type.Array(Type.String()),
-  created_at: Type.String(),
-  updated_at: Type.String(),
-})
+export const TagProtectionWire = Type.Object(
+  {
+    id: Type.Integer(),
+    name_pattern: Type.String(),
+    whitelist_usernames: Type.Array(Type.String()),
+    whitelist_teams: Type.Array(Type.String()),
+    created_at: Type.String(),
+    updated_at: Type.String(),
+  },
+  { title: 'TagProtection' },
+)
 
 /** Protections as Gitea's `TagProtection`. All users that they name are read with one look-up, and so are all teams. */
 export async function tagProtectionWires(

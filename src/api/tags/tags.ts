@@ -12,14 +12,17 @@ import { CommitMetaWire } from '../contents/commits.ts'
 /** `*`: the name of the tag, which may contain slashes. */
 export const TagParams = Type.Object({ owner: Type.String(), repo: Type.String(), '*': Type.String() })
 
-export const TagWire = Type.Object({
-  name: Type.String(),
-  message: Type.String(),
-  id: Type.String(),
-  commit: CommitMetaWire,
-  zipball_url: Type.String(),
-  tarball_url: Type.String(),
-})
+export const TagWire = Type.Object(
+  {
+    name: Type.String(),
+    message: Type.String(),
+    id: Type.String(),
+    commit: CommitMetaWire,
+    zipball_url: Type.String(),
+    tarball_url: Type.String(),
+  },
+  { title: 'Tag' },
+)
 
 /** What git knows of a tag. */
 interface TagObjects {

@@ -5,19 +5,25 @@ import type { UpgradePlan } from '../../events/catalog/upgrade.ts'
 
 export const Int64 = Type.String({ description: 'int64 in decimal digits' })
 
-export const ModuleVersionsWire = Type.Object({
-  module_versions: Type.Array(
-    Type.Object({ name: Type.String(), version: Type.String({ description: 'uint64 in decimal digits' }) }),
-  ),
-})
+export const ModuleVersionsWire = Type.Object(
+  {
+    module_versions: Type.Array(
+      Type.Object({ name: Type.String(), version: Type.String({ description: 'uint64 in decimal digits' }) }),
+    ),
+  },
+  { title: 'ModuleVersions' },
+)
 
-export const PlanWire = Type.Object({
-  name: Type.String(),
-  time: Type.String({ deprecated: true }),
-  height: Int64,
-  info: Type.String(),
-  upgraded_client_state: Type.Null({ deprecated: true }),
-})
+export const PlanWire = Type.Object(
+  {
+    name: Type.String(),
+    time: Type.String({ deprecated: true }),
+    height: Int64,
+    info: Type.String(),
+    upgraded_client_state: Type.Null({ deprecated: true }),
+  },
+  { title: 'UpgradePlan' },
+)
 
 /** The plan in protobuf's JSON mapping. As chains do, it has the deprecated `time`, which must not be set, as zero. */
 export function planWire({ name, height, info }: UpgradePlan): Static<typeof PlanWire> {

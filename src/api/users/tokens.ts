@@ -9,16 +9,19 @@ import type { TokenDocument } from '../../projections/models/users/tokens.fold.t
 import type { Services } from '../../services/services.ts'
 import { userNamed } from './users.ts'
 
-export const AccessTokenWire = Type.Object({
-  id: Type.Integer(),
-  name: Type.String(),
-  /** The token itself, only in the answer to its creation; empty in all others. */
-  sha1: Type.String(),
-  token_last_eight: Type.String(),
-  scopes: Type.Array(Type.String()),
-  created_at: Type.String(),
-  last_used_at: Type.String({ description: 'to the hour; of a token that was never used, as created_at' }),
-})
+export const AccessTokenWire = Type.Object(
+  {
+    id: Type.Integer(),
+    name: Type.String(),
+    /** The token itself, only in the answer to its creation; empty in all others. */
+    sha1: Type.String(),
+    token_last_eight: Type.String(),
+    scopes: Type.Array(Type.String()),
+    created_at: Type.String(),
+    last_used_at: Type.String({ description: 'to the hour; of a token that was never used, as created_at' }),
+  },
+  { title: 'AccessToken' },
+)
 
 /** A token as Gitea's `AccessToken`. `secret`: the token itself, only in the answer to its creation. */
 export function accessTokenWire(

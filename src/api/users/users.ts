@@ -5,45 +5,51 @@ import type { AccountDocument } from '../../projections/models/users/accounts.fo
 import { notFoundIn } from '../../projections/views/view.ts'
 import type { Services } from '../../services/services.ts'
 
-export const UserWire = Type.Object({
-  id: Type.Integer(),
-  login: Type.String(),
-  /** The name of `login` in older clients. */
-  username: Type.String(),
-  login_name: Type.String(),
-  source_id: Type.Integer(),
-  full_name: Type.String(),
-  email: Type.String(),
-  avatar_url: Type.String(),
-  html_url: Type.String(),
-  language: Type.String(),
-  is_admin: Type.Boolean(),
-  last_login: Type.String(),
-  created: Type.String(),
-  restricted: Type.Boolean(),
-  active: Type.Boolean(),
-  prohibit_login: Type.Boolean(),
-  location: Type.String(),
-  website: Type.String(),
-  description: Type.String(),
-  visibility: Type.String(),
-  followers_count: Type.Integer(),
-  following_count: Type.Integer(),
-  starred_repos_count: Type.Integer(),
-})
+export const UserWire = Type.Object(
+  {
+    id: Type.Integer(),
+    login: Type.String(),
+    /** The name of `login` in older clients. */
+    username: Type.String(),
+    login_name: Type.String(),
+    source_id: Type.Integer(),
+    full_name: Type.String(),
+    email: Type.String(),
+    avatar_url: Type.String(),
+    html_url: Type.String(),
+    language: Type.String(),
+    is_admin: Type.Boolean(),
+    last_login: Type.String(),
+    created: Type.String(),
+    restricted: Type.Boolean(),
+    active: Type.Boolean(),
+    prohibit_login: Type.Boolean(),
+    location: Type.String(),
+    website: Type.String(),
+    description: Type.String(),
+    visibility: Type.String(),
+    followers_count: Type.Integer(),
+    following_count: Type.Integer(),
+    starred_repos_count: Type.Integer(),
+  },
+  { title: 'User' },
+)
 
 /** The settings that users change themselves. Those that Mergelog does not have are empty. */
-export const UserSettingsWire = Type.Object({
-  full_name: Type.String(),
-  description: Type.String(),
-  location: Type.String(),
-  website: Type.String(),
-  language: Type.String(),
-  theme: Type.String(),
-  diff_view_style: Type.String(),
-  hide_email: Type.Boolean(),
-  hide_activity: Type.Boolean(),
-})
+export const UserSettingsWire = Type.Object(
+  {
+    full_name: Type.String(),
+    description: Type.String(),
+    location: Type.String(),
+    website: Type.String(),
+    language: Type.String(),
+    theme: Type.String(),
+    diff_view_style: Type.String(),
+    hide_email: Type.Boolean(),
+    hide_activity: Type.Boolean(),
+  },
+  { title: 'UserSettings' },
+)
 
 /** An account as Gitea's `UserSettings`. */
 export function userSettingsWire(account: AccountDocument): Static<typeof UserSettingsWire> {
@@ -61,13 +67,16 @@ export function userSettingsWire(account: AccountDocument): Static<typeof UserSe
   }
 }
 
-export const EmailWire = Type.Object({
-  email: Type.String(),
-  verified: Type.Boolean(),
-  primary: Type.Boolean(),
-  user_id: Type.Integer(),
-  username: Type.String(),
-})
+export const EmailWire = Type.Object(
+  {
+    email: Type.String(),
+    verified: Type.Boolean(),
+    primary: Type.Boolean(),
+    user_id: Type.Integer(),
+    username: Type.String(),
+  },
+  { title: 'Email' },
+)
 
 /** The addresses of a user as Gitea's `Email`. Only a site admin or a provider gives the primary one. */
 export function emailWires({ id, login, email, emails }: AccountDocument): Static<typeof EmailWire>[] {

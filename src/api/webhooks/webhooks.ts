@@ -36,20 +36,23 @@ export const WEBHOOK_OWNERS = [
   { scope: 'admin', url: '/admin/hooks', all: Type.Object({}), one: Type.Object(id) },
 ] as const
 
-export const HookWire = Type.Object({
-  id: Type.Integer(),
-  type: Type.String(),
-  branch_filter: Type.String(),
-  config: Type.Object({
-    url: Type.String(),
-    content_type: Type.String(),
-  }),
-  events: Type.Array(Type.String()),
-  authorization_header: Type.String({ description: 'always empty: a secret is not shown' }),
-  active: Type.Boolean(),
-  updated_at: Type.String(),
-  created_at: Type.String(),
-})
+export const HookWire = Type.Object(
+  {
+    id: Type.Integer(),
+    type: Type.String(),
+    branch_filter: Type.String(),
+    config: Type.Object({
+      url: Type.String(),
+      content_type: Type.String(),
+    }),
+    events: Type.Array(Type.String()),
+    authorization_header: Type.String({ description: 'always empty: a secret is not shown' }),
+    active: Type.Boolean(),
+    updated_at: Type.String(),
+    created_at: Type.String(),
+  },
+  { title: 'Hook' },
+)
 
 /** A webhook as Gitea's `Hook`. `config`: undefined when the store of the secrets has lost it. */
 function hookWire(
@@ -159,19 +162,22 @@ export function eventHeaderOf(event: HookEvent): string {
   }
 }
 
-export const DeliveryWire = Type.Object({
-  guid: Type.String({ description: 'the UUID that the receiver has as `X-Gitea-Delivery`' }),
-  event: Type.String({ description: '`X-Gitea-Event`' }),
-  event_type: Type.String({ description: '`X-Gitea-Event-Type`' }),
-  status: Type.Enum(['waiting', 'delivered', 'failed']),
-  status_code: Type.Integer({ description: 'of the last answer; 0 when there was none' }),
-  problem: Type.String({ description: 'what went wrong the last time; empty when nothing did' }),
-  attempts: Type.Integer(),
-  duration_ms: Type.Integer({ description: 'of the last attempt' }),
-  created_at: Type.String(),
-  tried_at: Nullable(Type.String()),
-  next_try_at: Nullable(Type.String()),
-})
+export const DeliveryWire = Type.Object(
+  {
+    guid: Type.String({ description: 'the UUID that the receiver has as `X-Gitea-Delivery`' }),
+    event: Type.String({ description: '`X-Gitea-Event`' }),
+    event_type: Type.String({ description: '`X-Gitea-Event-Type`' }),
+    status: Type.Enum(['waiting', 'delivered', 'failed']),
+    status_code: Type.Integer({ description: 'of the last answer; 0 when there was none' }),
+    problem: Type.String({ description: 'what went wrong the last time; empty when nothing did' }),
+    attempts: Type.Integer(),
+    duration_ms: Type.Integer({ description: 'of the last attempt' }),
+    created_at: Type.String(),
+    tried_at: Nullable(Type.String()),
+    next_try_at: Nullable(Type.String()),
+  },
+  { title: 'HookDelivery' },
+)
 
 const secondsOf = (ms: number) => wholeSeconds(new Date(ms).toISOString())
 

@@ -11,9 +11,12 @@ import { sendStreamedText } from '../../http/answers/streamed-text.ts'
 import type { Services } from '../../services/services.ts'
 import { type MaintenanceProgress, maintainAll, repositoryCalled } from '../git/maintain-all.ts'
 
-const MaintenanceOption = Type.Object({
-  repository: Type.Optional(Type.String({ description: 'OWNER/REPO; all repositories when it is absent' })),
-})
+const MaintenanceOption = Type.Object(
+  {
+    repository: Type.Optional(Type.String({ description: 'OWNER/REPO; all repositories when it is absent' })),
+  },
+  { title: 'MaintenanceOption' },
+)
 
 const ANSWER = {
   200: {

@@ -13,11 +13,16 @@ import { type RebuildProgress, RebuildUnderWay } from '../../projections/project
 import { modelsNamed, UnknownReadModel } from '../../projections/views/views.ts'
 import type { Services } from '../../services/services.ts'
 
-const RebuildOption = Type.Object({
-  models: Type.Optional(
-    Type.Array(Type.String(), { description: 'names of read models; all when the list is empty or absent' }),
-  ),
-})
+const RebuildOption = Type.Object(
+  {
+    models: Type.Optional(
+      Type.Array(Type.String(), {
+        description: 'names of read models; all when the list is empty or absent',
+      }),
+    ),
+  },
+  { title: 'RebuildOption' },
+)
 
 const ANSWER = {
   200: {

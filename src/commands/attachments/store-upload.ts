@@ -23,7 +23,10 @@ export const UploadQuery = Type.Object({
   ),
 })
 
-export const EditAttachmentOptions = Type.Object({ name: Type.Optional(Type.String()) })
+export const EditAttachmentOptions = Type.Object(
+  { name: Type.Optional(Type.String()) },
+  { title: 'EditAttachmentOptions' },
+)
 
 /** Makes the routes of this scope read multipart bodies, or raw ones, themselves, and nothing else. */
 export async function readUploads(app: FastifyInstance): Promise<void> {

@@ -18,7 +18,8 @@ import { decideDeleteComment, decideEditComment } from './comment.decider.ts'
 
 const IssueCommentParams = Type.Object({ ...IssueParams.properties, id: Type.String() })
 
-const CommentOption = (services: Services) => Type.Object({ body: TextOf(services) })
+const CommentOption = (services: Services) =>
+  Type.Object({ body: TextOf(services) }, { title: 'CreateIssueCommentOption' })
 
 /** The text of a comment, unchanged. @throws Refused (unprocessable) when it is blank */
 function textOf({ body }: Static<ReturnType<typeof CommentOption>>): string {

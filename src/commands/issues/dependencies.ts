@@ -28,11 +28,14 @@ import { dependsOn } from './dependency-paths.ts'
 import { decideAddDependency, decideRemoveDependency } from './discussion.decider.ts'
 
 /** The other issue. Without owner and name it is in the repository of the path. */
-const IssueMeta = Type.Object({
-  owner: Type.Optional(Type.String()),
-  repo: Type.Optional(Type.String()),
-  index: Type.Integer(),
-})
+const IssueMeta = Type.Object(
+  {
+    owner: Type.Optional(Type.String()),
+    repo: Type.Optional(Type.String()),
+    index: Type.Integer(),
+  },
+  { title: 'IssueMeta' },
+)
 
 /** At most this many issues can depend on one issue: each query for them reads all of them. */
 const MAX_DEPENDENTS = 1000

@@ -22,14 +22,18 @@ import { decideEditDiscussion, decideStatus, type StatusChange } from './discuss
 import { deadlineOf, discussionEdit, editOptions, IssueRefOption, refOf } from './fields.ts'
 import { statusChange } from './status-change.ts'
 
-const EditIssueOption = (services: Services) => Type.Object({ ...editOptions(services), ref: IssueRefOption })
+const EditIssueOption = (services: Services) =>
+  Type.Object({ ...editOptions(services), ref: IssueRefOption }, { title: 'EditIssueOption' })
 
-const EditDeadlineOption = Type.Object({
-  due_date: Type.Optional(Nullable(Type.String())),
-  deadline: Type.Optional(Nullable(Type.String())),
-})
+const EditDeadlineOption = Type.Object(
+  {
+    due_date: Type.Optional(Nullable(Type.String())),
+    deadline: Type.Optional(Nullable(Type.String())),
+  },
+  { title: 'EditDeadlineOption' },
+)
 
-const DeadlineWire = Type.Object({ due_date: Nullable(Type.String()) })
+const DeadlineWire = Type.Object({ due_date: Nullable(Type.String()) }, { title: 'IssueDeadline' })
 
 export const editIssueRoutes: Routes = (services) => async (app) => {
   app.patch(

@@ -18,9 +18,12 @@ import { decideEditDiscussion } from './discussion.decider.ts'
 import { labelRefs } from './fields.ts'
 
 /** Ids or names. Labels that neither the repository nor its organization has are ignored. */
-const IssueLabelsOption = Type.Object({
-  labels: Nullable(Type.Array(Type.Union([Type.Integer(), Type.String()]), { maxItems: 1000 })),
-})
+const IssueLabelsOption = Type.Object(
+  {
+    labels: Nullable(Type.Array(Type.Union([Type.Integer(), Type.String()]), { maxItems: 1000 })),
+  },
+  { title: 'IssueLabelsOption' },
+)
 
 const IssueLabelParams = Type.Object({ ...IssueParams.properties, id: Type.String() })
 

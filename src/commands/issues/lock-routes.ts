@@ -8,7 +8,10 @@ import { commandContext, settled } from '../execution/request-context.ts'
 import { changeDiscussion } from './change-discussion.ts'
 import { decideLock, decideUnlock, LOCK_REASONS } from './lock.decider.ts'
 
-const LockIssueOption = Type.Object({ lock_reason: Type.Optional(Type.String()) })
+const LockIssueOption = Type.Object(
+  { lock_reason: Type.Optional(Type.String()) },
+  { title: 'LockIssueOption' },
+)
 
 /** The reason as Gitea writes it, also when its letters have another case. @throws Refused (invalid) for another one */
 function reasonOf(given: string): string {

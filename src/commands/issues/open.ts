@@ -30,13 +30,16 @@ import { openedBefore } from './opened-before.ts'
 import { statusChange } from './status-change.ts'
 
 const CreateIssueOption = (services: Services) =>
-  Type.Object({
-    ...discussionOptions(services),
-    title: Type.String({ maxLength: 255 }),
-    labels: Type.Optional(LabelIds),
-    closed: Type.Optional(Type.Boolean()),
-    ref: IssueRefOption,
-  })
+  Type.Object(
+    {
+      ...discussionOptions(services),
+      title: Type.String({ maxLength: 255 }),
+      labels: Type.Optional(LabelIds),
+      closed: Type.Optional(Type.Boolean()),
+      ref: IssueRefOption,
+    },
+    { title: 'CreateIssueOption' },
+  )
 
 type Opening = Omit<Extract<IssueEvent, { type: 'IssueOpened' }>['data'], 'index' | 'id'>
 

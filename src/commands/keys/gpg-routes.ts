@@ -9,16 +9,22 @@ import { addGpgKey, removeGpgKey, verifyGpgKey } from './change-gpg.ts'
 
 const Armored = Type.String({ minLength: 1, maxLength: MAX_ARMORED })
 
-const CreateGPGKeyOption = Type.Object({
-  armored_public_key: Armored,
-  armored_signature: Type.Optional(Type.String({ maxLength: MAX_ARMORED })),
-})
+const CreateGPGKeyOption = Type.Object(
+  {
+    armored_public_key: Armored,
+    armored_signature: Type.Optional(Type.String({ maxLength: MAX_ARMORED })),
+  },
+  { title: 'CreateGPGKeyOption' },
+)
 
 /** gitea-js has no fields for it: those are Gitea's. */
-const VerifyGPGKeyOption = Type.Object({
-  key_id: Type.String({ minLength: 1, maxLength: 18 }),
-  armored_signature: Armored,
-})
+const VerifyGPGKeyOption = Type.Object(
+  {
+    key_id: Type.String({ minLength: 1, maxLength: 18 }),
+    armored_signature: Armored,
+  },
+  { title: 'VerifyGPGKeyOption' },
+)
 
 const KeyParams = Type.Object({ id: Type.String() })
 

@@ -37,19 +37,25 @@ const OptionalText = Type.Optional(Type.String(text))
 const OptionalFlag = Type.Optional(Type.Boolean())
 
 /** Null is the same as absent: Go clients send it for a field that does not change. */
-const EditLabelOption = Type.Object({
-  name: OptionalText,
-  color: OptionalText,
-  description: OptionalText,
-  exclusive: OptionalFlag,
-  is_archived: OptionalFlag,
-})
+const EditLabelOption = Type.Object(
+  {
+    name: OptionalText,
+    color: OptionalText,
+    description: OptionalText,
+    exclusive: OptionalFlag,
+    is_archived: OptionalFlag,
+  },
+  { title: 'EditLabelOption' },
+)
 
-const CreateLabelOption = Type.Object({
-  ...EditLabelOption.properties,
-  name: Type.String(text),
-  color: Type.String(),
-})
+const CreateLabelOption = Type.Object(
+  {
+    ...EditLabelOption.properties,
+    name: Type.String(text),
+    color: Type.String(),
+  },
+  { title: 'CreateLabelOption' },
+)
 
 function changesOf(body: Static<typeof EditLabelOption>): Partial<LabelSettings> {
   const changes: Partial<LabelSettings> = {}

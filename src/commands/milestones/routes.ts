@@ -31,15 +31,21 @@ const Title = Type.String({ maxLength: 255 })
 
 /** Null and an empty title are the same as absent: Go clients send them for a field that does not change. */
 const EditMilestoneOption = (services: Services) =>
-  Type.Object({
-    title: Type.Optional(Title),
-    description: Type.Optional(TextOf(services)),
-    due_on: Type.Optional(Type.String()),
-    state: Type.Optional(Type.String()),
-  })
+  Type.Object(
+    {
+      title: Type.Optional(Title),
+      description: Type.Optional(TextOf(services)),
+      due_on: Type.Optional(Type.String()),
+      state: Type.Optional(Type.String()),
+    },
+    { title: 'EditMilestoneOption' },
+  )
 
 const CreateMilestoneOption = (services: Services) =>
-  Type.Object({ ...EditMilestoneOption(services).properties, title: Title })
+  Type.Object(
+    { ...EditMilestoneOption(services).properties, title: Title },
+    { title: 'CreateMilestoneOption' },
+  )
 
 /** As in Gitea, `closed` closes and any other text opens. */
 const stateOf = (text: string) => (text === 'closed' ? 'closed' : 'open')

@@ -23,10 +23,13 @@ import {
 } from './organization.decider.ts'
 import { requireRoomForOrganization } from './places.ts'
 
-const CreateOrgOption = Type.Object({
-  username: Type.String(),
-  ...organizationOptions,
-})
+const CreateOrgOption = Type.Object(
+  {
+    username: Type.String(),
+    ...organizationOptions,
+  },
+  { title: 'CreateOrgOption' },
+)
 
 /** The order is number, claim, events: after a crash no half of an organization is visible. */
 export const createOrganizationRoutes: Routes = (services) => {

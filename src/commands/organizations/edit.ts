@@ -21,12 +21,17 @@ import { decideEditOrganization, NOT_ITS_ADMIN } from './organization.decider.ts
 import { inTurnOfOrganization } from './turn.ts'
 import { decideStartHiding } from './visibility.ts'
 
-const EditOrgOption = Type.Object({
-  ...organizationOptions,
-  repo_admin_change_team_access: Type.Optional(
-    Type.Boolean({ description: 'true is not supported: only admins of the organization change its teams' }),
-  ),
-})
+const EditOrgOption = Type.Object(
+  {
+    ...organizationOptions,
+    repo_admin_change_team_access: Type.Optional(
+      Type.Boolean({
+        description: 'true is not supported: only admins of the organization change its teams',
+      }),
+    ),
+  },
+  { title: 'EditOrgOption' },
+)
 
 /**
  * The answer comes when the repositories of the organization have its visibility. Who may not see the organization any more

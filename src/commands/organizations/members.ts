@@ -25,9 +25,12 @@ import {
 } from './organization.decider.ts'
 import { requireRoomForOrganization } from './places.ts'
 
-const SetMemberOption = Type.Object({
-  permission: Type.Optional(Type.Enum(['read', 'write', 'admin'])),
-})
+const SetMemberOption = Type.Object(
+  {
+    permission: Type.Optional(Type.Enum(['read', 'write', 'admin'])),
+  },
+  { title: 'SetMemberOption' },
+)
 
 export const memberRoutes: Routes = (services) => {
   async function change(

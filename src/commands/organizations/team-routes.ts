@@ -34,8 +34,11 @@ const fields = {
   units: Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 64 })),
   units_map: Type.Optional(Type.Record(Type.String(), Type.String(), { maxProperties: 64 })),
 }
-const CreateTeamOption = Type.Object({ name: Type.String(), ...fields })
-const EditTeamOption = Type.Object({ name: Type.Optional(Type.String()), ...fields })
+const CreateTeamOption = Type.Object({ name: Type.String(), ...fields }, { title: 'CreateTeamOption' })
+const EditTeamOption = Type.Object(
+  { name: Type.Optional(Type.String()), ...fields },
+  { title: 'EditTeamOption' },
+)
 
 function refused(field: string, problem: string): Refused {
   return new Refused(refuse.unprocessable(`${field}: ${problem}`, [`${field}: ${problem}`]))

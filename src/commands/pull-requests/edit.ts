@@ -37,12 +37,15 @@ import {
 } from './pull-request.decider.ts'
 
 const EditPullRequestOption = (services: Services) =>
-  Type.Object({
-    ...editOptions(services),
-    labels: Type.Optional(LabelIds),
-    base: Type.Optional(Type.String()),
-    allow_maintainer_edit: Type.Optional(Type.Boolean()),
-  })
+  Type.Object(
+    {
+      ...editOptions(services),
+      labels: Type.Optional(LabelIds),
+      base: Type.Optional(Type.String()),
+      allow_maintainer_edit: Type.Optional(Type.Boolean()),
+    },
+    { title: 'EditPullRequestOption' },
+  )
 
 interface PullEdit {
   by: AccountRef

@@ -24,16 +24,19 @@ import { scheduleMerge } from './schedule.decider.ts'
 const MAX_MERGE_TITLE = 4096
 
 const MergePullRequestOption = (services: Services) =>
-  Type.Object({
-    Do: Type.Optional(Type.String()),
-    MergeTitleField: Type.Optional(Type.String({ maxLength: MAX_MERGE_TITLE })),
-    MergeMessageField: Type.Optional(TextOf(services)),
-    MergeCommitID: Type.Optional(Type.String()),
-    head_commit_id: Type.Optional(Type.String()),
-    force_merge: Type.Optional(Type.Boolean()),
-    merge_when_checks_succeed: Type.Optional(Type.Boolean()),
-    delete_branch_after_merge: Type.Optional(Type.Boolean()),
-  })
+  Type.Object(
+    {
+      Do: Type.Optional(Type.String()),
+      MergeTitleField: Type.Optional(Type.String({ maxLength: MAX_MERGE_TITLE })),
+      MergeMessageField: Type.Optional(TextOf(services)),
+      MergeCommitID: Type.Optional(Type.String()),
+      head_commit_id: Type.Optional(Type.String()),
+      force_merge: Type.Optional(Type.Boolean()),
+      merge_when_checks_succeed: Type.Optional(Type.Boolean()),
+      delete_branch_after_merge: Type.Optional(Type.Boolean()),
+    },
+    { title: 'MergePullRequestOption' },
+  )
 
 /** The merge with the rights of its user as they are now: they may have ended while it waited for its turn. */
 async function withRightsNow({ views }: Services, request: FastifyRequest, merge: Merge): Promise<Merge> {

@@ -41,14 +41,17 @@ import { claimHeadBase, refuseDuplicate } from './duplicate-pull.ts'
 import { decideOpen, pullDecider } from './pull-request.decider.ts'
 
 const CreatePullRequestOption = (services: Services) =>
-  Type.Object({
-    ...discussionOptions(services),
-    head: Type.String(),
-    base: Type.String(),
-    labels: Type.Optional(LabelIds),
-    allow_maintainer_edit: Type.Optional(Type.Boolean()),
-    ...reviewerOptions,
-  })
+  Type.Object(
+    {
+      ...discussionOptions(services),
+      head: Type.String(),
+      base: Type.String(),
+      labels: Type.Optional(LabelIds),
+      allow_maintainer_edit: Type.Optional(Type.Boolean()),
+      ...reviewerOptions,
+    },
+    { title: 'CreatePullRequestOption' },
+  )
 
 type Opened = EventOf<'PullRequestOpened'>['data']
 

@@ -13,7 +13,10 @@ import { commandContext, settled } from '../execution/request-context.ts'
 import { changeReactions } from './change.ts'
 import { decideAddReaction, decideRemoveReaction, type ReactionTarget } from './reactions.decider.ts'
 
-const EditReactionOption = Type.Object({ content: Type.String({ maxLength: 64 }) })
+const EditReactionOption = Type.Object(
+  { content: Type.String({ maxLength: 64 }) },
+  { title: 'EditReactionOption' },
+)
 
 type Reacting = FastifyRequest & { body: Static<typeof EditReactionOption> }
 type Target = ReactionTarget & { isPull: boolean }

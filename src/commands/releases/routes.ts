@@ -49,22 +49,28 @@ const notHere = {
 
 /** Null and an empty text are the same as absent: Go clients send them for a field that does not change. */
 const EditReleaseOption = (services: Services) =>
-  Type.Object({
-    tag_name: Type.Optional(Type.String()),
-    target_commitish: Type.Optional(Type.String(short)),
-    name: Type.Optional(Type.String(short)),
-    body: Type.Optional(TextOf(services)),
-    draft: Type.Optional(Type.Boolean()),
-    prerelease: Type.Optional(Type.Boolean()),
-    ...notHere,
-  })
+  Type.Object(
+    {
+      tag_name: Type.Optional(Type.String()),
+      target_commitish: Type.Optional(Type.String(short)),
+      name: Type.Optional(Type.String(short)),
+      body: Type.Optional(TextOf(services)),
+      draft: Type.Optional(Type.Boolean()),
+      prerelease: Type.Optional(Type.Boolean()),
+      ...notHere,
+    },
+    { title: 'EditReleaseOption' },
+  )
 
 const CreateReleaseOption = (services: Services) =>
-  Type.Object({
-    ...EditReleaseOption(services).properties,
-    tag_name: Type.String(),
-    tag_message: Type.Optional(TextOf(services)),
-  })
+  Type.Object(
+    {
+      ...EditReleaseOption(services).properties,
+      tag_name: Type.String(),
+      tag_message: Type.Optional(TextOf(services)),
+    },
+    { title: 'CreateReleaseOption' },
+  )
 
 function changesOf(body: Static<ReturnType<typeof EditReleaseOption>>): Partial<ReleaseSettings> {
   if (body.hide_archive_links) {

@@ -19,26 +19,29 @@ import { decideEdit, type RepositoryEdit, type RepositoryState } from './reposit
 import { requireRepositoryName } from './repository-name.ts'
 import { UNSUPPORTED_SWITCHES, unsupportedSwitches } from './unsupported-switches.ts'
 
-const EditRepoOption = Type.Object({
-  name: Type.Optional(Type.String()),
-  description: Type.Optional(Type.String({ maxLength: 2048 })),
-  website: Type.Optional(Type.String({ maxLength: 1024 })),
-  private: Type.Optional(Type.Boolean()),
-  default_branch: Type.Optional(Type.String()),
-  allow_merge_commits: Type.Optional(Type.Boolean()),
-  allow_rebase: Type.Optional(Type.Boolean()),
-  allow_rebase_explicit: Type.Optional(Type.Boolean()),
-  allow_squash_merge: Type.Optional(Type.Boolean()),
-  allow_fast_forward_only_merge: Type.Optional(Type.Boolean()),
-  allow_manual_merge: Type.Optional(Type.Boolean()),
-  default_merge_style: Type.Optional(Type.String()),
-  allow_rebase_update: Type.Optional(Type.Boolean()),
-  default_delete_branch_after_merge: Type.Optional(Type.Boolean()),
-  default_allow_maintainer_edit: Type.Optional(Type.Boolean()),
-  archived: Type.Optional(Type.Boolean()),
-  template: Type.Optional(Type.Boolean()),
-  ...UNSUPPORTED_SWITCHES,
-})
+const EditRepoOption = Type.Object(
+  {
+    name: Type.Optional(Type.String()),
+    description: Type.Optional(Type.String({ maxLength: 2048 })),
+    website: Type.Optional(Type.String({ maxLength: 1024 })),
+    private: Type.Optional(Type.Boolean()),
+    default_branch: Type.Optional(Type.String()),
+    allow_merge_commits: Type.Optional(Type.Boolean()),
+    allow_rebase: Type.Optional(Type.Boolean()),
+    allow_rebase_explicit: Type.Optional(Type.Boolean()),
+    allow_squash_merge: Type.Optional(Type.Boolean()),
+    allow_fast_forward_only_merge: Type.Optional(Type.Boolean()),
+    allow_manual_merge: Type.Optional(Type.Boolean()),
+    default_merge_style: Type.Optional(Type.String()),
+    allow_rebase_update: Type.Optional(Type.Boolean()),
+    default_delete_branch_after_merge: Type.Optional(Type.Boolean()),
+    default_allow_maintainer_edit: Type.Optional(Type.Boolean()),
+    archived: Type.Optional(Type.Boolean()),
+    template: Type.Optional(Type.Boolean()),
+    ...UNSUPPORTED_SWITCHES,
+  },
+  { title: 'EditRepoOption' },
+)
 
 /** The field on the wire that allows each merge style. */
 const STYLE_FIELDS = {

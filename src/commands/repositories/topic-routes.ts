@@ -11,9 +11,12 @@ import { decideTopics, isTopic, topicOf } from './topics.decider.ts'
 
 const TopicParams = Type.Object({ ...RepositoryParams.properties, topic: Type.String() })
 /** Far more than a repository can have: the same topic may come more than once. */
-const RepoTopicOptions = Type.Object({
-  topics: Type.Optional(Type.Array(Type.String({ maxLength: 255 }), { maxItems: 1000 })),
-})
+const RepoTopicOptions = Type.Object(
+  {
+    topics: Type.Optional(Type.Array(Type.String({ maxLength: 255 }), { maxItems: 1000 })),
+  },
+  { title: 'RepoTopicOptions' },
+)
 
 export const topicRoutes: Routes = (services) => {
   async function change(

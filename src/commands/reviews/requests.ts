@@ -19,7 +19,7 @@ import { takeNumbers } from '../execution/sequences.ts'
 import { decideRemoveRequests, decideRequestReviews } from './request.decider.ts'
 import { reviewerOptions, reviewersAsked, reviewersNamed, wantedReviews } from './reviewers.ts'
 
-const ReviewRequestOptions = Type.Object(reviewerOptions)
+const ReviewRequestOptions = Type.Object(reviewerOptions, { title: 'PullReviewRequestOptions' })
 
 /** Who chooses reviewers: writers, and who has opened the pull request. */
 const mayChoose = ({ access }: RepositoryAccess, { poster }: PullDocument, { id }: AccountDocument) =>

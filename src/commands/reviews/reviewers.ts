@@ -31,7 +31,7 @@ export const reviewerOptions = {
   ),
 }
 
-const ReviewerOptions = Type.Object(reviewerOptions)
+const ReviewerOptions = Type.Object(reviewerOptions, { title: 'ReviewerOptions' })
 
 export interface Reviewers {
   people: AccountDocument[]

@@ -41,12 +41,18 @@ import { CreateReviewOptions, writtenReview } from './written-review.ts'
 const MAX_MESSAGE = 4096
 
 const SubmitReviewOptions = (services: Services) =>
-  Type.Object({ body: Type.Optional(TextOf(services)), event: Type.Optional(Type.String()) })
+  Type.Object(
+    { body: Type.Optional(TextOf(services)), event: Type.Optional(Type.String()) },
+    { title: 'SubmitPullReviewOptions' },
+  )
 
-const DismissReviewOptions = Type.Object({
-  message: Type.Optional(Type.String({ maxLength: MAX_MESSAGE })),
-  priors: Type.Optional(Type.Boolean({ description: 'also the earlier reviews of the reviewer' })),
-})
+const DismissReviewOptions = Type.Object(
+  {
+    message: Type.Optional(Type.String({ maxLength: MAX_MESSAGE })),
+    priors: Type.Optional(Type.Boolean({ description: 'also the earlier reviews of the reviewer' })),
+  },
+  { title: 'DismissPullReviewOptions' },
+)
 
 const VERDICT_OF: ReadonlyMap<string, Verdict | 'pending'> = new Map([
   ['APPROVED', 'approved'],

@@ -19,26 +19,29 @@ const MAX_LINE = 2 ** 31 - 1
 const LineNumber = Type.Integer({ minimum: 0, maximum: MAX_LINE })
 
 export const CreateReviewOptions = (services: Services) =>
-  Type.Object({
-    body: Type.Optional(TextOf(services)),
-    event: Type.Optional(
-      Type.String({ description: 'APPROVED, REQUEST_CHANGES, COMMENT or PENDING (default)' }),
-    ),
-    commit_id: Type.Optional(
-      Type.String({ description: 'the reviewed commit; when left out, that of the draft, or the head' }),
-    ),
-    comments: Type.Optional(
-      Type.Array(
-        Type.Object({
-          path: Type.String({ maxLength: MAX_PATH }),
-          body: TextOf(services),
-          new_position: Type.Optional(LineNumber),
-          old_position: Type.Optional(LineNumber),
-        }),
-        { maxItems: MAX_LINE_COMMENTS },
+  Type.Object(
+    {
+      body: Type.Optional(TextOf(services)),
+      event: Type.Optional(
+        Type.String({ description: 'APPROVED, REQUEST_CHANGES, COMMENT or PENDING (default)' }),
       ),
-    ),
-  })
+      commit_id: Type.Optional(
+        Type.String({ description: 'the reviewed commit; when left out, that of the draft, or the head' }),
+      ),
+      comments: Type.Optional(
+        Type.Array(
+          Type.Object({
+            path: Type.String({ maxLength: MAX_PATH }),
+            body: TextOf(services),
+            new_position: Type.Optional(LineNumber),
+            old_position: Type.Optional(LineNumber),
+          }),
+          { maxItems: MAX_LINE_COMMENTS },
+        ),
+      ),
+    },
+    { title: 'CreatePullReviewOptions' },
+  )
 type Options = Static<ReturnType<typeof CreateReviewOptions>>
 
 /** Gives git a slot of the client's share. */

@@ -16,12 +16,15 @@ import { type ChecksState, checksDecider, decidePost } from './checks.decider.ts
 /** Gitea's name for a status without a context. */
 const DEFAULT_CONTEXT = 'default'
 
-const CreateStatusOption = Type.Object({
-  state: Type.String(),
-  target_url: Type.Optional(Type.String({ maxLength: 2048 })),
-  description: Type.Optional(Type.String({ maxLength: 1024 })),
-  context: Type.Optional(Type.String({ maxLength: 255 })),
-})
+const CreateStatusOption = Type.Object(
+  {
+    state: Type.String(),
+    target_url: Type.Optional(Type.String({ maxLength: 2048 })),
+    description: Type.Optional(Type.String({ maxLength: 1024 })),
+    context: Type.Optional(Type.String({ maxLength: 255 })),
+  },
+  { title: 'CreateStatusOption' },
+)
 
 function stateOf(text: string): CommitState {
   const state = COMMIT_STATES.find((known) => known === text)

@@ -27,11 +27,14 @@ import {
   decideRemoveTagProtection,
 } from './protections.decider.ts'
 
-const TagProtectionOption = Type.Object({
-  name_pattern: Type.Optional(Type.String()),
-  whitelist_usernames: Type.Optional(Type.Array(Type.String())),
-  whitelist_teams: Type.Optional(Type.Array(Type.String())),
-})
+const TagProtectionOption = Type.Object(
+  {
+    name_pattern: Type.Optional(Type.String()),
+    whitelist_usernames: Type.Optional(Type.Array(Type.String())),
+    whitelist_teams: Type.Optional(Type.Array(Type.String())),
+  },
+  { title: 'TagProtectionOption' },
+)
 
 const MAX_PATTERN_LENGTH = 255
 

@@ -26,32 +26,44 @@ import {
 /** A number of 64 bits. Numbers above 2^53 must be strings, since JSON numbers are not exact there. */
 const Number64 = Type.Union([Type.String(), Type.Integer()])
 
-const PlanOption = Type.Object({
-  name: Type.String({ maxLength: 1000 }),
-  height: Number64,
-  info: Type.Optional(Type.String({ maxLength: 100_000 })),
-})
+const PlanOption = Type.Object(
+  {
+    name: Type.String({ maxLength: 1000 }),
+    height: Number64,
+    info: Type.Optional(Type.String({ maxLength: 100_000 })),
+  },
+  { title: 'PlanOption' },
+)
 
-const ApplyPlanOption = Type.Object({ height: Type.Optional(Number64) })
+const ApplyPlanOption = Type.Object({ height: Type.Optional(Number64) }, { title: 'ApplyPlanOption' })
 
 const MAX_MODULES = 10_000
 
-const ModuleVersionsOption = Type.Object({
-  module_versions: Type.Array(Type.Object({ name: Type.String({ maxLength: 1000 }), version: Number64 }), {
-    maxItems: MAX_MODULES,
-  }),
-})
+const ModuleVersionsOption = Type.Object(
+  {
+    module_versions: Type.Array(Type.Object({ name: Type.String({ maxLength: 1000 }), version: Number64 }), {
+      maxItems: MAX_MODULES,
+    }),
+  },
+  { title: 'ModuleVersionsOption' },
+)
 /** Each module is an object with two fields. The server's own admins may send more than others. */
 const MODULE_VALUES = 3 * MAX_MODULES + 100
 
-const AuthorityOption = Type.Object({ address: Type.String({ maxLength: 1000 }) })
+const AuthorityOption = Type.Object(
+  { address: Type.String({ maxLength: 1000 }) },
+  { title: 'AuthorityOption' },
+)
 
 /** Complete groups only, so that a text that was cut off is refused. Padding is optional. */
 const BASE64 = '^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$'
 
-const ConsensusStateOption = Type.Object({
-  upgraded_consensus_state: Type.String({ description: 'base64', pattern: BASE64, maxLength: 1_000_000 }),
-})
+const ConsensusStateOption = Type.Object(
+  {
+    upgraded_consensus_state: Type.String({ description: 'base64', pattern: BASE64, maxLength: 1_000_000 }),
+  },
+  { title: 'ConsensusStateOption' },
+)
 
 /** The number in decimal digits. @throws Refused (invalid) for other texts, and for a number that JSON has rounded */
 function number64(field: string, given: string | number, parse: typeof parseInt64, kind: string): string {

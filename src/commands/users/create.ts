@@ -19,19 +19,22 @@ import { takeNumber } from '../execution/sequences.ts'
 import { takeName } from './accounts/claims.ts'
 import { decideCreateUser, type UserDetails, userDecider, userProblem } from './user.decider.ts'
 
-const CreateUserOption = Type.Object({
-  username: Type.String(),
-  email: Type.String(),
-  password: Type.Optional(Type.String()),
-  full_name: Type.Optional(Type.String({ maxLength: 100 })),
-  must_change_password: Type.Optional(Type.Boolean({ description: 'default false; in Gitea it is true' })),
-  restricted: Type.Optional(Type.Boolean()),
-  visibility: Type.Optional(Type.String()),
-  login_name: Type.Optional(Type.String({ description: 'only the username' })),
-  source_id: Type.Optional(Type.Integer({ description: 'only 0: the accounts of this server' })),
-  send_notify: Type.Optional(Type.Boolean({ description: 'nothing is sent: this server sends no mail' })),
-  created_at: Type.Optional(Type.String({ description: 'is not supported' })),
-})
+const CreateUserOption = Type.Object(
+  {
+    username: Type.String(),
+    email: Type.String(),
+    password: Type.Optional(Type.String()),
+    full_name: Type.Optional(Type.String({ maxLength: 100 })),
+    must_change_password: Type.Optional(Type.Boolean({ description: 'default false; in Gitea it is true' })),
+    restricted: Type.Optional(Type.Boolean()),
+    visibility: Type.Optional(Type.String()),
+    login_name: Type.Optional(Type.String({ description: 'only the username' })),
+    source_id: Type.Optional(Type.Integer({ description: 'only 0: the accounts of this server' })),
+    send_notify: Type.Optional(Type.Boolean({ description: 'nothing is sent: this server sends no mail' })),
+    created_at: Type.Optional(Type.String({ description: 'is not supported' })),
+  },
+  { title: 'CreateUserOption' },
+)
 
 /** Refuses unsupported fields by name instead of ignoring them. @throws Refused (unprocessable) */
 function requireSupported({

@@ -17,43 +17,52 @@ import { requestContext, settled } from '../execution/request-context.ts'
 import { changeUser, hasOtherAdmin, requireStillAdmin, type UserChange } from './change.ts'
 
 /** Fields of a profile, which users change themselves too. */
-const ProfileOption = Type.Object({
-  full_name: Type.Optional(Type.String({ maxLength: 100 })),
-  description: Type.Optional(Type.String({ maxLength: 255 })),
-  location: Type.Optional(Type.String({ maxLength: 50 })),
-  website: Type.Optional(Type.String({ maxLength: 255 })),
-})
+const ProfileOption = Type.Object(
+  {
+    full_name: Type.Optional(Type.String({ maxLength: 100 })),
+    description: Type.Optional(Type.String({ maxLength: 255 })),
+    location: Type.Optional(Type.String({ maxLength: 50 })),
+    website: Type.Optional(Type.String({ maxLength: 255 })),
+  },
+  { title: 'ProfileOption' },
+)
 
 /**
  * `allow_git_hook` and `allow_import_local` do nothing: they are rights to what a Gitea has switched off by default, and a
  * Mergelog has not. Terraform's provider always sends both as true.
  */
-const EditUserOption = Type.Object({
-  ...ProfileOption.properties,
-  email: Type.Optional(Type.String()),
-  password: Type.Optional(Type.String()),
-  must_change_password: Type.Optional(Type.Boolean()),
-  active: Type.Optional(Type.Boolean()),
-  prohibit_login: Type.Optional(Type.Boolean()),
-  admin: Type.Optional(Type.Boolean()),
-  login_name: Type.Optional(Type.String()),
-  source_id: Type.Optional(Type.Integer()),
-  visibility: Type.Optional(Type.String()),
-  restricted: Type.Optional(Type.Boolean()),
-  allow_git_hook: Type.Optional(Type.Boolean()),
-  allow_import_local: Type.Optional(Type.Boolean()),
-  allow_create_organization: Type.Optional(Type.Boolean()),
-  max_repo_creation: Type.Optional(Type.Integer()),
-})
+const EditUserOption = Type.Object(
+  {
+    ...ProfileOption.properties,
+    email: Type.Optional(Type.String()),
+    password: Type.Optional(Type.String()),
+    must_change_password: Type.Optional(Type.Boolean()),
+    active: Type.Optional(Type.Boolean()),
+    prohibit_login: Type.Optional(Type.Boolean()),
+    admin: Type.Optional(Type.Boolean()),
+    login_name: Type.Optional(Type.String()),
+    source_id: Type.Optional(Type.Integer()),
+    visibility: Type.Optional(Type.String()),
+    restricted: Type.Optional(Type.Boolean()),
+    allow_git_hook: Type.Optional(Type.Boolean()),
+    allow_import_local: Type.Optional(Type.Boolean()),
+    allow_create_organization: Type.Optional(Type.Boolean()),
+    max_repo_creation: Type.Optional(Type.Integer()),
+  },
+  { title: 'EditUserOption' },
+)
 
-const UserSettingsOptions = Type.Object({
-  ...ProfileOption.properties,
-  hide_email: Type.Optional(Type.Boolean()),
-  language: Type.Optional(Type.String()),
-  theme: Type.Optional(Type.String()),
-  diff_view_style: Type.Optional(Type.String()),
-  hide_activity: Type.Optional(Type.Boolean()),
-})
+const UserSettingsOptions = Type.Object(
+  {
+    ...ProfileOption.properties,
+    hide_email: Type.Optional(Type.Boolean()),
+    language: Type.Optional(Type.String()),
+    theme: Type.Optional(Type.String()),
+    diff_view_style: Type.Optional(Type.String()),
+    hide_activity: Type.Optional(Type.Boolean()),
+  },
+  { title: 'UserSettingsOptions' },
+)
 
 /** What Gitea has and Mergelog has not, with the value that changes nothing. */
 const UNSUPPORTED: Record<string, unknown> = {

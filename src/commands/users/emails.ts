@@ -16,7 +16,10 @@ import { inTurnOfUser } from './change.ts'
 import { decideAddEmails, decideRemoveEmails } from './user.decider.ts'
 
 const MAX_EMAILS = 100
-const EmailsOption = Type.Object({ emails: Type.Array(Type.String(), { maxItems: MAX_EMAILS }) })
+const EmailsOption = Type.Object(
+  { emails: Type.Array(Type.String(), { maxItems: MAX_EMAILS }) },
+  { title: 'CreateEmailOption' },
+)
 
 const STEP = 'add emails'
 

@@ -12,10 +12,13 @@ import { requestContext, settled } from '../execution/request-context.ts'
 import { changeUser } from './change.ts'
 import { NOT_THE_PASSWORD } from './user.decider.ts'
 
-const ChangePasswordOption = Type.Object({
-  old_password: Type.String({ maxLength: MAX_PASSWORD }),
-  new_password: Type.String({ minLength: MIN_PASSWORD, maxLength: MAX_PASSWORD }),
-})
+const ChangePasswordOption = Type.Object(
+  {
+    old_password: Type.String({ maxLength: MAX_PASSWORD }),
+    new_password: Type.String({ minLength: MIN_PASSWORD, maxLength: MAX_PASSWORD }),
+  },
+  { title: 'ChangePasswordOption' },
+)
 
 export const passwordRoutes: Routes = (services) => async (app) => {
   const own = route('user', { body: ChangePasswordOption, response: NO_CONTENT })

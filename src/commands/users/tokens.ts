@@ -19,10 +19,13 @@ import { decideCreateToken, decideDeleteToken, type Token, tokenCalled } from '.
 
 const MAX_SCOPES = 50
 
-const CreateAccessTokenOption = Type.Object({
-  name: Type.String({ minLength: 1, maxLength: 255 }),
-  scopes: Type.Optional(Type.Array(Type.String({ maxLength: 50 }), { maxItems: MAX_SCOPES })),
-})
+const CreateAccessTokenOption = Type.Object(
+  {
+    name: Type.String({ minLength: 1, maxLength: 255 }),
+    scopes: Type.Optional(Type.Array(Type.String({ maxLength: 50 }), { maxItems: MAX_SCOPES })),
+  },
+  { title: 'CreateAccessTokenOption' },
+)
 
 /** The requested scopes in their normal form. @throws Refused (invalid) for unknown scopes and for none */
 function requireScopes(scopes: readonly string[]): string[] {

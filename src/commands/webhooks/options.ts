@@ -22,19 +22,25 @@ const Events = Type.Array(Type.String({ maxLength: 50 }), { maxItems: 100 })
 const Config = Type.Record(Type.String(), Type.String({ maxLength: 4000 }))
 
 /** Null is the same as absent: Go clients send it for a field that does not change. */
-export const EditHookOption = Type.Object({
-  config: Type.Optional(Config),
-  events: Type.Optional(Events),
-  branch_filter: Type.Optional(Type.String()),
-  authorization_header: Type.Optional(Type.String()),
-  active: Type.Optional(Type.Boolean()),
-})
+export const EditHookOption = Type.Object(
+  {
+    config: Type.Optional(Config),
+    events: Type.Optional(Events),
+    branch_filter: Type.Optional(Type.String()),
+    authorization_header: Type.Optional(Type.String()),
+    active: Type.Optional(Type.Boolean()),
+  },
+  { title: 'EditHookOption' },
+)
 
-export const CreateHookOption = Type.Object({
-  ...EditHookOption.properties,
-  type: Type.String(),
-  config: Config,
-})
+export const CreateHookOption = Type.Object(
+  {
+    ...EditHookOption.properties,
+    type: Type.String(),
+    config: Config,
+  },
+  { title: 'CreateHookOption' },
+)
 
 type Options = Static<typeof EditHookOption>
 

@@ -32,12 +32,15 @@ import {
   withOptions,
 } from './settings.ts'
 
-const UpdateBranchProtectionPriories = Type.Object({
-  ids: Type.Array(Type.Integer(), {
-    maxItems: MAX_RULES,
-    description: 'of the rules that get the priorities 1, 2, …',
-  }),
-})
+const UpdateBranchProtectionPriories = Type.Object(
+  {
+    ids: Type.Array(Type.Integer(), {
+      maxItems: MAX_RULES,
+      description: 'of the rules that get the priorities 1, 2, …',
+    }),
+  },
+  { title: 'UpdateBranchProtectionPriories' },
+)
 
 /** The rule of that name; undefined when it is gone. From the log, since the read models may lag. */
 function ruleIn(state: RepositoryState, name: string): BranchProtection | undefined {

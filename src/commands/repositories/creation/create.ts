@@ -44,15 +44,18 @@ import { addDefaultLabels, FIRST_CONTENT, firstFiles } from './first-content.ts'
 /** About what an empty repository takes. */
 const NEW_REPOSITORY_BYTES = 16 * 1024
 
-const CreateRepoOption = Type.Object({
-  name: Type.String(),
-  description: Type.Optional(Type.String({ maxLength: 2048 })),
-  private: Type.Optional(Type.Boolean()),
-  auto_init: Type.Optional(Type.Boolean()),
-  default_branch: Type.Optional(Type.String()),
-  template: Type.Optional(Type.Boolean()),
-  ...FIRST_CONTENT,
-})
+const CreateRepoOption = Type.Object(
+  {
+    name: Type.String(),
+    description: Type.Optional(Type.String({ maxLength: 2048 })),
+    private: Type.Optional(Type.Boolean()),
+    auto_init: Type.Optional(Type.Boolean()),
+    default_branch: Type.Optional(Type.String()),
+    template: Type.Optional(Type.Boolean()),
+    ...FIRST_CONTENT,
+  },
+  { title: 'CreateRepoOption' },
+)
 
 /** Claims a name among the repositories of an owner. @throws Refused (conflict) when another repository has it */
 export async function claimRepositoryName(

@@ -38,10 +38,13 @@ import {
   requireOwnerStays,
 } from './create.ts'
 
-const CreateForkOption = Type.Object({
-  name: Type.Optional(Type.String()),
-  organization: Type.Optional(Type.String()),
-})
+const CreateForkOption = Type.Object(
+  {
+    name: Type.Optional(Type.String()),
+    organization: Type.Optional(Type.String()),
+  },
+  { title: 'CreateForkOption' },
+)
 
 interface Fork {
   base: RepositoryDocument

@@ -43,20 +43,23 @@ import { addLabels } from './first-content.ts'
 
 const Flag = Type.Optional(Type.Boolean())
 
-const GenerateRepoOption = Type.Object({
-  owner: Type.String({ minLength: 1 }),
-  name: Type.String(),
-  description: Type.Optional(Type.String({ maxLength: 2048 })),
-  default_branch: Type.Optional(Type.String()),
-  private: Flag,
-  git_content: Flag,
-  topics: Flag,
-  labels: Flag,
-  protected_branch: Flag,
-  git_hooks: Type.Optional(Type.Boolean({ description: 'repositories have none here' })),
-  avatar: Type.Optional(Type.Boolean({ description: 'repositories have none here' })),
-  webhooks: Type.Optional(Type.Boolean({ description: 'true is not supported' })),
-})
+const GenerateRepoOption = Type.Object(
+  {
+    owner: Type.String({ minLength: 1 }),
+    name: Type.String(),
+    description: Type.Optional(Type.String({ maxLength: 2048 })),
+    default_branch: Type.Optional(Type.String()),
+    private: Flag,
+    git_content: Flag,
+    topics: Flag,
+    labels: Flag,
+    protected_branch: Flag,
+    git_hooks: Type.Optional(Type.Boolean({ description: 'repositories have none here' })),
+    avatar: Type.Optional(Type.Boolean({ description: 'repositories have none here' })),
+    webhooks: Type.Optional(Type.Boolean({ description: 'true is not supported' })),
+  },
+  { title: 'GenerateRepoOption' },
+)
 type Wanted = Static<typeof GenerateRepoOption>
 
 /** The most labels that are copied. */

@@ -28,10 +28,15 @@ import { recordAndMoveHeads } from '../../pull-requests/branches/move-heads.ts'
 import { cleanTree } from '../../pull-requests/build-merge.ts'
 import { signatureOf } from '../../users/accounts/signature.ts'
 
-const MergeUpstreamOption = Type.Object({
-  branch: Type.String({ description: 'of the fork; it gets what the parent has in the branch of that name' }),
-  ff_only: Type.Optional(Type.Boolean({ description: 'refuse a merge that is not a fast-forward' })),
-})
+const MergeUpstreamOption = Type.Object(
+  {
+    branch: Type.String({
+      description: 'of the fork; it gets what the parent has in the branch of that name',
+    }),
+    ff_only: Type.Optional(Type.Boolean({ description: 'refuse a merge that is not a fast-forward' })),
+  },
+  { title: 'MergeUpstreamRequest' },
+)
 
 const MergeType = Type.Enum(['up-to-date', 'fast-forward', 'merge'])
 type MergeType = Static<typeof MergeType>

@@ -44,15 +44,18 @@ import {
 } from './ownership.decider.ts'
 import { giveToTeams, type Transferred } from './transferred-teams.ts'
 
-const TransferRepoOption = Type.Object({
-  new_owner: Type.String({ minLength: 1 }),
-  team_ids: Type.Optional(
-    Type.Array(Type.Integer(), {
-      maxItems: MAX_TEAMS,
-      description: 'teams of the new owner that get the repository; only an organization has teams',
-    }),
-  ),
-})
+const TransferRepoOption = Type.Object(
+  {
+    new_owner: Type.String({ minLength: 1 }),
+    team_ids: Type.Optional(
+      Type.Array(Type.Integer(), {
+        maxItems: MAX_TEAMS,
+        description: 'teams of the new owner that get the repository; only an organization has teams',
+      }),
+    ),
+  },
+  { title: 'TransferRepoOption' },
+)
 
 type Request = FastifyRequest & { params: Static<typeof RepositoryParams> }
 type Step = 'start transfer' | 'transfer' | 'cancel transfer'
