@@ -1,35 +1,14 @@
-/** Serves the documentation of the API: `/api/docs` and `/api/openapi.json`. */
+/** The description of the API at `/api/openapi.json`, and the page at `/api/docs` that shows it. */
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import type { FastifyInstance } from 'fastify'
-import { ERROR_COMPONENTS, withErrorAnswers } from '../http/answers/error-answers.ts'
 import { contentPolicy, pageHeaders } from '../http/answers/page-headers.ts'
-import { withOptionalBodies } from '../http/bodies/optional-bodies.ts'
-import { operationIdOf } from '../http/requests/operations.ts'
+import { docsPage } from '../http/documentation/docs-page.ts'
+import { documentation } from '../http/documentation/document.ts'
 
-/** `base`: the path of the public URL, or an empty text. */
+/** Serves both. `base` is the path of `PUBLIC_URL`. */
 export async function serveApiDocs(app: FastifyInstance, base: string): Promise<void> {
-  await app.register(swagger, {
-    openapi: {
-      info: { title: 'Mergelog', version: '1', description: 'Gitea-compatible API of Mergelog' },
-      servers: [{ url: base === '' ? '/' : base }],
-      components: {
-        schemas: ERROR_COMPONENTS,
-        securitySchemes: {
-          basic: { type: 'http', scheme: 'basic' },
-          token: { type: 'http', scheme: 'bearer' },
-        },
-      },
-    },
-    transform: ({ schema, url, route }) => ({
-      url,
-      schema: schema && {
-        operationId: operationIdOf(`${route.method}`, url),
-        ...withErrorAnswers(schema, route.method),
-      },
-    }),
-    transformObject: withOptionalBodies,
-  })
+  await app.register(swagger, documentation(base))
   await app.register(async (docs) => {
     // Swagger UI has its icons as data: URLs.
     const headers = pageHeaders(contentPolicy({ 'img-src': "'self' data:" }))
@@ -37,7 +16,7 @@ export async function serveApiDocs(app: FastifyInstance, base: string): Promise<
     await docs.register(swaggerUi, {
       routePrefix: '/api/docs',
       indexPrefix: base,
-      uiConfig: { deepLinking: true },
+      ...(await docsPage()),
     })
   })
   app.get('/api/openapi.json', { schema: { hide: true } }, async () => app.swagger())

@@ -34,9 +34,33 @@ export const ERROR_COMPONENTS = {
 /** The head or the body of any request may be too large or too slow to be read. */
 const OF_EVERY_REQUEST = [408, 431]
 
+/** What each status of an error means, for the API's documentation. */
+export const ERROR_DESCRIPTIONS: Readonly<Record<number, string>> = {
+  307: 'The repository was renamed or moved; `Location` has its new address',
+  400: 'The request cannot be read',
+  401: 'The operation needs credentials, or the credentials are wrong',
+  403: 'The caller, or the scope of the token, lacks the permission',
+  404: 'The resource does not exist, or the caller may not read it',
+  405: 'The operation is not allowed in the present state',
+  408: 'The request took too long to arrive',
+  409: 'The request conflicts with the present state',
+  412: 'The resource has changed since the caller read it',
+  413: 'The body is too large',
+  415: 'The media type of the body is not supported',
+  416: 'The requested byte range is outside of the file',
+  422: 'A parameter or a field is invalid; `errors` names each',
+  423: 'The resource is locked or archived',
+  429: 'Too many requests; retry after `Retry-After` seconds',
+  431: 'The head of the request is too large',
+  500: 'The server failed; its log has the reason',
+  501: 'The method does not exist here',
+  503: 'The server is busy or starting; retry after `Retry-After` seconds',
+  507: 'The disk or a quota is full',
+}
+
 /** How the documentation shows an error. */
 export const errorAnswer = (status: number) => ({
-  description: STATUS_CODES[status] ?? '',
+  description: ERROR_DESCRIPTIONS[status] ?? STATUS_CODES[status] ?? '',
   content: { 'application/json': { schema: { $ref: '#/components/schemas/Error' } } },
 })
 

@@ -6,7 +6,7 @@ import { limitOf, limitReached } from '../../errors/limits.ts'
 import { coded, ErrorWithRefusal, type RefusalKind, Refused, refuse } from '../../errors/refusal.ts'
 import { diskFull, isDiskFull } from '../../storage/disk-full.ts'
 import { hostFailure, hostFailureOf } from '../../storage/host-failure.ts'
-import { operationUrl } from '../requests/operations.ts'
+import { operationUrl } from '../documentation/operations.ts'
 import { MAX_JSON_BYTES } from '../requests/request-validators.ts'
 import { locationOf } from './moved.ts'
 
