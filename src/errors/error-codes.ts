@@ -1,6 +1,6 @@
 /**
- * The codes of errors, which clients can rely on: a message is for people, and may change. `docs/errors.md` lists them. A
- * refusal without a code of its own has that of its kind.
+ * Error codes, a stable part of the API: messages are for people, and may change. `docs/errors.md` lists them. A refusal
+ * without its own code has that of its kind.
  */
 export const ERROR_CODES = {
   already_locked: 'somebody else has locked this path (git LFS)',

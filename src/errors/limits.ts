@@ -1,14 +1,14 @@
 /**
- * The limits that refuse or end something, by name. Each place that does so says it here, and whoever observes the
- * server counts it: so each limit has its counter. The names are those of the label `limit` in `/metrics`.
+ * The limits that refuse or abort something, by name: the label `limit` in `/metrics`. Code that enforces a limit reports
+ * it here, and the metrics count it.
  */
 import { channel } from 'node:diagnostics_channel'
 import type { Refusal } from './refusal.ts'
 
 interface Limit {
-  /** What happens at the limit. */
+  /** Effect of the limit. */
   meaning: string
-  /** The settings that set it; none when it is fixed. */
+  /** The settings of the limit; unset when it is fixed. */
   settings?: readonly string[]
 }
 
@@ -130,20 +130,20 @@ export type LimitName = keyof typeof LIMITS
 const isLimitName = (name: unknown): name is LimitName =>
   typeof name === 'string' && Object.hasOwn(LIMITS, name)
 
-/** A refusal of pure code, by the name of its limit: who answers with it says that the limit was reached. */
+/** Adds the limit to a refusal of pure code. The caller that answers with it reports the limit. */
 export const atLimit = (limit: LimitName, refusal: Refusal): Refusal => ({ ...refusal, id: limit })
 
-/** The limit of a refusal that pure code made; undefined for any other. */
+/** Returns the limit of a refusal by pure code; undefined for any other refusal. */
 export const limitOf = ({ id }: Refusal): LimitName | undefined => (isLimitName(id) ? id : undefined)
 
 const reached = channel('mergelog:limit')
 
-/** Says that a limit has refused or ended something. */
+/** Reports that a limit has refused or aborted something. */
 export function limitReached(limit: LimitName): void {
   reached.publish(limit)
 }
 
-/** Calls `listener` each time that a limit of this process is reached. The returned function ends that. */
+/** Calls `listener` for each reported limit of this process. Returns a function that unsubscribes. */
 export function onLimitReached(listener: (limit: LimitName) => void): () => void {
   const heard = (message: unknown) => {
     if (isLimitName(message)) listener(message)

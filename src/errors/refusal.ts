@@ -10,13 +10,13 @@ interface RefusalOf<Kind> {
   readonly message: string
   /** Details for the client, such as the files in conflict or the wrong field. */
   readonly errors?: readonly string[]
-  /** Lets clients and other code recognise the refusal. Don't compare messages: they are for people, and may change. */
+  /** For clients and code that recognize the refusal. Messages are for people, and may change. */
   readonly code?: ErrorCode
-  /** The limit that refuses. */
+  /** The limit that was reached. */
   readonly id?: string
-  /** It stays refused until an operator has repaired something: to try again is of no use. */
+  /** The refusal lasts until an operator repairs something: a retry is useless. */
   readonly lasts?: true
-  /** Where what the path names is now. */
+  /** The old and new name of a renamed resource. */
   readonly moved?: { from: readonly string[]; to: readonly string[] }
 }
 
@@ -27,7 +27,7 @@ function refusal<const Kind>(refused: Kind) {
 
 /** Makes refusals by kind: `refuse.notFound('branch not found')`. */
 export const refuse = {
-  /** It has another name now. */
+  /** The resource was renamed. */
   moved: (moved: NonNullable<RefusalOf<'moved'>['moved']>): RefusalOf<'moved'> => ({
     refused: 'moved',
     message: `it is ${moved.to.join('/')} now`,
@@ -50,7 +50,7 @@ export const refuse = {
   insufficientStorage: refusal('insufficientStorage'),
 }
 
-/** A refusal with a code of its own. */
+/** Adds a code to a refusal. */
 export const coded = (code: ErrorCode, refusal: Refusal): Refusal => ({ ...refusal, code })
 
 export type RefusalKind = keyof typeof refuse
@@ -65,13 +65,13 @@ export const contended = refuse.conflict(
   'the resource is being changed by others at the same time; try again',
 )
 
-/** An error that carries the refusal for the client. Its own message is for the log. */
+/** An error with a refusal for the client. Its own message is for the log. */
 export abstract class ErrorWithRefusal extends Error {
   override readonly name: string = this.constructor.name
   abstract readonly refusal: Refusal
 }
 
-/** Throws a refusal up to the HTTP layer. It is a normal answer, not a failure of the server. */
+/** Carries a refusal to the HTTP layer: a normal answer, not a server error. */
 export class Refused extends ErrorWithRefusal {
   readonly refusal: Refusal
 
@@ -81,17 +81,17 @@ export class Refused extends ErrorWithRefusal {
   }
 }
 
-/** The refusal of what needs a damaged part of the log. `what` names it. */
+/** The refusal when a damaged part of the log is needed. `what` names it. */
 export const logDamaged = (what: string): Refusal => ({
   ...refuse.unavailable(`${what}. An operator must repair the log: "mergelog verify" says how`),
   lasts: true,
 })
 
-/** The refusal of what a read model that has stopped cannot answer. `what` says which, or what for. */
+/** The refusal when a stopped read model is needed. `what` names the model or its purpose. */
 export const modelStopped = (what: string): Refusal => ({
   ...refuse.unavailable(`${what}; see /healthz`),
   lasts: true,
 })
 
-/** The refusal when a store, git or the disk does not answer now. */
+/** The refusal when a store, git or the disk does not answer. */
 export const storeUnavailable = refuse.unavailable('a store that this needs does not answer; try again')

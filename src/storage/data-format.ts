@@ -1,6 +1,6 @@
 /**
- * Which programs may work on a data directory: `docs/decisions/data-format.md`. The file `format.json` has the number of
- * its format, which is raised only when an older program would do harm.
+ * The format of a data directory: `docs/decisions/data-format.md`. `format.json` has its number, which is raised only when
+ * an older program would corrupt the data.
  */
 import { open, readFile, rename } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -14,22 +14,21 @@ import { VERSION } from './version.ts'
 export const FORMAT_FILE = 'format.json'
 
 const DataFormat = Type.Object({
-  /** From 1. */
   format: Type.Integer({ minimum: 1 }),
-  /** The newest version of Mergelog that has worked on it. */
+  /** The newest version of Mergelog that has used the directory. */
   version: Type.String(),
 })
 const isDataFormat = checkOf(DataFormat)
 
 export type DataFormat = Static<typeof DataFormat>
 
-/** What this program writes, and the highest that it knows. */
+/** The format that this program writes, and the highest that it reads. */
 export const OWN_FORMAT: DataFormat = { format: 1, version: VERSION }
 
-/** The data is of a version of Mergelog that this program does not know. */
+/** The data has a format that this program does not know. */
 class NewerData extends OperatorError {}
 
-/** The format of a data directory; undefined when it has none yet. @throws NewerData when nobody can tell */
+/** Returns the format of a data directory; undefined for a new one. @throws NewerData when `format.json` is damaged */
 export async function dataFormatOf(dataDir: string): Promise<DataFormat | undefined> {
   const file = join(dataDir, FORMAT_FILE)
   const text = await unlessMissing(readFile(file, 'utf8'))
@@ -38,7 +37,7 @@ export async function dataFormatOf(dataDir: string): Promise<DataFormat | undefi
     const value: unknown = JSON.parse(text)
     if (isDataFormat(value)) return value
   } catch {
-    // It is as damaged as one without its fields.
+    // Handled like a file without the fields.
   }
   throw new NewerData(
     `DATA_DIR: ${file} is damaged: put it back from a backup, or write {"format": ${OWN_FORMAT.format}, "version": "${OWN_FORMAT.version}"} into it when no newer version was here`,
@@ -53,12 +52,12 @@ export function requireKnownFormat(where: string, { format, version }: DataForma
   )
 }
 
-/** Leaves the format as it is. @throws NewerData */
+/** Checks the format and changes nothing. @throws NewerData */
 export async function refuseNewerData(dataDir: string): Promise<void> {
   requireKnownFormat(`DATA_DIR: ${dataDir}`, (await dataFormatOf(dataDir)) ?? OWN_FORMAT)
 }
 
-/** Writes the format of a data directory. A crash leaves the file before it, or this one. */
+/** Writes the format of a data directory, atomically. */
 export async function writeDataFormat(dataDir: string, { format, version }: DataFormat): Promise<void> {
   // Several servers may write it at the same time.
   const draft = join(dataDir, `${FORMAT_FILE}.${process.pid}.${Math.random().toString(36).slice(2)}`)
@@ -74,10 +73,10 @@ export async function writeDataFormat(dataDir: string, { format, version }: Data
 }
 
 /**
- * Locks a data directory for a server and takes it up.
+ * Locks a data directory for a server, checks its format and updates it.
  *
- * @param check runs under the lock, before anything is written; what it throws ends this
- * @returns `unlock`, and what to say when another version was here before
+ * @param check runs under the lock, before anything is written; its error is thrown
+ * @returns `unlock`, and a log message when another version used the directory before
  * @throws NewerData, DataDirInUse, DataDirUnusable
  */
 export async function openDataDir(
@@ -106,7 +105,7 @@ function newsOf(before: string): string | undefined {
   return undefined
 }
 
-/** Whether one version comes before another: `0.9.0` before `0.10.0`. Suffixes do not count. */
+/** Compares versions: `0.9.0` is older than `0.10.0`. Suffixes are ignored. */
 function isOlder(one: string, other: string): boolean {
   const numbers = (version: string) => version.split('-')[0]?.split('.').map(Number) ?? []
   const [left, right] = [numbers(one), numbers(other)]

@@ -1,38 +1,37 @@
 /**
- * Says who uses a data directory. With an embedded store one server does: two would overwrite each other's views. Servers
- * whose stores are elsewhere share one. Commands that need it for themselves refuse beside either.
+ * Locks a data directory. With an embedded store, one server uses it: two servers would overwrite each other's views.
+ * Servers with external stores share it. Commands that need it exclusively refuse while a server has either lock.
  */
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { OperatorError } from '../errors/operator-error.ts'
 import { connect, isBusy, type Sqlite } from './sqlite/sqlite.ts'
 
-/** What a command says that needs the directory for itself. */
+/** The advice of commands that need the directory exclusively. */
 export const STOP_THE_SERVER = 'stop the server first'
 
 export class DataDirInUse extends OperatorError {}
 
-/** The directory cannot be locked: it doesn't exist, it may not be written, or the disk is full. */
+/** The directory cannot be locked: it doesn't exist, is not writable, or the disk is full. */
 export class DataDirUnusable extends OperatorError {}
 
-/** The locks that this process holds. The garbage collector closes a connection that nothing refers to: its lock would be lost. */
+/**
+ * The locks of this process. Without a reference, the garbage collector would close the connection and release its lock.
+ */
 const held = new Set<Sqlite>()
 
-/**
- * SQLite's locks: any number of readers, or one writer. `journal_mode` is set because the default would leave a file
- * beside it.
- */
+/** SQLite's locks: any number of readers, or one writer. The default `journal_mode` would leave a second file. */
 const HOLDS = {
-  // SQLite silently takes no lock on a file that it may only read. A write fails then; it stays in memory.
+  // SQLite silently takes no lock on a read-only file. Then this write fails; it stays in memory.
   alone:
     'PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE; PRAGMA user_version = 1',
   shared: 'PRAGMA journal_mode = MEMORY; BEGIN; SELECT 1 FROM sqlite_schema',
 }
 
-/** Where SQLite's locks begin in a file. */
+/** Offset of SQLite's locks in a file, in bytes. */
 const FIRST_LOCK = 0x40000000
 
-/** ` (pid 1234)` for a process that has locked the file; empty where the system does not tell. */
+/** Returns ` (pid 1234)` for a process that has locked the file; empty on systems that do not report it. */
 function holderOf(file: string): string {
   try {
     const { ino } = statSync(file)
@@ -47,14 +46,14 @@ function holderOf(file: string): string {
 }
 
 /**
- * Locks a data directory for this process, or shares it with others that do the same, and returns a function that
- * releases it. When the process ends or is killed, the operating system releases the lock.
+ * Locks a data directory for this process, exclusively or shared, and returns a function that unlocks it. The operating
+ * system releases the lock when the process ends or is killed.
  *
- * On a shared file system this needs one with POSIX locks (NFS 4, CephFS). They hold between machines as long as the
- * machine stays in touch with the file system: so a shared hold keeps commands away, but it protects no data.
+ * A shared file system needs POSIX locks (NFS 4, CephFS). A lock holds while the machine can reach the file system: so a
+ * shared lock keeps commands away, but it protects no data.
  *
- * @param advice what to do when another process has it
- * @throws DataDirInUse when another process has it; for a shared hold, when one has it alone
+ * @param advice what to do when another process holds the lock
+ * @throws DataDirInUse when another process holds a conflicting lock
  * @throws DataDirUnusable when the lock's file can't be opened or written
  */
 export function lockDataDir(

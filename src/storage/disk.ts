@@ -1,10 +1,10 @@
-/** Helpers for files and directories: whether they exist, and how they survive a power cut. */
+/** Helpers for files and directories: existence, and durability after a power cut. */
 import { randomUUID } from 'node:crypto'
 import { access, mkdir, open, opendir, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { steadyClock } from './steady-clock.ts'
 
-/** Flushes a file, or the names in a directory, to disk. Does nothing when it no longer exists. */
+/** Flushes a file, or the entries of a directory, to disk. Does nothing for a missing one. */
 export async function flush(path: string): Promise<void> {
   const handle = await unlessMissing(open(path, 'r'))
   try {
@@ -14,12 +14,12 @@ export async function flush(path: string): Promise<void> {
   }
 }
 
-/** The directories that this process has made, or is making, whose names may not be on disk yet. */
+/** Directories that this process has created, or is creating, whose names may not be on disk yet. */
 const unflushed = new Set<string>()
 
 /**
- * Makes a directory; its parent must exist. Resolves to whether its name may not be on disk yet: then whoever has put
- * something there calls `flushNames`. True also for a directory that other work of this process has just made.
+ * Creates a directory; its parent must exist. Resolves to whether its name may not be on disk yet: then the caller calls
+ * `flushNames` after writing into it. Also true for a directory that concurrent work of this process has just created.
  */
 export async function makeDirectory(path: string): Promise<boolean> {
   if (await exists(path)) return unflushed.has(path)
@@ -35,8 +35,8 @@ export async function makeDirectory(path: string): Promise<boolean> {
 }
 
 /**
- * Makes the directories of a path below a directory, but never that one: it may be deleted at any time. Resolves to those
- * whose names may not be on disk yet, for `flushNames`.
+ * Creates the directories of a path below a directory, but never that directory itself: it may be deleted at any time.
+ * Resolves to those whose names may not be on disk yet, for `flushNames`.
  */
 export async function makeBelow(directory: string, path: string): Promise<string[]> {
   const made: string[] = []
@@ -48,7 +48,7 @@ export async function makeBelow(directory: string, path: string): Promise<string
   return made
 }
 
-/** Flushes the names of directories, as of those that `makeDirectory` has made. */
+/** Flushes the names of directories that `makeDirectory` has created. */
 export async function flushNames(directories: Iterable<string>): Promise<void> {
   const all = [...directories]
   for (const parent of new Set(all.map(dirname))) await flush(parent)
@@ -63,7 +63,7 @@ export function isMissing(error: unknown): boolean {
   return hasCode(error, 'ENOENT')
 }
 
-/** What `work` gives; undefined when it fails because a file or directory does not exist. */
+/** Resolves as `work` does; to undefined when it fails because a file or directory does not exist. */
 export async function unlessMissing<T>(work: Promise<T>): Promise<T | undefined> {
   try {
     return await work
@@ -73,14 +73,14 @@ export async function unlessMissing<T>(work: Promise<T>): Promise<T | undefined>
   }
 }
 
-/** The names in a directory; an empty list when the directory does not exist. */
+/** Returns the names in a directory; an empty list for a missing one. */
 export async function namesIn(directory: string): Promise<string[]> {
   const names: string[] = []
   for await (const { name } of (await unlessMissing(opendir(directory))) ?? []) names.push(name)
   return names
 }
 
-/** The paths of all files in a directory and in those in it; none when it does not exist. */
+/** Yields the paths of all files below a directory; nothing for a missing one. */
 export async function* filesBelow(directory: string): AsyncGenerator<string> {
   for await (const entry of (await unlessMissing(opendir(directory))) ?? []) {
     const path = join(directory, entry.name)
@@ -89,17 +89,16 @@ export async function* filesBelow(directory: string): AsyncGenerator<string> {
   }
 }
 
-/** Whether a file or directory exists at this path. */
 export async function exists(path: string): Promise<boolean> {
   return (await unlessMissing(access(path).then(() => true))) ?? false
 }
 
-/** When a file or directory was last written, in milliseconds since 1970; undefined when it does not exist. */
+/** Last modification of a file or directory, in milliseconds since 1970; undefined for a missing one. */
 export async function writtenAt(path: string): Promise<number | undefined> {
   return (await unlessMissing(stat(path)))?.mtimeMs
 }
 
-/** The time now by the clock of a directory's file system, which may be on another machine. */
+/** The time by the clock of a directory's file system, which may be on another machine. */
 export async function timeOfFilesIn(directory: string): Promise<number> {
   const path = join(directory, `tmp_time_${randomUUID()}`)
   const handle = await open(path, 'wx')
@@ -111,16 +110,16 @@ export async function timeOfFilesIn(directory: string): Promise<number> {
   }
 }
 
-/** No setting lets one piece of work take more than a day. One hour more is more than a clock may be off meanwhile. */
+/** Age of abandoned files, in milliseconds. No setting allows work to take more than a day; one hour is for clock skew. */
 const ABANDONED_MS = 25 * 60 * 60_000
 
 const clock = steadyClock()
-/** By how much the clock of the file system is behind ours, in milliseconds. */
+/** How far the file system's clock is behind ours, in milliseconds. */
 let behind = 0
 
 /**
- * Compares our clock with that of the file system, from which files get their times. Call it at start. When the directory
- * cannot be written (the disk is full), the clocks are taken for the same.
+ * Compares our clock with the file system's, which sets the times of files. Call it at start. When the directory is not
+ * writable (a full disk), assumes equal clocks.
  */
 export async function compareClocks(directory: string): Promise<void> {
   const there = await timeOfFilesIn(directory).catch(() => clock())
@@ -128,10 +127,10 @@ export async function compareClocks(directory: string): Promise<void> {
 }
 
 /**
- * The time now with which the times of files are compared to tell what is old, in milliseconds since 1970. It is rather too
- * early than too late: nothing that is fresh looks old because our clock is ahead of the file system's, or was set forward.
+ * The time for comparison with the times of files, in milliseconds since 1970. Rather too early than too late: a fresh file
+ * never looks old because our clock is ahead of the file system's, or was set forward.
  */
 export const timeOfFiles = () => clock() - behind
 
-/** Whether a time (milliseconds since 1970) is so long ago that no server works any more on what was written then. */
+/** Whether files of this time (milliseconds since 1970) are too old for any server to be using them. */
 export const isAbandoned = (written: number) => written < timeOfFiles() - ABANDONED_MS

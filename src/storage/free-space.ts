@@ -1,9 +1,9 @@
-/** Keeps room on the disks: what takes much of it is refused early, so that the log can always be written. */
+/** Keeps disk space free: large writes are refused early, so that the log can always be written. */
 import { statfs } from 'node:fs/promises'
 import { limitReached } from '../errors/limits.ts'
 import { Refused, refuse } from '../errors/refusal.ts'
 
-/** What may have a disk of its own. */
+/** A directory that may have a disk of its own. */
 export type Place = (typeof PLACES)[number]
 const PLACES = ['data', 'git', 'attachments'] as const
 
@@ -15,14 +15,14 @@ export interface FreeSpace {
   require(place: Place, more?: number): Promise<void>
 }
 
-/** For how long the free space is taken to be what it was, in milliseconds. */
+/** Lifetime of a cached measurement, in milliseconds. */
 const FRESH_MS = 1000
-/** With fewer files that can still be made, a disk is as good as full. */
+/** A disk with fewer free inodes counts as full. */
 const MIN_FREE_FILES = 1000
 
 /**
- * Watches the file systems of these directories. `reserve`: the bytes that stay free on each; 0 checks nothing. A file
- * system that cannot tell its free space refuses nothing here.
+ * Watches the file systems of these directories. `reserve` is the number of bytes that stay free on each; 0 disables the
+ * check. A file system that does not report its free space always passes.
  */
 export function watchFreeSpace(
   directories: Readonly<Record<Place, string>>,
@@ -52,11 +52,11 @@ export function watchFreeSpace(
   }
 }
 
-/** How many bytes can still be written; none where no further file can be made. */
+/** Free bytes; 0 when the file system is out of inodes. */
 async function freeBytes(directory: string): Promise<number> {
   try {
     const { bavail, bsize, files, ffree } = await statfs(directory)
-    // Some file systems make room for files as they come: they say that they have none.
+    // Some file systems allocate inodes on demand and report 0.
     return files > 0 && ffree < MIN_FREE_FILES ? 0 : bavail * bsize
   } catch {
     return Number.POSITIVE_INFINITY

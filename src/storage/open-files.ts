@@ -1,17 +1,17 @@
-/** How many files the server may open, and what of that its connections may take. */
+/** Divides the open files of the server: the limit, and the share for connections. */
 import { readFileSync } from 'node:fs'
 import { OperatorError } from '../errors/operator-error.ts'
 
 /**
- * The stores, the threads and some git processes need 130. Below this, what is left for connections is too little for a
- * few people at once.
+ * Minimum number of open files. The stores, threads and some git processes need 130; fewer than 126 for connections would
+ * not serve even a few users.
  */
 export const MIN_OPEN_FILES = 256
 
-/** Of the files that may be open, the connections of REST and of gRPC may take a quarter each. */
+/** REST connections may use one quarter of the open files, gRPC connections another. */
 const SHARE = 4
 
-/** How many files this process may have open, with connections; undefined when there is no limit, or nobody says it. */
+/** Maximum number of open files of this process; undefined when it is unlimited or unknown. */
 export function openFilesLimit(limits = readLimits()): number | undefined {
   const [, soft] = /^Max open files\s+(\d+)\s/m.exec(limits) ?? []
   return soft === undefined ? undefined : Number(soft)
@@ -25,7 +25,7 @@ function readLimits(): string {
   }
 }
 
-/** @throws OperatorError when so few files may be open that the server cannot work */
+/** @throws OperatorError when the limit is too low for the server */
 export function requireOpenFiles(limit = openFilesLimit()): void {
   if (limit === undefined || limit >= MIN_OPEN_FILES) return
   throw new OperatorError(
@@ -38,7 +38,7 @@ interface Connections {
   maxConnectionsPerAddress: number
 }
 
-/** The settings of connections, lowered so that they leave files for everything else. */
+/** Lowers the connection limits so that they leave files for everything else. */
 export function connectionsWithin<Settings extends Connections>(
   settings: Settings,
   limit = openFilesLimit() ?? Number.POSITIVE_INFINITY,

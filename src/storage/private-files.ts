@@ -1,27 +1,27 @@
-/** The files of an installation are their owner's alone: they hold private repositories and hashes of passwords. */
+/** File permissions: only the owner may read the data, which has private repositories and password hashes. */
 import { chmod, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { hasCode, namesIn } from './disk.ts'
 
-/** What group and others may do. */
-const OTHERS = 0o077
+/** Permission bits of group and others. */
+const GROUP_AND_OTHERS = 0o077
 
-/** What is directly in a data directory. The directory itself may be anyone's place, so its own mode is left alone. */
-const OURS =
+/** Entries of a data directory. The directory itself may also be used otherwise, so its own mode stays. */
+const DATA_DIR_ENTRIES =
   /^(events|views|secrets|lock)\.db(-wal|-shm|-journal)?$|^(git|attachments|pushes|restoring|format\.json)$/
 
-/** Whether a name directly in a data directory is one of ours. */
-export const isDataDirEntry = (name: string) => OURS.test(name)
+/** Whether a name directly in a data directory is one of Mergelog's. */
+export const isDataDirEntry = (name: string) => DATA_DIR_ENTRIES.test(name)
 
-/** From now on, all files that this process and its children make are for their owner alone. */
+/** Makes all new files of this process and its children private to their owner. */
 export function makePrivateFiles(): void {
-  process.umask(OTHERS)
+  process.umask(GROUP_AND_OTHERS)
 }
 
 /**
- * Takes the rights of group and others from what is directly in a data directory: it may have been copied with the
- * machine's umask. What is deeper is out of their reach then. Resolves to the paths that it could not change, because
- * they are another user's.
+ * Removes the permissions of group and others from the entries of a data directory, which may have been copied with the
+ * host's umask. Deeper files are then out of reach. Resolves to the paths that it could not change, because another user
+ * owns them.
  */
 export async function restrictDataDir(dataDir: string): Promise<string[]> {
   const kept: string[] = []
@@ -30,7 +30,7 @@ export async function restrictDataDir(dataDir: string): Promise<string[]> {
     const path = join(dataDir, name)
     try {
       const { mode } = await stat(path)
-      if ((mode & OTHERS) !== 0) await chmod(path, mode & 0o7777 & ~OTHERS)
+      if ((mode & GROUP_AND_OTHERS) !== 0) await chmod(path, mode & 0o7777 & ~GROUP_AND_OTHERS)
     } catch (error) {
       if (hasCode(error, 'ENOENT')) continue
       if (!hasCode(error, 'EPERM') && !hasCode(error, 'EROFS')) throw error

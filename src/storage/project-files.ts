@@ -1,10 +1,10 @@
 /**
- * Where the project's own files are. This module is one folder below src/, and in the build one folder below dist/ (see
- * scripts/build.js); other modules lie elsewhere in the build than in src/, so they ask here.
+ * Paths of the project's own files. This module is one folder below src/, and in the build one folder below dist/ (see
+ * scripts/build.js); other modules move in the build, so they use these functions.
  */
 import { extname } from 'node:path'
 
-/** `.ts`, or `.js` in a build. */
+/** File extension: `.ts`, or `.js` in a build. */
 const KIND = extname(import.meta.url)
 
 /** The file or directory at a path from the project's root: `ui/page.css`. */

@@ -1,80 +1,79 @@
-/** A program of ours in a thread of its own, which answers questions in the order in which they come. */
+/** A worker thread that answers requests in order. */
 import { parentPort, Worker, type WorkerOptions } from 'node:worker_threads'
 import { program } from './project-files.ts'
 import { resultCodeOf, sqliteError } from './sqlite/errors.ts'
 
-export interface RequestThread<Question, Answer> {
-  /** False from the moment on when it has ended, or was told to. */
+export interface RequestThread<Request, Answer> {
+  /** False once the thread has ended or is being ended. */
   isRunning(): boolean
-  /** Tells it something that has no answer. */
-  tell(question: Question): void
-  /** @throws what the program throws, with SQLite's result code; an error when the thread ends before it has answered */
-  ask(question: Question): Promise<Answer>
-  /** Ends it, and with it the connections that it has open. Resolves when it has ended. */
+  /** Sends a request without an answer. */
+  tell(request: Request): void
+  /** @throws the program's error, with SQLite's result code; an error when the thread ends before it has answered */
+  ask(request: Request): Promise<Answer>
+  /** Ends the thread and its open connections. Resolves when it has ended. */
   end(): Promise<void>
 }
 
-interface Message<Question> {
-  /** What the answer is to have; undefined when there is none. */
+interface Message<Request> {
+  /** Id of the answer; undefined for a request without one. */
   id: number | undefined
-  question: Question
+  request: Request
 }
 
 type Reply<Answer> =
   | { id: number; answer: Answer }
-  // An error that is sent to another thread loses what it has besides its text.
+  // An error loses all fields but its message on the way between threads.
   | { id: number; message: string; errcode: number | undefined }
 
-interface ReplayClient<Answer> {
+interface Pending<Answer> {
   resolve: (answer: Answer) => void
   reject: (error: Error) => void
 }
 
-/** Starts one. `path`: of its program, as in `program`. It keeps the process alive only while it owes an answer. */
-export function startRequestThread<Question, Answer>(
+/** Starts a thread. `path` is its program, as in `program`. It keeps the process alive only while a request is pending. */
+export function startRequestThread<Request, Answer>(
   path: string,
   options: Pick<WorkerOptions, 'resourceLimits' | 'workerData'> = {},
-): RequestThread<Question, Answer> {
-  // It needs none of this process's Node options.
+): RequestThread<Request, Answer> {
   const worker = new Worker(program(path), { ...options, execArgv: [] })
-  const askers = new Map<number, ReplayClient<Answer>>()
+  const pending = new Map<number, Pending<Answer>>()
   let lastId = 0
   const ended = `the thread ${path} has ended`
   let reason = ended
   let isRunning = true
 
-  function take(id: number): ReplayClient<Answer> | undefined {
-    const asker = askers.get(id)
-    askers.delete(id)
-    if (askers.size === 0) worker.unref()
-    return asker
+  function take(id: number): Pending<Answer> | undefined {
+    const entry = pending.get(id)
+    pending.delete(id)
+    if (pending.size === 0) worker.unref()
+    return entry
   }
 
   worker.unref()
   worker.on('message', (reply: Reply<Answer>) => {
-    const asker = take(reply.id)
-    if ('answer' in reply) asker?.resolve(reply.answer)
-    else asker?.reject(sqliteError(reply.message, reply.errcode))
+    const entry = take(reply.id)
+    if ('answer' in reply) entry?.resolve(reply.answer)
+    else entry?.reject(sqliteError(reply.message, reply.errcode))
   })
   worker.on('error', (error) => {
     reason = `${ended}: ${error.message}`
   })
   worker.on('exit', () => {
     isRunning = false
-    for (const id of [...askers.keys()]) take(id)?.reject(new Error(reason))
+    for (const id of [...pending.keys()]) take(id)?.reject(new Error(reason))
   })
 
-  const post = (message: Message<Question>) => worker.postMessage(message)
+  const post = (message: Message<Request>) => worker.postMessage(message)
   return {
     isRunning: () => isRunning,
-    tell: (question) => post({ id: undefined, question }),
-    ask(question) {
+    tell: (request) => post({ id: undefined, request }),
+    ask(request) {
       if (!isRunning) return Promise.reject(new Error(reason))
       return new Promise((resolve, reject) => {
         lastId += 1
-        askers.set(lastId, { resolve, reject })
+        pending.set(lastId, { resolve, reject })
         worker.ref()
-        post({ id: lastId, question })
+        post({ id: lastId, request })
       })
     },
     async end() {
@@ -84,12 +83,12 @@ export function startRequestThread<Question, Answer>(
   }
 }
 
-/** In the thread: answers each question with what `answer` returns or throws. */
-export function serveRequests<Question, Answer>(answer: (question: Question) => Answer): void {
-  parentPort?.on('message', ({ id, question }: Message<Question>) => {
+/** In the thread: answers each request with what `answer` returns or throws. */
+export function serveRequests<Request, Answer>(answer: (request: Request) => Answer): void {
+  parentPort?.on('message', ({ id, request }: Message<Request>) => {
     let answered: Reply<Answer> | undefined
     try {
-      const given = answer(question)
+      const given = answer(request)
       if (id !== undefined) answered = { id, answer: given }
     } catch (error) {
       const [message, cause] = error instanceof Error ? [error.message, error.cause] : [String(error)]
@@ -101,8 +100,8 @@ export function serveRequests<Question, Answer>(answer: (question: Question) => 
 }
 
 /**
- * The memory of an answer that is moved to the other thread instead of copied. An answer of bytes must own its memory, as
- * SQLite's BLOBs and hashes of scrypt do.
+ * Returns the memory of an answer that is transferred instead of copied. The bytes must own their memory, as SQLite's BLOBs
+ * and hashes of scrypt do.
  */
 const movable = (answer: unknown): ArrayBuffer[] =>
   answer instanceof Uint8Array && answer.buffer instanceof ArrayBuffer ? [answer.buffer] : []

@@ -1,9 +1,8 @@
-/** Moments of this process that are compared with the times of files. */
+/** Clocks for comparison with the times of files, corrected for changes of the system clock. */
 
 /**
- * Begins now. The returned function says when that was, in milliseconds since 1970, by the clock as it was then or as it
- * is now: whichever is earlier. So when the clock was set back meanwhile, what is written from now on is not older than
- * this moment.
+ * Records the current time. The returned function returns it in milliseconds since 1970, corrected if the clock was set
+ * back since: files written from now on are never older.
  */
 export function recordNow(
   now: () => number = Date.now,
@@ -15,8 +14,8 @@ export function recordNow(
 }
 
 /**
- * A clock that is never ahead: what it shows goes on from when this was called, or is the time now, whichever is earlier.
- * So what was written just now does not look old when the clock is set forward.
+ * Creates a clock that ignores forward changes of the system clock: a file written just now never looks old. Follows
+ * changes back.
  */
 export function steadyClock(
   now: () => number = () => Date.now(),

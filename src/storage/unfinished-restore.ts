@@ -1,20 +1,23 @@
-/** Refuses a data directory that a restore or an import has begun to fill but not finished. */
+/** Refuses a data directory with an unfinished restore or import. */
 import { join } from 'node:path'
 import { DataDirInUse } from './data-lock.ts'
 import { exists } from './disk.ts'
 
-/** The directory exists from before the first file is restored until after the last file is in its place. */
+/** Directory that exists until the last restored file is in its place. */
 export const RESTORING = 'restoring'
 
-/** The file in that directory that only an import has. */
+/** File in that directory that marks an import. */
 export const IMPORT_STATE = 'import.json'
 
-/** The file in that directory of a restore that has begun to replace other data. Its own files are all there. */
+/**
+ * File in that directory that marks a restore that has begun to replace other data. All of the restore's own files are
+ * there.
+ */
 export const REPLACEMENT = 'replace.json'
 
 /**
- * Calls `unlock` and throws when the directory is half restored. A caller without the lock passes no
- * `unlock`: it can't know whether the restore is still running.
+ * Calls `unlock` and throws when the directory has an unfinished restore. A caller without the lock passes no `unlock`:
+ * then the restore may still be running.
  *
  * @throws DataDirInUse
  */

@@ -1,4 +1,3 @@
-/** Which Mergelog this is. */
 import { readFileSync } from 'node:fs'
 import { projectFile } from './project-files.ts'
 

@@ -1,9 +1,11 @@
-/** Finds the kind of an attached file by its first bytes and its name, and the headers of its download. */
+/**
+ * Detects the media type of an attached file from its first bytes and its name, and chooses the headers of its download.
+ */
 import { fileTypeFromBuffer } from 'file-type'
 import { lookup } from 'mime-types'
 import { endingOf } from './file-name.ts'
 
-/** How many bytes at the beginning of a file are enough to find its kind. */
+/** Number of leading bytes from which the type of a file is detected. */
 export const HEAD_BYTES = 4100
 
 const HTML =
@@ -18,7 +20,7 @@ const IN_TEXT = new Set([0x09, 0x0a, 0x0c, 0x0d, 0x1b])
 export async function sniff(head: Uint8Array): Promise<string | undefined> {
   if (head.length <= 1) return undefined
   const latin1 = Buffer.from(head.buffer, head.byteOffset, head.byteLength).toString('latin1')
-  // Check this first, because text in UTF-16 looks like music.
+  // Checked first, because text in UTF-16 looks like music.
   if (/^(?:\xfe\xff|\xff\xfe)/.test(latin1)) return 'text/plain'
   const known = await fileTypeFromBuffer(head)
   if (known !== undefined) return known.mime

@@ -1,7 +1,7 @@
 /** Cleans the names of uploaded files. They are shown and offered for saving, but never used as a path. */
 
 const MAX_NAME = 255
-/** A longer ending does not tell the kind of a file. */
+/** Maximum length of a file extension. A longer one does not tell the type of a file. */
 const MAX_ENDING = 20
 
 /** Marks that make text run from right to left. With one, "gpj.exe" is shown as "exe.jpg". */
@@ -10,8 +10,8 @@ const DIRECTION_MARKS = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
 const UNSHOWABLE = /[\p{Cc}\p{Cs}\p{Zl}\p{Zp}\ufeff\ufff9-\ufffb]/gu
 
 /**
- * The name without directories, invisible characters and direction marks, shortened to 255 characters with its
- * ending kept. Undefined when nothing is left.
+ * Returns the name without directories, invisible characters and direction marks, shortened to 255 characters with its
+ * extension kept; undefined when nothing is left.
  */
 export function cleanFileName(given: string): string | undefined {
   const last = given.slice(Math.max(given.lastIndexOf('/'), given.lastIndexOf('\\')) + 1)
@@ -20,7 +20,7 @@ export function cleanFileName(given: string): string | undefined {
   return shorten(name)
 }
 
-/** The ending of a name, in lower case and with its dot; empty when there is none. */
+/** Returns the extension of a name in lower case, with its dot; empty without one. */
 export function endingOf(name: string): string {
   const dot = name.lastIndexOf('.')
   return dot === -1 ? '' : name.slice(dot).toLowerCase()

@@ -9,12 +9,12 @@ import { limitReached } from '../../errors/limits.ts'
 import { flush, flushNames, isAbandoned, makeDirectory, namesIn, unlessMissing, writtenAt } from '../disk.ts'
 import { HEAD_BYTES } from './file-kind.ts'
 
-/** A received file, flushed to disk under a temporary name. */
+/** An upload, flushed to disk under a temporary name. */
 export interface ReceivedFile {
   uuid: string
   /** In bytes. */
   size: number
-  /** The first bytes, which tell the kind of the file. */
+  /** The first bytes, from which the type of the file is detected. */
   head: Buffer
   /** SHA-256 in base64url; undefined when it was not requested. */
   digest: string | undefined
@@ -30,7 +30,6 @@ export interface ReceiveOptions {
 
 export class FileTooLarge extends Error {
   override readonly name = 'FileTooLarge'
-  /** For HTTP: content too large. */
   readonly statusCode = 413
 
   constructor(maxSize: number) {
@@ -43,14 +42,14 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 export const isUuid = (text: string) => UUID.test(text)
 
-/** How many uuids are passed to `known` in one call. */
+/** Number of uuids passed to `known` in one call. */
 const BATCH = 500
-/** Flush after each 64 MB, so that a huge file doesn't stall the disk at its end. */
+/** Bytes between two flushes, so that the last flush of a huge file is short. */
 const FLUSH_EVERY = 64 * 1024 * 1024
 
 /**
- * Opens (or makes) the directory. One process at a time may have it open, unless all open it with `isShared`. Then only
- * files are removed that are so old that no other process can be receiving them.
+ * Opens (or creates) the directory. One process at a time may have it open, unless all open it with `isShared`. A shared
+ * directory only loses files that are too old for any process to be receiving them.
  */
 export async function openAttachmentFiles(directory: string, { isShared = false } = {}) {
   const incoming = join(directory, 'incoming')
@@ -61,8 +60,8 @@ export async function openAttachmentFiles(directory: string, { isShared = false 
   await flush(directory)
 
   /**
-   * Files that this process has kept; their events may not be visible to `removeUnknown` yet. Undefined once that has
-   * succeeded: it is not needed again.
+   * Files kept by this process, whose events `removeUnknown` may not see yet. Undefined after `removeUnknown` has
+   * succeeded.
    */
   let keptHere: Set<string> | undefined = new Set()
 
@@ -79,8 +78,7 @@ export async function openAttachmentFiles(directory: string, { isShared = false 
     pathOf,
 
     /**
-     * Writes a stream to a temporary file. Passes on errors of the source, and leaves nothing behind then.
-     *
+     * Writes a stream to a temporary file. Removes it when the source fails.
      * @throws FileTooLarge
      */
     async receive(
@@ -103,7 +101,7 @@ export async function openAttachmentFiles(directory: string, { isShared = false 
       }
     },
 
-    /** Moves a received file to its final place. It survives a power cut when this resolves. */
+    /** Moves an upload to its final place. It survives a power cut when this resolves. */
     async keep(uuid: string): Promise<void> {
       keptHere?.add(uuid)
       const subdirectory = join(directory, subdirectoryOf(uuid))
@@ -113,7 +111,7 @@ export async function openAttachmentFiles(directory: string, { isShared = false 
       if (isNew) await flushNames([subdirectory])
     },
 
-    /** Removes a received or kept file, if it exists. */
+    /** Removes an upload or a kept file, if it exists. */
     async remove(uuid: string): Promise<void> {
       await rm(incomingPath(uuid), { force: true })
       await rm(join(directory, pathOf(uuid)), { force: true })
@@ -131,8 +129,8 @@ export async function openAttachmentFiles(directory: string, { isShared = false 
     },
 
     /**
-     * Removes the files of earlier processes that `known` does not return, and resolves to their number. New files may
-     * come in meanwhile. `known` gets uuids in batches. Once this has succeeded, there is nothing left to do.
+     * Removes the orphaned files of earlier processes: those that `known` does not return. Resolves to their number.
+     * Uploads may arrive meanwhile. `known` gets batches of uuids. After a success, further calls do nothing.
      */
     async removeUnknown(known: (uuids: readonly string[]) => Promise<ReadonlySet<string>>): Promise<number> {
       if (keptHere === undefined) return 0
@@ -142,7 +140,7 @@ export async function openAttachmentFiles(directory: string, { isShared = false 
         for (const uuid of batch) {
           if (kept.has(uuid)) continue
           const path = join(directory, pathOf(uuid))
-          // The event of another process's file may be about to come.
+          // Another process may be about to append the event of this file.
           if (isShared && !isAbandoned((await unlessMissing(stat(path)))?.ctimeMs ?? Date.now())) continue
           await rm(path, { force: true })
           removed += 1

@@ -13,11 +13,11 @@ export type SqliteFailure =
   | 'constraint'
   | 'not a database'
 
-/** There was no memory to read or write a file. */
+/** Out of memory while reading or writing a file. */
 const IO_NO_MEMORY = 10 | (12 << 8)
 
-/** By code. Our SQL is correct, so wrong SQL, a schema, or a type that does not fit it mean the same. */
-const TROUBLES: ReadonlyMap<number, SqliteFailure> = new Map([
+/** By result code. Our SQL is correct, so wrong SQL, a schema error and a type mismatch all mean a damaged schema. */
+const FAILURES: ReadonlyMap<number, SqliteFailure> = new Map([
   [1, 'wrong sql'],
   [3, 'not permitted'],
   [5, 'busy'],
@@ -34,22 +34,22 @@ const TROUBLES: ReadonlyMap<number, SqliteFailure> = new Map([
   [26, 'not a database'],
 ])
 
-/** The result code of an error, with its details; undefined when SQLite has not reported it. */
+/** Returns the result code of an error, with its details; undefined for errors of other origin. */
 export const resultCodeOf = (error: unknown): number | undefined =>
   error instanceof Error && 'errcode' in error && typeof error.errcode === 'number'
     ? error.errcode
     : undefined
 
-/** Names the reason of an error of SQLite, from this thread or another one. Undefined for other errors and other codes. */
+/** Names the reason of an SQLite error, from this thread or another one; undefined for other errors and codes. */
 export function sqliteFailure(error: unknown): SqliteFailure | undefined {
-  // The driver refuses to read a number that JavaScript cannot count to. We store none.
+  // The driver refuses to read an integer beyond JavaScript's safe range. Mergelog stores none.
   if (error instanceof Error && 'code' in error && error.code === 'ERR_OUT_OF_RANGE') return 'damaged'
   const code = resultCodeOf(error)
   if (code === undefined) return undefined
-  return code === IO_NO_MEMORY ? 'no memory' : TROUBLES.get(code & 0xff)
+  return code === IO_NO_MEMORY ? 'no memory' : FAILURES.get(code & 0xff)
 }
 
-/** The error of a thread, which comes from there without its code. */
+/** Creates the error of another thread, which arrives without its code. */
 export const sqliteError = (message: string, errcode: number | undefined): Error =>
   errcode === undefined
     ? new Error(message)

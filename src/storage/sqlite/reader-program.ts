@@ -1,4 +1,4 @@
-/** The thread that reads for `reader.ts`: a program. */
+/** The thread program of `reader.ts`. */
 import { workerData } from 'node:worker_threads'
 import { serveRequests } from '../request-thread.ts'
 import type { ReaderData, ReadQuestion } from './reader.ts'
@@ -6,10 +6,10 @@ import { connect, type Parameter, type Query, type Sqlite, selectColumn } from '
 
 type Statement = Pick<Query<Parameter[], unknown>, 'get'>
 
-/** So many texts of statements are kept prepared. */
+/** Maximum number of prepared statements in the cache. */
 const MAX_STATEMENTS = 50
 
-const { file, timeout, told }: ReaderData = workerData
+const { file, timeout, aborted }: ReaderData = workerData
 const statements = new Map<string, Statement>()
 let connection: Sqlite | undefined
 
@@ -18,7 +18,7 @@ function connected(): Sqlite {
   connection = connect(file, { readOnly: true, timeout })
   connection.exec('PRAGMA temp_store = MEMORY')
   connection.function('go_on', () => {
-    if (Atomics.load(told, 0) !== 0) throw new Error('the read was told to end')
+    if (Atomics.load(aborted, 0) !== 0) throw new Error('the read was aborted')
     return 1
   })
   return connection
@@ -34,6 +34,6 @@ function prepared(sql: string): Statement {
 }
 
 serveRequests(({ sql, parameters }: ReadQuestion) => {
-  if (Atomics.load(told, 0) !== 0) throw new Error('the read was told to end')
+  if (Atomics.load(aborted, 0) !== 0) throw new Error('the read was aborted')
   return prepared(sql).get(...parameters)
 })

@@ -1,17 +1,17 @@
-/** Reads SQLite in a thread of its own: the event loop goes on meanwhile, and a read can be ended. */
+/** Reads SQLite in a worker thread: the event loop stays free, and a read can be aborted. */
 import { type RequestThread, startRequestThread } from '../request-thread.ts'
 import { LOCK_WAIT_MS, type Parameter } from './sqlite.ts'
 
 /**
- * SQL that is 1, unless the read is to end: then it fails. Nothing else can end a statement from outside, so one that may
- * take long tests this at each row that it looks at. It takes 0.1 µs.
+ * SQL that returns 1, or fails when the read is aborted. SQLite has no other way to interrupt a statement from outside, so
+ * a long statement evaluates this for each row. It takes 0.1 µs.
  */
 export const ABORT_CHECK = 'go_on()'
 
-/** A connection of its own, which only reads. */
+/** A read-only connection in a thread. */
 export interface SqliteReader {
   /**
-   * The value in the first column of the first row that a statement gives. One at a time.
+   * Returns the first column of the first row. One read at a time.
    * @throws the signal's reason when it is aborted before the value is there; the statement ends at its next `ABORT_CHECK`
    */
   value<Value>(
@@ -19,16 +19,15 @@ export interface SqliteReader {
     parameters: readonly Parameter[],
     signal?: AbortSignal,
   ): Promise<Value | undefined>
-  /** Not while a value is being read. */
+  /** Must not be called during a read. */
   close(): Promise<void>
 }
 
-/** What the thread gets. */
 export interface ReaderData {
   file: string
   timeout: number
-  /** Not 0: the read is to end. */
-  told: Int32Array
+  /** Not 0: the read is aborted. */
+  aborted: Int32Array
 }
 
 export interface ReadQuestion {
@@ -36,10 +35,13 @@ export interface ReadQuestion {
   parameters: readonly Parameter[]
 }
 
-/** The reader of a file that exists. It is opened at the first read. `timeout`: how long it waits for a lock. */
+/**
+ * Creates the reader of an existing file, which is opened at the first read. `timeout` is the longest wait for a lock, in
+ * milliseconds.
+ */
 export function openSqliteReader(file: string, timeout = LOCK_WAIT_MS): SqliteReader {
-  const told = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
-  const workerData: ReaderData = { file, timeout, told }
+  const aborted = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
+  const workerData: ReaderData = { file, timeout, aborted }
   let thread: RequestThread<ReadQuestion, unknown> | undefined
 
   return {
@@ -47,8 +49,8 @@ export function openSqliteReader(file: string, timeout = LOCK_WAIT_MS): SqliteRe
       signal?.throwIfAborted()
       if (thread?.isRunning() !== true)
         thread = startRequestThread('storage/sqlite/reader-program', { workerData })
-      Atomics.store(told, 0, 0)
-      const end = () => void Atomics.store(told, 0, 1)
+      Atomics.store(aborted, 0, 0)
+      const end = () => void Atomics.store(aborted, 0, 1)
       signal?.addEventListener('abort', end)
       try {
         return (await thread.ask({ sql, parameters })) as Value | undefined

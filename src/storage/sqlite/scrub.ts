@@ -1,45 +1,45 @@
 /**
- * Overwrites what no row of a SQLite file uses. `secure_delete` overwrites rows that are deleted; but when rows move to
- * another page, the page that they leave keeps their bytes, and so do pages that were freed before `secure_delete`.
+ * Overwrites the unused bytes of a SQLite file. `secure_delete` overwrites deleted rows; but when rows move to another
+ * page, the old page keeps their bytes, and so do pages that were freed before `secure_delete` was on.
  *
- * A page of a table or an index is a header, an array of pointers, a gap, and the cells, between which are free blocks
- * (https://sqlite.org/fileformat2.html). The driver's SQLite gives nobody the bytes of a page, so they are read and
- * written in the file. That is safe while the WAL is empty and nobody else may write: no page is anywhere else then. The
- * bytes that change say nothing to whoever reads the page, so a crash in the middle leaves a sound page, too.
+ * A page of a table or an index consists of a header, an array of pointers, a gap, and cells with free blocks between them
+ * (https://sqlite.org/fileformat2.html). The driver has no access to the bytes of a page, so they are read and written in
+ * the file. That is safe while the WAL is empty and the write lock is held: then no page has another copy. Readers ignore
+ * the overwritten bytes, so a crash in the middle leaves a sound page.
  */
 import { fsyncSync, openSync, readSync, statSync, writeSync } from 'node:fs'
 import { bufferOf, connect, LOCK_WAIT_MS, type Sqlite, selectColumn } from './sqlite.ts'
 
-/** By type of a page: the length of its header. */
+/** Header length by type of page. */
 const HEADERS: ReadonlyMap<number | undefined, number> = new Map([
   [2, 12],
   [5, 12],
   [10, 8],
   [13, 8],
 ])
-/** The first number that could make an overflow page look like another one. */
+/** With more pages, an overflow page could look like another type. */
 const TOO_MANY_PAGES = 0x02000000
 const LOCK_BYTE = 0x40000000
 
 /**
- * The files that were opened here, by device and number. They stay open: when a process closes a file, the system takes
- * away all locks that it has on it, and SQLite's connections rely on theirs.
+ * The opened files, by device and inode. They stay open: when a process closes a file, the system releases all of its locks
+ * on that file, including those of SQLite's connections.
  */
 const opened = new Map<string, number>()
 
 /**
- * Scrubs at most `count` pages from page `first` on, which is 2 or more: the first one has a longer header. Returns the page to go on with; 0 at the end; undefined when a reader
- * or a writer is in the way. The caller's connections must not be in a transaction.
+ * Scrubs at most `count` pages from page `first`, which is at least 2: page 1 has a longer header. Returns the next page; 0
+ * at the end; undefined when a reader or a writer blocks it. The caller's connections must not be in a transaction.
  */
 export function scrubPages(file: string, first: number, count: number): number | undefined {
   const db = connect(file)
   try {
     if (!emptyWal(db)) return undefined
     db.exec('BEGIN IMMEDIATE')
-    // Somebody may have written in between.
+    // Another connection may have written in between.
     if (statSync(`${file}-wal`).size > 0) return undefined
     const next = scrub(openOnce(file), first, count)
-    // A change, so that all connections forget the pages that they remember: they would write them back as they were.
+    // A change that makes all connections drop their cached pages: they would write them back with the old bytes.
     const version = selectColumn<[], number>(db, 'PRAGMA user_version').get() ?? 0
     db.exec(`PRAGMA user_version = ${version}; COMMIT`)
     return next
@@ -49,7 +49,7 @@ export function scrubPages(file: string, first: number, count: number): number |
 }
 
 function openOnce(file: string): number {
-  // A rebuilt or restored file may have taken the place of another one.
+  // A rebuilt or restored file may have replaced the earlier one.
   const { dev, ino } = statSync(file)
   const key = `${dev} ${ino}`
   const number = opened.get(key) ?? openSync(file, 'r+')
@@ -69,7 +69,7 @@ function scrub(file: number, first: number, count: number): number {
   const read = (number: number) => readSync(file, page, 0, size, (number - 1) * size)
 
   const free = new Set<number>()
-  /** Lists of free pages, and where each ends. */
+  /** Trunk pages of the free list, with the end of each list of leaves. */
   const trunks = new Map<number, number>()
   for (let trunk = head.readUInt32BE(32); trunk !== 0 && !trunks.has(trunk); trunk = page.readUInt32BE(0)) {
     read(trunk)
@@ -78,7 +78,7 @@ function scrub(file: number, first: number, count: number): number {
     for (let i = 0; i < leaves; i++) free.add(page.readUInt32BE(8 + 4 * i))
   }
 
-  /** Overwrites a part of the page. Returns whether that has changed it. */
+  /** Overwrites a part of the page. Returns whether it changed. */
   function clear(from: number, to: number): boolean {
     if (from >= to || page.subarray(from, to).equals(zeros.subarray(0, to - from))) return false
     page.fill(0, from, to)
@@ -110,12 +110,12 @@ function scrub(file: number, first: number, count: number): number {
     read(number)
     if (clearUnused(number)) writeSync(file, page, 0, size, (number - 1) * size)
   }
-  // Before anybody is told: the disk must not have it any more, either.
+  // The bytes must be gone from the disk before success is reported.
   fsyncSync(file)
   return end === last ? 0 : end + 1
 }
 
-/** Merges parts of a full text index. Returns whether that has changed it. Its structure is in row 10 of its data. */
+/** Merges segments of a full text index. Returns whether it changed. Row 10 of its data is its structure. */
 export function mergeIndex(db: Sqlite, index: string, pages: number): boolean {
   const structure = selectColumn<[], Uint8Array>(db, `SELECT block FROM ${index}_data WHERE id = 10`)
   const read = () => bufferOf(structure.get() ?? new Uint8Array())
@@ -127,7 +127,7 @@ export function mergeIndex(db: Sqlite, index: string, pages: number): boolean {
   return isChanged
 }
 
-/** Moves the WAL into the file and empties it. Returns false when a reader keeps it from that. */
+/** Moves the WAL into the file and empties it. Returns false when a reader blocks it. */
 export function emptyWal(db: Sqlite): boolean {
   db.exec('PRAGMA busy_timeout = 0')
   try {

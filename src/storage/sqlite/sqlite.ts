@@ -1,4 +1,4 @@
-/** The SQLite driver for both embedded stores: opens files in one way, and gives rows types. */
+/** The SQLite driver of both embedded stores: opens files with the same settings, and types rows. */
 import { isAscii, isUtf8 } from 'node:buffer'
 import { closeSync, openSync, readSync } from 'node:fs'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
@@ -10,11 +10,11 @@ export type Sqlite = DatabaseSync
 export type Parameter = string | number | Uint8Array | null
 
 /**
- * Which failure a completed transaction survives. FULL: a power cut. NORMAL: a crash of the process. OFF: none for sure.
+ * The failure that a completed transaction survives. FULL: a power cut. NORMAL: a crash of the process. OFF: no guarantee.
  */
 export type Durability = 'FULL' | 'NORMAL' | 'OFF'
 
-/** A file is not a SQLite database, or is damaged (cut off, overwritten). The server doesn't repair it. */
+/** A file is not a SQLite database, or is damaged (truncated, overwritten). The server doesn't repair it. */
 export class BrokenFile extends OperatorError {
   readonly file: string
 
@@ -25,24 +25,24 @@ export class BrokenFile extends OperatorError {
 }
 
 /**
- * How a connection keeps its WAL from staying large. It grows while a reader holds an older state (a backup, a check), also to
- * gigabytes; SQLite would write it from its beginning again and leave it as long as it is. Without readers a WAL is smaller.
+ * Maximum size of an idle WAL. While a reader holds an old snapshot (a backup, a check), the WAL grows, even to gigabytes;
+ * by default SQLite would keep the file at that length. Without readers a WAL is smaller.
  */
 const WAL_LIMIT = `PRAGMA journal_size_limit = ${64 * 1024 * 1024}`
 
-/** How long a statement waits for another process's write to end, in milliseconds. */
+/** How long a statement waits for another process's write, in milliseconds. */
 export const LOCK_WAIT_MS = 5000
 
 /**
- * The settings of each connection. What SQLite sorts, or writes anew, stays in memory: a temporary file would have texts
- * that may be erased.
+ * The settings of each connection. Temporary tables stay in memory: a temporary file would have texts that may be erased
+ * later.
  */
 const SETTINGS = `PRAGMA temp_store = MEMORY; PRAGMA secure_delete = ON; ${WAL_LIMIT}`
 
-/** A file that cannot be opened: SQLite does not say which one. */
+/** A file that cannot be opened. SQLite's error does not name it. */
 class Unopened extends OperatorError {}
 
-/** Opens (or makes) a file. @throws Unopened */
+/** Opens (or creates) a file. @throws Unopened */
 export function connect(file: string, options: { readOnly?: boolean; timeout?: number } = {}): Sqlite {
   try {
     return new DatabaseSync(file, { timeout: LOCK_WAIT_MS, ...options })
@@ -54,7 +54,7 @@ export function connect(file: string, options: { readOnly?: boolean; timeout?: n
 }
 
 /**
- * Opens (or makes) a database file in WAL mode, so that other processes can read it at the same time.
+ * Opens (or creates) a database file in WAL mode, so that other processes can read it concurrently.
  *
  * @throws BrokenFile when it is not a database, or its beginning can't be read
  */
@@ -67,11 +67,10 @@ export function openSqlite(file: string, synchronous: Durability): Sqlite {
 }
 
 /**
- * Runs `prepare`, which makes the tables and the statements of a file that has just been opened. When it throws,
- * the connections are closed.
+ * Runs `prepare`, which creates the tables and statements of a newly opened file. Closes the connections when it throws.
  *
- * @throws BrokenFile when the file is damaged. Our SQL is correct, so an SQL error (`no such column`) means that
- * the file's schema is damaged.
+ * @throws BrokenFile when the file is damaged. Our SQL is correct, so an SQL error (`no such column`) means a damaged
+ * schema.
  */
 export function closeOnError<T>(file: string, connections: readonly Sqlite[], prepare: () => T): T {
   try {
@@ -83,47 +82,46 @@ export function closeOnError<T>(file: string, connections: readonly Sqlite[], pr
 }
 
 /**
- * What `CAST(… AS BLOB)` gives. Read text that may be damaged in this way: of TEXT that is not UTF-8 the driver replaces
- * characters, and nobody sees that it is damaged.
+ * The result of `CAST(… AS BLOB)`. Use it to read text that may be damaged: in TEXT the driver silently replaces bytes that
+ * are not UTF-8.
  */
 export type Bytes = Uint8Array
 
-/** The text in the bytes; undefined when they are not UTF-8. */
+/** Decodes the bytes; undefined when they are not UTF-8. */
 export function textOf(bytes: Bytes): string | undefined {
   const buffer = bufferOf(bytes)
   return isUtf8(buffer) ? buffer.toString() : undefined
 }
 
-/** The same bytes, with the fastest encoding that reads them; undefined when they are not UTF-8. */
+/** Returns the bytes with the fastest encoding that reads them; undefined when they are not UTF-8. */
 export function readable(bytes: Bytes): { buffer: Buffer; encoding: 'latin1' | 'utf8' } | undefined {
   const buffer = bufferOf(bytes)
   if (isAscii(buffer)) return { buffer, encoding: 'latin1' }
   return isUtf8(buffer) ? { buffer, encoding: 'utf8' } : undefined
 }
 
-/** The text for display: bytes that are not UTF-8 are replaced. */
+/** Decodes the bytes for display, and replaces what is not UTF-8. */
 export const lossyText = (bytes: Bytes): string => bufferOf(bytes).toString()
 
 export const bufferOf = (bytes: Bytes): Buffer =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
-/** A text as JSON. Half of a character is replaced, as the driver does: SQLite would store text that is not UTF-8. */
+/** Encodes a text as JSON. Replaces a lone surrogate, as the driver does: SQLite would store text that is not UTF-8. */
 export const asJson = (text: string): string => JSON.stringify(text.toWellFormed())
 
-/** A bound number of rows after `LIMIT` or `OFFSET`. For a bare `?`, SQLite compiles the statement anew each time. */
+/** A bound number of rows after `LIMIT` or `OFFSET`. With a bare `?`, SQLite recompiles the statement each time. */
 export const ROWS = '(? + 0)'
 
 /** A prepared SELECT with the types of its parameters and of its rows. */
 export interface Query<Parameters extends SQLInputValue[], Row> {
   get(...parameters: Parameters): Row | undefined
   all(...parameters: Parameters): Row[]
-  /** Gives row by row, so that the caller can stop early. Nothing else may use the query until it ends. */
+  /** Yields row by row, so that the caller can stop early. The query must not be used again until it ends. */
   iterate(...parameters: Parameters): IterableIterator<Row>
 }
 
 /**
- * Prepares a SELECT. The driver's types don't know the columns of a row: only the SQL tells them. So the caller names
- * the type beside the SQL.
+ * Prepares a SELECT. The driver's types don't know the columns of a row, so the caller names the row type beside the SQL.
  */
 export function select<Parameters extends SQLInputValue[], Row>(
   db: Sqlite,
@@ -142,7 +140,7 @@ export function selectTuples<Parameters extends SQLInputValue[], Tuple extends u
   return queryOf(db, statement)
 }
 
-/** Prepares a SELECT of one column and gives its values without rows. */
+/** Prepares a SELECT of one column and returns its values without rows. */
 export function selectColumn<Parameters extends SQLInputValue[], Value>(
   db: Sqlite,
   sql: string,
@@ -154,7 +152,7 @@ export function selectColumn<Parameters extends SQLInputValue[], Value>(
   }
 }
 
-/** After the disk could not be read, the connection holds pages as if they had been read: it forgets them. */
+/** After a failed read of the disk, the connection's cache has wrong pages: this drops them. */
 function queryOf<Parameters extends SQLInputValue[], Row>(
   db: Sqlite,
   statement: StatementSync,
@@ -190,22 +188,21 @@ function queryOf<Parameters extends SQLInputValue[], Row>(
   }
 }
 
-/** A statement that failed while its rows were read throws the same error once more when it is begun again. */
+/** Resets a statement: after a failure between rows, SQLite throws the same error once more when the statement restarts. */
 function reset(statement: StatementSync, parameters: SQLInputValue[]): void {
   try {
     statement.iterate(...parameters)
   } catch {
-    // From here on, it works.
+    // The statement is reset now.
   }
 }
 
 /**
- * Whether the statement, here or in a thread, failed on a UNIQUE or other constraint: an error of the caller, not of the
- * disk.
+ * Whether the statement, here or in a thread, failed on a UNIQUE or other constraint: the caller's error, not the disk's.
  */
 export const isConstraint = (error: unknown): boolean => sqliteFailure(error) === 'constraint'
 
-/** Whether another connection holds the lock that the statement needs. Try again later. */
+/** Whether another connection holds the lock that the statement needs. */
 export const isBusy = (error: unknown): boolean => sqliteFailure(error) === 'busy'
 
 /** Whether the statement read a damaged part of the file, or the file is not a database. */
@@ -215,8 +212,8 @@ export function isBroken(error: unknown): error is Error {
 }
 
 /**
- * Whether such an error may come from a disk that cannot be read now: SQLite calls that damage, too. A file that was a
- * database when it was opened still is one, as far as anybody knows.
+ * Whether such an error may come from an unreadable disk, which SQLite reports as damage, too. A file that was opened as a
+ * database is assumed to still be one.
  */
 export function mayBeUnreadable(file: string, error: Error): boolean {
   if (sqliteFailure(error) === 'not a database') return true
@@ -249,13 +246,13 @@ export function checkFile<Problem>(file: string, check: (db: Sqlite) => Problem)
   }
 }
 
-/** The first damage that SQLite finds in its own structures, indexes included; undefined when there is none. */
+/** Returns the first damage that SQLite finds in its own structures and indexes; undefined for a sound file. */
 export function integrityProblem(db: Sqlite): string | undefined {
   try {
     const found = select<[], { integrity_check: string }>(db, 'PRAGMA integrity_check(1)').get()
     return found?.integrity_check === 'ok' ? undefined : (found?.integrity_check ?? 'no answer')
   } catch (error) {
-    // The check computes the values of indexes on expressions. For a damaged document this fails with an error.
+    // The check evaluates indexes on expressions, which fails for a damaged document.
     if (isBroken(error) || isWrongSql(error)) return error.message
     throw error
   }

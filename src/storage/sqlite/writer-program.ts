@@ -1,4 +1,4 @@
-/** The thread that writes for `writer.ts`: a program. It gets one step of a writer at a time. */
+/** The thread program of `writer.ts`. It runs one step of a writer at a time. */
 import { close, fdatasync, open } from 'node:fs'
 import type { StatementSync } from 'node:sqlite'
 import { workerData } from 'node:worker_threads'
@@ -7,24 +7,24 @@ import { emptyWal, mergeIndex, scrubPages } from './scrub.ts'
 import { closeOnError, openSqlite, type Sqlite } from './sqlite.ts'
 import type { Step, WriterData, WriterStep } from './writer.ts'
 
-/** So many texts of statements one connection keeps prepared. */
+/** Maximum number of prepared statements per connection. */
 const MAX_STATEMENTS = 200
 
 interface Connection {
   file: string
   db: Sqlite
   statements: Map<string, StatementSync>
-  /** Of the last statement. */
+  /** Rows that the last statement changed. */
   changes: number
-  /** How many transactions may not be on the disk yet. */
+  /** Number of transactions that may not be on disk yet. */
   unsynced: number
   isSyncing: boolean
 }
 
 const { settings, syncedTransactions }: WriterData = workerData
-/** Each writer has one. */
+/** By writer. */
 const connections = new Map<number, Connection>()
-/** By writer: why the open transaction failed. The rest of it is skipped. */
+/** By writer: the error of the open transaction. Its remaining statements are skipped. */
 const failures = new Map<number, unknown>()
 
 function opened({ writer, file, durability }: WriterStep): Connection {
@@ -32,7 +32,7 @@ function opened({ writer, file, durability }: WriterStep): Connection {
   if (known !== undefined) return known
   const db = openSqlite(file, durability)
   closeOnError(file, [db], () => db.exec(settings))
-  // With FULL, each transaction is on the disk when it ends; with OFF, nothing waits for it.
+  // With FULL, a transaction is on disk when it ends; with OFF, durability is not needed.
   const unsynced = durability === 'NORMAL' ? 0 : Number.NEGATIVE_INFINITY
   const connection = { file, db, statements: new Map(), changes: 0, unsynced, isSyncing: false }
   connections.set(writer, connection)
@@ -44,13 +44,13 @@ function prepared({ db, statements }: Connection, sql: string): StatementSync {
   if (known !== undefined) return known
   if (statements.size >= MAX_STATEMENTS) statements.clear()
   const statement = db.prepare(sql)
-  // The ids of parts of texts may be larger than numbers: Node 26 fails when it says the last one as a number.
+  // Ids of text parts may exceed JavaScript's safe integers: Node 26 would fail to report the last one as a number.
   statement.setReadBigInts(true)
   statements.set(sql, statement)
   return statement
 }
 
-/** The next checkpoint does it in any case: so it may fail. */
+/** Best effort: the next checkpoint syncs in any case. */
 function sync(connection: Connection): void {
   connection.isSyncing = true
   connection.unsynced = 0
@@ -90,10 +90,10 @@ function undo({ db }: Connection): void {
 function end(writer: number, { db }: Connection): void {
   connections.delete(writer)
   try {
-    // The last connection that is closed does it, too: but that one is closed on the event loop.
+    // Closing the last connection does this too, but that happens on the event loop.
     db.exec('PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE)')
   } catch {
-    // A reader keeps it from that.
+    // A reader blocks it.
   }
   db.close()
 }

@@ -1,42 +1,42 @@
 /**
- * Writes to SQLite files in threads of their own: neither a large transaction nor a slow disk holds the event loop. The
- * logs of the process share one thread, and its read models another, which may be busy for long. Each is started at its
+ * Writes to SQLite files in worker threads, so that neither a large transaction nor a slow disk blocks the event loop. All
+ * logs of the process share one thread, and all read models another, which may be busy for long. A thread starts at its
  * first write.
  */
 import { type RequestThread, startRequestThread } from '../request-thread.ts'
 import type { Durability, Parameter } from './sqlite.ts'
 
-/** Sends a statement to the thread, which runs it in the transaction. Errors come when the transaction ends. */
+/** Sends a statement to the thread, which runs it in the transaction. Errors are thrown at the end of the transaction. */
 export type Run = (sql: string, ...parameters: Parameter[]) => void
 
-/** The connection of one file. Only one transaction may be open at a time. */
+/** The connection to one file. Only one transaction may be open at a time. */
 export interface ThreadWriter {
   /**
-   * Runs the statements that `work` sends as one transaction. It commits when `work` resolves, and undoes all when
-   * `work` rejects or a statement fails. Resolves to the number of rows that the last statement changed. Statements are
-   * sent many at a time; `flush` sends those that are waiting, unless they are few.
+   * Runs the statements that `work` sends as one transaction. Commits when `work` resolves; rolls back when `work` rejects
+   * or a statement fails. Resolves to the number of rows that the last statement changed. Statements are sent in batches;
+   * `flush` sends the pending ones, unless they are few.
    * @throws the error of `work`, or one with SQLite's message and code
    */
   transaction(work: (run: Run, flush: () => void) => Promise<void>): Promise<number>
   /**
-   * Overwrites what no row uses in at most `count` pages, from page `first` (the first one is 1). Resolves to the page to
-   * go on with; to 0 at the end; to undefined when a reader keeps it from that. Not while a transaction is open.
+   * Scrubs the unused bytes of at most `count` pages, from page `first` (the first one is 1). Resolves to the next page; to
+   * 0 at the end; to undefined when a reader blocks it. Not during a transaction.
    */
   scrub(first: number, count: number): Promise<number | undefined>
   /**
-   * Writes about so many pages of a full text index (FTS5) again, without what was deleted. Begin with a negative number,
-   * which means all of the index, and go on with a positive one. Resolves to false when there is nothing left to do.
+   * Rewrites about `pages` pages of a full text index (FTS5), without deleted rows. Begin with a negative number, which
+   * means the whole index, and continue with a positive one. Resolves to false when the index is merged.
    */
   merge(index: string, pages: number): Promise<boolean>
-  /** Moves the WAL into the file and empties it. Resolves to false when a reader keeps it from that. */
+  /** Moves the WAL into the file and empties it. Resolves to false when a reader blocks it. */
   truncate(): Promise<boolean>
-  /** Moves the WAL into the file, as far as no reader keeps it from that, and closes the connection. */
+  /** Moves the WAL into the file, as far as readers allow it, and closes the connection. */
   close(): Promise<void>
 }
 
 /**
- * What each thread writes, and the settings that suit it. A rebuild of the read models writes to many indexes: with
- * SQLite's defaults (2 MiB of pages in memory, a checkpoint every 4 MiB) it would write the same pages many times.
+ * The threads, with SQLite settings for each. A rebuild of the read models writes to many indexes: with SQLite's defaults
+ * (2 MiB of cached pages, a checkpoint every 4 MiB) it would write the same pages many times.
  */
 const THREADS = {
   log: '',
@@ -45,29 +45,28 @@ const THREADS = {
 type ThreadName = keyof typeof THREADS
 
 /**
- * After how many transactions that did not wait for the disk what they have written is brought there, while the thread
- * goes on. A checkpoint waits for all that is left: for 32 MiB 70 ms or more, and an append to the log waits with it.
+ * Number of transactions with NORMAL durability after which the WAL is synced in the background. A checkpoint waits for all
+ * unsynced pages: for 32 MiB 70 ms or more, during which appends to the log wait.
  */
 const SYNCED_TRANSACTIONS = 16
 
 /**
- * Room for young objects, in MB. The thread keeps nothing but what a message has; by default V8 would let 48 MB come
- * together before it looks.
+ * Size of V8's young generation, in MB. The thread only keeps the current message; V8's default would collect garbage only
+ * after 48 MB.
  */
 const YOUNG_MB = 6
 
-/** The characters after which statements are sent, so that the thread begins while others are still made. */
+/** Batch size in characters: the thread begins while the next batch is made. */
 const MESSAGE_CHARACTERS = 64 * 1024
-/** What is less waits for more, or for the end of the transaction. */
+/** Minimum batch size of `flush`, in characters. */
 const FLUSHED_CHARACTERS = 8 * 1024
 
 const sizeOf = (value: Parameter) => (value === null || typeof value === 'number' ? 0 : value.length)
 
 type Statement = [sql: string, ...parameters: Parameter[]]
 
-/** What a thread gets. */
 export interface WriterData {
-  /** SQL for each connection. */
+  /** SQL for each new connection. */
   settings: string
   syncedTransactions: number
 }
@@ -104,7 +103,7 @@ function running(name: ThreadName): Thread {
   return thread
 }
 
-/** The writer of a file, which must exist. Its connection is opened at the first transaction. */
+/** Creates the writer of an existing file. Its connection is opened at the first transaction. */
 export function threadWriter(name: ThreadName, file: string, durability: Durability): ThreadWriter {
   lastWriter += 1
   const writer = lastWriter
@@ -119,7 +118,7 @@ export function threadWriter(name: ThreadName, file: string, durability: Durabil
 
   return {
     async transaction(work) {
-      // All of it in one thread: when that ends, the rest fails.
+      // One thread for the whole transaction: when it ends, the transaction fails.
       const thread = running(name)
       connected = thread
       let isFirst = true
