@@ -1,12 +1,12 @@
-/** Of a push of which some refs are refused: what git gets to see, and the answer to the whole of it. */
+/** Splits a push with refused refs: the request that git gets, and the answer to the whole push. */
 import { forEachInSlices, timeSlices } from '../../concurrency/event-loop.ts'
 import { bandPackets, FLUSH, packet, readPacket } from '../http/pkt-line.ts'
 import { ZERO_ID } from '../refs/names.ts'
 import { type PushRequest, refusedLines } from './push-request.ts'
 
 /**
- * The push without the refused refs, as git reads it. The pack stays, with what only the refused refs reach of it: that is
- * never served, and maintenance removes it.
+ * Returns the push without the refused refs, as git reads it. The pack stays. Objects that only refused refs reach are
+ * never served, and maintenance removes them.
  */
 export async function acceptedPart(
   push: PushRequest,
@@ -32,12 +32,12 @@ export async function acceptedPart(
       ? [...push.options.map((option) => packet(option)), Buffer.from(FLUSH)]
       : []),
   ])
-  // What was read of the body beyond the commands is the beginning of the pack.
+  // The bytes read beyond the commands are the beginning of the pack.
   const front = Buffer.concat([head, push.front.subarray(push.packStart)])
   return { ...push, commands, refusedTips, front, packStart: head.length }
 }
 
-/** git's answer to the accepted part, with a line for each refused ref. */
+/** Adds a line for each refused ref to git's answer. */
 export async function withRefusals(
   answer: Buffer,
   { capabilities }: PushRequest,
@@ -49,18 +49,18 @@ export async function withRefusals(
     Buffer.concat([own.subarray(0, own.length - FLUSH.length), lines, Buffer.from(FLUSH)])
   if (!capabilities.has('side-band-64k') && !capabilities.has('side-band')) return report(answer)
   const bands = await bandsOf(answer)
-  // A fatal error comes instead of a report.
+  // A fatal error replaces the report.
   if (bands === undefined || bands.report.length === 0) return answer
   return Buffer.concat([...bands.others, bandPackets(1, report(bands.report)), Buffer.from(FLUSH)])
 }
 
-/** What git's answer reports of the refs; undefined when it has no report. */
+/** Returns the report of refs in git's answer; undefined without one. */
 export async function reportIn(answer: Buffer, { capabilities }: PushRequest): Promise<Buffer | undefined> {
   const hasBands = capabilities.has('side-band-64k') || capabilities.has('side-band')
   return hasBands ? (await bandsOf(answer))?.report : answer
 }
 
-/** The report in an answer with side bands, and the packets of the other bands; undefined when it has no bands. */
+/** Returns the report in an answer with side bands, and the packets of the other bands; undefined without bands. */
 async function bandsOf(answer: Buffer): Promise<{ report: Buffer; others: Buffer[] } | undefined> {
   const slices = timeSlices()
   const report: Buffer[] = []

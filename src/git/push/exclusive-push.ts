@@ -1,4 +1,7 @@
-/** Lets git do a push: in the turn of its repository, decided a second time, and recorded before the client is answered. */
+/**
+ * Runs git for a push, under the lock of its repository: checks the push a second time, and records it before the client
+ * gets an answer.
+ */
 
 import { forEachInSlices } from '../../concurrency/event-loop.ts'
 import { limitReached } from '../../errors/limits.ts'
@@ -13,12 +16,15 @@ import { flushRefs, type RefChange, readRefs } from '../refs/refs.ts'
 import { freeLocks, LOCKED_WITH_REFS } from '../repository/leftovers.ts'
 import { createRefBatch, newRefBatch, PROC_RECEIVE_NEW_REFS } from '../repository/ref-creation-batch.ts'
 import { isMigrationFailure, withReason } from './push-answer.ts'
-import { answerHook, answerMaking, hookAsks, hookMakes } from './push-hook.ts'
+import { answerHook, answerRefCreation, hookAsks, hookCreatesRefs } from './push-hook.ts'
 import type { PushJournal } from './push-journal.ts'
 import { type PushRequest, reasonsOfMissing, reasonsOfUnreached, refusalReport } from './push-request.ts'
 import { findUnreachableObject, type ReceivedPush } from './unreachable-objects.ts'
 
-/** git's answer names each ref at most twice: there is room for 100,000 refs, the most that `MAX_PUSH_REFS` may be. */
+/**
+ * Maximum size of git's answer, in bytes. It names each ref at most twice: enough for 100,000 refs, the maximum of
+ * `MAX_PUSH_REFS`.
+ */
 const MAX_ANSWER = 64 * 1024 * 1024
 
 export interface ExclusivePushOptions extends TransferOptions {
@@ -26,29 +32,29 @@ export interface ExclusivePushOptions extends TransferOptions {
   /** The key of this repository in the journal. */
   key: string
   /**
-   * Runs work when it is this repository's turn: one push at a time, on all servers that use the repository. Called
-   * once for each push that git does, and again when a repack was in its way and no ref moved. When it rejects before
-   * it has begun the work, git moves nothing.
+   * Runs work under the repository's lock: one push at a time, on all servers that use the repository. Called once for each
+   * run of git, and again when a repack interfered and no ref moved. When it rejects before it has started the work, git
+   * moves nothing.
    */
   runExclusive(work: () => Promise<void>): Promise<void>
   /**
-   * Decides a second time: git has all objects, and is about to move the refs. Called in each turn, before `record`.
-   * One reason refuses the whole push, and so does an error.
+   * Checks the push again under the lock, before `record`: git has all objects and is about to move the refs. A reason
+   * refuses the whole push, and so does an error.
    */
   checkAgain?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   /**
-   * Records what a push did, before the client gets its answer. Not called when no ref moved.
+   * Records the moved refs, before the client gets its answer. Not called when no ref moved.
    *
-   * Called inside `inTurn`, so for one push per repository at a time. Other code that moves refs may use the same
-   * turns, but `record` itself must not: it would wait for itself.
+   * Called inside `runExclusive`. Other code that moves refs may use the same lock, but `record` itself must not: it would
+   * deadlock.
    *
-   * The log may know a move already: two pushes made the same move, or a recovery was faster. After a failure,
-   * `from` may be older than the log. So trust only `to`.
+   * The log may know a move already: two pushes made the same move, or a recovery was faster. After a failure, `from` may
+   * be older than the log. So trust only `to`.
    */
   record(updates: readonly RefChange[], pushOptions: readonly string[]): Promise<void>
 }
 
-/** A push whose whole body is here. */
+/** A push whose body has been read completely. */
 export interface BufferedPush {
   push: PushRequest
   held: BufferedBody
@@ -56,11 +62,11 @@ export interface BufferedPush {
 }
 
 /**
- * Gives a push to git. When git is about to move the refs, the push waits for its turn, is decided a second time, and is
- * recorded. Resolves to the answer for the client; `isOfGit`: git had decided it and made the answer; `isUnplaced`: git could
- * not move the objects to their place, and no ref moved. `brokenOff` is called when git was ended by a signal.
- * @throws GitUnavailable, GitFailed, GitOutputTooLarge, PushUnrecorded, what `inTurn` throws before the work has begun, or
- * what `checkAgain` throws
+ * Gives a push to git. When git is about to move the refs, the push waits for the lock, is checked a second time, and is
+ * recorded. Resolves to the answer for the client; `isOfGit`: git decided and made the answer; `isUnplaced`: git could not
+ * move the objects out of the quarantine, and no ref moved. `brokenOff` is called when a signal ended git.
+ * @throws GitUnavailable, GitFailed, GitOutputTooLarge, PushUnrecorded, the error of `runExclusive` before it has started
+ * the work, or the error of `checkAgain`
  */
 export async function pushExclusively(
   dir: string,
@@ -82,26 +88,26 @@ export async function pushExclusively(
   const running = runGit(transfer, held, workMs)
   const { channel } = transfer
   const quarantine = channel && (await Promise.race([hookAsks(channel), running.then(() => undefined)]))
-  // Not in the turn: the walk may take long, and what it finds is refused even if a ref brings it back meanwhile.
+  // Outside the lock, because the walk may take long. Its result is final even if a ref reaches the object meanwhile.
   let refusal =
     quarantine === undefined
       ? undefined
-      : await refusalOf(() => stray({ dir, quarantine, timeout: workMs, ...arrived }))
+      : await refusalOf(() => checkReachability({ dir, quarantine, timeout: workMs, ...arrived }))
   let updates: RefChange[] = []
-  let hasTurn = false
+  let hasLock = false
   let isRecorded = true
   try {
-    // The turn begins before the refs move, so that nothing is decided between the question and the record.
+    // The lock is taken before the refs move, so that no other decision falls between the check and the record.
     await options.runExclusive(async () => {
-      hasTurn = true
+      hasLock = true
       if (channel !== undefined && quarantine !== undefined) {
         refusal ??= await refusalOf(() => options.checkAgain?.(push.commands))
         if (refusal === undefined)
           await freeLocks(dir, [...LOCKED_WITH_REFS, ...push.commands.map(({ ref }) => ref)])
-        const making = newRefs && hookMakes(channel).then(() => newRefs)
+        const making = newRefs && hookCreatesRefs(channel).then(() => newRefs)
         answerHook(channel, refusal === undefined)
         const made = await Promise.race([making, running.then(() => undefined)])
-        if (made !== undefined) answerMaking(channel, await createRefBatch(dir, made, push))
+        if (made !== undefined) answerRefCreation(channel, await createRefBatch(dir, made, push))
       }
       const { ending } = await running
       if (ending.code === null) await brokenOff()
@@ -109,13 +115,13 @@ export async function pushExclusively(
       if (updates.length > 0) await options.record(updates, push.options)
     })
   } catch (error) {
-    if (channel !== undefined && quarantine !== undefined && !hasTurn) {
+    if (channel !== undefined && quarantine !== undefined && !hasLock) {
       answerHook(channel, false)
       await running
       await options.journal.finish(marker).catch(() => undefined)
       throw error
     }
-    // Also when the repository is missing: only the log says whether it was deleted, and recovery asks it.
+    // Also for a missing repository: only the log knows whether it was deleted, and recovery reads it.
     isRecorded = false
     options.journal.abandon(marker)
     if (!(error instanceof RepositoryMissing) || updates.length > 0)
@@ -144,7 +150,7 @@ export async function pushExclusively(
   return { answer: withReason(answer, push), isOfGit: true, isUnplaced }
 }
 
-/** What is said against a push: reasons, or an error. Undefined when nothing is. */
+/** The refusal of a push: reasons by ref, or an error. */
 type PushRefusal = { reasons: ReadonlyMap<string, string> } | { error: unknown }
 
 async function refusalOf(
@@ -158,8 +164,8 @@ async function refusalOf(
   }
 }
 
-/** One reason for all refs of a push that takes an object which no ref reaches, or brings one. */
-async function stray(arrived: ReceivedPush): Promise<ReadonlyMap<string, string>> {
+/** Refuses all refs of a push that uses or brings an unreachable object. */
+async function checkReachability(arrived: ReceivedPush): Promise<ReadonlyMap<string, string>> {
   const found = await findUnreachableObject(arrived)
   if (found === undefined) return new Map()
   return 'borrowed' in found
@@ -167,7 +173,7 @@ async function stray(arrived: ReceivedPush): Promise<ReadonlyMap<string, string>
     : reasonsOfUnreached(arrived.push, found.unreached)
 }
 
-/** The changes of the push that are in effect. When another push moved a ref on, that push records it. */
+/** Returns the changes that are in effect. When another push moved a ref further, that push records it. */
 async function appliedChanges(dir: string, { commands }: PushRequest): Promise<RefChange[]> {
   const refs = commands.map(({ ref }) => ref)
   const now = await readRefs(dir, refs)
@@ -182,7 +188,7 @@ async function appliedChanges(dir: string, { commands }: PushRequest): Promise<R
 }
 
 /**
- * Gives the request to git. `answer`: git's answer to the client, undefined when it is too large. `late`: git was ended
+ * Sends the request to git. `answer`: git's answer to the client; undefined when it is too large. `late`: git was ended
  * because it took longer than `workMs`.
  */
 async function runGit(transfer: Transfer, held: BufferedBody, workMs: number) {

@@ -1,15 +1,15 @@
-/** Finds without git what a push of many refs cannot have: git looks for each of them with a process of its own. */
+/** Finds missing objects of a push of many refs without git, which would start a process for each ref. */
 import { objectReaders } from '../objects/object-readers.ts'
 import type { RefChange } from '../refs/refs.ts'
 
-/** Fewer refs are left to git. */
-const MANY = 50
-/** So many are asked for at once. */
-const PART = 1000
+/** Minimum number of refs. Fewer are left to git. */
+const MIN_REFS = 50
+/** Batch size of object reads. */
+const BATCH = 1000
 
 /**
- * A new object of a ref that the push cannot bring: more of them are absent from the repository than it brings objects
- * (`sent`). Undefined when there is none, when it is not easy to tell, and for few refs.
+ * Returns a new object of a ref that the push cannot bring, because more objects are absent from the repository than the
+ * push has (`sent`); undefined for fewer refs, and when the count does not show it.
  *
  * @throws GitUnavailable, GitFailed, RepositoryMissing
  */
@@ -18,15 +18,15 @@ export async function findMissingObject(
   commands: readonly RefChange[],
   sent: number,
 ): Promise<string | undefined> {
-  if (commands.length < MANY) return undefined
+  if (commands.length < MIN_REFS) return undefined
   const ids = [...new Set(commands.flatMap(({ to }) => to ?? []))]
   if (ids.length <= sent) return undefined
   let absent = 0
-  for (let i = 0; i < ids.length; i += PART) {
-    const part = ids.slice(i, i + PART)
-    for (const [place, header] of (await objectReaders.headers(dir, part)).entries()) {
+  for (let i = 0; i < ids.length; i += BATCH) {
+    const batch = ids.slice(i, i + BATCH)
+    for (const [place, header] of (await objectReaders.headers(dir, batch)).entries()) {
       if (header === undefined) absent += 1
-      if (absent > sent) return part[place]
+      if (absent > sent) return batch[place]
     }
   }
   return undefined

@@ -1,4 +1,4 @@
-/** What git's own answer to a push says of this server. */
+/** Recognizes server failures in git's own answer to a push. */
 
 import { limitReached } from '../../errors/limits.ts'
 import { diskFull, isDiskFull } from '../../storage/disk-full.ts'
@@ -6,20 +6,20 @@ import { bandPackets } from '../http/pkt-line.ts'
 import { NO_MEMORY } from '../process/child-process.ts'
 import type { PushRequest } from './push-request.ts'
 
-/** Where in the answer such a reason is. */
+/** Number of bytes to search, from the beginning of the answer. */
 const MAX_REASON = 64 * 1024
 const UNPLACED = / unable to migrate objects to permanent storage\n/
 
 /**
- * Whether git could not move the objects of the push to their place. It reports this of each ref and moves none. The reason
- * is nearly always a repack: it removes directories of loose objects that are empty, also one that git has just made for
- * these objects.
+ * Whether git failed to move the objects of the push out of the quarantine. It reports this for each ref and moves none.
+ * The cause is nearly always a repack: it removes empty directories of loose objects, even one that git has just created
+ * for these objects.
  */
 export function isMigrationFailure(answer: Buffer): boolean {
   return UNPLACED.test(beginningOf(answer))
 }
 
-/** What git says of a program of its own that could not go on, and what its user should read of it. */
+/** Failures of git's programs, with the reason for the user. */
 const REASONS = [
   {
     says: (beginning: string) => NO_MEMORY.test(beginning),
@@ -33,7 +33,10 @@ const REASONS = [
   },
 ] as const
 
-/** The answer to a push that needed too much memory or room shows only that a program of git ended. This one says why. */
+/**
+ * Adds the reason to the answer of a push that exceeded memory or disk space: git only reports that one of its programs
+ * ended.
+ */
 export function withReason(answer: Buffer, { capabilities }: Pick<PushRequest, 'capabilities'>): Buffer {
   if (!capabilities.has('side-band-64k')) return answer
   const beginning = beginningOf(answer)

@@ -1,6 +1,6 @@
 /**
- * The git hook of a push. git has all objects then, in quarantine, and has moved no ref. The hook checks the refs that
- * have rules; then it asks this server, which may say no.
+ * The git hook of a push. It runs when all objects are in quarantine and no ref has moved. It checks the refs with rules;
+ * then it asks this server, which may refuse.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
@@ -32,24 +32,24 @@ export interface PushHook {
   remove(): Promise<void>
 }
 
-/** What the hook and this server say to each other, each in one line. The question names git's place for the objects. */
+/** The protocol between hook and server: one line each. The question has the quarantine directory. */
 const QUESTION = 'ready '
 const MAX_QUESTION = 16 * 1024
 const YES = 'yes'
 const NO = 'no'
 
 /**
- * The hook. git gives it a line for each ref of a push, `OLD NEW REF`. The hook can read the pushed objects. git
- * refuses the whole push unless the hook ends with 0.
+ * The hook. git passes a line `OLD NEW REF` for each ref of a push. The hook can read the pushed objects. Any exit code but
+ * 0 refuses the whole push.
  *
  * PUSH_RULES is a directory with the refs that have rules: `signed`, `forward-only`. With BY_REF, refs that break them are
- * listed in `refused`, and the others may move.
+ * listed in `refused`, and the other refs may move.
  *
  * For `signed`, the hook checks every commit that is new to the ref, even if the repository has it already. Otherwise two
- * pushes, the first one to another branch, could bring in an unsigned commit. For a new ref it checks only the
- * commits that are new to the repository.
+ * pushes, the first one to another branch, could bring in an unsigned commit. For a new ref it checks only the commits that
+ * are new to the repository.
  *
- * The last lines ask. Without an answer, since this server has ended, git moves no ref.
+ * The last lines ask the server. Without an answer, because the server has ended, git moves no ref.
  */
 const HOOK = `#!/bin/sh
 none=${'0'.repeat(40)}
@@ -103,53 +103,52 @@ fi
 echo "${QUESTION}$GIT_QUARANTINE_PATH" >&3 && read -r answer <&3 && [ "$answer" = ${YES} ]
 `
 
-/** git asks it for each ref when the first hook has ended. It refuses what that one has listed. */
+/** Runs for each ref after the first hook, and refuses the refs that it has listed. */
 const REF_HOOK = `#!/bin/sh
 [ -e "$PUSH_RULES/refused" ] || exit 0
 grep -Fqx -e "$1" "$PUSH_RULES/refused"
 [ $? = 1 ]
 `
 
-/** The new refs of a push, when the server makes them: see `ref-creation-batch.ts`. */
+/** The hook's request to create new refs: see `ref-creation-batch.ts`. */
 const MOVE = 'move'
 
 /**
- * git has moved the objects to their place, and gives it the refs that the server makes. This server knows them already,
- * and says with how many bytes it answers. Without an answer, git makes none of these refs.
+ * Runs when the objects are in place, with the refs that the server creates. The server knows them already, and sends the
+ * length of its answer first. Without an answer, git creates none of these refs.
  */
-const MAKING_HOOK = `#!/bin/sh
+const REF_CREATION_HOOK = `#!/bin/sh
 exec 4<&0
 cat <&4 >/dev/null 2>&1 &
 printf '000eversion=1\\n0000'
 echo ${MOVE} >&3 && read -r size <&3 && head -c "$size" <&3
 `
 
-/** The directory below the hook's that has the hook for each ref, too. Only pushes that need it pay for its processes. */
+/** Subdirectory that also has the hook for each ref. Only pushes that need it pay for its processes. */
 const BY_REF = 'by-ref'
 
-/** The directory of the hook, by the directory of the repositories. */
+/** Directories of installed hooks, by repository directory. */
 const installed = new Map<string, string>()
 
 /**
- * The directory that has the hook, made when it is missing: beside the repositories, or in the system's temporary
- * directory when nothing can be executed there, as on a file system mounted with noexec. git ignores a hook that it may
- * not execute.
+ * Returns the directory of the hook, and creates it if missing: beside the repositories, or in the system's temporary
+ * directory when files there cannot be executed (noexec). git ignores a hook that it may not execute.
  *
  * @throws GitUnavailable when the hook can be executed at neither place
  */
 export async function installPushHook(gitDir: string): Promise<string> {
   const known = installed.get(gitDir)
   if (known !== undefined && (await canExecute(known))) return known
-  // Its name follows from its text: servers of another version may use the same directory.
+  // Named by its content: servers of another version may use the same directory.
   const version = createHash('sha256')
     .update(HOOK)
     .update(REF_HOOK)
-    .update(MAKING_HOOK)
+    .update(REF_CREATION_HOOK)
     .digest('hex')
     .slice(0, 16)
   const places = [
     () => join(gitDir, HOOKS, version),
-    // Nobody else may have been there before.
+    // A fresh private directory: other users can write to the temporary directory.
     () => mkdtemp(join(tmpdir(), 'git-push-')),
   ]
   let cause: unknown
@@ -175,7 +174,7 @@ export async function installPushHook(gitDir: string): Promise<string> {
 
 const hooksIn = (directory: string) => [
   { path: join(directory, 'pre-receive'), text: HOOK },
-  { path: join(directory, 'proc-receive'), text: MAKING_HOOK },
+  { path: join(directory, 'proc-receive'), text: REF_CREATION_HOOK },
   { path: join(directory, BY_REF, 'pre-receive'), text: HOOK },
   { path: join(directory, BY_REF, 'update'), text: REF_HOOK },
 ]
@@ -186,7 +185,7 @@ const canExecute = (directory: string) =>
     () => false,
   )
 
-/** Another server may write the same hooks at the same time. */
+/** Atomic: another server may write the same hooks at the same time. */
 async function writeHooks(directory: string): Promise<void> {
   const draft = join(directory, `new-${randomUUID()}`)
   for (const { path, text } of hooksIn(directory)) {
@@ -195,21 +194,21 @@ async function writeHooks(directory: string): Promise<void> {
   }
 }
 
-/** What the hook has to check, besides asking. */
+/** The rules that the hook checks. */
 export interface PushRules extends TrustedKeys {
   /** Full names of refs that accept only commits with a good SSH signature by `allowedSigners` or `signingKey`. */
   requireSigned?: readonly string[] | undefined
   /** Full names of refs whose history must not be rewritten. */
   forwardOnly?: readonly string[] | undefined
-  /** Whether one bad ref refuses all: the client has asked for it, or there is only one. */
+  /** Whether one refused ref refuses all: the client asked for it, or the push has one ref. */
   isAtomic: boolean
 }
 
 /**
- * Prepares the hook of a push into the repository at `dir`: to check its refs that have rules, and to ask on a fourth
- * stream of the process.
+ * Prepares the hook of a push into the repository at `dir`: it checks refs with rules, and asks on a fourth stream of the
+ * process.
  *
- * @throws SigningFailed or GitUnavailable when it can't be checked
+ * @throws SigningFailed or GitUnavailable when the rules can't be checked
  */
 export async function preparePushHook(
   dir: string,
@@ -224,7 +223,7 @@ export async function preparePushHook(
     return { config: [['core.hooksPath', hooks]], env: {}, remove: async () => undefined }
   }
   const directory = await makeTemporaryDirectory()
-  // Ignore errors: leftover files matter less than the answer to the push.
+  // Ignores errors: leftover files matter less than the answer to the push.
   const remove = () => rm(directory, { recursive: true, force: true }).catch(() => undefined)
   try {
     const signers = signed.length === 0 ? [] : verificationConfig(await writeTrustedKeys(directory, keys))
@@ -244,14 +243,14 @@ export async function preparePushHook(
 }
 
 /**
- * Resolves when the hook asks, to the directory of the pushed objects; it is empty for a push without a pack. Resolves to
- * undefined when the process ends without a question.
+ * Resolves to the quarantine directory when the hook asks; empty for a push without a pack. Resolves to undefined when the
+ * process ends without a question.
  */
 export function hookAsks(channel: Duplex): Promise<string | undefined> {
   return new Promise((resolve) => {
     let said = ''
     channel.on('data', (chunk: Buffer) => {
-      // Nothing but the hook writes here. What is longer than a question is none.
+      // Only the hook writes here. Longer input is not a question.
       if (said.length < MAX_QUESTION) said += chunk.toString()
       if (said.startsWith(QUESTION) && said.endsWith('\n')) resolve(said.slice(QUESTION.length, -1))
     })
@@ -260,13 +259,16 @@ export function hookAsks(channel: Duplex): Promise<string | undefined> {
   })
 }
 
-/** Answers the hook. Without a yes, git moves no ref of the push. */
+/** Answers the hook. Unless `yes`, git moves no ref of the push. */
 export function answerHook(channel: Duplex, yes: boolean): void {
   channel.write(`${yes ? YES : NO}\n`)
 }
 
-/** Resolves when git is about to make new refs: the server has to, see `answerMaking`. Call it before `answerHook`. */
-export function hookMakes(channel: Duplex): Promise<void> {
+/**
+ * Resolves when git is about to create the new refs that are left to the server, see `answerRefCreation`. Call it before
+ * `answerHook`.
+ */
+export function hookCreatesRefs(channel: Duplex): Promise<void> {
   return new Promise((resolve) => {
     let said = ''
     channel.on('data', (chunk: Buffer) => {
@@ -276,7 +278,7 @@ export function hookMakes(channel: Duplex): Promise<void> {
   })
 }
 
-/** Answers git, in the packets of its hook `proc-receive`. */
-export function answerMaking(channel: Duplex, packets: Buffer): void {
+/** Answers the `proc-receive` hook, in packets. */
+export function answerRefCreation(channel: Duplex, packets: Buffer): void {
   channel.write(Buffer.concat([Buffer.from(`${packets.length}\n`), packets]))
 }

@@ -1,6 +1,6 @@
 /**
- * The journal of pushes: records on disk which repositories have a push that git may have done and that the log may
- * not know yet. A marker is written before git gets its first byte, and removed when the moved refs are recorded.
+ * The journal of pushes: records on disk which repositories have a push that git may have applied and the log may not know
+ * yet. A marker is written before git gets its first byte, and removed when the moved refs are recorded.
  */
 import { randomUUID } from 'node:crypto'
 import { mkdir, readdir, readFile, readlink, rm, writeFile } from 'node:fs/promises'
@@ -16,27 +16,27 @@ export interface PushMarker {
   file: string
 }
 
-/** What a marker's file says. */
+/** Content of a marker's file. */
 interface Content {
-  /** The git process that leads its group; undefined when there was none. */
+  /** The git process that leads its group, if any. */
   pid: number | undefined
-  /** The server that wrote the marker; undefined when it was alone. */
+  /** The server that wrote the marker; undefined for a server without other nodes. */
   owner: string | undefined
-  /** Where the process id means something: the machine since its start, and the container. */
+  /** The scope of the process id: a boot of the host, and the container. */
   place: string | undefined
-  /** What the caller needs to finish the work. */
+  /** The caller's data for finishing the work. */
   note: string | undefined
 }
 
-/** The servers that use the same journal. */
+/** The servers that share the journal. */
 export interface Owners {
   /** The name of this server in its markers. */
   self(): string
-  /** Whether the server that wrote a marker has ended, so that another one may settle its pushes. */
+  /** Whether the server that wrote a marker has ended, so that another server may settle its pushes. */
   isGone(owner: string): Promise<boolean>
 }
 
-/** A push that git has done and that the log does not have. */
+/** A push that git has applied and the log lacks. */
 export interface UnrecordedPush {
   /** The caller's key of the repository. */
   key: string
@@ -47,17 +47,17 @@ export type PushJournal = Awaited<ReturnType<typeof openPushJournal>>
 
 const KEY = /^[A-Za-z0-9_.]{1,100}$/
 const MARKER = /^([A-Za-z0-9_.]{1,100})-[0-9a-f-]{36}\.json$/
-/** A server alone writes no owner. The note is base64url. */
+/** A server without other nodes writes no owner. The note is base64url. */
 const CONTENT =
   /^\{"key":"[^"]*","pid":(?<pid>\d{1,15})(,"owner":"(?<owner>[^"]*)")?(,"place":"(?<place>[^"]*)")?(,"note":"(?<note>[\w-]*)")?\}$/
-/** How long git may take to end without a signal. */
+/** How long git may take to end without a signal, in milliseconds. */
 const TIMEOUT_MS = 10_000
-/** How long a git process may still move refs on another machine, after its server has ended. */
+/** How long a git process on another host may still move refs after its server has ended, in milliseconds. */
 const ELSEWHERE_MS = 60_000
 
 /**
- * Opens (or makes) the journal in a directory. One process at a time may have it open, unless each one that has is among
- * the `owners` of the others.
+ * Opens (or creates) the journal in a directory. One process at a time may have it open, unless all are among each other's
+ * `owners`.
  */
 export async function openPushJournal(
   directory: string,
@@ -65,18 +65,18 @@ export async function openPushJournal(
 ) {
   await mkdir(directory, { recursive: true })
   const place = await placeOfProcesses()
-  // Locks that are older than this belong to an earlier process.
+  // Older locks belong to an earlier process.
   const openedAt = recordNow()
   const busy = new Set<string>()
-  /** Why the last recovery could not record a push, by the file of its marker. */
+  /** By marker file: why the last recovery could not record the push. */
   const failures = new Map<string, UnrecordedPush>()
-  /** When to look again at a push whose git process nobody can see from here, by the file of its marker. */
+  /** By marker file: when to retry a push whose git process may run on another host. */
   const again = new Map<string, number>()
 
   async function isOthers(file: string, gone: Map<string, boolean>): Promise<boolean> {
     if (owners === undefined) return false
     const content = await contentOf(file)
-    // Another server is writing it, or stopped before it was written.
+    // Another server is writing it, or ended during the write.
     if (content === undefined) return !isAbandoned((await writtenAt(file)) ?? Date.now())
     const { owner } = content
     if (owner === undefined || owner === owners.self()) return false
@@ -86,8 +86,8 @@ export async function openPushJournal(
   }
 
   /**
-   * Waits up to 10 seconds for git processes that outlived their server, and then ends them: those that change refs, and the
-   * push of the process `pid`. Then removes what they left. With other servers, call it in the turn of the repository's refs.
+   * Waits up to 10 seconds for orphaned git processes and then ends them: those that change refs, and the push of the
+   * process `pid`. Then removes their leftovers. With other servers, call it under the lock of the repository's refs.
    */
   async function clean(dir: string, pid?: number): Promise<void> {
     const running = async () => [
@@ -104,8 +104,8 @@ export async function openPushJournal(
     clean,
 
     /**
-     * Writes a marker; it is on disk when this resolves. `pid` is the git process that leads its group. `note`: what
-     * `noteOf` gives to whoever recovers it.
+     * Writes a marker; it is on disk when this resolves. `pid` is the git process that leads its group. `note` is returned
+     * by `noteOf` during recovery.
      */
     async begin(key: string, pid: number, note?: string): Promise<PushMarker> {
       if (!KEY.test(key)) throw new TypeError('a push key is letters, digits, _ and .')
@@ -125,8 +125,8 @@ export async function openPushJournal(
     },
 
     /**
-     * Removes the marker: the push is recorded, or it did nothing. The marker of work of which a git process may still
-     * run on another machine stays for a minute; then it is unfinished once more.
+     * Removes the marker: the push is recorded, or it changed nothing. If a git process of this work may still run on
+     * another host, the marker stays for a minute and is then unfinished again.
      */
     async finish({ file }: PushMarker): Promise<void> {
       if (again.get(file) === Number.POSITIVE_INFINITY) {
@@ -134,7 +134,7 @@ export async function openPushJournal(
         failures.delete(file)
         return
       }
-      // No flush: when the marker reappears after a power cut, it only costs one comparison.
+      // Not flushed: when the marker reappears after a power cut, it only costs one comparison.
       try {
         await rm(file, { force: true })
       } finally {
@@ -144,12 +144,12 @@ export async function openPushJournal(
       }
     },
 
-    /** The note in a marker, if it has one. */
+    /** Returns the note of a marker, if any. */
     async noteOf({ file }: PushMarker): Promise<string | undefined> {
       return noteIn(await contentOf(file))
     },
 
-    /** The notes in all markers of a repository, also of work that is under way. */
+    /** Returns the notes of all markers of a repository, including work in flight. */
     async notesOf(key: string): Promise<string[]> {
       const notes: string[] = []
       for (const name of await readdir(directory)) {
@@ -160,7 +160,7 @@ export async function openPushJournal(
       return notes
     },
 
-    /** Notes why the push of a marker cannot be recorded now. Whether the reason is new. */
+    /** Stores why the push of a marker cannot be recorded now. Returns whether the reason is new. */
     failed({ key, file }: PushMarker, reason: string): boolean {
       const isNew = failures.get(file)?.reason !== reason
       failures.set(file, { key, reason })
@@ -176,10 +176,9 @@ export async function openPushJournal(
     },
 
     /**
-     * The markers of pushes that nobody is working on: those of servers that are gone, and own abandoned ones. `of`:
-     * only those of this repository.
-     * For each marker, the caller calls `settle`, compares the repository's refs with the log, records the
-     * differences, and calls `finish`.
+     * Returns the markers without a live owner: those of servers that have ended, and own abandoned ones; with `of` only
+     * those of that repository. For each marker, the caller calls `settle`, compares the repository's refs with the log,
+     * records the differences, and calls `finish`.
      */
     async unfinished(of?: string): Promise<PushMarker[]> {
       const markers: PushMarker[] = []
@@ -195,8 +194,8 @@ export async function openPushJournal(
     },
 
     /**
-     * Has all git processes of the work of a marker ended, as `clean`, and removes what they left: locks and half-received
-     * objects. Call this for markers of an earlier process before requests are served; with other servers, in the turn of
+     * Ends all git processes of a marker's work, as `clean` does, and removes their leftovers: locks and half-received
+     * objects. For markers of an earlier process, call it before requests are served; with other servers, under the lock of
      * the repository's refs.
      */
     async settle({ file }: PushMarker, dir: string): Promise<void> {
@@ -208,7 +207,7 @@ export async function openPushJournal(
   }
 }
 
-/** What a marker says; undefined when it is not complete. Then git received nothing. */
+/** Reads a marker; undefined for an incomplete one, for which git received nothing. */
 async function contentOf(file: string): Promise<Content | undefined> {
   const text = (await unlessMissing(readFile(file, 'utf8'))) ?? ''
   const found = CONTENT.exec(text)?.groups
@@ -220,7 +219,7 @@ async function contentOf(file: string): Promise<Content | undefined> {
 const noteIn = (content: Content | undefined) =>
   content?.note === undefined ? undefined : Buffer.from(content.note, 'base64url').toString()
 
-/** Tells apart machines, their starts, and containers: each has process ids of its own. Undefined without /proc. */
+/** Identifies the boot of the host and the container: process ids are unique within both. Undefined without /proc. */
 async function placeOfProcesses(): Promise<string | undefined> {
   try {
     const boot = await readFile('/proc/sys/kernel/random/boot_id', 'utf8')

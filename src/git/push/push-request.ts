@@ -1,4 +1,4 @@
-/** Reads the commands of a push from the beginning of its request, and makes the answer that refuses a push. */
+/** Reads the commands of a push from the beginning of its request, and writes the answer to a refused push. */
 import type { Readable } from 'node:stream'
 import { forEachInSlices, timeSlices } from '../../concurrency/event-loop.ts'
 import { limitReached } from '../../errors/limits.ts'
@@ -11,44 +11,44 @@ import type { RefChange } from '../refs/refs.ts'
 export interface PushRequest {
   /** The changes of refs that the client asks for. Each ref is named once. */
   commands: RefChange[]
-  /** The new objects of refs that were refused before git sees the push. The pack has what they need. */
+  /** New objects of refs that were refused before git sees the push. The pack has their objects. */
   refusedTips: readonly string[]
   capabilities: ReadonlySet<string>
-  /** The commits where the history of a shallow clone ends. */
+  /** The boundary commits of a shallow clone. */
   shallow: string[]
-  /** What the client passed with `--push-option`. */
+  /** The values of `--push-option`. */
   options: string[]
-  /** All bytes that were read from the body. git must get them before the rest of the body. */
+  /** All bytes read from the body. git must get them before the rest. */
   front: Buffer
-  /** Where in the body the pack begins, in bytes. */
+  /** Offset of the pack in the body, in bytes. */
   packStart: number
 }
 
-/** All objects for which a client has made the pack of its push. */
+/** The new objects of all refs: the tips that the client packed. */
 export const newTips = ({ commands, refusedTips }: PushRequest): string[] => [
   ...commands.flatMap(({ to }) => to ?? []),
   ...refusedTips,
 ]
 
 export interface PushRequestLimits {
-  /** Most bytes of the commands. */
+  /** Maximum size of the commands, in bytes. */
   maxBytes?: number
-  /** Most commands, and most ends of a shallow history. */
+  /** Maximum number of commands, and of shallow boundary commits. */
   maxCommands?: number | undefined
 }
 
 const MAX_BYTES = 8 * 1024 * 1024
-/** What `MAX_PUSH_REFS` is at most. */
+/** Maximum of `MAX_PUSH_REFS`. */
 const MAX_COMMANDS = 100_000
 const COMMAND = /^([0-9a-f]{40}) ([0-9a-f]{40}) ([^\0]+)$/
 const MAX_REASON_LENGTH = 500
 const NOT_ALONE = 'not pushed, because another ref of this push was refused'
-/** They are recorded with the push. */
+/** Push options are recorded with the push. */
 const MAX_OPTIONS = 50
 const MAX_OPTION_CHARACTERS = 4096
 
 /**
- * Reads the commands of a push. Reads no further than the chunk in which they end.
+ * Reads the commands of a push, and no further than the chunk in which they end.
  *
  * @throws MalformedGitRequest, TooManyRefs, GitRequestTooLarge, or GitClientGone when the body breaks off
  */
@@ -105,8 +105,8 @@ export async function readPushRequest(
 }
 
 /**
- * The capabilities as git finds them: on any line, between any white space. One with a value is there without it, too. git
- * would end without an answer for a format that the repository does not have.
+ * Parses capabilities as git does: on any line, between any white space. One with a value is also listed without it. git
+ * would end without an answer for an object format that the repository lacks.
  */
 function capabilitiesIn(list: string): string[] {
   const words = list.split(/[ \t\n\r]+/).filter((word) => word !== '')
@@ -155,7 +155,7 @@ function packetsOf(body: Readable, maxBytes: number) {
           yield decode(next.payload)
           continue
         }
-        // The limit is for the commands only. The last chunk may contain more than commands.
+        // The limit applies to the commands; the last chunk may contain more.
         if (size > maxBytes) {
           limitReached('push_refs')
           throw new GitRequestTooLarge(`the commands of a push may take at most ${maxBytes} bytes`)
@@ -170,7 +170,7 @@ function packetsOf(body: Readable, maxBytes: number) {
   }
 }
 
-/** The next bytes of the body; undefined at its end. Nobody else may read the body. */
+/** Returns the next chunk of the body; undefined at its end. The body must have no other reader. */
 async function nextChunk(body: Readable): Promise<Buffer | undefined> {
   for (;;) {
     const chunk: unknown = body.read()
@@ -195,7 +195,7 @@ async function nextBodyEvent(body: Readable): Promise<void> {
 }
 
 /**
- * The answer to a push that is refused as a whole. A ref without its own reason is refused because of the other
+ * Writes the report of a push that is refused as a whole. A ref without its own reason is refused because of the other
  * refs.
  */
 export async function refusalReport(
@@ -216,21 +216,18 @@ export async function refusalReport(
 const hasSideBand = (capabilities: ReadonlySet<string>) =>
   capabilities.has('side-band-64k') || capabilities.has('side-band')
 
-/** The answer with which the client ends, and which it shows. */
+/** Writes a fatal error, which the client shows before it fails. */
 function fatalAnswer(text: string): Buffer {
   return Buffer.concat([bandPackets(3, Buffer.from(text)), Buffer.from(FLUSH)])
 }
 
-/** Whether the client of a push shows its user what such an answer says. */
+/** Whether the client shows the text of such an answer to its user. */
 export const canShowWords = ({ capabilities }: PushRequest) => hasSideBand(capabilities)
 
-/** The answer to a push of which no more can be said than this: its client shows the text, and fails. */
+/** The answer to a push without a report: the client shows the text and fails. */
 export const wordsOnly = fatalAnswer
 
-/**
- * The answer to a push that names too many refs: in words, so that its user reads them. Undefined for a client that cannot
- * show any.
- */
+/** The answer to a push of too many refs, as a text for the user; undefined when the client cannot show one. */
 export function tooManyRefsAnswer({ capabilities, message }: TooManyRefs): Buffer | undefined {
   return hasSideBand(capabilities) ? fatalAnswer(`${message}\n`) : undefined
 }
@@ -243,7 +240,7 @@ async function reasonLines(reasons: ReadonlyMap<string, string>): Promise<string
   return text
 }
 
-/** The lines of a report that refuse refs. */
+/** Writes the report lines of refused refs. */
 export async function refusedLines(reasons: Iterable<[string, string]>): Promise<Buffer> {
   const lines: Buffer[] = []
   await forEachInSlices(reasons, ([ref, reason]) => {
@@ -256,7 +253,7 @@ function oneLine(reason: string): string {
   return reason.replace(/\p{Cc}+/gu, ' ').slice(0, MAX_REASON_LENGTH)
 }
 
-/** Refuses all refs of a push that get an object which it lacks, and which no ref reaches. */
+/** Refuses all refs of a push that lacks an unreachable object. */
 export const reasonsOfMissing = (push: PushRequest, missing: string) =>
   reasonsOfNew(push, `no branch or tag has ${missing}, and the push does not bring it`)
 
@@ -264,6 +261,6 @@ export const reasonsOfMissing = (push: PushRequest, missing: string) =>
 export const reasonsOfUnreached = (push: PushRequest, unreached: string) =>
   reasonsOfNew(push, `the push brings ${unreached}, and no branch or tag of the push has it`)
 
-/** One reason for all refs of a push that get an object. */
+/** Gives one reason to all refs of a push that point to an object. */
 export const reasonsOfNew = ({ commands }: PushRequest, reason: string): ReadonlyMap<string, string> =>
   new Map(commands.flatMap(({ ref, to }) => (to === null ? [] : [[ref, reason] as const])))

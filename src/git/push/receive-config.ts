@@ -1,9 +1,9 @@
-/** What git itself checks and refuses in a push. */
+/** The checks that git itself runs on a push. */
 
 import { UNPACK_LIMIT } from '../objects/small-pack.ts'
 import type { GitConfig } from '../process/environment.ts'
 
-/** Harmless faults that well-known old histories have. Commits with these faults may be pushed. */
+/** Harmless faults of well-known old histories, which are accepted. */
 const HARMLESS_FAULTS = [
   'badDateOverflow',
   'badEmail',
@@ -24,11 +24,11 @@ export const RECEIVE_CONFIG: GitConfig = [
   ['receive.hideRefs', 'refs/pull/'],
   ['receive.advertisePushOptions', 'true'],
   ['receive.denyDeleteCurrent', 'refuse'],
-  // Refuse malformed commits and trees, and objects that attack the clients that fetch them.
+  // Rejects malformed commits and trees, and objects that attack clients.
   ['receive.fsckObjects', 'true'],
   ...HARMLESS_FAULTS.map((fault) => [`receive.fsck.${fault}`, 'ignore'] as const),
   ['receive.unpackLimit', `${UNPACK_LIMIT}`],
 ]
 
-/** For packs of which only an index tells on what their deltas build. */
+/** For packs whose delta bases are only known from an index. */
 export const INDEX_ALWAYS: GitConfig = [['receive.unpackLimit', '1']]

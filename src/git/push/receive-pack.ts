@@ -1,4 +1,4 @@
-/** Receives a push: refuses it before git sees it, or lets git do it, records it, and only then answers. */
+/** Receives a push: refuses it before git sees it, or runs git, records the push, and only then answers. */
 import type { Readable } from 'node:stream'
 import { forEachInSlices } from '../../concurrency/event-loop.ts'
 import { limitReached } from '../../errors/limits.ts'
@@ -30,29 +30,29 @@ import {
 } from './push-request.ts'
 import { INDEX_ALWAYS, RECEIVE_CONFIG } from './receive-config.ts'
 
-/** How often git receives a push whose objects it could not move to their place. */
+/** Maximum number of runs of git when it could not move the objects out of the quarantine. */
 const TRIES = 3
-/** More than the largest pack by this much is held, so that git itself sees that the pack is too large. */
+/** Bytes buffered beyond the largest pack, so that git itself refuses the pack as too large. */
 const TOO_LARGE_BY = 1024 * 1024
 
 /** The rules are read after `check`, which may still add names. */
 export interface ReceiveOptions extends ExclusivePushOptions, Omit<PushRules, 'isAtomic'> {
-  /** Whether other servers may work on the repository: then what git leaves behind may be theirs. */
+  /** Whether other servers may work on the repository: then git's leftovers may be theirs. */
   isShared?: boolean
   /** Largest pack in bytes; no limit when it is not set. */
   maxBytes?: number | undefined
   /** Largest object in bytes; no limit when it is Infinity or not set. */
   maxObjectBytes?: number
-  /** Most refs that a push may name. */
+  /** Maximum number of refs of a push. */
   maxRefs?: number
   /**
-   * Decides before git sees anything. Gives a reason for each ref that must not be pushed. The other refs are pushed,
-   * unless the client wants all or none (`--atomic`).
+   * Checks the push before git sees it. Returns a reason for each refused ref. The other refs are pushed, unless the client
+   * wants all or none (`--atomic`).
    */
   check(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   /**
-   * Decides when the whole push is here, and git has not started: by its size in bytes, for a push that brings
-   * something. One reason refuses the whole push. `end` is called when the push is done, or was not.
+   * Checks the size in bytes of a push that brings objects, after the whole body has been read and before git starts. A
+   * reason refuses the whole push. `end` is called after the push, whether it succeeded or not.
    */
   admit?(
     commands: readonly RefChange[],
@@ -61,28 +61,26 @@ export interface ReceiveOptions extends ExclusivePushOptions, Omit<PushRules, 'i
 }
 
 /**
- * Does a push, and returns the answer to `POST …/git-receive-pack`, whose type is
- * `application/x-git-receive-pack-result`. `body` is the decoded request. All of it is read before a slot is taken and
+ * Receives a push, and returns the answer to `POST …/git-receive-pack`, whose type is
+ * `application/x-git-receive-pack-result`. `body` is the decoded request. It is read completely before a slot is taken and
  * git starts; git's answer is held back until `record` has resolved.
  *
- * When the body breaks off, git never starts. When git has started, the push is done and recorded even if the client
- * is gone. A push that takes too much time or memory is refused in git's own answer.
+ * When the body breaks off, git never starts. When git has started, the push is applied and recorded even if the client
+ * disconnects. A push that exceeds the time, memory or disk is refused in git's own answer.
  *
- * A push that finds the disk full is refused in git's own answer, too.
+ * A push of too many refs is refused with a text, or with GitRequestTooLarge when its client cannot show one.
  *
- * A push of too many refs is refused in words, or with GitRequestTooLarge when its client cannot show any.
- *
- * @throws MalformedGitRequest, GitRequestTooLarge, GitClientGone, RepositoryMissing, GitUnavailable, SlotsFull,
- * GitFailed, PushUnrecorded, SigningFailed when `signingKey` can't be read, or what `check` throws
+ * @throws MalformedGitRequest, GitRequestTooLarge, GitClientGone, RepositoryMissing, GitUnavailable, SlotsFull, GitFailed,
+ * PushUnrecorded, SigningFailed when `signingKey` can't be read, or the error of `check`
  */
 export async function receivePack(dir: string, body: Readable, options: ReceiveOptions): Promise<Buffer> {
-  // The client may go away while nobody reads. Without this listener, the error would end the process.
+  // The client may disconnect while the body has no reader. Without this listener, the error would end the process.
   body.on('error', () => undefined)
   const reading = readPushRequest(body, { maxCommands: options.maxRefs })
   const whole = await reading.catch(async (error: unknown) => {
     // Some clients send everything before they read an answer.
     if (isClientsFault(error)) await drainBody(body, options.signal)
-    return inWords(error)
+    return toTextAnswer(error)
   })
   if ('refusal' in whole) return whole.refusal
   // git clients send an empty push to test their credentials.
@@ -100,14 +98,14 @@ export async function receivePack(dir: string, body: Readable, options: ReceiveO
 const isClientsFault = (error: unknown) =>
   error instanceof MalformedGitRequest || error instanceof GitRequestTooLarge
 
-/** The refusal of a push that names too many refs, for a client that can show it. @throws any other error */
-function inWords(error: unknown): { refusal: Buffer } {
+/** Answers a push of too many refs with a text, if its client can show one. @throws any other error */
+function toTextAnswer(error: unknown): { refusal: Buffer } {
   const refusal = error instanceof TooManyRefs ? tooManyRefsAnswer(error) : undefined
   if (refusal === undefined) throw error
   return { refusal }
 }
 
-/** Does a push of which nothing was refused. `body` is what follows after `push.front`. A full disk is said in words. */
+/** Runs a push without refused refs. `body` is the rest after `push.front`. A full disk is answered with a text. */
 async function pushAccepted(
   dir: string,
   push: PushRequest,
@@ -117,7 +115,7 @@ async function pushAccepted(
   try {
     return await pushHeld(dir, push, body, options)
   } catch (error) {
-    // Clients of git do not show what an HTTP error says.
+    // Git clients do not show the body of an HTTP error.
     if (!isDiskFull(error) || !canShowWords(push)) throw error
     limitReached('disk_full')
     await drainBody(body, options.signal)
@@ -142,12 +140,12 @@ async function pushHeld(
   const { signal, share: { workMs } = standardShare } = options
   const mostHeld = push.front.length + maxBytes + TOO_LARGE_BY
   const held = await bufferBody(dir, body, { front: push.front, most: mostHeld, signal })
-  // git itself refuses it, in words that its client knows.
+  // git itself refuses it, with a message that clients know.
   if (held.size - push.packStart > maxBytes) limitReached('push_bytes')
   let admitted: Awaited<ReturnType<NonNullable<ReceiveOptions['admit']>>> | undefined
   let isDone = false
   try {
-    // A push that only deletes refs makes room.
+    // A push that only deletes refs frees space.
     if (push.commands.some(({ to }) => to !== null))
       admitted = await options.admit?.(push.commands, held.size)
     if (admitted !== undefined && admitted.reasons.size > 0) {

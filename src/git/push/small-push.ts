@@ -1,7 +1,7 @@
 /**
- * Shows of an ordinary small push, without a process, that it takes nothing from the repository but what refs reach, and
- * brings nothing but what its refs reach. Relies on ids only: whoever sends an object, or what makes it of an object that a
- * ref reaches, has it. So it does not matter whether git reads a strange pack in the same way.
+ * Checks an ordinary small push without a process: it uses only reachable objects of the repository, and brings only
+ * objects that its refs reach. It relies on ids only: a client that sends an object, or a delta on a reachable object, has
+ * that object. So it does not matter whether git would read an unusual pack in the same way.
  */
 import { patched } from '../objects/delta.ts'
 import { type ObjectType, objectId } from '../objects/loose-objects.ts'
@@ -11,16 +11,16 @@ import { defaultBranchRef, readRefFiles } from '../refs/ref-files.ts'
 import { entriesOf, idsBesidePaths, TYPE_OF_MODE } from '../trees/tree-neighbors.ts'
 import { newTips, type PushRequest } from './push-request.ts'
 
-/** Limits of what is done at once, so that the event loop is held for a few milliseconds at most. */
+/** Limits that keep the event loop blocked for a few milliseconds at most. */
 const MAX_REFS = 8
 const MAX_BYTES = 1024 * 1024
 const MAX_ENTRIES = 5000
 
 const MODULE_MODE = '160000'
 const OBJECT_TYPES: readonly ObjectType[] = ['commit', 'tree', 'blob']
-/** git, too, takes as parents only the lines between these two. */
+/** Like git, takes only the lines between these two as parents. */
 const HEAD_OF_COMMIT = /^tree ([0-9a-f]{40})\n((?:parent [0-9a-f]{40}\n)*)author /
-/** Room for many parents. */
+/** Bytes to search for parents. */
 const MAX_HEAD = 1024
 
 interface KnownObject {
@@ -29,8 +29,8 @@ interface KnownObject {
 }
 
 /**
- * Whether all that the push relies on is in the push itself, or beside what it changes in the tips of its refs and of
- * the default branch, and its refs need all that it brings. False also when that is not easy to tell. Costs a few reads.
+ * Whether the push only uses its own objects, or objects beside its changes at the tips of its refs and of the default
+ * branch, and its refs need all objects that it brings. False also when a few reads cannot show it.
  *
  * @throws GitUnavailable, GitFailed, RepositoryMissing
  */
@@ -56,11 +56,11 @@ export async function isSelfContained({
 
 interface SentObjects {
   objects: ReadonlyMap<string, KnownObject>
-  /** The objects of the repository that deltas build on. */
+  /** Objects of the repository that are delta bases. */
   bases: ReadonlySet<string>
 }
 
-/** The objects of a pack by id; undefined when they are too large, or when one can't be made. */
+/** Resolves the objects of a pack by id; undefined when they are too large, or a delta can't be applied. */
 async function sentObjects(dir: string, packed: readonly PackedObject[]): Promise<SentObjects | undefined> {
   const objects = new Map<string, KnownObject>()
   const places = new Map<number, KnownObject>()
@@ -73,7 +73,7 @@ async function sentObjects(dir: string, packed: readonly PackedObject[]): Promis
     return base === undefined ? undefined : (objects.get(base) ?? bases.get(base))
   }
 
-  /** Makes what can be made now, and gives the rest. */
+  /** Resolves the objects whose bases are known, and returns the rest. */
   function make(pending: readonly PackedObject[]): PackedObject[] {
     const rest = pending.filter((one) => {
       const base = baseOf(one)
@@ -105,7 +105,7 @@ async function sentObjects(dir: string, packed: readonly PackedObject[]): Promis
     })
     if (make(rest).length > 0) return undefined
   }
-  // A base counts as taken from the repository even if the push has it, too: two deltas may build on each other.
+  // A base counts as used even if the push has it, too: two deltas may build on each other.
   return isBroken ? undefined : { objects, bases: new Set(bases.keys()) }
 }
 
@@ -113,11 +113,14 @@ interface Needed {
   commits: Set<string>
   /** Trees and files. */
   entries: Set<string>
-  /** Where the trees of the push are, as bytes in latin1. */
+  /** Paths of the trees of the push, as bytes in latin1. */
   paths: Set<string>
 }
 
-/** What the new tips need that is not sent; undefined when that is not easy to tell, or when they do not need all of it. */
+/**
+ * Returns the objects that the new tips need and the push lacks; undefined when this is unclear, or when they do not need
+ * all objects of the push.
+ */
 function neededBy(push: PushRequest, sent: ReadonlyMap<string, KnownObject>): Needed | undefined {
   const needed: Needed = { commits: new Set(), entries: new Set(), paths: new Set() }
   const todo: { id: string; type: ObjectType; path: string }[] = []
@@ -158,7 +161,7 @@ function neededBy(push: PushRequest, sent: ReadonlyMap<string, KnownObject>): Ne
   return unused.size === 0 ? needed : undefined
 }
 
-/** The tree and the parents of a commit; undefined when it is written in an unusual way. */
+/** Returns the tree and the parents of a commit; undefined for an unusual format. */
 function linksOf(commit: Buffer): { tree: string; parents: string[] } | undefined {
   const head = commit.toString('latin1', 0, MAX_HEAD)
   const [, tree, lines = ''] = HEAD_OF_COMMIT.exec(head) ?? []
@@ -169,7 +172,7 @@ function linksOf(commit: Buffer): { tree: string; parents: string[] } | undefine
   }
 }
 
-/** Whether these are tips of the refs of the push or of the default branch, as they are now. */
+/** Whether these are the current tips of the push's refs or of the default branch. */
 async function areTips(
   dir: string,
   { commands }: PushRequest,

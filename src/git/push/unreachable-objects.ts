@@ -1,7 +1,7 @@
 /**
- * Finds what a push takes from the repository although no ref reaches it: an id alone must not bring back what was
- * removed. It may be the new object of a ref, a parent, tree or file of a new commit, or what a delta builds on. Finds also
- * what a push brings although none of its refs reaches it: nobody could see it, and nobody would look at it.
+ * Finds unreachable objects that a push uses: knowing an id must not bring back a removed object. It may be the new object
+ * of a ref, a parent, tree or file of a new commit, or a delta base. Also finds objects of the push that none of its refs
+ * reaches: they would be invisible and unchecked.
  */
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
@@ -24,32 +24,32 @@ import { isSelfContained } from './small-push.ts'
 const NEWLINE = 0x0a
 const ID_LENGTH = 40
 const FAN_OUT = /^[0-9a-f]{2}$/
-/** So many objects are asked for at once. */
+/** Batch size of object reads. */
 const PART = 1000
 
-/** A push whose objects git has put into a place of their own, and whose refs have not moved. */
+/** A push whose objects are in quarantine, and whose refs have not moved. */
 export interface ReceivedPush {
   dir: string
-  /** The directory of the objects that git has taken; empty when the push brings none. */
+  /** The quarantine directory; empty when the push brings no objects. */
   quarantine: string
   push: PushRequest
   held: BufferedBody
   pack: SentPack
-  /** How long one git process may work, in milliseconds. */
+  /** Time limit of one git process, in milliseconds. */
   timeout: number
 }
 
-/** An object for which a push is refused. */
+/** The object for which a push is refused. */
 export type UnreachableObject =
-  /** The push relies on it, no ref reaches it, and the push does not bring it. */
+  /** The push uses it, no ref reaches it, and the push does not bring it. */
   | { borrowed: string }
   /** The push brings it, and none of its refs reaches it. */
   | { unreached: string }
 
 /**
- * An object that the push borrows, or that none of its refs needs; undefined when there is none. Small pushes onto the tip
- * of a branch cost no process. Most others cost one walk of what is new, and 20 bytes for each object of the push. git's
- * hook runs also when git has found that objects are missing: the first of them is one that the push does not bring.
+ * Returns an unreachable object that the push uses or brings; undefined without one. Small pushes onto the tip of a branch
+ * need no process. Most other pushes need one walk of the new commits, and 20 bytes for each object. git also runs the hook
+ * when objects are missing: then the first of them is returned.
  *
  * @throws GitFailed, GitTooSlow, GitUnavailable, RepositoryMissing
  */
@@ -65,7 +65,7 @@ export async function findUnreachableObject(arrived: ReceivedPush): Promise<Unre
   const bases = index === undefined ? (pack.bases ?? []) : await appendedBases(arrived, index)
   const near = bases.length === 0 ? new Set() : await idsBesidePaths(dir, fresh.boundary, fresh.paths)
   let wanted = [...fresh.absent, ...bases.filter((id) => !near.has(id))]
-  // git makes no loose object of what the repository has, so the pack may bring some of these.
+  // git does not unpack objects that the repository has, so the pack may bring some of these.
   if (wanted.length > 0 && index === undefined && pack.count > 0) wanted = await notSent(arrived, wanted)
   if (wanted.length > 0) {
     const borrowed = await firstUnreachable(dir, wanted, await tipsOf(dir, { queue: 'held' }), {
@@ -78,8 +78,8 @@ export async function findUnreachableObject(arrived: ReceivedPush): Promise<Unre
 }
 
 /**
- * The first of the ids that the repository does not have without the push. What it has may come once more: clients do not
- * know of all that refs reach.
+ * Returns the first id that the repository lacks without the push. A push may bring existing objects again: clients do not
+ * know all reachable ones.
  */
 async function firstAbsent(
   dir: string,
@@ -100,13 +100,13 @@ async function firstAbsent(
   return await absentIn()
 }
 
-/** The index of the one pack in a directory of objects; undefined when its objects are loose. */
+/** Returns the index of the single pack in a directory of objects; undefined for loose objects. */
 async function indexIn(objects: string): Promise<PackIndex | undefined> {
   const name = (await namesIn(join(objects, 'pack'))).find((file) => file.endsWith('.idx'))
   return name === undefined ? undefined : await readPackIndex(join(objects, 'pack', name))
 }
 
-/** The objects of a push. It remembers which of them were looked at. */
+/** The objects of a push. Remembers which ones were looked up. */
 type SentObjects = Pick<PackIndex, 'lookAt'> & { unseen(): AsyncIterable<string> | Iterable<string> }
 
 function looseObjects(ids: ReadonlySet<string>): SentObjects {
@@ -130,21 +130,21 @@ async function looseIn(objects: string): Promise<Set<string>> {
 }
 
 interface NewObjects {
-  /** Those that are not among the objects of the push. */
+  /** Objects that the push does not bring. */
   absent: string[]
-  /** The commits of refs on which the new ones build. */
+  /** Existing commits that are parents of the new ones. */
   boundary: string[]
-  /** Where the new trees and files are, as bytes in latin1. Not all when there are very many. */
+  /** Paths of the new trees and files, as bytes in latin1. Incomplete when there are very many. */
   paths: Set<string>
 }
 
-/** The first object that git names when it could not go on without it. */
+/** Returns the missing object that git names in its error. */
 function missingFor(error: unknown): string | undefined {
   if (!(error instanceof GitFailed) || error.code !== 128) return undefined
   return /\b[0-9a-f]{40}\b/.exec(error.stderr)?.[0]
 }
 
-/** Walks what the new tips reach and no ref does. Objects deep in the history of a ref may be among them. */
+/** Walks from the new tips to the existing refs. Objects deep in the history of a ref may be among the result. */
 async function walkNew(
   { dir, quarantine, timeout }: ReceivedPush,
   tips: readonly string[],
@@ -178,7 +178,7 @@ async function walkNew(
   return found
 }
 
-/** Those of the ids that are not in the pack of the push. Broken packs bring nothing. */
+/** Returns the ids that the pack of the push lacks. A broken pack brings nothing. */
 async function notSent(arrived: ReceivedPush, ids: readonly string[]): Promise<string[]> {
   const { dir, held, push, timeout } = arrived
   return await withStaging(dir, async ({ directory, env }) => {
@@ -189,7 +189,7 @@ async function notSent(arrived: ReceivedPush, ids: readonly string[]): Promise<s
         for await (const _ of output);
       })
     } catch (error) {
-      // git unpacks some packs that it does not index, as those whose deltas build on each other.
+      // git unpacks some packs that it cannot index, for example with deltas that build on each other.
       if (error instanceof GitFailed) return [...ids]
       throw error
     }
@@ -200,16 +200,15 @@ async function notSent(arrived: ReceivedPush, ids: readonly string[]): Promise<s
   })
 }
 
-/** The objects that git has appended to a pack, because deltas in it build on them: they come last. */
+/** Returns the delta bases that git has appended to the end of a pack. */
 async function appendedBases({ pack }: ReceivedPush, index: PackIndex): Promise<string[]> {
   const count = index.count - pack.count
   return count <= 0 ? [] : await index.last(count)
 }
 
 /**
- * Runs a git command whose input and output flow, in the slot that the push has. `read` takes the output.
- *
- * @throws GitFailed, GitUnavailable when it takes longer than `timeout`, and what `read` throws
+ * Runs a git command with streamed input and output, in the slot of the push. `read` consumes the output.
+ * @throws GitFailed, GitUnavailable when it takes longer than `timeout`, and the error of `read`
  */
 async function through(
   args: readonly string[],
@@ -225,7 +224,7 @@ async function through(
   },
   read: (output: Readable) => Promise<void>,
 ): Promise<void> {
-  // A reader may first start the next command. What was dropped until then would pass unchecked.
+  // `read` may first start the next command. Output dropped until then would pass unchecked.
   const options = { config: [], env: { ...env, GIT_DIR: dir }, release: () => undefined, keepsOutput: true }
   const process = await startTransferNow(args, options)
   let isLate = false
@@ -235,14 +234,14 @@ async function through(
     process.stop()
   }, timeout)
   try {
-    // git may end before it has read everything; its exit code says why.
+    // git may end before it has read everything; its exit code has the reason.
     const fed = pipeline(input, process.stdin).catch((error: unknown) => ({ error }))
     await read(process.stdout)
     const failed = await fed
     const { code, stderr } = await process.ended
     if (isLate) throw new GitUnavailable(`git ${args[0]} took more than ${timeout} ms`)
     if (code !== 0) throw new GitFailed(args, code, stderr)
-    // Once git has all, its end may close the stream before the pipeline has seen that.
+    // After git has read all input, its exit may close the stream before the pipeline has noticed.
     if (failed !== undefined && !process.stdin.writableFinished) throw failed.error
   } finally {
     clearTimeout(timer)
