@@ -1,4 +1,4 @@
-/** Archives of a commit's files, and bundles of its history, made while the client reads them. */
+/** Streams archives of a commit's files, and bundles of its history. */
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type StreamedOutput, type StreamOptions, streamOutput } from '../process/streamed-output.ts'
@@ -10,15 +10,14 @@ export const ARCHIVE_FORMATS = ['zip', 'tar.gz', 'bundle'] as const
 export type ArchiveFormat = (typeof ARCHIVE_FORMATS)[number]
 
 /**
- * A file may ask for the verdict on the commit's signature (`export-subst`), any number of times. git 2.39 starts gpg for
- * each, whatever its settings say, but not when it cannot make a temporary file. It makes none for anything else.
+ * `export-subst` in a file may ask for the verdict on the commit's signature, any number of times. git 2.39 starts gpg for
+ * each, whatever its settings say, unless it cannot create a temporary file. It needs no other one.
  */
 const NO_SIGNATURES = { TMPDIR: '/dev/null' }
 
 /**
  * Starts an archive of the files of a commit, in a directory of that name; or a bundle, which `git clone` reads.
- *
- * @throws GitFailed when there is no such commit, and what `streamOutput` throws
+ * @throws GitFailed for an unknown commit, and the errors of `streamOutput`
  */
 export async function archiveStream(
   dir: string,
@@ -34,7 +33,7 @@ export async function archiveStream(
 /** The branch of a bundle. */
 const BUNDLED = 'refs/heads/bundle'
 
-/** A bundle has refs, and the commit may have none. So git works in a repository that borrows all objects. */
+/** A bundle needs a ref, and the commit may have none. So git works in a repository that borrows all objects. */
 async function bundleStream(dir: string, commit: string, options: StreamOptions): Promise<StreamedOutput> {
   const own = await makeTemporaryDirectory()
   const remove = () => rm(own, { recursive: true, force: true }).catch(() => undefined)

@@ -8,24 +8,22 @@ import { checkedId } from '../refs/names.ts'
 import { listRefs } from '../refs/refs.ts'
 import { copyAsPack } from './staging.ts'
 
-/** Walking a long history takes minutes. */
+/** For the walk of a long history, in milliseconds. */
 const WALK_TIMEOUT = 30 * 60_000
 
 /**
- * Copies a commit with all its history from the repository `fromDir` into `intoDir`. Does little when a ref of
- * `intoDir` reaches the commit already. Everything is on disk when this resolves; a crash leaves all objects or none.
- * Calls may run concurrently.
- *
- * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable, or GitFailed when `fromDir` lacks the commit or an
- * object of its history
+ * Copies a commit with its history from the repository `fromDir` into `intoDir`. Cheap when a ref of `intoDir` reaches the
+ * commit already. All objects are on disk when this resolves; a crash leaves all or none. Calls may run concurrently.
+ * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable, or GitFailed when `fromDir` lacks the commit or an object
+ * of its history
  */
 export async function fetchObjects(intoDir: string, fromDir: string, sha: string): Promise<void> {
   if (!(await isReached(intoDir, checkedId(sha)))) await copyHistory(intoDir, fromDir, sha)
 }
 
 /**
- * Whether refs of the repository reach the commit. One that is there without a ref is copied once more: maintenance may
- * be about to remove it.
+ * Whether refs of the repository reach the commit. An unreachable one is copied again: maintenance may be about to remove
+ * it.
  */
 async function isReached(dir: string, sha: string): Promise<boolean> {
   const [commit] = await objectReaders.headers(dir, [sha], { peel: true })
@@ -42,7 +40,7 @@ async function isReached(dir: string, sha: string): Promise<boolean> {
  * would unpack small histories object by object, commits first.
  */
 async function copyHistory(intoDir: string, fromDir: string, sha: string): Promise<void> {
-  // Tell a deleted repository from one that lacks the commit.
+  // Distinguish a deleted repository from one that lacks the commit.
   if (!(await exists(join(fromDir, 'HEAD')))) throw new RepositoryMissing(`no repository at ${fromDir}`)
   const present = new Set((await listRefs(intoDir)).map((one) => one.sha))
   const wanted = [`${sha}^{commit}`, ...[...present].map((id) => `^${id}`), ''].join('\n')

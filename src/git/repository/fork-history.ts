@@ -9,15 +9,15 @@ import { quotedPath } from './staging.ts'
 
 const answers = createAnswerCache<{ value: string | undefined }>(20_000, () => 1)
 
-/** A commit, and the repository that has it. */
+/** A commit, and a repository that has it. */
 export interface CommitPlace {
   dir: string
   sha: string
 }
 
 /**
- * The best common ancestor of two commits, which may be in two repositories; undefined when they share no history.
- * Nothing is written: git reads the objects of both.
+ * Returns the best common ancestor of two commits, which may be in two repositories; undefined for unrelated histories.
+ * Writes nothing: git reads the objects of both.
  */
 export async function mergeBaseAcross(
   base: CommitPlace,

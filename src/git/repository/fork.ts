@@ -1,4 +1,4 @@
-/** Copies repositories. A copy shares disk space with the original, but stays when the original is deleted. */
+/** Forks repositories. A fork shares disk space with the original, but stays when the original is deleted. */
 import { constants } from 'node:fs'
 import { copyFile, link, mkdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -13,17 +13,17 @@ import { adoptRepository, createRepository } from './repository.ts'
 import { quotedPath } from './staging.ts'
 
 /**
- * Copies the repository `fromDir` to `toDir`, whose parent must exist: all branches and tags. Object files become hard
- * links (or copies, where the file system can't link), so either repository may be deleted later. The original may
- * receive pushes during the call: each ref of the fork has a value that it had at some time during the call. A crash
- * leaves the fork complete or absent. A repository that exists at `toDir` stays unchanged. Objects that the fork's refs
- * do not reach are not copied: when a pack has some, the fork gets a pack of its own.
+ * Copies the branches and tags of the repository `fromDir` to `toDir`, whose parent must exist. Object files become hard
+ * links (or copies, where the file system can't link), so either repository may be deleted later. The original may receive
+ * pushes during the call: each ref of the fork has a value from some time during the call. A crash leaves the fork complete
+ * or absent. An existing repository at `toDir` stays unchanged. Unreachable objects are not copied: when a pack has some,
+ * the fork gets a new pack.
  *
  * @throws RepositoryMissing, and the errors of git
  */
 export async function forkRepository(fromDir: string, toDir: string): Promise<'created' | 'exists'> {
   if ((await exists(join(toDir, 'HEAD'))) && (await adoptRepository(toDir))) return 'exists'
-  // Read refs before objects: then all objects of these refs exist when the objects are listed, despite pushes.
+  // Read refs before objects, so that all objects of these refs are listed, despite concurrent pushes.
   const refs = [...(await listRefs(fromDir, 'refs/heads/')), ...(await listRefs(fromDir, 'refs/tags/'))]
   const head = (await gitOutput(['symbolic-ref', 'HEAD'], { dir: fromDir })).toString('utf8').trim()
   const defaultBranch = head.replace(/^refs\/heads\//, '')
@@ -48,14 +48,14 @@ export async function forkRepository(fromDir: string, toDir: string): Promise<'c
 }
 
 /**
- * A deletion renames the repository first. If the name still exists, all objects existed until now. If it does not, that is
- * why git found something missing. @throws RepositoryMissing
+ * A deletion renames the repository first. So if the name still exists, all objects existed until now; otherwise the
+ * deletion explains missing objects. @throws RepositoryMissing
  */
 async function requireStillThere(dir: string): Promise<void> {
   if (!(await exists(join(dir, 'HEAD')))) throw new RepositoryMissing(`no repository at ${dir}`)
 }
 
-/** Long histories take minutes. */
+/** For long histories, in milliseconds. */
 const HISTORY_TIMEOUT = 30 * 60_000
 const NEWLINE = 0x0a
 
@@ -63,9 +63,9 @@ const tipsIn = (refs: readonly Ref[]) =>
   [...new Set(refs.map(({ sha }) => sha))].map((sha) => `${sha}\n`).join('')
 
 /**
- * Removes the loose objects that these refs do not reach: what was removed from a branch, what only pull requests have,
- * and what merges that were tried have left. Resolves to whether the packs have no such object either. An object that is
- * there twice counts as one. False also when an object is missing.
+ * Removes the loose objects that these refs do not reach, for example those of removed branches, of pull requests and of
+ * test merges. Resolves to whether the packs only have reachable objects. An object that exists twice counts once. False
+ * also when an object is missing.
  */
 async function keepReachable(dir: string, refs: readonly Ref[]): Promise<boolean> {
   const loose = new Set<string>()
@@ -102,12 +102,12 @@ async function packHistory(dir: string, fromDir: string, refs: readonly Ref[]): 
   await gitOutput(args, { dir, input: tipsIn(refs), env, timeout: HISTORY_TIMEOUT })
 }
 
-/** So many lines are made at once. */
+/** Number of lines per write. */
 const LINES_AT_ONCE = 1000
 
 /**
- * Writes the refs into one file: as a file each, 60,000 of them take half a minute. git then writes that file again, in its
- * order, and with what annotated tags lead to.
+ * Writes the refs into one file: 60,000 single files would take half a minute. git then rewrites that file in its own
+ * order, with the targets of annotated tags.
  */
 async function writeRefs(dir: string, refs: readonly Ref[]): Promise<void> {
   if (refs.length === 0) return
@@ -129,8 +129,8 @@ const withoutEnding = (name: string) => name.replace(/\.\w+$/, '')
 async function linkObjects(from: string, to: string): Promise<string[]> {
   const directories = new Set([to])
   const isComplete = await takeObjectFiles(from, async (directory, all) => {
-    // Cruft packs have what no ref reached when they were made. In the rare case that one reaches some of it again, an
-    // object is missing, and the fork gets a pack of its own.
+    // Cruft packs have objects that were unreachable when they were written. In the rare case that one is reachable again,
+    // an object is missing, and the fork gets a new pack.
     const cruft = new Set(all.filter((name) => name.endsWith('.mtimes')).map(withoutEnding))
     const names = all.filter((name) => !cruft.has(withoutEnding(name)))
     const place = join(to, directory)
@@ -146,7 +146,7 @@ async function linkObjects(from: string, to: string): Promise<string[]> {
   return [...directories]
 }
 
-/** Resolves to false when the file no longer exists. */
+/** Resolves to false for a missing file. */
 async function linkOrCopy(from: string, to: string): Promise<boolean> {
   try {
     await link(from, to)
@@ -155,7 +155,7 @@ async function linkOrCopy(from: string, to: string): Promise<boolean> {
     if (isMissing(error)) return false
     if (hasCode(error, 'EEXIST')) return true
   }
-  // The file system is another one, has no links, or allows no more links to this file.
+  // Another file system, one without links, or too many links to this file.
   const copied = await unlessMissing(copyFile(from, to, constants.COPYFILE_FICLONE).then(() => true))
   if (copied) await flush(to)
   return copied ?? false

@@ -1,6 +1,6 @@
 /**
- * Counts the bytes of the files of a commit by their languages. The names of languages, and what counts as one, are those of
- * Linguist, as in Gitea: data and prose do not count. A file's language is known by the end of its name alone.
+ * Counts the bytes of a commit's files by language. The names of languages are Linguist's, as in Gitea; data and prose do
+ * not count. The file extension alone determines the language.
  */
 import { createAnswerCache } from '../process/answer-cache.ts'
 import type { Question } from '../process/limits.ts'
@@ -9,8 +9,8 @@ import { gitOutput } from '../process/run.ts'
 import { splitAt } from '../process/split.ts'
 import { checkedId } from '../refs/names.ts'
 
-/** Each language with the ends of the names of its files. */
-const ENDS: Readonly<Record<string, string>> = {
+/** File extensions by language. */
+const EXTENSIONS: Readonly<Record<string, string>> = {
   Assembly: 'asm s',
   Batchfile: 'bat cmd',
   C: 'c h',
@@ -73,19 +73,19 @@ const ENDS: Readonly<Record<string, string>> = {
   XSLT: 'xsl xslt',
   Zig: 'zig',
 }
-const BY_END = new Map(
-  Object.entries(ENDS).flatMap(([name, ends]) => ends.split(' ').map((end) => [end, name])),
+const BY_EXTENSION = new Map(
+  Object.entries(EXTENSIONS).flatMap(([name, ends]) => ends.split(' ').map((end) => [end, name])),
 )
 
-/** What others have written, and what programs have made. */
-const NOT_OWN = /(^|\/)(node_modules|vendor|third_party|dist)\/|\.min\.(js|css)$/
+/** Third-party and generated files. */
+const THIRD_PARTY = /(^|\/)(node_modules|vendor|third_party|dist)\/|\.min\.(js|css)$/
 
-/** The bytes of each language, the one with the most first. */
+/** Bytes by language, in descending order. */
 export type Languages = Readonly<Record<string, number>>
 
 const counted = createAnswerCache<Languages>(10_000, (languages) => 1 + Object.keys(languages).length)
 
-/** @throws GitFailed when there is no such commit, GitTooSlow, and the next time the same without asking git */
+/** @throws GitFailed for an unknown commit, GitTooSlow; a later call throws the same without running git */
 export function languagesOf(
   dir: string,
   commit: string,
@@ -106,17 +106,17 @@ export function languagesOf(
   )
 }
 
-/** Adds a line of the form `<mode> blob <id> <size>TAB<path>`. Links and submodules are no files. */
+/** Adds a line of the form `<mode> blob <id> <size>TAB<path>`. Links and submodules do not count. */
 function count(line: string, bytes: Map<string, number>): void {
   const [, size = '', path = ''] = /^100\d{3} blob \S+ +(\d+)\t(.*)$/s.exec(line) ?? []
   const language = languageOf(path)
   if (language !== undefined && size !== '0') bytes.set(language, (bytes.get(language) ?? 0) + Number(size))
 }
 
-/** The language of a file; undefined for data, prose, and what is not the repository's own. */
+/** Returns the language of a file; undefined for data, prose, and third-party files. */
 export function languageOf(path: string): string | undefined {
-  if (NOT_OWN.test(path)) return undefined
-  // `Makefile` and `Dockerfile` have no dot: then it is the whole name.
+  if (THIRD_PARTY.test(path)) return undefined
+  // For a name without a dot (`Makefile`), the whole name.
   const name = path.slice(path.lastIndexOf('/') + 1).toLowerCase()
-  return BY_END.get(name.slice(name.lastIndexOf('.') + 1))
+  return BY_EXTENSION.get(name.slice(name.lastIndexOf('.') + 1))
 }

@@ -1,4 +1,4 @@
-/** Removes what git processes leave behind when they are killed during a write. */
+/** Removes files that git processes leave behind when they are killed during a write. */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -11,21 +11,24 @@ import {
   writtenAt,
 } from '../../storage/disk.ts'
 
-/** git holds the lock of one ref for a moment only. Longer ones are held in the turn of the repository's refs. */
+/**
+ * Age of an orphaned lock, in milliseconds. git holds the lock of a single ref only briefly; longer ones are held under the
+ * lock of the repository's refs.
+ */
 const LOCK_MS = 5_000
 const LOCK_PAUSE_MS = 50
-/** What git locks together with refs: HEAD with the branch that it names, the packed refs with a ref that it deletes. */
+/** Files that git locks together with refs: HEAD with its branch, the packed refs with a deleted ref. */
 export const LOCKED_WITH_REFS = ['HEAD', 'packed-refs']
-/** The file that was to become the packed refs. Also without a lock, git does not pack refs while it is there. */
+/** The draft of the packed refs. While it exists, git does not pack refs, even without a lock. */
 const HALF_PACKED = 'packed-refs.new'
-/** For more refs than this, all locks of the repository are looked for. */
+/** For more refs than this, all locks of the repository are examined. */
 const MAX_NAMES = 100
 
 /**
- * Removes the locks that killed processes have left on these files: refs, and what is `LOCKED_WITH_REFS`. Call it before git
- * moves refs, which git refuses while a lock is there. Nobody but the caller may hold such a lock for longer than a moment,
- * so the packed refs, branches and tags need the turn of the repository's refs. Waits up to 5 seconds for locks that may
- * still be in use. It never rejects: git says what is wrong.
+ * Removes orphaned locks of these files: refs and `LOCKED_WITH_REFS`. Call it before git moves refs, which a lock prevents.
+ * No other process may hold such a lock for longer than a moment, so for packed refs, branches and tags the caller must
+ * hold the lock of the repository's refs. Waits up to 5 seconds for locks that may still be in use. Never rejects: git
+ * reports the error.
  */
 export async function freeLocks(dir: string, files: readonly string[]): Promise<void> {
   const end = performance.now() + LOCK_MS + LOCK_PAUSE_MS
@@ -34,7 +37,7 @@ export async function freeLocks(dir: string, files: readonly string[]): Promise<
       while (!(await isFreed(dir, path)) && performance.now() < end) await pause(LOCK_PAUSE_MS)
     }
   } catch {
-    // The disk is full, or it does not answer.
+    // The disk is full, or does not answer.
   }
 }
 
@@ -45,7 +48,7 @@ async function* locksOf(dir: string, files: readonly string[]): AsyncGenerator<s
   if (files.length > MAX_NAMES) yield* locksBelow(dir)
 }
 
-/** Whether the lock is gone: it was not there, or it was old and has been removed. */
+/** Whether the lock is gone: it was missing, or an old one has been removed. */
 async function isFreed(dir: string, path: string): Promise<boolean> {
   const written = await writtenAt(path)
   if (written === undefined) return true
@@ -56,10 +59,9 @@ async function isFreed(dir: string, path: string): Promise<boolean> {
 }
 
 /**
- * Removes the locks of refs and the half-received objects that were last written before `before` (milliseconds
- * since 1970). The processes that wrote them must have ended. To be called in the turn of the repository's refs.
- * `locksBefore`: the time for locks. It may be later: nobody holds a lock outside of the turn, but pushes receive objects
- * without the turn.
+ * Removes locks of refs and half-received objects that were last written before `before` (milliseconds since 1970). Their
+ * processes must have ended. Call it under the lock of the repository's refs. `locksBefore` is the time for locks and may
+ * be later: all locks are taken under that lock, but pushes receive objects without it.
  */
 export async function removeLeftovers(dir: string, before: number, locksBefore = before): Promise<void> {
   const now = Date.now()
@@ -67,12 +69,12 @@ export async function removeLeftovers(dir: string, before: number, locksBefore =
   await removeObjects(dir, (written) => written < before)
 }
 
-/** Whether a lock is from before the clock was set back. Nobody could take it until that time comes again. */
+/** Whether a lock is from before the clock was set back. Otherwise it would stay until that time comes again. */
 const isOfLaterClock = (written: number, now: number) => written > now + LOCK_MS
 
 /**
- * The same for a repository in which other servers work, too. To be called in the turn of its refs: then the locks of
- * branches and tags are nobody's. Objects stay until they are so old that no server can be receiving them.
+ * Removes leftovers of a repository that other servers use, too. Call it under the lock of its refs: then all locks of
+ * branches and tags are orphaned. Objects stay until they are too old for any server to be receiving them.
  */
 export async function removeAbandoned(dir: string): Promise<void> {
   const now = await unlessMissing(timeOfFilesIn(join(dir, 'objects', 'pack')))
@@ -82,7 +84,7 @@ export async function removeAbandoned(dir: string): Promise<void> {
   await removeObjects(dir, isAbandoned)
 }
 
-/** Decides by the time when something was last written, in milliseconds since 1970. */
+/** Decides by the time of the last write, in milliseconds since 1970. */
 type IsOld = (written: number) => boolean
 
 async function removeLocks(dir: string, isOld: IsOld): Promise<void> {
@@ -95,7 +97,7 @@ async function* locksBelow(dir: string): AsyncGenerator<string> {
   for await (const path of filesBelow(join(dir, 'refs'))) if (path.endsWith('.lock')) yield path
 }
 
-/** Removes what was to become objects: what pushes received, staging areas, packs and single objects. */
+/** Removes unfinished objects: quarantines, staging areas, packs and single objects. */
 export async function removeObjects(dir: string, isOld: IsOld): Promise<void> {
   const objects = join(dir, 'objects')
   const names = await namesIn(objects)

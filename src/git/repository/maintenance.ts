@@ -1,7 +1,7 @@
 /**
- * Keeps a repository fast and small: packs loose objects, rolls packs up, and removes what no ref has reached for two
- * weeks. It runs beside pushes, merges, clones and forks; `docs/decisions/git-maintenance.md` says why each step may.
- * Call it once at a time for a repository.
+ * Keeps a repository fast and small: packs loose objects, combines packs, and removes objects that have been unreachable
+ * for two weeks. It runs concurrently with pushes, merges, clones and forks; `docs/decisions/git-maintenance.md` explains
+ * why each step is safe. One call at a time for a repository.
  */
 import { opendir, rm, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -13,8 +13,7 @@ import { freeLocks, removeObjects } from './leftovers.ts'
 import { eachLooseObject, looseObjects, type PackFiles, packsOf } from './object-counts.ts'
 
 /**
- * What is done with the objects. `light`: packs what is loose, and rolls up small packs. `full`: one pack of all that refs
- * reach, with a bitmap.
+ * `light`: packs loose objects, and combines small packs. `full`: writes one pack of all reachable objects, with a bitmap.
  */
 export type MaintenanceKind = 'none' | 'light' | 'full'
 
@@ -22,14 +21,14 @@ const MAINTENANCE_STEPS = ['clean', 'refs', 'commit graph', 'loose objects', 'pa
 export type MaintenanceStep = (typeof MAINTENANCE_STEPS)[number]
 
 export interface MaintenanceOptions {
-  /** `due`: what the files ask for. */
+  /** `due`: as the files require. */
   kind?: 'due' | 'full'
   /**
-   * Runs work that locks all refs at once, for a moment: no push or merge may move a ref meanwhile. The locks that
-   * a crash leaves must be removed before anything else moves one.
+   * Runs work that briefly locks all refs: no push or merge may move a ref meanwhile. After a crash, its locks must be
+   * removed before a ref moves.
    */
   inRefsTurn(work: () => Promise<void>): Promise<void>
-  /** Files of git that were last written before this time (milliseconds since 1970) are nobody's any more. */
+  /** Git's files that were last written before this time (milliseconds since 1970) are orphaned. */
   orphanedBefore?: number
   signal?: AbortSignal | undefined
   onStep?: (step: MaintenanceStep) => void
@@ -37,30 +36,30 @@ export interface MaintenanceOptions {
 
 const HOUR = 3600_000
 const DAY = 24 * HOUR
-/** Loose objects that are worth a pack. */
+/** Number of loose objects that are packed. */
 const MANY_LOOSE = 1000
-/** Packs that are worth to be rolled up: each one is asked for each object. */
+/** Number of packs that are combined: git searches each pack for each object. */
 const MANY_PACKS = 10
-/** Loose refs that are worth one file. Fewer are read faster one by one. */
+/** Number of loose refs that are packed. Fewer are read faster one by one. */
 const MANY_REFS = 1000
-/** A full repack is due when the other packs have so much of what the main one has. */
+/** Size of the other packs, relative to the main pack, at which a full repack is due. */
 const GROWTH = 1 / 2
-/** No setting lets one push or merge take more than a day: what one relies on was in use within this time. */
+/** How long a push or merge may use an object, in milliseconds. No setting allows it to take more than a day. */
 const IN_USE_MS = 25 * HOUR
-/** What no ref has reached for this long is removed. */
+/** Days after which unreachable objects are removed. */
 export const UNREACHABLE_DAYS = 14
-/** A step of a very large repository takes hours. */
+/** For a step of a very large repository, in milliseconds. */
 const STEP_TIMEOUT = 12 * HOUR
 
 const CONFIG: GitConfig = [
-  // It gives way to others, so it must not have a thread for each processor, nor all the memory of its limit.
+  // Background work: one thread, and little of the memory limit.
   ['pack.threads', '1'],
   ['pack.windowMemory', '128m'],
   ['pack.deltaCacheSize', '64m'],
   ['repack.writeBitmaps', 'false'],
 ]
 
-/** What the objects of a repository ask for. `packs`: the largest first. */
+/** Returns the maintenance that is due. `packs`: the largest first. */
 export function maintenanceDue(loose: number, packs: readonly PackFiles[], now: number): MaintenanceKind {
   const ordinary = packs.filter(({ isCruft }) => !isCruft)
   const main = ordinary.find(({ hasBitmap }) => hasBitmap)
@@ -75,8 +74,8 @@ export function maintenanceDue(loose: number, packs: readonly PackFiles[], now: 
 }
 
 /**
- * Packs many loose refs, and does with the objects what is due, or all. Resolves to what was done with them. Killed at
- * any point, it leaves a repository that has all of its objects, and files that the next maintenance removes.
+ * Packs many loose refs, and maintains the objects as due, or fully. Resolves to the kind of maintenance that was done. If
+ * killed at any point, it leaves a complete repository, and files that the next maintenance removes.
  *
  * @throws RepositoryMissing, GitUnavailable, GitFailed, GitTooSlow, or the signal's reason
  */
@@ -88,12 +87,12 @@ export async function maintainRepository(
   const run = (...args: string[]) => gitOutput(args, options)
 
   onStep('clean')
-  await removeLeft(dir, orphanedBefore)
+  await removeOrphans(dir, orphanedBefore)
   onStep('refs')
   if ((await looseRefs(dir)) >= MANY_REFS) {
     await inRefsTurn(async () => {
       await freeLocks(dir, ['packed-refs'])
-      // Without the signal: a stop waits for this moment, so that no lock of it stays.
+      // Without the signal: a shutdown waits for this, so that it leaves no lock.
       await gitOutput(['pack-refs', '--all', '--prune'], { ...options, signal: undefined, timeout: 60_000 })
       await flush(dir)
     })
@@ -102,15 +101,15 @@ export async function maintainRepository(
     kind === 'full' ? 'full' : maintenanceDue(await looseObjects(dir), await packsOf(dir), timeOfFiles())
   if (due === 'none') return due
 
-  const isFull = await leavingNothing(dir, () => repack(dir, due, run, onStep))
-  // They hold on to the files of packs that are gone.
+  const isFull = await removingUnfinishedPacks(dir, () => repack(dir, due, run, onStep))
+  // The readers keep the files of removed packs open.
   void objectReaders.close(dir)
   return isFull ? 'full' : due
 }
 
 type Run = (...args: string[]) => Promise<Buffer>
 
-/** Resolves to whether the repository has one pack of all that refs reach. */
+/** Resolves to whether the repository has a single pack of all reachable objects. */
 async function repack(
   dir: string,
   due: MaintenanceKind,
@@ -118,18 +117,18 @@ async function repack(
   onStep: (step: MaintenanceStep) => void,
 ): Promise<boolean> {
   onStep('loose objects')
-  // Walks from the refs, so git knows the paths of what it packs, and finds good deltas. To roll up loose objects
-  // without paths makes packs that are many times as large.
+  // Walks from the refs, so that git knows the paths and finds good deltas. Combining loose objects without paths makes
+  // packs many times as large.
   await run('repack', '-d', '-q')
   if (due === 'light') {
     onStep('packs')
     await run('repack', '-d', '-q', '--geometric=2')
   }
-  // Small packs with many objects may have taken the main one with them.
+  // Small packs with many objects may have been combined with the main pack.
   const isFull = due === 'full' || !(await packsOf(dir)).some(({ hasBitmap }) => hasBitmap)
   if (isFull) {
     onStep('commit graph')
-    // Before anything is removed, and from the refs: so it names nothing that will be missing.
+    // Before objects are removed, and from the refs: so the graph never names a missing commit.
     await run('commit-graph', 'write', '--reachable', '--no-progress')
     onStep('packs')
     await repackAll(dir, run)
@@ -138,10 +137,10 @@ async function repack(
 }
 
 /**
- * Removes the unfinished packs of repacks that failed. git leaves them: on a disk that is nearly full the first one would
- * take the rest of it, until nobody can use its file any more.
+ * Removes the unfinished packs of failed repacks, which git leaves: on a nearly full disk the first one would use up the
+ * rest.
  */
-async function leavingNothing<T>(dir: string, work: () => Promise<T>): Promise<T> {
+async function removingUnfinishedPacks<T>(dir: string, work: () => Promise<T>): Promise<T> {
   const before = new Set(await unfinishedPacks(dir))
   try {
     return await work()
@@ -153,7 +152,7 @@ async function leavingNothing<T>(dir: string, work: () => Promise<T>): Promise<T
   }
 }
 
-/** Only repacks make these here: pushes have a quarantine, and copies of history a staging area. */
+/** Only repacks create these here: pushes use a quarantine, and copies of history a staging area. */
 const UNFINISHED_PACK = /^tmp_(?:pack|idx|rev|mtimes|bitmap)_|^\.tmp-\d+-pack-/
 
 async function unfinishedPacks(dir: string): Promise<string[]> {
@@ -164,17 +163,17 @@ async function unfinishedPacks(dir: string): Promise<string[]> {
 }
 
 /**
- * Packs all that refs reach as one pack, and the rest as a cruft pack in which each object has a time. First sets the
- * times of all that is not in a cruft pack yet to now: so the two weeks begin when an object was first seen without a
- * ref. Only what was in a cruft pack for more than a day is removed, since work that is under way may have found it
- * before, elsewhere. git writes again what it finds in a cruft pack alone.
+ * Packs all reachable objects as one pack, and the rest as a cruft pack with a time for each object. First sets the times
+ * of all objects outside cruft packs to now: so the two weeks begin when an object was first seen unreachable. Only objects
+ * that were in a cruft pack for more than a day are removed, because work in flight may have found younger ones elsewhere.
+ * git rewrites an object that it finds only in a cruft pack.
  */
 async function repackAll(dir: string, run: Run): Promise<void> {
   const now = timeOfFiles()
   const touch = async (path: string) => void (await unlessMissing(utimes(path, new Date(now), new Date(now))))
   const pathOf = (name: string) => join(dir, 'objects', 'pack', name)
   for (const { name, isCruft, writtenAt: at } of await packsOf(dir)) {
-    // It is from before the clock was set back. Without its times it is a pack like others.
+    // Written before the clock was set back. Without its times it is an ordinary pack.
     if (isCruft && at > now + IN_USE_MS) await rm(pathOf(`${name}.mtimes`), { force: true })
   }
   const packs = await packsOf(dir)
@@ -182,7 +181,7 @@ async function repackAll(dir: string, run: Run): Promise<void> {
   await eachLooseObject(dir, touch)
   const cruft = packs.filter(({ isCruft }) => isCruft)
   const mayExpire = cruft.length > 0 && cruft.every(({ writtenAt: at }) => at < now - IN_USE_MS)
-  // A number of days would be counted by git's own clock, which may have been set forward meanwhile.
+  // git would count a number of days by its own clock, which may have been set forward meanwhile.
   const expiresAt = Math.floor((now - UNREACHABLE_DAYS * DAY) / 1000)
   const expiration = mayExpire ? [`--cruft-expiration=@${expiresAt} +0000`] : []
   await run('repack', '-d', '-q', '--cruft', ...expiration, '--write-bitmap-index')
@@ -200,23 +199,21 @@ async function looseRefs(dir: string): Promise<number> {
   return count
 }
 
-/**
- * Packs under these names are being made by `git repack`, and by nobody else. One that a killed server has left running
- * fails without them, before it removes anything.
- */
+/** Only `git repack` creates packs under these names. An orphaned one fails without them, before it removes anything. */
 const REPACK_TEMPORARY = /^\.tmp-\d+-pack-/
-/** A push keeps its pack from being rolled up until its refs have moved. */
+/** A push protects its pack from being combined until its refs have moved. */
 const KEPT = /^pack-[0-9a-f]{40}\.keep$/
 
-/** Removes what killed processes have left: objects and packs that were being made, and locks of the commit graph. */
-async function removeLeft(dir: string, leftBefore = Number.NEGATIVE_INFINITY): Promise<void> {
-  const isLeft = (written: number) => written < leftBefore || isAbandoned(written)
-  await removeObjects(dir, isLeft)
+/** Removes leftovers of killed processes: unfinished objects and packs, and locks of the commit graph. */
+async function removeOrphans(dir: string, orphanedBefore = Number.NEGATIVE_INFINITY): Promise<void> {
+  const isOrphaned = (written: number) => written < orphanedBefore || isAbandoned(written)
+  await removeObjects(dir, isOrphaned)
   const packDirectory = join(dir, 'objects', 'pack')
   for (const name of await namesIn(packDirectory)) {
     const path = join(packDirectory, name)
     if (REPACK_TEMPORARY.test(name)) await rm(path, { force: true })
-    else if (KEPT.test(name) && isLeft((await writtenAt(path)) ?? Date.now())) await rm(path, { force: true })
+    else if (KEPT.test(name) && isOrphaned((await writtenAt(path)) ?? Date.now()))
+      await rm(path, { force: true })
   }
   await rm(join(dir, 'objects', 'info', 'commit-graph.lock'), { force: true })
 }

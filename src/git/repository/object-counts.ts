@@ -1,26 +1,26 @@
-/** What the object files of a repository are, and what they take: from the names and sizes of files, without git. */
+/** Counts and sizes of a repository's object files, by names and sizes of files, without git. */
 import { opendir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { namesIn, unlessMissing } from '../../storage/disk.ts'
 
-/** The files of a pack, by their endings. */
+/** A pack and its accompanying files. */
 export interface PackFiles {
-  /** The name of its files without an ending. */
+  /** File name without extension. */
   name: string
-  /** Of the pack itself, in bytes. */
+  /** Size of the pack itself, in bytes. */
   bytes: number
-  /** When the pack was written, or last touched: milliseconds since 1970. */
+  /** Last modification of the pack, in milliseconds since 1970. */
   writtenAt: number
-  /** Whether it holds what no ref reached when it was written. git has the times of its objects beside it. */
+  /** Whether it is a cruft pack of unreachable objects, with a file of their times. */
   isCruft: boolean
-  /** Whether git knows what its commits reach without a walk: only a full repack makes such packs. */
+  /** Whether it has a reachability bitmap, which only a full repack writes. */
   hasBitmap: boolean
 }
 
 const PACK = /^(pack-[0-9a-f]{40})\.pack$/
 const FAN_OUT = /^[0-9a-f]{2}$/
 
-/** The packs of a repository, the largest first. A pack without an index is not complete, and is left out. */
+/** Returns the packs of a repository, the largest first. A pack without an index is incomplete and left out. */
 export async function packsOf(dir: string): Promise<PackFiles[]> {
   const directory = join(dir, 'objects', 'pack')
   const names = new Set(await namesIn(directory))
@@ -37,7 +37,7 @@ export async function packsOf(dir: string): Promise<PackFiles[]> {
   return packs.sort((a, b) => b.bytes - a.bytes)
 }
 
-/** Calls `take` with the path of each loose object. */
+/** Calls `take` with the path of each loose object. Resolves to their number. */
 export async function eachLooseObject(dir: string, take: (path: string) => Promise<void>): Promise<number> {
   const objects = join(dir, 'objects')
   let count = 0
@@ -52,12 +52,11 @@ export async function eachLooseObject(dir: string, take: (path: string) => Promi
   return count
 }
 
-/** The number of loose objects. */
 export const looseObjects = (dir: string): Promise<number> => eachLooseObject(dir, async () => {})
 
 /**
- * The sizes of all files below a directory, in bytes; 0 when it does not exist. A file that goes meanwhile does not
- * count. One file at a time: this is background work.
+ * Returns the total size of the files below a directory, in bytes; 0 for a missing one. Ignores files that vanish
+ * meanwhile. One file at a time: this is background work.
  */
 export async function bytesBelow(directory: string): Promise<number> {
   let bytes = 0

@@ -1,12 +1,12 @@
-/** Removes the half-received objects of pushes that were ended from outside, when no push can be using them. */
+/** Removes the half-received objects of killed pushes, when no push can be using them. */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { namesIn } from '../../storage/disk.ts'
 
-/** git's own name for the place of the objects of a push that it has not accepted yet. */
+/** Prefix of git's quarantine directories. */
 const QUARANTINE = 'tmp_objdir-incoming-'
 
-/** How many pushes into a repository are running, and how many have ever begun. */
+/** Number of running pushes into a repository, and of all that have started. */
 interface Pushes {
   running: number
   begun: number
@@ -15,9 +15,9 @@ interface Pushes {
 const pushes = new Map<string, Pushes>()
 
 /**
- * Runs a push into the repository at `dir`. `work` calls `brokenOff` when git was ended by a signal: it may have had no
- * time to clean up. If another push is running then, what is left stays until the next one that is ended, or the
- * next start. With `isShared`, other servers may receive pushes, too: then it stays until it is old (`leftovers.ts`).
+ * Runs a push into the repository at `dir`. `work` calls `brokenOff` when a signal ended git, which may have had no time to
+ * clean up. If another push is running then, the leftovers stay until the next push that is killed, or the next start. With
+ * `isShared`, other servers may receive pushes, too: then leftovers stay until they are old (`leftovers.ts`).
  */
 export async function withQuarantine<T>(
   dir: string,
@@ -34,7 +34,7 @@ export async function withQuarantine<T>(
       if (isShared || own.running > 1) return
       const objects = join(dir, 'objects')
       const left = (await namesIn(objects)).filter((name) => name.startsWith(QUARANTINE))
-      // A push that has begun meanwhile may own one of them.
+      // A push that has started meanwhile may own one of them.
       if (own.begun !== begun) return
       for (const name of left) await rm(join(objects, name), { recursive: true, force: true })
     })

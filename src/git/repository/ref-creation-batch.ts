@@ -1,6 +1,6 @@
 /**
- * Makes the many new refs of a push at once. git asks for it with its hook `proc-receive`, when it has all objects in
- * their place: it moves the other refs, and those that we leave to it.
+ * Creates the many new refs of a push in one write. git asks for it with its hook `proc-receive`, when all objects are in
+ * place; it moves the other refs itself, and those that the server leaves to it.
  */
 import { forEachInSlices } from '../../concurrency/event-loop.ts'
 import { FLUSH, packet } from '../http/pkt-line.ts'
@@ -11,18 +11,18 @@ import { makePackedRefs, type NewRef } from '../refs/packed-ref-writes.ts'
 /** For fewer refs, git's own files are as fast. */
 const MIN_REFS = 50
 
-/** Has git ask for all refs that are new. */
+/** Makes git delegate the creation of all new refs. */
 export const PROC_RECEIVE_NEW_REFS: GitConfig = [['receive.procReceiveRefs', 'a:refs']]
 
 /**
- * The new refs of a push when they are many; undefined when git has to make them. `hasRules`: whether git asks another hook
- * for each ref. It would not do so for these.
+ * Returns the new refs of a push if they are many; undefined when git must create them. `hasRules`: whether git runs
+ * another hook for each ref, which it would skip for these.
  */
 export function newRefBatch(
   { commands, capabilities, shallow }: PushRequest,
   hasRules: boolean,
 ): readonly NewRef[] | undefined {
-  // git moves the ends of a shallow history with each ref.
+  // git updates the boundary of a shallow history with each ref.
   if (hasRules || shallow.length > 0 || commands.length < MIN_REFS) return undefined
   const made = commands.flatMap(({ ref, from, to }) =>
     from === null && to !== null ? [{ ref, sha: to }] : [],
@@ -32,7 +32,7 @@ export function newRefBatch(
   return made
 }
 
-/** Makes these refs, or leaves them to git. Resolves to the answer for git, in packets. */
+/** Creates these refs, or leaves them to git. Resolves to the answer for git, in packets. */
 export async function createRefBatch(
   dir: string,
   refs: readonly NewRef[],

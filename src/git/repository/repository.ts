@@ -1,4 +1,4 @@
-/** Makes and deletes bare repositories, each atomically. */
+/** Creates and deletes bare repositories, each atomically. */
 import { randomUUID } from 'node:crypto'
 import { readdir, rename, rm, utimes } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
@@ -8,13 +8,13 @@ import { gitOutput } from '../process/run.ts'
 import { branchRef } from '../refs/names.ts'
 import { freeLocks } from './leftovers.ts'
 
-/** The names of a repository that is being made (`12.git.new-…`) or deleted (`12.git.gone-…`). */
+/** Names of a repository during its creation (`12.git.new-…`) or deletion (`12.git.gone-…`). */
 const UNFINISHED = /\.(new|gone)-[0-9a-f-]{36}$/
 
-/** The names of the drafts of repositories that this process is making. */
+/** Names of the repositories that this process is creating. */
 const drafts = new Set<string>()
 
-/** The configuration of a new repository. What else git shall do is said to each of its processes. */
+/** The configuration of a new repository. All other settings are passed to each git process. */
 export const NEW_CONFIG = `[core]
 \trepositoryformatversion = 0
 \tfilemode = true
@@ -22,11 +22,11 @@ export const NEW_CONFIG = `[core]
 `
 
 /**
- * Makes a bare repository at `dir`, whose parent must exist. A crash leaves it complete or absent. It is empty
- * without `fill`, which gets the directory of the draft and must flush everything that it writes. When `fill`
- * fails, no repository is made.
+ * Creates a bare repository at `dir`, whose parent must exist. A crash leaves it complete or absent. It is empty without
+ * `fill`, which gets the directory of the draft and must flush all that it writes. When `fill` fails, no repository is
+ * created.
  *
- * @throws InvalidGitArgument for a default branch that git would refuse
+ * @throws InvalidGitArgument for an invalid default branch
  */
 export async function createRepository(
   dir: string,
@@ -62,8 +62,8 @@ export async function createRepository(
 }
 
 /**
- * Goes on with a repository that an earlier attempt has made: it gets a new time, so that it does not count as abandoned.
- * Resolves to false when there is none.
+ * Adopts a repository that an earlier attempt of the request has created: updates its time, so that it does not count as
+ * abandoned. Resolves to false for a missing one.
  */
 export async function adoptRepository(dir: string): Promise<boolean> {
   const now = new Date()
@@ -71,15 +71,15 @@ export async function adoptRepository(dir: string): Promise<boolean> {
 }
 
 /**
- * Deletes a repository that is so old that no request goes on with it. To be called for one that the log does not have.
- * Resolves to whether it did.
+ * Deletes a repository that the log does not have and that is too old for any request in flight. Resolves to whether it was
+ * deleted.
  */
 export async function deleteAbandoned(dir: string): Promise<boolean> {
   const isOld = async (path: string) => isAbandoned((await writtenAt(path)) ?? Date.now())
   if (!(await isOld(dir))) return false
   const gone = `${dir}.gone-${randomUUID()}`
   await rename(dir, gone)
-  // A retried request may have taken it up since.
+  // A retried request may have adopted it since.
   if (!(await isOld(gone))) {
     await rename(gone, dir)
     return false
@@ -100,13 +100,13 @@ export async function deleteRepository(dir: string): Promise<void> {
   }
   await flush(dirname(dir))
   await objectReaders.close(dir)
-  // A clone that is still running may write a temporary file while we delete.
+  // A running clone may write a temporary file meanwhile.
   await rm(gone, { recursive: true, force: true, maxRetries: 3 })
 }
 
 /**
- * Removes what a crash left of repositories in `parent` that were being made or deleted, not what this process is making.
- * When other servers use the directory, only what is so old that none of them can be making or deleting it.
+ * Removes leftovers of creations and deletions in `parent`, except those in progress in this process. If other servers use
+ * the directory, only leftovers that are too old to be in use.
  */
 export async function sweepRepositories(parent: string, { isShared = false } = {}): Promise<void> {
   for (const name of await readdir(parent)) {
@@ -118,7 +118,7 @@ export async function sweepRepositories(parent: string, { isShared = false } = {
   }
 }
 
-/** Sets the branch that a clone checks out. The branch need not exist. */
+/** Sets the branch that a clone checks out. It need not exist. */
 export async function setDefaultBranch(dir: string, branch: string): Promise<void> {
   const ref = branchRef(branch)
   await freeLocks(dir, ['HEAD'])

@@ -1,4 +1,4 @@
-/** A staging area for new objects. They become part of the repository only when the work succeeds. */
+/** A staging area for new objects, which become part of the repository only when the work succeeds. */
 import { randomUUID } from 'node:crypto'
 import { mkdir, opendir, readdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,20 +12,20 @@ const FAN_OUT = /^[0-9a-f]{2}$/
 const LOOSE_OBJECT = /^[0-9a-f]{38}$/
 
 export interface Staging {
-  /** A directory of objects. */
+  /** The directory of objects. */
   directory: string
   /** The environment for commands that read the repository's objects and write new objects here. */
   env: Readonly<Record<string, string>>
   /** Stores a commit. Returns its id. */
   writeCommit(content: Buffer): Promise<string>
-  /** Moves all loose objects except these into the repository. They are on disk when this resolves. */
+  /** Moves all loose objects but `unwanted` into the repository. They are on disk when this resolves. */
   keepAllBut(unwanted: ReadonlySet<string>): Promise<void>
 }
 
-/** Staged objects are flushed only when they are kept. */
+/** Staged objects are flushed when they are kept. */
 export const UNFLUSHED: GitConfig = [['core.fsync', 'none']]
 
-/** The content of a commit that is only needed for merging: git merges commits, and takes their parent for the base. */
+/** Writes a temporary commit for a merge: git merges commits, and uses their parent as the base. */
 export function scaffoldCommit(tree: string, parent: string | undefined): Buffer {
   const nobody = 'nobody <> 0 +0000'
   const parents = parent === undefined ? '' : `parent ${parent}\n`
@@ -33,8 +33,8 @@ export function scaffoldCommit(tree: string, parent: string | undefined): Buffer
 }
 
 /**
- * Runs `work` with a staging area and removes the area afterwards. Its name is like that of git's half-received
- * pushes, so `removeLeftovers` also removes what a crash left.
+ * Runs `work` with a staging area, which is removed afterwards. Its name is like git's quarantines, so `removeLeftovers`
+ * also removes the area of a crashed process.
  */
 export async function withStaging<T>(dir: string, work: (staging: Staging) => Promise<T>): Promise<T> {
   const objects = join(dir, 'objects')
@@ -52,13 +52,13 @@ export async function withStaging<T>(dir: string, work: (staging: Staging) => Pr
   }
 }
 
-/** Writing a long history takes minutes. */
+/** For a long history, in milliseconds. */
 const PACKING_TIMEOUT = 30 * 60_000
 
 /**
  * Writes objects of the repository `fromDir` into `intoDir` as one pack, which appears atomically and is on disk when this
- * resolves. `wanted`: the lines that `git pack-objects --revs` reads. git leaves an unfinished pack when it fails, so it
- * works in a staging area.
+ * resolves. `wanted` is the input of `git pack-objects --revs`. git works in a staging area, because it leaves an
+ * unfinished pack when it fails.
  *
  * @throws RepositoryMissing, GitUnavailable, GitFailed
  */
@@ -76,7 +76,7 @@ export async function copyAsPack(fromDir: string, intoDir: string, wanted: strin
       },
       timeout: PACKING_TIMEOUT,
     })
-    // With its index, a pack is one for everybody.
+    // The index makes a pack visible, so it is moved last.
     const names = (await readdir(from)).filter((name) => name.startsWith('pack-'))
     const last = (name: string) => Number(name.endsWith('.idx'))
     for (const name of names.sort((one, other) => last(one) - last(other)))
@@ -85,7 +85,7 @@ export async function copyAsPack(fromDir: string, intoDir: string, wanted: strin
   })
 }
 
-/** Quotes a path for a list in which git separates paths by colons. */
+/** Quotes a path for git's lists, which separate paths by colons. */
 export function quotedPath(path: string): string {
   return `"${path.replace(/[\\"]/g, '\\$&')}"`
 }

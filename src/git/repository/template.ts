@@ -1,4 +1,4 @@
-/** Makes one commit of the files of another repository, without its history. */
+/** Copies the files of another repository as one commit, without its history. */
 
 import { commitTree, type NewCommit } from '../commits/new-commit.ts'
 import { gitOutput } from '../process/run.ts'
@@ -7,16 +7,16 @@ import { type RefOutcome, resolveRef, updateRef } from '../refs/refs.ts'
 import { copyAsPack } from './staging.ts'
 
 export interface CopiedCommit extends Omit<NewCommit, 'tree' | 'parents'> {
-  /** The branch of the repository that is copied. */
+  /** The source branch. */
   from: string
   /** The new branch. */
   branch: string
 }
 
 /**
- * Copies the files on a branch of `fromDir` into `intoDir`, as the first commit of a branch. Resolves to undefined when
- * there is no such branch; the outcome is `stale` when the new branch exists already. The files are on disk before the
- * branch is made.
+ * Copies the files of a branch of `fromDir` into `intoDir`, as the first commit of a branch. Resolves to undefined when the
+ * source branch is missing; the outcome is `stale` when the new branch exists already. The files are on disk before the
+ * branch is created.
  *
  * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable, GitFailed
  */
