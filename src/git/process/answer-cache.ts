@@ -1,15 +1,14 @@
-/** Caches answers that follow from object ids alone and so never change. */
+/** Caches results that depend only on object ids and so never change. */
 import { LRUCache } from 'lru-cache'
 import { boundedKey } from '../../concurrency/bounded-key.ts'
 import { coalesce } from '../../concurrency/coalesce.ts'
 
 /**
- * Makes a cache of at most `maxSize` units, in which an answer takes `sizeOf(answer)` units. Returns a function
- * that gives the cached answer, or calls `ask`: once for all callers with the same question, as in `coalesce`. Errors are
- * not cached.
+ * Creates a cache of at most `maxSize` units, in which a result takes `sizeOf(answer)` units. Returns a function that
+ * returns the cached result, or calls `ask`, once for all callers with the same question (see `coalesce`). Errors are not
+ * cached.
  *
- * A question must begin with the repository's directory. An answer from one repository must not become visible in
- * another.
+ * A question must begin with the repository's directory: a result from one repository must not become visible in another.
  */
 export function createAnswerCache<T extends object>(maxSize: number, sizeOf: (answer: T) => number) {
   const answers = new LRUCache<string, T>({
@@ -24,7 +23,7 @@ export function createAnswerCache<T extends object>(maxSize: number, sizeOf: (an
     gone?: AbortSignal,
   ): Promise<T> => {
     gone?.throwIfAborted()
-    // Paths of clients are in it.
+    // It may contain a client's path of any length.
     const key = boundedKey(question)
     const known = answers.get(key)
     if (known !== undefined) return known

@@ -11,29 +11,27 @@ import { withMemoryLimit } from './memory-limit.ts'
 import { commandIn, processStarts } from './process-watch.ts'
 
 const MAX_STDERR = 64 * 1024
-/** From SIGTERM to SIGKILL. */
+/** Time from SIGTERM to SIGKILL, in milliseconds. */
 const GRACE_MS = 5_000
 
 export interface GitProcess {
   pid: number
   stdin: Socket
   stdout: Socket
-  /** The stream after the standard ones, both ways. Only with `channel`. */
+  /** A duplex stream after the standard ones. Only with `channel`. */
   channel: Socket | undefined
-  /** The last 64 KB of its standard error. */
+  /** The last 64 KB of standard error. */
   stderr(): string
-  /** Whether it has ended. */
   hasEnded(): boolean
-  /** Resolves when it has ended and its output has been read. */
+  /** Resolves when the process has ended and its output has been read. */
   ended: Promise<Exit>
-  /** From now on, neither it nor its streams keep our process alive. */
+  /** Stops the process and its streams from keeping this process alive. */
   unref(): void
 }
 
 /**
- * Starts a program, with limited memory. `channel`: gives it a stream besides the standard ones. `givesWay`: others get
- * processors first. `keepsOutput`: its output waits for a reader, also when it has ended before. Whoever starts it reads
- * the output or destroys it.
+ * Starts a program with limited memory. `channel`: with a duplex stream besides the standard ones. `givesWay`: with low
+ * priority. `keepsOutput`: its output waits for a reader even after its end. The caller must read or destroy the output.
  *
  * @throws GitUnavailable when it can't be started
  */
@@ -59,15 +57,14 @@ export async function startProcess(
   stderr.on('data', (chunk: Buffer) => {
     tail = Buffer.concat([tail, chunk]).subarray(-MAX_STDERR)
   })
-  // Nothing comes from there but the end: it may close its input before it has read all. Its exit code and output tell
-  // why.
+  // Detects the close of its input, which may come before all is read. Its exit code and output have the reason.
   stdin.resume()
   let hasEnded = false
   const ended = exited.then(async (exit) => {
     hasEnded = true
     seenEnd(exit)
     stdin.destroy()
-    // What nobody reads is dropped. Readers that are there take the rest at their own pace.
+    // Output without a reader is dropped. Readers take the rest at their own pace.
     for (const stream of streams) if (!(keepsOutput && stream === stdout)) stream.resume()
     await Promise.all(streams.map(closed))
     return exit
@@ -102,7 +99,7 @@ export function signalGroup(pid: number, signal: 'SIGTERM' | 'SIGKILL'): void {
   try {
     process.kill(-pid, signal)
   } catch {
-    // It ended in the meantime.
+    // It has ended meanwhile.
   }
 }
 
@@ -111,7 +108,7 @@ export function killNow({ pid, hasEnded }: GitProcess): void {
   if (!hasEnded()) signalGroup(pid, 'SIGKILL')
 }
 
-/** Ends a process and its group, unless it has ended. At SIGTERM git removes its locks and what it was writing. */
+/** Terminates a process and its group, unless it has ended. On SIGTERM git removes its locks and unfinished files. */
 export function endSoon({ pid, hasEnded, ended }: GitProcess): void {
   if (hasEnded()) return
   signalGroup(pid, 'SIGTERM')
@@ -120,23 +117,26 @@ export function endSoon({ pid, hasEnded, ended }: GitProcess): void {
 }
 
 const NO_REPOSITORY = /not a git repository|does not appear to be a git repository/
-/** What git looks at to tell whether a directory is a repository. */
+/** Files by which git recognizes a repository. */
 const REPOSITORY = ['HEAD', 'objects', 'refs']
 const NO_ROOM = /No space left on device|Disk quota exceeded|File too large/
-/** git's own words, and those of the system's library. */
+/** Messages of git and of the C library. */
 export const NO_MEMORY = /Cannot allocate memory|out of memory/i
 
-/** How a process has ended. */
+/** The end of a process. */
 export interface Ending {
   /** Null when a signal ended it. */
   code: number | null
-  /** The signal that ended it, where the caller asks for it. */
+  /** The signal that ended it, if the caller asks for it. */
   signal?: string | null
   /** The last 64 KB. */
   stderr: string
 }
 
-/** The error when git's standard error shows that no command could have worked here and now. */
+/**
+ * Returns the error when standard error shows that no command could have worked: a missing repository, or a lack of memory,
+ * disk space or files.
+ */
 export async function unusable({ stderr }: Ending, dir?: string): Promise<Error | undefined> {
   if (NO_REPOSITORY.test(stderr))
     return (await unreadable(dir)) ?? new RepositoryMissing(`no repository at ${dir ?? 'that place'}`)
@@ -150,7 +150,9 @@ export async function unusable({ stderr }: Ending, dir?: string): Promise<Error 
   return new GitUnavailable(`git can't work now: ${lack}`, { cause: said })
 }
 
-/** git says the same of a repository that it may not read, or whose disk does not answer. Undefined when it is not there. */
+/**
+ * git prints the same message for an unreadable repository, or one on a failing disk. Returns undefined for a missing one.
+ */
 async function unreadable(dir: string | undefined): Promise<GitUnavailable | undefined> {
   if (dir === undefined) return undefined
   try {
@@ -161,7 +163,7 @@ async function unreadable(dir: string | undefined): Promise<GitUnavailable | und
   }
 }
 
-/** The error for a git process that should not have ended like this. */
+/** Creates the error for a git process that failed unexpectedly. */
 export async function failureOf(args: readonly string[], ending: Ending, dir?: string): Promise<Error> {
   const problem = await unusable(ending, dir)
   if (problem !== undefined) return problem

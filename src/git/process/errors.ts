@@ -1,9 +1,9 @@
-/** The errors of git that callers can tell apart. */
+/** The errors of git that callers distinguish. */
 import { ErrorWithRefusal, refuse, storeUnavailable } from '../../errors/refusal.ts'
 
 /** An argument is malformed (a name, an id or a file name), so it must not reach git. */
 export class InvalidGitArgument extends ErrorWithRefusal {
-  /** Which argument: `branch`, `ref`, `object id`, … */
+  /** The argument's name: `branch`, `ref`, `object id`, … */
   readonly field: string
   readonly reason: string
   readonly refusal = refuse.unprocessable(this.message)
@@ -39,7 +39,7 @@ export class GitUnavailable extends ErrorWithRefusal {
   readonly refusal = storeUnavailable
 }
 
-/** A command of ours took longer than it may. The same command would take as long again. */
+/** A command of the server exceeded its time limit. A retry would take as long. */
 export class GitTookTooLong extends GitUnavailable {}
 
 /** A commit can't be signed: the key is missing or unreadable, has a passphrase, or is not a private SSH key. */
@@ -64,7 +64,7 @@ export class GitRequestTooLarge extends ErrorWithRefusal {
 
 /** A push names more refs than one push may. */
 export class TooManyRefs extends GitRequestTooLarge {
-  /** What the client understands of an answer. */
+  /** The capabilities of the client. */
   readonly capabilities: ReadonlySet<string>
 
   constructor(message: string, { capabilities }: { capabilities: ReadonlySet<string> }) {
@@ -83,20 +83,20 @@ export class GitClientGone extends ErrorWithRefusal {
   readonly refusal = refuse.timedOut('the request did not arrive in time')
 }
 
-/** git took longer than a reader's question may take. The same question would take as long again. */
+/** A client's query exceeded its time limit. A retry would take as long. */
 export class GitTooSlow extends ErrorWithRefusal {
   readonly refusal = refuse.unprocessable('this takes the server longer than it may take')
 }
 
 /**
- * git moved the refs of a push, but the log could not record it. The push's marker stays in the journal until a
- * recovery records the push.
+ * git moved the refs of a push, but the log could not record it. The push's marker stays in the journal until a recovery
+ * records it.
  */
 export class PushUnrecorded extends ErrorWithRefusal {
   readonly refusal = storeUnavailable
 }
 
-/** For `catch`: false when git failed, for example because it does not have an object any more. */
+/** For `catch`: returns false when git failed, for example because of a missing object. */
 export function falseIfGitFailed(error: unknown): false {
   if (error instanceof GitFailed) return false
   throw error

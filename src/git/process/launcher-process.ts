@@ -1,6 +1,6 @@
 /**
- * The launcher, a process that `launcher.ts` starts: it starts processes, joins their streams to sockets, tells how they
- * end, and lowers the priority of those that give way. It imports only Node, so that it stays small.
+ * The program of the launcher: starts processes, connects their streams to sockets, reports their ends, and lowers the
+ * priority of those with `givesWay`. It imports only Node, so that it stays small.
  */
 import { spawn } from 'node:child_process'
 import { readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -12,14 +12,14 @@ import { Duplex } from 'node:stream'
 import type { Message, Request } from './launcher.ts'
 
 const [, , path = ''] = process.argv
-/** The priority of what gives way, and of what has worked for long; see the decision about the launcher. */
+/** Priority of processes with `givesWay`, at first and after long work; see the decision about the launcher. */
 const LOW = 5
 const LOWEST = 15
 const LONG_TICKS = 30
 const LOOK_MS = 250
 
 process.umask(0o077)
-// The parent may get these together with all of its processes.
+// The parent may get these signals together with its process group.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGUSR1']) process.on(signal, () => {})
 // Node may have opened it before this line.
 closeDebugger()
@@ -34,7 +34,7 @@ function closeDebugger(): void {
   if (inspector.url() !== undefined) inspector.close()
 }
 
-/** The server takes no streams: it may open no further file. */
+/** The server accepts no streams: it has too many open files. */
 const cutOff = () => Object.assign(new Error('its streams were cut off'), { code: 'EMFILE' })
 
 function open(id: number, number: number): Promise<Socket> {
@@ -59,7 +59,10 @@ let looking: NodeJS.Timeout | undefined
 const errorOf = (thrown: unknown): NodeJS.ErrnoException =>
   thrown instanceof Error ? thrown : new Error(String(thrown))
 
-/** Both are needed: the second one only counts where each session has its share of the processors. */
+/**
+ * Sets the priority of the process, and of its session: the second one matters where each session gets its share of the
+ * processors.
+ */
 function setPriorities(one: GivingWay): void {
   for (const pid of withChildren(one.pid)) {
     try {
@@ -67,7 +70,7 @@ function setPriorities(one: GivingWay): void {
     } catch {}
   }
   one.isSet = true
-  // The system takes few of these at a time. What it did not take is tried again.
+  // The system limits the rate of these changes. A rejected one is tried again.
   try {
     writeFileSync(`/proc/${one.pid}/autogroup`, String(one.priority))
   } catch (error) {
@@ -84,7 +87,7 @@ function withChildren(pid: number): number[] {
   }
 }
 
-/** The processor time of a process and of its ended children, in ticks of 10 ms. */
+/** Returns the processor time of a process and of its ended children, in ticks of 10 ms. */
 function ticksOf(pid: number): number {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
@@ -132,7 +135,7 @@ function tellFailure(id: number, error: unknown): void {
   tell({ id, failed: message, ...(code !== undefined && { code }), isCutOff })
 }
 
-/** A stream that is not a standard one must block, so it goes through a pipe. */
+/** Programs expect a blocking stream there, so it goes through a pipe. */
 function join(stream: Duplex, pipe: Duplex): void {
   pipe.on('error', () => stream.destroy())
   stream.on('error', () => pipe.destroy())

@@ -1,7 +1,7 @@
 /**
- * Starts processes from a small process of its own, the launcher. To start one, the system copies the tables of the
- * memory of the process that asks: in a server of 300 MB this holds the event loop for 40 ms, in the launcher nobody.
- * The streams of a started process are sockets between it and us; what it reads and writes does not pass the launcher.
+ * Starts processes from a small process, the launcher. To start one, the system copies the page tables of the parent: in a
+ * server of 300 MB this blocks the event loop for 40 ms. The streams of a started process are sockets between it and the
+ * server; its data does not pass through the launcher.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -20,13 +20,13 @@ export interface Launch {
   program: string
   args: readonly string[]
   env: NodeJS.ProcessEnv
-  /** How many streams it has: the three standard ones, and perhaps more. */
+  /** Number of streams: at least the three standard ones. */
   streams: number
-  /** Whether it gives way to others when processors are scarce: the more, the longer it has worked. */
+  /** Whether it has a low priority, which falls further after long work. */
   givesWay: boolean
 }
 
-/** How a process has ended. Each is null when the other one is not. */
+/** The end of a process: one of the two is null. */
 export interface Exit {
   code: number | null
   signal: string | null
@@ -35,29 +35,28 @@ export interface Exit {
 export interface Launched {
   pid: number
   streams: Socket[]
-  /** Resolves when it has ended. Its output may still be on its way. */
+  /** Resolves when it has ended. Output may still be in flight. */
   exited: Promise<Exit>
-  /** From now on it does not keep this process alive. */
+  /** Stops it from keeping this process alive. */
   unref(): void
 }
 
-/** What a stream begins with: the number of its process, and its own. */
+/** Length of a stream's header: the number of its process, and its own. */
 const HEAD_BYTES = 13
 
-/** A request to the launcher. */
 export type Request = Launch & { id: number }
 
-/** The process runs, it could not be started, or it has ended. `isCutOff`: the launcher's socket has no name any more. */
+/** The process runs, failed to start, or has ended. `isCutOff`: the launcher's socket was removed. */
 export type Message = { id: number } & ({ pid: number } | Failure | { exit: Exit })
 
 interface Failure {
   failed: string
-  /** Of an error of the system. */
+  /** The system's error code. */
   code?: string
   isCutOff?: boolean
 }
 
-/** A process could not be started. `code` and `syscall` are as in errors of the system. */
+/** A process could not be started. `code` and `syscall` are as in system errors. */
 class LaunchFailed extends Error {
   readonly code: string | undefined
   readonly syscall = 'spawn'
@@ -68,17 +67,17 @@ class LaunchFailed extends Error {
   }
 }
 
-/** When this process may open no further file, it cannot take the streams of another one. */
+/** This process has too many open files to accept the streams. */
 const STREAMS_CUT_OFF: Failure = { failed: 'its streams were cut off', code: 'EMFILE' }
 
-/** Something has removed the launcher's socket: it can start nothing any more. What it has started goes on. */
+/** The launcher's socket was removed, so it can't start processes. Running ones continue. */
 class LauncherCutOff extends Error {}
 
 function isMessage(value: unknown): value is Message {
   return typeof value === 'object' && value !== null && 'id' in value && typeof value.id === 'number'
 }
 
-/** A process that was asked for and has not ended. */
+/** A requested process that has not ended. */
 interface Asked {
   streams: Socket[]
   wanted: number
@@ -86,7 +85,7 @@ interface Asked {
   isStarted: boolean
   hasEnded: boolean
   keepsAlive: boolean
-  /** The process runs, and all of its streams are here. */
+  /** The process runs, and all of its streams are connected. */
   started(pid: number): void
   failed(reason: Error): void
   ended(exit: Exit): void
@@ -94,23 +93,23 @@ interface Asked {
 
 const PROGRAM = fileURLToPath(program('git/process/launcher-process'))
 
-/** After the launcher has ended, how long its processes may take to end, in milliseconds. */
+/** How long the processes of an ended launcher may take to end, in milliseconds. */
 const ORPHAN_MS = 5000
 /**
- * The streams of a process are made before it starts. So long after that, in milliseconds, they are looked for: what has
- * not come when no other stream came for so many turns of the event loop was lost.
+ * The streams of a process are connected before it starts. When they are missing this many milliseconds later, and no other
+ * stream arrived during the last STREAMS_TURNS iterations of the event loop, they count as lost.
  */
 const STREAMS_MS = 1000
 const STREAMS_TURNS = 5
-/** What a path of a socket may have, on all systems. */
+/** Maximum length of a socket's path on all systems. */
 const MAX_PATH = 100
 
-/** Starts the launcher. `gone` is called when it can start nothing more. */
+/** Starts the launcher. `gone` is called when it can't start further processes. */
 async function startLauncher(gone: () => void) {
   const processes = new Map<number, Asked>()
   let lastId = 0
   let isRetired = false
-  /** How many streams have come, and the last process of which one has. */
+  /** Number of streams that have arrived, and the latest process among them. */
   let came = 0
   let cameOf = 0
 
@@ -132,7 +131,7 @@ async function startLauncher(gone: () => void) {
   rejectWhenOutOfDescriptors(server)
   server.listen(path).unref()
   await once(server, 'listening')
-  // Each process is started with an environment of its own. Node itself may need this to find its libraries.
+  // Each process gets its own environment. Node itself may need this variable to find its libraries.
   const { LD_LIBRARY_PATH } = process.env
   const child = spawned()
   child.unref()
@@ -156,7 +155,7 @@ async function startLauncher(gone: () => void) {
     void rm(dirname(path), { recursive: true, force: true }).catch(() => undefined)
   }
 
-  /** Only processes that somebody waits for keep this process alive. */
+  /** Only referenced processes keep this process alive. */
   function keepAlive(): void {
     if (processes.values().some(({ keepsAlive }) => keepsAlive)) child.channel?.ref()
     else child.channel?.unref()
@@ -183,11 +182,11 @@ async function startLauncher(gone: () => void) {
     asked?.failed(reason)
   }
 
-  /** A process whose streams are not here will never have them. Perhaps it waits for input that can't come. */
+  /** Fails a process whose streams were lost. It may be waiting for input that can't come. */
   async function requireStreams(id: number, asked: Asked): Promise<void> {
     await delay(STREAMS_MS, undefined, { ref: false })
-    // One stream comes in a turn of the event loop, in the order of the processes. When many are started at once by a busy
-    // server, this one has to wait for the others.
+    // One stream arrives per iteration, in the order of the processes. When a busy server starts many at once, later ones
+    // have to wait.
     for (let still = 0; still < STREAMS_TURNS && !asked.isStarted; ) {
       const before = came
       await nextTurn()
@@ -198,7 +197,7 @@ async function startLauncher(gone: () => void) {
     fail(id, new LaunchFailed(STREAMS_CUT_OFF))
   }
 
-  /** Another launcher starts the next. This one ends with the last process that it has started. */
+  /** Another launcher takes over. This one ends with its last process. */
   function retire(): void {
     isRetired = true
     gone()
@@ -282,15 +281,15 @@ async function startLauncher(gone: () => void) {
 
 const PREFIX = 'mergelog-launcher-'
 
-/** Where the directories of sockets are. */
+/** Parent directory of the sockets' directories. */
 const place = () => (join(tmpdir(), PREFIX).length < MAX_PATH - 20 ? tmpdir() : '/tmp')
 
-/** A name for a socket, in a directory that nobody else may enter. */
+/** Creates a socket path in a private directory. */
 async function socketPath(): Promise<string> {
   return join(await mkdtemp(join(place(), PREFIX)), 'socket')
 }
 
-/** Takes the head of a stream off, and leaves the rest to whoever reads it next. */
+/** Consumes the header of a stream, and leaves the rest to its reader. */
 function readHead(stream: Socket, found: (id: number, place: number) => void): void {
   stream.on('readable', function read() {
     const head: Buffer | null = stream.read(HEAD_BYTES)
@@ -301,7 +300,7 @@ function readHead(stream: Socket, found: (id: number, place: number) => void): v
   })
 }
 
-/** Kills a group whose launcher is gone, so that nothing of it works on unseen. Resolves when it has ended. */
+/** Kills a process group whose launcher has ended. Resolves when it is gone. */
 async function endOrphans(pid: number): Promise<void> {
   for (let waited = 0; waited < ORPHAN_MS; waited += 20) {
     try {
@@ -326,9 +325,9 @@ function running() {
 }
 
 /**
- * Starts a process that leads a group of its own. The launcher is started at the first call, and again when something
- * has ended it, or has removed its socket: temporary files that nobody has touched for days are cleaned up on many
- * machines. @throws an error with the system's reason when the process can't be started
+ * Starts a process that leads a group. The launcher is started at the first call, and again after it has ended or its
+ * socket was removed: many hosts clean up old temporary files.
+ * @throws an error with the system's reason when the process can't be started
  */
 export async function launch(wanted: Launch): Promise<Launched> {
   try {
@@ -344,7 +343,7 @@ async function launchBy(launcher: ReturnType<typeof startLauncher>, wanted: Laun
   return await (await launcher).launch(wanted)
 }
 
-/** Starts the launcher now, while this process is small, and removes what killed servers left in the place for temporary files. */
+/** Starts the launcher while this process is still small, and removes the temporary files of killed servers. */
 export async function prepareLaunches(): Promise<void> {
   current ??= running()
   await current

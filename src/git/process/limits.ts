@@ -1,4 +1,4 @@
-/** What clients may take of git: how many processes run for them, for how long, and how slow they may be. */
+/** Limits of a client's use of git: number of processes, their time, and the client's minimum speed. */
 import { availableParallelism } from 'node:os'
 import { createSemaphore, type Semaphore } from '../../concurrency/semaphore.ts'
 import type { Pace } from '../http/request-body.ts'
@@ -14,39 +14,42 @@ export interface GitLimitSettings {
   gitMinRateBytes: number
 }
 
-/** What one client may take for one transfer. */
+/** The resources of one client for one transfer. */
 export interface TransferShare {
   slots: Semaphore
-  /** Whose share it is: an account, or an address without one. */
+  /** The key of the share: an account, or an address without one. */
   client: string
-  /** How long git may work, in milliseconds. The time in which it waits for the client does not count. */
+  /** Time limit of git, in milliseconds, without the time in which it waits for the client. */
   workMs: number
-  /** How fast the client must send and read. */
+  /** Minimum speed at which the client must send and read. */
   pace: Pace
 }
 
-/** Bodies that are read at the same time: they cost a connection and 64 KiB of memory. One client has a quarter. */
+/**
+ * Number of bodies that are read at the same time. Each costs a connection and 64 KiB of memory. One client may have a
+ * quarter.
+ */
 const BODIES = 256
 
-/** A question of a reader, as its git processes know it. `held`: it has a slot, and so they take none. */
+/** Options of a query's git processes. `held`: the query has a slot already. */
 export interface Question {
   queue: 'held' | 'query'
-  /** Milliseconds for each git process. */
+  /** Time limit of each git process, in milliseconds. */
   timeout?: number
   signal?: AbortSignal | undefined
 }
 
 export type GitLimits = ReturnType<typeof createGitLimits>
 
-/** Work of one kind: its slots, and what a client may take for it. */
+/** Slots for work of one kind, and a client's share of them. */
 function workOf(slots: Semaphore, bodies: Semaphore, workMs: number, pace: Pace) {
   return {
     slots,
     bodies,
-    /** Takes a place for a request whose body is being read. @throws SlotsFull */
+    /** Takes a slot for reading the body of a request. @throws SlotsFull */
     placeForBody: (client: string) => bodies.take(client),
     schedulingKey: (client: string): TransferShare => ({ slots, client, workMs, pace }),
-    /** Answers a question of a client while it has a slot. @throws SlotsFull, and what `answer` throws */
+    /** Runs a client's query in a slot. @throws SlotsFull, and the error of `answer` */
     async ask<T>(
       client: string,
       signal: AbortSignal,
@@ -63,8 +66,7 @@ function workOf(slots: Semaphore, bodies: Semaphore, workMs: number, pace: Pace)
 }
 
 /**
- * Makes the limits of one server. Clones, pushes and diffs have slots of their own, so that none of them can take the
- * last ones of another.
+ * Creates the limits of one server. Clones, pushes and diffs have separate slots, so that none of them can starve another.
  */
 export function createGitLimits(settings: GitLimitSettings) {
   const { gitReadSlots, gitPushSlots, gitDiffSlots, gitTimeoutMs, gitDiffTimeoutMs } = settings
@@ -83,7 +85,7 @@ export function createGitLimits(settings: GitLimitSettings) {
 
 const STANDARD_SLOTS = Math.max(16, 8 * availableParallelism())
 
-/** For callers without clients of their own. */
+/** For callers outside of a client's request. */
 export const standardShare: TransferShare = {
   slots: createSemaphore({ name: 'git_commands', size: STANDARD_SLOTS, share: STANDARD_SLOTS }),
   client: 'server',

@@ -1,10 +1,10 @@
-/** Limits the memory of git processes, so that a small pack that unfolds to gigabytes ends git and not the machine. */
+/** Limits the memory of git processes, so that a small pack that unfolds to gigabytes ends git and not the host. */
 import { accessSync, constants, readFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 
 /**
- * These commands read names and ids of refs, and no objects that a client made. They do without the limit, because
- * starting `prlimit` takes about a millisecond.
+ * Commands that read names and ids of refs, and no objects of clients. They run without the limit, because `prlimit` takes
+ * about a millisecond to start.
  */
 const WITHOUT_OBJECTS = new Set([
   'update-ref',
@@ -15,10 +15,10 @@ const WITHOUT_OBJECTS = new Set([
   'version',
 ])
 
-/** Sets the limit and becomes the program. Its text is fixed: the limit and the program's words are arguments. */
+/** Sets the limit and replaces itself with the program. The script is constant: limit and program are arguments. */
 const SHELL = ['-c', 'ulimit -d "$1" && shift && exec "$@"', 'sh']
 
-/** util-linux has it. Other systems have only the shell's `ulimit`. */
+/** Part of util-linux. Other systems only have the shell's `ulimit`. */
 const hasPrlimit = (process.env.PATH ?? '').split(delimiter).some((directory) => {
   try {
     accessSync(join(directory, 'prlimit'), constants.X_OK)
@@ -31,25 +31,25 @@ const hasPrlimit = (process.env.PATH ?? '').split(delimiter).some((directory) =>
 let limit = 1024 ** 3
 
 /**
- * Sets the memory, in bytes, that each git process may have from now on: no more than this process may have itself. It
- * is the limit of all data of the process (RLIMIT_DATA); the packs that it maps do not count.
+ * Sets the memory limit of git processes, in bytes; at most this process's own limit. It limits the data of the process
+ * (RLIMIT_DATA) without the packs that it maps.
  */
 export function limitGitMemory(bytes: number): void {
-  limit = Math.min(bytes, mostData())
+  limit = Math.min(bytes, maxDataLimit())
 }
 
-/** The most that this process may allow another: the system refuses a higher limit, and git would never start. */
-function mostData(): number {
+/** Returns the highest allowed limit: the system refuses a higher one, and git would never start. */
+function maxDataLimit(): number {
   try {
     const [, hard] = /^Max data size +\S+ +(\d+)/m.exec(readFileSync('/proc/self/limits', 'latin1')) ?? []
     return hard === undefined ? Number.POSITIVE_INFINITY : Number(hard)
   } catch {
-    // Only Linux tells.
+    // Not Linux.
     return Number.POSITIVE_INFINITY
   }
 }
 
-/** The program and the arguments that run `program` with the limit. No text of a client becomes a command. */
+/** Returns the program and arguments that run `program` with the limit. Text of a client never becomes a command. */
 export function withMemoryLimit(
   program: string,
   args: readonly string[],

@@ -1,4 +1,4 @@
-/** Passes git's output on to a client, within the time that git may work and the time that the client may read. */
+/** Streams git's output to a client, with separate time limits for git and for the client. */
 import { deadlineAfter } from '../../concurrency/deadline.ts'
 import { limitReached } from '../../errors/limits.ts'
 import { timeFor } from '../http/request-body.ts'
@@ -6,8 +6,8 @@ import { GitClientGone, GitTooSlow } from './errors.ts'
 import type { TransferShare } from './limits.ts'
 
 /**
- * The same chunks. git's clock runs while we wait for git, the client's while the client does not take what it got;
- * so a slow client is no reason to end git's work as too long. `late` must end git.
+ * Yields the same chunks. git's clock runs while the server waits for git, the client's while the client does not read: so
+ * a slow client does not use up git's time. `late` must end git.
  *
  * @throws GitTooSlow when git's time is over, GitClientGone when the client's is
  */
@@ -22,7 +22,10 @@ export async function* meteredOutput(
   let size = 0
   const chunks = output[Symbol.asyncIterator]()
 
-  /** Does `step`, ends all when it takes longer than `left`, and gives the time that it took. */
+  /**
+   * Starts a clock that calls `late` after `left` milliseconds. Returns a function that stops it and returns the elapsed
+   * time.
+   */
   function clock(left: number, limit: 'git_time' | 'git_client_rate', why: () => GitTooSlow | GitClientGone) {
     const start = performance.now()
     const stop = deadlineAfter(left, () => {

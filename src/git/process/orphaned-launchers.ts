@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { hasCode } from '../../storage/disk.ts'
 import { removeOrphanedDirectories } from '../repository/orphaned-directories.ts'
 
-/** A launcher that is being started may not listen yet. */
+/** Time in which a starting launcher may not listen yet, in milliseconds. */
 const STARTING_MS = 60_000
 
-/** `prefix`: what their names in `directory` begin with. */
+/** Removes orphaned directories in `directory` whose names begin with `prefix`. */
 export const removeOrphanedLaunchers = (directory: string, prefix: string): Promise<void> =>
   removeOrphanedDirectories(
     directory,
@@ -15,7 +15,7 @@ export const removeOrphanedLaunchers = (directory: string, prefix: string): Prom
     (path, made) => made <= Date.now() - STARTING_MS && isRefused(join(path, 'socket')),
   )
 
-/** Whether there is a socket, and nobody listens. */
+/** Whether the socket exists and has no listener. */
 function isRefused(socket: string): Promise<boolean> {
   return new Promise((resolve) => {
     const connection = connect(socket)

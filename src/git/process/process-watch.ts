@@ -1,18 +1,18 @@
-/** Tells those who observe this process of each git process that it starts, and of its end. */
+/** Notifies watchers about each git process of this process: its start and its end. */
 import type { Exit } from './launcher.ts'
 
-/** Is called when a process is started, by whoever needs it, with git's command. What it returns is called at its end. */
+/** Called when a process starts, with git's command. The returned function is called at its end. */
 export type ProcessWatcher = (command: string) => (exit: Exit) => void
 
 const watchers = new Set<ProcessWatcher>()
 
-/** Watches all git processes of this process. The returned function ends the watch. */
+/** Watches all git processes of this process. Returns a function that ends the watch. */
 export function watchProcesses(watcher: ProcessWatcher): () => void {
   watchers.add(watcher)
   return () => watchers.delete(watcher)
 }
 
-/** Says that a process starts. The returned function says that it has ended; both codes are null if it never began. */
+/** Reports the start of a process. The returned function reports its end; both codes are null if it failed to start. */
 export function processStarts(command: string): (exit: Exit) => void {
   if (watchers.size === 0) return () => {}
   const ends = [...watchers].map((watcher) => watcher(command))
@@ -21,6 +21,6 @@ export function processStarts(command: string): (exit: Exit) => void {
   }
 }
 
-/** git's command in its arguments: `diff-tree` in `--git-dir=… diff-tree …`. */
+/** Finds git's command in its arguments: `diff-tree` in `--git-dir=… diff-tree …`. */
 export const commandIn = (args: readonly string[]): string =>
   args.find((arg) => !arg.startsWith('-')) ?? 'git'

@@ -1,6 +1,6 @@
 /**
- * Runs single commands of git and ssh-keygen: never through a shell, never with the machine's configuration, and a
- * limited number at the same time.
+ * Runs single commands of git and ssh-keygen: without a shell, without the host's configuration, and a limited number at
+ * the same time.
  */
 import { availableParallelism } from 'node:os'
 import { createSemaphore, type Semaphore } from '../../concurrency/semaphore.ts'
@@ -14,8 +14,8 @@ const DEFAULT_MAX_OUTPUT = 64 * MEGABYTE
 const DEFAULT_TIMEOUT = 120_000
 
 /**
- * Commands and queries wait in queues of their own, so that no reader delays a merge. Of each, no repository can take
- * the last slot, nor the last place of those who wait.
+ * Commands and queries have separate queues, so that queries do not delay a merge. One repository can take neither all
+ * slots of a queue nor all its waiting places.
  */
 const slotsOf = (name: 'git_commands' | 'git_queries', size: number, waiting: number) =>
   createSemaphore({ name, size, share: Math.max(1, size - 1), waiting, waitingShare: waiting / 2 })
@@ -24,38 +24,32 @@ const QUEUES = {
   query: slotsOf('git_queries', Math.max(2, availableParallelism()), 256),
 }
 
-/** The places of each queue, for those who count what runs and waits. */
+/** The slots of each queue, for metrics. */
 export const queueSlots: Readonly<Record<'command' | 'query', Pick<Semaphore, 'size' | 'counts'>>> = QUEUES
 
 const commandEnvironment = gitEnvironment()
 
 export interface GitOptions {
-  /** Absolute path of the bare repository; not set for commands without a repository. */
+  /** Absolute path of the bare repository; unset for commands without a repository. */
   dir?: string
   input?: string | Uint8Array
-  /** Settings for this command. They win over the settings that every command gets. */
+  /** Settings for this command, which override the defaults. */
   config?: GitConfig
   env?: Readonly<Record<string, string>>
-  /** Most bytes of standard output, default 64 MB. More ends the command with `GitOutputTooLarge`. */
+  /** Maximum standard output in bytes, default 64 MB. More ends the command with `GitOutputTooLarge`. */
   maxOutput?: number
-  /** Takes the output while it arrives. Nothing is held then, and `maxOutput` does not apply. */
+  /** Consumes the output as a stream. Then nothing is buffered, and `maxOutput` does not apply. */
   onOutput?: (chunk: Buffer) => void
-  /**
-   * Where the command waits for its turn: with the `command`s that change something (default), or with the queries of
-   * readers. `held`: the caller has a slot already.
-   */
+  /** The queue: `command` for changes (default), or `query`. `held`: the caller has a slot already. */
   queue?: keyof typeof QUEUES | 'held'
-  /**
-   * Milliseconds that the command may run, default 120,000. More ends it: a command with `GitUnavailable`, a query with
-   * `GitTooSlow`.
-   */
+  /** Time limit in milliseconds, default 120,000. More ends a command with `GitUnavailable`, a query with `GitTooSlow`. */
   timeout?: number
   signal?: AbortSignal | undefined
 }
 
 export interface GitResult extends Ending {
   code: number
-  /** Empty when `onOutput` took it. */
+  /** Empty with `onOutput`. */
   stdout: Buffer
 }
 
@@ -82,9 +76,9 @@ export async function sshKeygen(args: readonly string[], options: GitOptions = {
 }
 
 /**
- * Runs one git command and gives its standard output. Any exit code but 0 is an error.
+ * Runs one git command and returns its standard output. Any exit code but 0 is an error.
  *
- * @throws GitFailed, and what `git` throws
+ * @throws GitFailed, and the errors of `git`
  */
 export async function gitOutput(args: readonly string[], options: GitOptions = {}): Promise<Buffer> {
   const { code, stdout, stderr } = await git(args, options)
@@ -93,9 +87,9 @@ export async function gitOutput(args: readonly string[], options: GitOptions = {
 }
 
 /**
- * Runs one git command and gives the lines of its standard output. Any exit code but 0 is an error.
+ * Runs one git command and returns the lines of its standard output. Any exit code but 0 is an error.
  *
- * @throws GitFailed, and what `git` throws
+ * @throws GitFailed, and the errors of `git`
  */
 export async function gitLines(args: readonly string[], options: GitOptions): Promise<string[]> {
   const text = (await gitOutput(args, options)).toString('utf8')

@@ -1,15 +1,13 @@
-/** Splits the output of git while it arrives. */
-
 /**
- * Calls `found` with each part that ends with the byte `end`, without that byte. Of a part, only the first
- * `bytesHeld(first byte)` bytes are kept.
+ * Splits a stream of chunks: calls `found` with each part that ends with the byte `end`, without that byte. Only the first
+ * `bytesHeld(first byte)` bytes of a part are kept.
  */
 export function splitAt(
   end: number,
   found: (part: Buffer) => void,
   bytesHeld: (first: number) => number = () => Number.POSITIVE_INFINITY,
 ): (chunk: Buffer) => void {
-  /** The beginning of a part whose end has not arrived yet. */
+  /** The beginning of an incomplete part. */
   let held: Buffer[] = []
   let left = 0
 

@@ -1,4 +1,4 @@
-/** Passes the output of a git command on to a client while git makes it. Nothing of it is held. */
+/** Streams the output of a git command to a client, without buffering it. */
 import { Readable } from 'node:stream'
 import { ErrorWithRefusal } from '../../errors/refusal.ts'
 import { startTransfer } from '../http/transfer.ts'
@@ -9,24 +9,24 @@ import type { TransferShare } from './limits.ts'
 import { meteredOutput } from './metered-output.ts'
 
 export interface StreamOptions {
-  /** Ends git and the stream: the client is gone. */
+  /** Aborts git and the stream when the client disconnects. */
   signal: AbortSignal
-  /** What the client may take of the server. */
+  /** The client's share of the server's resources. */
   share: TransferShare
   config?: GitConfig
   env?: Record<string, string>
 }
 
 export interface StreamedOutput {
-  /** What has come of it already; empty when there is no output. The stream has it, too. */
+  /** The first chunk, which is also in the stream; empty without output. */
   first: Buffer
   stream: Readable
 }
 
 /**
- * Starts `git ARGS` and resolves with its output when the first part of it has come. git is ended when the stream is
- * destroyed, when `signal` is aborted, when git works for too long, and when the client reads too slowly. The stream ends
- * in an error when git breaks off.
+ * Starts `git ARGS` and resolves with its output when the first chunk has arrived. git is ended when the stream is
+ * destroyed, when `signal` is aborted, when git works for too long, and when the client reads too slowly. The stream fails
+ * when git does.
  *
  * @throws GitFailed, GitTooSlow, GitUnavailable, RepositoryMissing, SlotsFull; the signal's reason
  */
@@ -57,7 +57,7 @@ export async function streamOutput(
   const end = () => {
     signal.removeEventListener('abort', stop)
     stop()
-    // It may wait for a reader who does not come back.
+    // It may be waiting for a reader that has gone.
     rest.return(undefined).catch(() => undefined)
   }
   try {
