@@ -16,7 +16,7 @@ const WHITESPACE = {
   'show-all': [],
 } as const satisfies Record<string, readonly string[]>
 
-/** Which differences in whitespace don't count as a change. */
+/** Differences in whitespace that do not count as a change. */
 export type Whitespace = keyof typeof WHITESPACE
 
 export function isWhitespace(name: string | undefined): name is Whitespace {
@@ -28,9 +28,9 @@ export interface ChangedFilesOptions {
   /** The file at which the list begins; empty: the first file. The list is empty when this file did not change. */
   skipTo: string
   bounds: DiffBounds
-  /** Gives git its slot and its time. Called only when the answer is not known. */
+  /** Runs git in a slot, with a time limit. Called only on a cache miss. */
   ask?: <T>(signal: AbortSignal, answer: (question: Question) => Promise<T>) => Promise<T>
-  /** Ends git when nobody else waits for the same list. */
+  /** Aborts git, unless another caller waits for the same list. */
   signal?: AbortSignal
 }
 
@@ -42,11 +42,10 @@ const lists = createAnswerCache<ChangedFile[]>(64 * 1024 * 1024, (files) =>
 )
 
 /**
- * The files that differ, in git's order. A renamed file is one entry. A file in which only ignored whitespace
- * differs is left out. The list and its counts stop at the bounds; git is then ended.
- *
- * @throws GitFailed when a commit, or an object of it, does not exist; GitTooSlow or GitOutputTooLarge, also the next
- * time without asking git; what `ask` throws
+ * Returns the changed files, in git's order. A renamed file is one entry. Files that only differ in ignored whitespace are
+ * left out. The list and its counts stop at the bounds; git is then ended.
+ * @throws GitFailed when a commit or one of its objects is missing; GitTooSlow or GitOutputTooLarge, for repeated queries
+ * from a cache; the error of `ask`
  */
 export async function changedFiles(
   dir: string,

@@ -1,4 +1,4 @@
-/** Whether what a branch changes is still the same after it, or what it is compared with, has moved. */
+/** Tells whether a branch still makes the same change after the branch or its base has moved. */
 import { createHash } from 'node:crypto'
 import { commitFacts } from '../commits/commits.ts'
 import { mergeTrees } from '../merge/merge.ts'
@@ -16,11 +16,10 @@ export interface Change {
 }
 
 /**
- * Whether two changes differ. They are the same when they change the same files from the same content to the same content.
- * When their bases differ in these files, they are the same when each, applied to the base of the other, gives the head of
- * the other. So a rebase, or a merge of the base, is not a difference.
- *
- * @throws GitFailed when one of the commits does not exist, and what `git` throws
+ * Whether two changes differ. They are equal when they change the same files from the same content to the same content. If
+ * their bases differ in these files, they are equal when each, applied to the base of the other, results in the head of the
+ * other. So a rebase, or a merge of the base, is not a difference.
+ * @throws GitFailed for a missing commit, and the errors of `git`
  */
 export async function hasContentChanged(dir: string, before: Change, after: Change): Promise<boolean> {
   for (const id of [before.base, before.head, after.base, after.head]) checkedId(id)

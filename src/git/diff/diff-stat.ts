@@ -1,4 +1,4 @@
-/** Counts what differs between commits. Those who wait at the same time are answered by one process. */
+/** Counts the differences between commits. Concurrent requests are batched into one process. */
 import { git, gitOutput } from '../process/run.ts'
 
 export interface DiffStat {
@@ -7,7 +7,7 @@ export interface DiffStat {
   changedFiles: number
 }
 
-/** Processes of one repository at the same time: a long difference does not hold up all others. */
+/** Maximum number of processes per repository: a long diff does not block all others. */
 const PROCESSES = 2
 /** The most questions that one process answers. */
 const MOST = 16
@@ -30,10 +30,9 @@ interface Asked {
 const askedOf = new Map<string, Asked>()
 
 /**
- * Counts the lines and files that differ between two commits or trees, whose ids must be checked already. A renamed file
- * counts once; binary files have no lines.
- *
- * @throws GitFailed when one of them does not exist, and what `git` throws
+ * Counts the changed lines and files between two commits or trees, whose ids must be valid. A renamed file counts once;
+ * binary files have no lines.
+ * @throws GitFailed for a missing object, and the errors of `git`
  */
 export function countDifference(dir: string, from: string, to: string): Promise<DiffStat> {
   const asked = askedOf.get(dir) ?? { waiting: [], running: 0 }
@@ -44,7 +43,7 @@ export function countDifference(dir: string, from: string, to: string): Promise<
   })
 }
 
-/** Answers until nobody waits. Never rejects. */
+/** Answers requests until the queue is empty. Never rejects. */
 async function answerAll(dir: string, asked: Asked): Promise<void> {
   asked.running += 1
   while (asked.waiting.length > 0) {
@@ -68,7 +67,7 @@ async function countOne(dir: string, { from, to }: Question): Promise<DiffStat> 
  */
 async function answerTogether(dir: string, questions: readonly Question[]): Promise<Question[]> {
   const args = ['diff-tree', '--stdin', '--no-commit-id', ...OPTIONS]
-  // Of commits, the later one comes first. git repeats a line that is no object id, so each answer ends with `=`.
+  // For commits, git expects the later one first. It echoes a line without an object id, so each answer ends with `=`.
   const input = questions.map(({ from, to }) => `${to} ${from}\n=\n`).join('')
   // A failure is told to whom it concerns when each is asked alone.
   const output = await git(args, { dir, input }).catch(() => undefined)

@@ -23,7 +23,7 @@ export interface DiffTextOptions {
   binary: boolean
   /** Ends git and the stream. */
   signal?: AbortSignal | undefined
-  /** What the client may take of the server. */
+  /** The client's share of the server's resources. */
   share?: TransferShare
 }
 
@@ -87,7 +87,7 @@ async function readDiffText(
   const end = () => {
     signal?.removeEventListener('abort', stop)
     stop()
-    // It may wait for a reader who does not come back.
+    // It may be waiting for a reader that has gone.
     rest.return(undefined).catch(() => undefined)
   }
 

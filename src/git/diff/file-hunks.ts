@@ -1,4 +1,4 @@
-/** Reads what `git diff` says about some files while it arrives: their hunks, and lines of them. */
+/** Parses the output of `git diff` for some files as a stream: their hunks, and lines of them. */
 
 import { GitFailed } from '../process/errors.ts'
 import type { Question } from '../process/limits.ts'
@@ -25,7 +25,7 @@ export interface HunkReader {
 const NEWLINE = 0x0a
 const HEADER = 'diff --git '
 const MAX_HEADER_BYTES = 64 * 1024
-/** So many bytes of a line are held. */
+/** Maximum number of bytes kept of a line. */
 const MAX_LINE_BYTES = 512
 const FIRST_OF_HEADER = HEADER.charCodeAt(0)
 /** The most bytes of a difference that are read, and the most hunks. */
@@ -33,10 +33,9 @@ const MAX_BYTES = 32 * 1024 * 1024
 const MAX_HUNKS = 20_000
 
 /**
- * Reads the differences of these files between two commits. Renamed files count as deleted and added. What is longer than
- * the limits is not read to its end: resolves to whether all of it was.
- *
- * @throws GitFailed when a commit does not exist, and what `git` throws
+ * Reads the differences of these files between two commits. Renamed files count as deleted and added. Stops at the limits.
+ * Resolves to whether the output was read completely.
+ * @throws GitFailed for a missing commit, and the errors of `git`
  */
 export async function readHunks(
   dir: string,

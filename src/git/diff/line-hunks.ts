@@ -10,17 +10,16 @@ export interface DiffLine {
   line: number
 }
 
-/** The commented line and so many before it, as in Gitea. */
+/** Lines of context: the commented line and those before it, as in Gitea. */
 const SHOWN_LINES = 4
 const CONTEXT = 3
 /** A writer waits for it. */
 const MOST_MS = 10_000
 
 /**
- * The part of the difference between two commits that ends with each of these lines, with its own `@@` line; empty for a
- * line that is not in the difference. In the order of the lines.
- *
- * @throws GitFailed when a commit does not exist, and what `git` throws
+ * Returns the part of the diff between two commits that ends with each of these lines, with its own `@@` line; empty for a
+ * line outside the diff. In the order of the lines.
+ * @throws GitFailed for a missing commit, and the errors of `git`
  */
 export async function lineHunks(
   dir: string,

@@ -1,4 +1,4 @@
-/** Where lines of a commit are in another one. The answers depend only on commit ids, so they are cached. */
+/** Maps lines of a commit to lines of another one. Cached, because it depends only on commit ids. */
 import { createAnswerCache } from '../process/answer-cache.ts'
 import type { Question } from '../process/limits.ts'
 import { type HunkStart, readHunks } from './file-hunks.ts'
@@ -6,7 +6,7 @@ import { type HunkStart, readHunks } from './file-hunks.ts'
 /** The changed parts of files, by path. A file that did not change is missing. */
 export interface FileMoves {
   hunks: ReadonlyMap<string, readonly HunkStart[]>
-  /** False: the difference was too large, so that nobody knows about files that are missing. */
+  /** False when the diff exceeded the limits: then missing files are unknown. */
   complete: boolean
 }
 
@@ -15,9 +15,8 @@ const moves = createAnswerCache<FileMoves>(200_000, ({ hunks }) =>
 )
 
 /**
- * What has changed in these files from one commit to another.
- *
- * @throws GitFailed when a commit does not exist, and what `git` and `ask` throw
+ * Returns the changes of these files from one commit to another.
+ * @throws GitFailed for a missing commit, and the errors of `git` and `ask`
  */
 export function fileMoves(
   dir: string,

@@ -1,4 +1,4 @@
-/** Holds the whole body of a git client's request until git gets it, so that no git process waits for a client. */
+/** Buffers the whole body of a git client's request before git gets it, so that git processes never wait for a client. */
 import { randomUUID } from 'node:crypto'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -7,30 +7,29 @@ import { isMissing } from '../../storage/disk.ts'
 import { GitUnavailable, RepositoryMissing } from '../process/errors.ts'
 import { bodyError } from './request-body.ts'
 
-/** Larger bodies are held in a file. */
+/** Larger bodies are buffered in a file. */
 const MAX_IN_MEMORY = 64 * 1024
 
 /** `removeLeftovers` removes such a file if a crash leaves its name. */
 const FILE_PREFIX = 'tmp_body_'
-/** How much of a body that is too large is read, so that the client gets to read the answer. */
+/** Bytes of a too large body that are read and dropped, so that the client reads the answer. */
 const MAX_DROPPED = 1024 ** 3
 
 export interface BufferedBody {
   size: number
   /** The bytes, without the first `skip` ones. May be called again. */
   stream(skip?: number): Readable
-  /** Frees the file. Call it when nobody reads the body any more. */
+  /** Frees the file. Call it after the last read. */
   release(): Promise<void>
 }
 
 /**
- * Reads `body` to its end. Bodies of more than 64 KiB are held in a file below the repository at `dir`, without a name:
- * nothing of it is left when the process ends.
+ * Reads `body` to its end. Bodies of more than 64 KiB are buffered in an unnamed file below the repository at `dir`: it
+ * vanishes when the process ends.
  *
  * @param front bytes of the body that were read before
- * @param most at most about this many bytes are held; what follows is dropped
- * @throws the body's own error, RepositoryMissing, GitUnavailable when the file can't be written, or the signal's
- * reason
+ * @param most maximum number of buffered bytes, about; the rest is dropped
+ * @throws the body's own error, RepositoryMissing, GitUnavailable when the file can't be written, or the signal's reason
  */
 export async function bufferBody(
   dir: string,

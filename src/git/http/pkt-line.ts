@@ -6,7 +6,7 @@ const MAX_PACKET = 65520
 /** A side-band packet has one more byte: the number of the band. */
 const MAX_BAND_DATA = MAX_PACKET - 5
 
-/** Makes one packet. The text must be shorter than 65,517 bytes. */
+/** Writes one packet. The text must be shorter than 65,517 bytes. */
 export function packet(text: string | Uint8Array): Buffer {
   const data = Buffer.from(text)
   return Buffer.concat([Buffer.from((data.length + 4).toString(16).padStart(4, '0')), data])

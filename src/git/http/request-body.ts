@@ -14,8 +14,8 @@ import {
 } from '../process/errors.ts'
 
 /**
- * How fast a client must send or read: after `graceMs` milliseconds, at least `bytesPerSecond` on average since the
- * beginning. So each transfer has a deadline, and a large one has more time.
+ * Minimum speed of a client: after `graceMs` milliseconds, at least `bytesPerSecond` on average since the beginning. So
+ * each transfer has a deadline, and a large one has more time.
  */
 export interface Pace {
   graceMs: number
@@ -27,10 +27,10 @@ export function timeFor({ graceMs, bytesPerSecond }: Pace, bytes: number): numbe
   return graceMs + (1000 * bytes) / bytesPerSecond
 }
 
-/** How many bytes of a refused push are read, so that the client gets to read the reason. */
+/** Bytes of a refused push that are read and dropped, so that the client reads the reason. */
 const MAX_DRAIN = 1024 ** 3
 
-/** A body in gzip may always unfold to so many bytes, and then to so many times what was sent: packs hardly shrink. */
+/** Bytes to which a gzip body may always unfold; beyond them, the ratio is limited: packs hardly shrink. */
 const UNFOLDED_FREE = 32 * 1024 * 1024
 const UNFOLDED_TIMES = 10
 
@@ -62,7 +62,7 @@ export function decodeBody(body: Readable, contentEncoding: string | undefined):
 }
 
 /**
- * The same bytes, with an error after `maxBytes` bytes. Apply it to the decoded body, so that gzip can't hide its
+ * Passes the bytes through, and fails after `maxBytes` bytes. Apply it to the decoded body, so that gzip can't hide its
  * size.
  */
 export function limitBody(body: Readable, maxBytes: number): Readable {
@@ -78,7 +78,7 @@ export function limitBody(body: Readable, maxBytes: number): Readable {
   return passOn(body, counted)
 }
 
-/** The same bytes, with the error `GitClientGone` when they come too slowly. */
+/** Passes the bytes through, and fails with `GitClientGone` when they arrive too slowly. */
 export function paceBody(body: Readable, pace: Pace): Readable {
   const start = performance.now()
   let size = 0
@@ -104,7 +104,7 @@ export function paceBody(body: Readable, pace: Pace): Readable {
  */
 function passOn<Target extends Duplex>(source: Readable, target: Target): Target {
   const unwatch = watchBody(source, undefined, (reason) => target.destroy(asError(reason)))
-  // The client may go away before anybody listens. A later reader still gets the error.
+  // The client may disconnect before there is a listener. A later reader still gets the error.
   target.on('error', () => undefined)
   target.on('close', () => {
     unwatch()

@@ -21,7 +21,7 @@ export function isGitService(name: unknown): name is GitService {
 }
 
 const UPLOAD_CONFIG: GitConfig = [
-  // Allow what hosting services allow: partial clones, and fetching a commit by its id. We check the ids ourselves.
+  // Like hosting services, allow partial clones, and fetching a commit by its id. The server checks the ids itself.
   ['uploadpack.allowFilter', 'true'],
   ['uploadpack.allowTipSHA1InWant', 'true'],
   ['uploadpack.allowReachableSHA1InWant', 'true'],
@@ -37,9 +37,7 @@ const UPLOAD_CONFIG: GitConfig = [
 const MAX_UPLOAD_REQUEST = 32 * 1024 * 1024
 
 /**
- * The answer to `GET …/info/refs?service=SERVICE`. Its type is `application/x-SERVICE-advertisement`, and nobody
- * may cache it.
- *
+ * Answers `GET …/info/refs?service=SERVICE`. Its type is `application/x-SERVICE-advertisement`, and it must not be cached.
  * @throws RepositoryMissing, GitUnavailable, GitFailed, SlotsFull: all before the first byte
  */
 export async function advertiseRefs(
@@ -108,15 +106,15 @@ const NOTHING_TO_SEND =
 
 interface Exchange extends TransferOptions {
   config: GitConfig
-  /** Is called when git has ended. */
+  /** Called when git has ended. */
   release: () => void
-  /** What comes before git's output. */
+  /** Sent before git's output. */
   front?: readonly Buffer[]
   /** The error when git ends without any output. */
   failure: typeof failureOf
 }
 
-/** Gives the request to git, and returns git's output as soon as the first bytes have arrived. */
+/** Sends the request to git, and returns git's output as soon as the first bytes have arrived. */
 async function exchange(args: readonly string[], request: Readable, options: Exchange): Promise<Readable> {
   const { signal, share = standardShare, front = [] } = options
   const transfer = await startTransferNow(args, options)
@@ -133,7 +131,7 @@ async function exchange(args: readonly string[], request: Readable, options: Exc
     signal?.removeEventListener('abort', aborted)
     request.destroy()
     transfer.stop()
-    // It may wait for a reader who does not come back.
+    // It may be waiting for a reader that has gone.
     rest.return(undefined).catch(() => undefined)
   }
 

@@ -8,11 +8,11 @@ export interface TransferOptions {
   protocol?: string | undefined
   /** Ends the transfer. */
   signal?: AbortSignal | undefined
-  /** Gives the process a fourth stream, on which its hook asks: see `push-hook.ts`. */
+  /** Adds a fourth stream for the questions of the hook: see `push-hook.ts`. */
   asks?: boolean
   /** Its output waits for a reader, also when it has ended before: see `startProcess`. */
   keepsOutput?: boolean
-  /** What the client may take of the server. */
+  /** The client's share of the server's resources. */
   share?: TransferShare
 }
 

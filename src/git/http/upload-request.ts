@@ -8,11 +8,11 @@ import { packet, readPacket } from './pkt-line.ts'
 
 /** Separates the sections of a request in version 2. */
 const DELIMITER = Buffer.from('0001')
-/** git itself takes no notice of what follows the id. */
+/** git ignores the rest of the line after the id. */
 const NAMED = /^(want|have|shallow) ([0-9a-fA-F]{40})/
-/** So many bytes of a request are passed on at once. */
+/** Bytes passed on at a time. */
 const PART_BYTES = 16 * 1024
-/** Other commands of version 2 tell about objects, and nobody needs them. */
+/** Other commands of protocol version 2 report about objects and are not used by clients. */
 const COMMANDS = ['fetch', 'ls-refs']
 /**
  * Lines for each of which git searches the history, and how many of them a fetch may have. Nobody names a dozen branches to
@@ -23,7 +23,7 @@ const MOST: ReadonlyMap<string, number> = new Map([
   ['deepen-not', 100],
 ])
 
-/** `want`: the client asks for it. `have`, `shallow`: it says that it has it, with its history or without. */
+/** `want`: the client asks for it. `have`, `shallow`: the client claims to have it, with or without its history. */
 export interface NamedObject {
   word: 'want' | 'have' | 'shallow'
   id: string
@@ -48,10 +48,7 @@ export async function* namedObjects(request: Readable): AsyncGenerator<NamedObje
   }
 }
 
-/**
- * The request without the lines that say that the client has these objects. git then answers as if the repository did not
- * have them.
- */
+/** Yields the request without the lines that claim these objects. git then answers as if the repository lacked them. */
 export async function* requestWithout(request: Readable, ids: ReadonlySet<string>): AsyncGenerator<Buffer> {
   let hasEnded = false
   let kept: Buffer[] = []
@@ -79,7 +76,7 @@ function namedIn(line: string): NamedObject | undefined {
   return { word, id: id.toLowerCase() }
 }
 
-/** The packets of a request, with the beginnings of their lines; a flush packet has none. */
+/** Yields the packets of a request with the beginnings of their lines; a flush packet has none. */
 async function* linesOf(request: Readable): AsyncGenerator<{ line: string | undefined; bytes: Buffer }> {
   const slices = timeSlices()
   let unread: Buffer = Buffer.alloc(0)

@@ -7,8 +7,8 @@ export interface CheckedNames {
   /** The id of an object that the fetch wants and that no ref reaches; undefined when all may be served. */
   refused?: string
   /**
-   * Objects that the client says it has, and that the repository has although no ref reaches them. git must not see these
-   * lines: it would send the parents of a shallow commit, and tell which of the client's commits it has.
+   * Unreachable objects of the repository that the client claims to have. Their lines are hidden from git: it would send
+   * the parents of a shallow commit, and reveal which of the client's commits exist here.
    */
   hidden: ReadonlySet<string>
 }
@@ -26,7 +26,7 @@ export async function checkNames(
   const wanted = new Set<string>()
   const claimed = new Set<string>()
   for await (const { word, id } of namedObjects(request)) (word === 'want' ? wanted : claimed).add(id)
-  // A request for the names of refs names no object. One before a push may name only what the client has.
+  // A request for ref names names no object. One before a push may only name objects of the client.
   if (wanted.size + claimed.size === 0) return { hidden: claimed }
   const options = { signal, queue: 'held' } as const
   const tips = await tipsOf(dir, options)

@@ -1,7 +1,7 @@
 /**
- * The large files (git LFS) of a bare repository, in `lfs/objects/ab/cd/<oid>` below it: where git-lfs itself keeps them.
- * So they go when the repository goes, and count for what it takes. A file is complete, checked and flushed before it has
- * its name, and it never changes.
+ * Large files (git LFS) of a bare repository, in `lfs/objects/ab/cd/<oid>` below it, as git-lfs stores them. So they are
+ * deleted with the repository, and count for its size. A file is complete, verified and flushed before it has its name, and
+ * it never changes.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { constants } from 'node:fs'
@@ -115,8 +115,8 @@ const gone =
   }
 
 /**
- * Gives a repository objects of another one: hard links, or copies where the file system can't link. Resolves to those
- * that it has now; what the other one has lost is left out.
+ * Shares objects of another repository: hard links, or copies where the file system can't link. Resolves to the objects
+ * that are there now; those that the other repository has lost are left out.
  */
 export async function shareLfsFiles<O extends { oid: string; size: number }>(
   fromDir: string,
@@ -158,10 +158,7 @@ async function linkOrCopy(from: string, toDir: string, oid: string): Promise<boo
   return true
 }
 
-/**
- * Gives a file a new time of its last change, so that it is not taken for one that a crash has left. Resolves to false when
- * there is none.
- */
+/** Updates the modification time of a file, so that it does not count as orphaned. Resolves to false for a missing file. */
 async function renewTime(path: string): Promise<boolean> {
   const found = await unlessMissing(stat(path))
   const renewed = found && (await unlessMissing(utimes(path, found.atime, found.mtime).then(() => true)))
@@ -184,9 +181,9 @@ export async function* lfsShelves(dir: string): AsyncGenerator<{ directory: stri
 }
 
 /**
- * Removes what a crash has left: files that nobody receives any more, and objects that are not `named`. Only what is so
- * old that no server works on it; and no object when not a single one is named, because then the log may be another one's.
- * Resolves to the number of objects.
+ * Removes leftovers of crashes: abandoned uploads, and objects that are not `named`. Only files that are too old for any
+ * server to be using them; and no object when `named` is empty, because then the log may be another one. Resolves to the
+ * number of removed objects.
  */
 export async function removeUnknownLfsFiles(dir: string, named: ReadonlySet<string>): Promise<number> {
   for (const name of await namesIn(join(dir, INCOMING))) {

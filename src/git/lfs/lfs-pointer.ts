@@ -8,7 +8,7 @@ const POINTER =
 
 export const isPointerSize = (bytes: number | undefined) => bytes !== undefined && bytes <= MAX_POINTER_BYTES
 
-/** The hash (SHA-256) and the size that a pointer names; undefined when the file is none. */
+/** Returns the hash (SHA-256) and the size in a pointer; undefined for other files. */
 export function pointerIn(content: Buffer | undefined): { oid: string; size: number } | undefined {
   if (content === undefined || !isPointerSize(content.length)) return undefined
   const [, oid, size] = POINTER.exec(content.toString('latin1')) ?? []

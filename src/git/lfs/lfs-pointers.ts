@@ -67,9 +67,8 @@ const MAX_SMALL_FILES = 20_000
 const pointers = createAnswerCache<ReadonlySet<string>>(200_000, ({ size }) => 1 + size)
 
 /**
- * The ids of the objects that files in these commits point to. Cached: the answer depends on the commits alone.
- *
- * @throws what `git` and `ask` throw
+ * Returns the ids of the objects that files in these commits point to. Cached, because it depends only on the commits.
+ * @throws the errors of `git` and `ask`
  */
 export function lfsPointersBetween(
   dir: string,

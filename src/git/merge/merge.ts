@@ -28,10 +28,9 @@ interface Pair {
 type MergeOptions = Pick<GitOptions, 'config' | 'env' | 'timeout' | 'signal'>
 
 /**
- * Merges the commit `theirs` into the commit `ours`, as `git merge` does, and gives the merged tree. Makes no
- * commit and moves no ref.
- *
- * @throws GitOutputTooLarge when the names of all files in conflict take more than 64 MB, and what `git` throws
+ * Merges the commit `theirs` into the commit `ours`, as `git merge` does, and returns the merged tree. Creates no commit
+ * and moves no ref.
+ * @throws GitOutputTooLarge when the names of all files in conflict take more than 64 MB, and the errors of `git`
  */
 export async function mergeTrees(
   dir: string,
@@ -53,10 +52,9 @@ async function fastForward(dir: string, { ours, theirs }: Pair): Promise<string 
 }
 
 /**
- * Merges many pairs with one process, and gives the results of `mergeTrees` in the same order. The result is
- * `unrelated` when one commit of a pair does not exist.
- *
- * @throws what `mergeTrees` throws
+ * Merges many pairs with one process. Returns the results of `mergeTrees` in the same order; `unrelated` when a commit of a
+ * pair is missing.
+ * @throws the errors of `mergeTrees`
  */
 export async function mergeTreesAll(
   dir: string,
@@ -75,8 +73,8 @@ export async function mergeTreesAll(
 }
 
 /**
- * The trees of clean merges that were tried lately: a pull request is tried when it is opened and when a branch moves,
- * and mostly merged as it was tried. No maintenance removes what was written within this time, in milliseconds.
+ * Trees of recent clean test merges. A pull request is tested when it is opened and when a branch moves, and mostly merged
+ * as tested. The ttl is in milliseconds; maintenance keeps unreachable objects for longer.
  */
 const trees = new LRUCache<string, string>({ max: 2000, ttl: 60 * 60_000 })
 /** A merge of one repository must not become visible in another. */
@@ -94,7 +92,7 @@ const MERGE_ARGS = ['merge-tree', '--stdin', '-z', '--name-only', '--no-messages
 const MAX_BYTES = 64 * 1024 * 1024
 const MILLISECONDS_PER_MERGE = 5_000
 
-/** Merges pair after pair up to the first that git can't merge. The last result says why it can't. */
+/** Merges pair after pair up to the first that git can't merge. The last result has the error. */
 async function runMerges(
   dir: string,
   pairs: readonly Pair[],

@@ -33,10 +33,10 @@ export type RebaseResult =
   | { kind: 'too-long'; commits: number }
 
 /**
- * Makes the commits that `git rebase BASE` makes of HEAD, and moves no ref. As in git, merges are dropped, and so
- * are commits whose change BASE has already. Author, author date and message keep every byte; other headers, such
- * as a signature, are dropped. Commits that are already in the right place stay unchanged, signed or not: a
- * linear history that begins at BASE is its own result. Nothing is stored unless the result is `clean`.
+ * Creates the commits that `git rebase BASE` creates from HEAD, and moves no ref. Like git, drops merges and commits whose
+ * change BASE has already. Author, author date and message keep every byte; other headers, such as a signature, are
+ * dropped. Commits that are already in place stay unchanged, signed or not: a linear history that begins at BASE is its own
+ * result. Nothing is stored unless the result is `clean`.
  *
  * @throws SigningFailed, InvalidGitArgument, GitFailed, GitUnavailable, GitOutputTooLarge
  */

@@ -1,7 +1,7 @@
 /**
- * Makes many refs at once in git's file of packed refs, in the format of git-pack-refs(1) and under git's own lock. git
- * makes a file for each new ref and waits until it is on disk: 10,000 of them took a minute. The file of packed refs is put
- * in place by one rename: a crash leaves all of the new refs or none.
+ * Creates many refs at once in git's file of packed refs, in the format of git-pack-refs(1) and under git's own lock. git
+ * itself creates and syncs a file for each new ref: 10,000 of them took a minute. One rename puts the file of packed refs
+ * in place: a crash leaves all of the new refs or none.
  */
 import { open, readFile, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -17,10 +17,13 @@ export interface NewRef {
 
 /** Leaves larger files to git, which does not hold all of them. */
 const MAX_BYTES = 8 * 1024 * 1024
-/** As long as git waits for this lock. */
+/** git's own timeout for this lock, in milliseconds. */
 const LOCK_MS = 10_000
 const LOCK_PAUSE_MS = 50
-/** git looks at nothing else before it trusts the order of the lines, and that tags without a line `^ID` are none. */
+/**
+ * git requires exactly this header before it relies on the order of the lines, and on tags without a line `^ID` pointing at
+ * commits.
+ */
 const HEADER = '# pack-refs with: peeled fully-peeled sorted \n'
 const LINE = /^(?:[0-9a-f]{40} (refs\/[^ \n]+)|\^[0-9a-f]{40})\n$/
 /** git has commits here, and nothing else. */
@@ -35,11 +38,10 @@ interface Addition {
 }
 
 /**
- * Makes refs that do not exist, at existing objects. Resolves to those that it made; git must be asked for the others, and
- * says what is wrong with them. Makes none when one name is taken or is in the way of another one, when somebody else has
- * a lock, when git writes the file in another way, or when anything fails. `all`: makes all of them or none.
- *
- * To be called in the turn of the repository's refs. `flushRefs` has the rename on disk.
+ * Creates new refs at existing objects. Resolves to the created ones; the caller asks git for the others, which reports the
+ * error. Creates none when a name is taken or conflicts with another one, when the lock is taken, when git writes the file
+ * in another format, or when a write fails. `all`: creates all of them or none. Call it under the lock of the repository's
+ * refs. `flushRefs` syncs the rename.
  */
 export async function makePackedRefs(
   dir: string,
@@ -66,7 +68,10 @@ export async function makePackedRefs(
   }
 }
 
-/** The lines of the refs that can be made, sorted. Left out: branches at what is no commit, and tags of no commit. */
+/**
+ * Returns the lines of the refs that can be created, sorted. Leaves out branches that do not point at a commit, and tags of
+ * other objects.
+ */
 async function additions(dir: string, refs: readonly NewRef[]): Promise<Addition[]> {
   const ids = [...new Set(refs.map(({ sha }) => sha))]
   const types = new Map((await objectReaders.headers(dir, ids)).map((header, i) => [ids[i], header?.type]))
@@ -85,7 +90,7 @@ async function additions(dir: string, refs: readonly NewRef[]): Promise<Addition
   return added.sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
-/** The file of packed refs with the additions. @throws when a name is taken, or the file is not what we write */
+/** Returns the file of packed refs with the additions. @throws when a name is taken, or the file has another format */
 async function withAdded(dir: string, added: readonly Addition[]): Promise<string> {
   const names = new Set(added.map(({ name }) => name))
   const directories = new Set<string>()
@@ -100,7 +105,7 @@ async function withAdded(dir: string, added: readonly Addition[]): Promise<strin
   }
   await forEachInSlices(names, (name) => checkFree(name, true))
   const slices = timeSlices()
-  // Only the kinds of refs that are made: each has a directory of its own.
+  // Only the kinds of refs that are created: each has its own directory.
   for (const kind of new Set(added.map(({ name }) => name.split('/', 2).join('/')))) {
     for await (const path of filesBelow(join(dir, Buffer.from(kind, 'latin1').toString()))) {
       const name = Buffer.from(path.slice(dir.length + 1)).toString('latin1')
@@ -141,7 +146,7 @@ function pathsAbove(name: string): string[] {
   return paths
 }
 
-/** What the file says, as bytes in latin1; only a header when there is none. @throws when we could not add to it */
+/** Returns the file's content, as bytes in latin1; only a header for a missing file. @throws for another format */
 async function packedRefs(dir: string): Promise<string> {
   const path = join(dir, 'packed-refs')
   const found = await unlessMissing(stat(path))
@@ -153,7 +158,7 @@ async function packedRefs(dir: string): Promise<string> {
 }
 
 async function writeFlushed(path: string, text: string): Promise<void> {
-  // Whoever has the lock owns this file, too: an older one is what a crash has left.
+  // The owner of the lock owns this file, too: an older one is a leftover of a crash.
   const file = await open(path, 'w')
   try {
     await file.writeFile(text, 'latin1')
@@ -163,7 +168,7 @@ async function writeFlushed(path: string, text: string): Promise<void> {
   }
 }
 
-/** Does the work while nobody else changes the file of packed refs. @throws when somebody has the lock for too long */
+/** Runs the work under the lock of the packed refs. @throws when the lock is taken for too long */
 async function inLock(path: string, waitMs: number, work: () => Promise<void>): Promise<void> {
   const end = performance.now() + waitMs
   for (;;) {
@@ -178,7 +183,7 @@ async function inLock(path: string, waitMs: number, work: () => Promise<void>): 
   try {
     await work()
   } finally {
-    // What stays is removed as what a crash has left.
+    // A remaining file is later removed as a leftover.
     await rm(path, { force: true }).catch(() => undefined)
   }
 }

@@ -1,8 +1,8 @@
 /**
- * Makes and moves single refs in git's own files, as gitrepository-layout(5) describes them, without a git process: to
- * start one takes longer than all else that moves a ref. Each function resolves to whether it did. When not (the ref is
- * not where it should be, somebody else has its lock, or anything fails), git must be asked, which says what is wrong.
- * Whoever reads the ref finds either what was there before or all of the new value.
+ * Creates and moves single refs in git's own files, as gitrepository-layout(5) describes them, without a git process, whose
+ * start takes longer than the rest of a move. Each function resolves to whether it succeeded. If not (the ref has another
+ * value, its lock is taken, or a write fails), the caller asks git, which reports the error. A reader sees either the old
+ * or the new value.
  */
 import { randomUUID } from 'node:crypto'
 import { link, open, rename, rm } from 'node:fs/promises'
@@ -16,7 +16,7 @@ const PULLS = 'refs/pull/'
 /** git has commits here, and nothing else. */
 const BRANCHES = 'refs/heads/'
 
-/** Makes a ref of a pull request at an existing object. */
+/** Creates a ref of a pull request at an existing object. */
 export async function makeRefFile(dir: string, ref: string, sha: string): Promise<boolean> {
   if (!ref.startsWith(PULLS)) return false
   const path = join(dir, ref)
@@ -39,10 +39,7 @@ export async function makeRefFile(dir: string, ref: string, sha: string): Promis
   }
 }
 
-/**
- * Moves a ref from one object to another existing one. Its lock is git's own: who has it alone may write the ref, so
- * what is read then stays.
- */
+/** Moves a ref from one object to another existing one. It takes git's own lock, so the value that is read then stays. */
 export async function moveRefFile(dir: string, ref: string, from: string, to: string): Promise<boolean> {
   const path = join(dir, ref)
   const lock = `${path}.lock`

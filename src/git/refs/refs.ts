@@ -96,9 +96,8 @@ export async function updateRef(
 }
 
 /**
- * Makes all of the changes, or none. Each ref may be named once.
- *
- * @throws GitFailed when an object does not exist, or when a ref is locked for seconds
+ * Applies all of the changes, or none. Each ref may be named once.
+ * @throws GitFailed for a missing object, or when a ref is locked for seconds
  */
 export async function updateRefs(dir: string, changes: readonly RefChange[]): Promise<RefOutcome> {
   const [only, ...others] = changes

@@ -10,7 +10,7 @@ import { checkedId } from './names.ts'
 
 export interface TagFacts {
   sha: string
-  /** What it points at. */
+  /** The target of the tag. */
   object: { sha: string; type: string }
   /** The name in the object: another ref may point at it. */
   name: string
@@ -57,7 +57,7 @@ export async function tagFacts(dir: string, shas: Iterable<string>): Promise<Map
   return result
 }
 
-/** What `make` takes of each of these tags, by id. Holds few at a time. */
+/** Returns the result of `make` for each of these tags, by id. Reads them in batches. */
 export const fromTags = <T>(dir: string, shas: Iterable<string>, make: (facts: TagFacts) => T) =>
   fromEach(shas, (part) => tagFacts(dir, part), make)
 
@@ -85,12 +85,12 @@ export interface NewTag {
   name: string
   /** The id of a commit that exists. */
   commit: string
-  /** A newline is added at the end if there is none. */
+  /** A missing newline is added at the end. */
   message: string
   tagger: Signature
 }
 
-/** Makes the object of an annotated tag and returns its id. Moves no ref. The same input always gives the same id. */
+/** Stores an annotated tag object and returns its id. Moves no ref. The same input always results in the same id. */
 export async function storeTag(dir: string, { name, commit, message, tagger }: NewTag): Promise<string> {
   if (message.includes('\0')) throw new InvalidGitArgument('message', 'contains a NUL character')
   const headers = [

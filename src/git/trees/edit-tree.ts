@@ -1,20 +1,19 @@
-/** Makes a tree from another one and changes of single files, without a work tree or an index. */
+/** Creates a tree from another one and changes of single files, without a work tree or an index. */
 import { storeObject } from '../objects/loose-objects.ts'
 import { EMPTY_TREE } from '../refs/names.ts'
 import { entryName, type FileAt, kindOf, type TreeEntry } from './tree-entries.ts'
 import { readTree } from './trees.ts'
 
-/** The changes below one directory: of its own entries, by their names' bytes. */
+/** The changes below one directory, by name of the entry in bytes. */
 interface Changes {
-  /** What the entry becomes; null: it goes. Undefined: it changes only below. */
+  /** The new entry; null: deleted. Undefined: only entries below change. */
   own?: FileAt | null
   below: Map<string, Changes>
 }
 
 /**
- * Stores the tree that has these files changed (null: removed) and all others as they were, and returns its id. A
- * directory without files goes. Only the directories on the way are written. The paths must be good ones, and the files
- * must exist as objects.
+ * Stores the tree with these files changed (null: removed), and returns its id. Empty directories are removed. Only the
+ * parent directories of the changes are written. The paths must be valid, and the files must exist as objects.
  */
 export async function editTree(
   dir: string,
@@ -58,7 +57,7 @@ async function entryAfter(
   const tree = before !== undefined && kindOf(before) === 'dir' ? before.id : EMPTY_TREE
   const id = await changed(dir, tree, changes)
   if (id !== undefined) return { name, mode: '40000', id }
-  // What was no directory stays when nothing comes below it.
+  // An entry that was not a directory stays, unless new entries are below it.
   return before !== undefined && kindOf(before) !== 'dir' && changes.own !== null ? before : undefined
 }
 

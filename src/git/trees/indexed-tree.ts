@@ -1,13 +1,13 @@
 /**
- * A tree as git wrote it, and where in it every few entries begin. It takes a quarter of what its entries would take as
- * objects, so that trees of hundreds of thousands of entries can be kept.
+ * A tree as git wrote it, with the offsets of every few entries. It takes a quarter of the memory of entries as objects, so
+ * that trees of hundreds of thousands of entries can be cached.
  */
 import { timeSlices } from '../../concurrency/event-loop.ts'
 import { modeAsRead, type TreeEntry } from './tree-entries.ts'
 import { type EntryPlace, entryIn, placesIn } from './tree-neighbors.ts'
 
 export interface IndexedTree {
-  /** How many entries it has. */
+  /** Number of entries. */
   size: number
   /** Bytes that it takes in memory. */
   bytes: number
@@ -21,7 +21,7 @@ export interface IndexedTree {
 
 /** A page is looked for from the last of these entries before it. */
 const STEP = 500
-/** What a tree takes besides its bytes. */
+/** Memory of a tree besides its bytes. */
 const OVERHEAD = 512
 
 function treeEntryIn(content: Buffer, place: EntryPlace): TreeEntry {
@@ -33,7 +33,7 @@ function treeEntryIn(content: Buffer, place: EntryPlace): TreeEntry {
 export async function indexedTree(dir: string, content: Buffer): Promise<IndexedTree> {
   const starts: number[] = []
 
-  /** Visits the places of the entries in slices, until `visit` says that it has enough. Resolves to how many it passed. */
+  /** Visits the entries in slices until `visit` returns true. Resolves to the number of skipped entries. */
   async function each(visit: (place: EntryPlace) => boolean): Promise<number> {
     const slices = timeSlices(dir)
     let seen = 0

@@ -16,8 +16,8 @@ export async function submoduleUrls(dir: string, tree: string): Promise<Readonly
 }
 
 /**
- * The `path` and `url` of each section. Line by line: a search for what spaces are around takes seconds in a file of
- * nothing but spaces.
+ * Returns the `path` and `url` of each section. Parses line by line: a regular expression with optional spaces takes
+ * seconds in a file of spaces.
  */
 export function urlsIn(text: string): Map<string, string> {
   const urls = new Map<string, string>()

@@ -1,4 +1,4 @@
-/** The entries of trees: what they are, and how their names are written. */
+/** Entries of trees: their types and names. */
 import { bytesOfText, textOfBytes } from '../objects/byte-names.ts'
 
 export interface TreeEntry {
@@ -29,8 +29,8 @@ const TYPE_BITS = 0o170000
 const EXECUTABLE = 0o100
 
 /**
- * A mode as git reads it. Old programs wrote directories as `040000` and files as `100664`, and pushes may have any number:
- * what is neither a file, a link nor a directory counts as a submodule.
+ * Normalizes a mode like git. Old programs wrote directories as `040000` and files as `100664`, and pushes may have any
+ * number: a mode of another type counts as a submodule.
  */
 export function modeAsRead(written: string): string {
   const bits = Number.parseInt(written, 8)

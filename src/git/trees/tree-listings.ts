@@ -53,9 +53,9 @@ const listings = createAnswerCache<Written>(
 )
 
 /**
- * A tree: one folder, or (`recursive`) all files and folders below it, in git's order.
+ * Lists a tree: one folder, or (`recursive`) all files and folders below it, in git's order.
  *
- * @throws GitFailed when there is no such tree; GitOutputTooLarge when it has hundreds of thousands of entries
+ * @throws GitFailed for a missing tree; GitOutputTooLarge for hundreds of thousands of entries
  */
 export async function listTree(
   dir: string,

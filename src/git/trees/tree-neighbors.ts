@@ -1,4 +1,4 @@
-/** What old commits have where a push changes something. Clients build deltas on these objects. */
+/** Finds the objects of old commits beside the changes of a push. Clients use them as delta bases. */
 
 import type { ObjectHeader } from '../objects/batch-answers.ts'
 import type { ObjectType } from '../objects/loose-objects.ts'
@@ -8,7 +8,7 @@ import { objectReaders } from '../objects/object-readers.ts'
 /** Most commits, paths and trees that are looked at. */
 export const MAX_NEIGHBORS = 1000
 
-/** What an entry of a tree is, by its mode. Others are modules of other repositories, whose ids name nothing here. */
+/** Object type by mode of an entry. Other modes are submodules, whose ids belong to other repositories. */
 export const TYPE_OF_MODE: ReadonlyMap<string, ObjectType> = new Map([
   ['40000', 'tree'],
   ['100644', 'blob'],
@@ -21,8 +21,8 @@ const ID_BYTES = 20
 const MAX_PIECE = 256 * 1024
 
 /**
- * The objects in the trees of these commits from the root down to the paths: all entries of each tree on the way. Large
- * trees are left out, and so are modules: anybody may write any id as a module's. Costs no process.
+ * Returns all entries of each tree from the root down to the paths, in the trees of these commits. Leaves out large trees,
+ * and submodules, because a client may write any id there. Starts no process.
  *
  * @throws GitUnavailable, GitFailed, RepositoryMissing
  */
@@ -87,7 +87,7 @@ async function contents(
   await readBatch()
 }
 
-/** Where an entry of a tree is: its mode begins `at`, its name ends at `end`, and the next entry begins at `next`. */
+/** Offsets of a tree entry: of its mode (`at`), of the end of its name (`end`), and of the next entry (`next`). */
 export interface EntryPlace {
   at: number
   space: number
@@ -107,7 +107,7 @@ export const entryIn = (tree: Buffer, { at, space, end, next }: EntryPlace) => (
   id: tree.toString('hex', end + 1, next),
 })
 
-/** Where the entries of a tree are, from the one that begins at `start`. */
+/** Yields the offsets of a tree's entries from `start`. */
 export function* placesIn(tree: Buffer, start = 0): Generator<EntryPlace> {
   for (let at = start; at < tree.length; ) {
     const space = tree.indexOf(0x20, at)

@@ -10,8 +10,8 @@ const MAX_NAME_BYTES = 255
 const IGNORED = /[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]/g
 
 /**
- * A path without slashes at its ends. Not by a pattern: a search for the last slashes begins anew at each one, which takes
- * hours for a megabyte of them before another character.
+ * Removes slashes from both ends. Without a regular expression: its search would be quadratic, hours for a megabyte of
+ * slashes.
  */
 export function withoutSlashes(path: string): string {
   let [start, end] = [0, path.length]
@@ -33,8 +33,8 @@ export function partsOf(path: string): string[] | undefined {
 }
 
 /**
- * Why no file may be made at this path; undefined when one may. Git's own rules for what it checks out, with those of
- * all operating systems: a clone must not write into its own `.git` anywhere.
+ * Returns why a new file may not have this path; undefined for a valid one. Combines git's rules for checkouts with those
+ * of all operating systems: a clone must not write into its own `.git` anywhere.
  */
 export function newPathProblem(path: string): string | undefined {
   if (path === '') return 'is empty'
@@ -55,7 +55,7 @@ export function newPathProblem(path: string): string | undefined {
   return undefined
 }
 
-/** Whether a name is that of git's directory on any system: case, points and streams of Windows, what HFS+ ignores. */
+/** Whether a name means git's directory on any system: case, dots and streams of Windows, characters that HFS+ ignores. */
 function isGitDirectory(part: string): boolean {
   const [name = ''] = part.replace(IGNORED, '').toLowerCase().split(':')
   const trimmed = name.replace(/[ .]+$/, '')

@@ -1,4 +1,4 @@
-/** Reads trees: what a directory holds at a commit, and what is at a path. */
+/** Reads trees: the entries of a directory at a commit, and single entries by path. */
 import { unpooledBuffer } from '../../concurrency/unpooled-buffer.ts'
 import { commitFacts } from '../commits/commits.ts'
 import { MAX_READ_BYTES } from '../objects/object-reader.ts'
@@ -40,7 +40,7 @@ async function treeContent(dir: string, id: string): Promise<Buffer> {
   return content
 }
 
-/** The id of a commit's tree. @throws GitFailed when there is no such commit */
+/** Returns the id of a commit's tree. @throws GitFailed for a missing commit */
 export async function treeOf(dir: string, commit: string): Promise<string> {
   const facts = (await commitFacts(dir, [commit])).get(commit)
   if (facts === undefined) throw new GitFailed(['cat-file'], 0, `${commit} is not a commit`)
@@ -48,8 +48,8 @@ export async function treeOf(dir: string, commit: string): Promise<string> {
 }
 
 /**
- * What is at a path below a tree, by the names on the way; the tree itself for none. Undefined when nothing is there.
- * Nothing is followed: neither links nor modules.
+ * Returns the entry at a path below a tree, given the names of its parts; for an empty list the tree itself. Undefined for
+ * a missing entry. Follows neither links nor submodules.
  */
 export async function entryAt(
   dir: string,
@@ -68,8 +68,8 @@ export async function entryAt(
 }
 
 /**
- * What is at these paths and at the directories on the way to them, by path. A path that is missing from the result
- * has nothing. Reads each directory once.
+ * Returns the entries at these paths and at their parent directories, by path; missing ones are left out. Reads each
+ * directory once.
  */
 export async function entriesAlongPaths(
   dir: string,
