@@ -1,4 +1,4 @@
-/** Lists the history of a commit: all of it, or what a client selects. */
+/** Lists the history of a commit, completely or filtered. */
 import { unpooledBuffer } from '../../concurrency/unpooled-buffer.ts'
 import { pathArguments } from '../objects/byte-names.ts'
 import { createAnswerCache } from '../process/answer-cache.ts'

@@ -13,7 +13,7 @@ const MAX_COMMITS = 1_000_000
 /** 40 hexadecimal digits and a newline. */
 const ID_LINE = 41
 
-/** What a query says of its git processes. */
+/** Options of a query's git processes. */
 type ReadOptions = Pick<GitOptions, 'queue' | 'timeout' | 'signal'>
 
 const ranges = createAnswerCache<Buffer>(128 * 1024 * 1024, (ids) => 200 + ids.length)
@@ -67,7 +67,7 @@ export async function newestCommits(
 
 type AffectedStatus = 'added' | 'removed' | 'modified'
 
-/** How a commit differs from its first parent, or from an empty tree when it has no parent. */
+/** The changes of a commit since its first parent, or since an empty tree for a root commit. */
 export interface CommitChanges {
   additions: number
   deletions: number

@@ -8,7 +8,7 @@ import { GitFailed, GitOutputTooLarge } from '../process/errors.ts'
 import { type GitOptions, gitOutput } from '../process/run.ts'
 import { checkedId, EMPTY_TREE, isObjectId } from '../refs/names.ts'
 
-/** Who wrote a commit, and when: ISO 8601 in seconds, in the writer's time zone (`…T10:00:00+02:00`). */
+/** Author or committer, with the time in ISO 8601 in seconds, in the writer's time zone (`…T10:00:00+02:00`). */
 export interface Signature {
   name: string
   email: string
@@ -22,7 +22,7 @@ export interface CommitFacts {
   parents: string[]
   author: Signature
   committer: Signature
-  /** As stored, so mostly with a newline at the end. Of one of more than 256 KiB, the beginning. */
+  /** The stored message, mostly with a newline at the end; of more than 256 KiB, the beginning. */
   message: string
   /** Only of a signed commit: its signature, and the rest of the commit, which is the text that was signed. */
   signed?: { signature: string; payload: string }
@@ -81,12 +81,12 @@ export async function commitFacts(
   return result
 }
 
-/** So many commits or tags are held at once by those who want a little of each of very many. */
+/** Batch size of reads of many commits or tags. */
 const READ_AT_ONCE = 50
 
 /**
- * What `make` takes of each of these commits or tags, by id, as `read` gives them. Holds few at a time: a push may bring
- * thousands of large ones.
+ * Returns the result of `make` for each of these commits or tags, by id, as `read` returns them. Reads them in batches: a
+ * push may bring thousands of large ones.
  */
 export async function fromEach<Facts, T>(
   shas: Iterable<string>,
@@ -101,7 +101,7 @@ export async function fromEach<Facts, T>(
   return result
 }
 
-/** What `make` takes of each of these commits, by id. Holds few at a time. */
+/** Returns the result of `make` for each of these commits, by id. Reads them in batches. */
 export const fromCommits = <T>(dir: string, shas: Iterable<string>, make: (facts: CommitFacts) => T) =>
   fromEach(shas, (part) => commitFacts(dir, part), make)
 
@@ -124,8 +124,8 @@ export async function rawCommits(dir: string, shas: readonly string[]): Promise<
 }
 
 /**
- * The first of these commits, at least one, that together have at most so many bytes. Those that do not exist have
- * none.
+ * Returns the first of these commits, at least one, that together have at most this many bytes. Missing commits count as
+ * empty.
  */
 export async function commitsWithin(
   dir: string,
@@ -177,7 +177,7 @@ export function splitCommit(content: Buffer) {
   return { headers, values, body: end === -1 ? Buffer.alloc(0) : content.subarray(end + 2) }
 }
 
-/** Where the parents end that count: after a line for the tree and one for each of them. */
+/** End of the relevant parents, in bytes: after a line for the tree and one for each parent. */
 const END_OF_PARENTS = 46 + 48 * MAX_PARENTS
 
 /** The content without the parents that do not count: to split it into lines would take long. */
@@ -232,8 +232,8 @@ function decoder(label: string | undefined): (bytes: Buffer) => string {
 }
 
 /**
- * Reads who wrote a commit or a tag, and when: the value of such a header. The address begins at the first `<`: to try
- * others takes minutes for a megabyte of them, which a push may have.
+ * Parses the value of an author, committer or tagger header. The address begins at the first `<`: trying later ones takes
+ * minutes for a megabyte of them, which a push may have.
  */
 export function parseSignature(line: string): Signature {
   const match = /^([^<]*?) ?<([^>]*)>(?: (-?\d+))?(?: ([+-]\d{4}))?/.exec(line)
@@ -245,12 +245,12 @@ export function parseSignature(line: string): Signature {
   }
 }
 
-/** At most so many characters of a text. A copy: a part of a text keeps all of it in memory. */
+/** Returns the first characters of a text, as a copy: a substring keeps the whole text in memory. */
 export function beginningOf(text: string, characters: number): string {
   return text.length <= characters ? text : Buffer.from(text.slice(0, characters)).toString()
 }
 
-/** So many milliseconds has no time that a year of four digits has. */
+/** Later times, in milliseconds, have a year of more than four digits. */
 const TOO_MANY_MS = 1e15
 
 /**

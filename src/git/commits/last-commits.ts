@@ -9,7 +9,7 @@ import { checkedId } from '../refs/names.ts'
 import { entryAt, readTree } from '../trees/trees.ts'
 import { commitFacts } from './commits.ts'
 
-/** So many commits are looked at through the process that reads objects; most files have changed since. */
+/** Maximum number of commits to read through the object reader; most files have changed within them. */
 const MAX_STEPS = 150
 
 /** The ids of the entries, by their names, at a commit. */
@@ -17,7 +17,7 @@ type Entries = ReadonlyMap<string, string>
 
 const answers = createAnswerCache<ReadonlyMap<string, string>>(200_000, ({ size }) => 1 + size)
 
-/** The ids of these entries of the directory at a commit; what is not there is missing. */
+/** Returns the ids of these entries of the directory at a commit; missing ones are left out. */
 async function entriesIn(
   dir: string,
   tree: string,
@@ -85,14 +85,14 @@ async function walk(
   return last
 }
 
-/** Nobody waits longer for a detail of an answer. */
+/** Time limit for this detail of an answer, in milliseconds. */
 const MAX_MS = 5000
 
 const old = createAnswerCache<{ sha: string }>(50_000, () => 1)
 
 /**
- * The same for one path, however old its last change is. Starts a process; the caller has a slot for it.
- * @throws GitTooSlow
+ * Returns the last commit of one path, however old it is. Starts a process; the caller has a slot for it. @throws
+ * GitTooSlow
  */
 export async function lastCommitOfPath(
   dir: string,

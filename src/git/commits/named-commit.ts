@@ -16,8 +16,8 @@ const HEADS = 'refs/heads/'
 const TAGS = 'refs/tags/'
 
 /**
- * The commit that a name means: a branch, a tag, or an id, whole or abbreviated; in this order. `refs/heads/main`,
- * `refs/tags/v1` and `refs/pull/1/head` are those alone; no other refs have names here. Undefined when there is none.
+ * Returns the commit of a name: a branch, a tag, or an id, whole or abbreviated; in this order. `refs/heads/main`,
+ * `refs/tags/v1` and `refs/pull/1/head` name exactly those; other refs have no names here. Undefined for an unknown name.
  */
 export async function namedCommit(dir: string, name: string): Promise<NamedCommit | undefined> {
   const named = await refNamed(dir, name)

@@ -3,7 +3,7 @@
 import { objectReaders } from '../objects/object-readers.ts'
 import { commitFacts } from './commits.ts'
 
-/** For more commits on a side, one git process is faster than reading them one after the other. */
+/** Maximum steps on each side. Beyond them, one git process is faster than single reads. */
 const MAX_STEPS = 8
 
 /**
@@ -33,9 +33,8 @@ interface Line {
 }
 
 /**
- * The best common ancestor of two commits. Finds it when one of the two commits is that ancestor, or when all
- * commits between it and the two have one parent. Undefined when it isn't found within a few steps, when there is
- * none, or when a commit is missing: then ask git.
+ * Returns the best common ancestor of two commits, if one of them is that ancestor, or all commits between it and the two
+ * have one parent. Undefined when it isn't found within a few steps, or a commit is missing: then the caller asks git.
  *
  * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable
  */
@@ -56,7 +55,7 @@ export async function nearMergeBase(dir: string, a: string, b: string): Promise<
     ] as const) {
       if (line.next === undefined) continue
       line.seen.add(line.next)
-      // All its ancestors are common too, and none of its descendants is.
+      // All its ancestors are common too, but none of its descendants.
       if (other.seen.has(line.next)) return line.next
       const { parents = [] } = facts.get(line.next) ?? {}
       // The other commit is a parent of this one, so it is the common ancestor.

@@ -1,4 +1,4 @@
-/** Makes commits without a work tree. */
+/** Creates commits without a work tree. */
 
 import { storeObject } from '../objects/loose-objects.ts'
 import { objectReaders } from '../objects/object-readers.ts'
@@ -13,7 +13,7 @@ const MAX_IDENTITY_LENGTH = 500
 export interface NewCommit {
   tree: string
   parents: readonly string[]
-  /** A newline is added at the end if there is none. */
+  /** A missing newline is added at the end. */
   message: string
   author: Signature
   committer: Signature
@@ -22,10 +22,10 @@ export interface NewCommit {
 }
 
 /**
- * Makes a commit object and returns its id. Moves no ref. The same input always gives the same id. This holds for
- * signed commits too, if the key gives the same signature each time, as Ed25519 and RSA keys do.
+ * Creates a commit object and returns its id. Moves no ref. The same input always results in the same id; for signed
+ * commits, if signatures of the key are deterministic, as with Ed25519 and RSA.
  *
- * @throws InvalidGitArgument, SigningFailed, or GitFailed when the tree or a parent does not exist
+ * @throws InvalidGitArgument, SigningFailed, or GitFailed for a missing tree or parent
  */
 export async function commitTree(dir: string, commit: NewCommit): Promise<string> {
   const content = contentOf(commit)
@@ -91,8 +91,8 @@ export interface FirstCommit extends Omit<NewCommit, 'tree' | 'parents' | 'signi
 }
 
 /**
- * Makes a branch with a first commit. The outcome is `stale` when the branch exists already. The same input gives
- * the same `sha`, so a caller that repeats this after a crash can compare.
+ * Creates a branch with a first commit. The outcome is `stale` when the branch exists already. The same input results in
+ * the same `sha`, so a caller that retries after a crash can compare.
  */
 export async function createFirstCommit(
   dir: string,

@@ -20,9 +20,8 @@ export interface Note {
 const MAX_NOTE_BYTES = 1024 * 1024
 
 /**
- * The note of a commit; undefined when it has none. Notes are files named by the id of their commit; when there are
- * many, the first digits are folders.
- *
+ * Returns the note of a commit; undefined without one. Notes are files named by the id of their commit; with many notes,
+ * the first digits are folders.
  * @throws GitOutputTooLarge for a note of more than a megabyte
  */
 export async function noteOf(

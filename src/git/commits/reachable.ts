@@ -1,4 +1,4 @@
-/** Which objects the refs of a repository reach. Nobody gets, copies or revives an object that no ref reaches. */
+/** Tells which objects the refs of a repository reach. Unreachable objects are never served, copied or revived. */
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { forEachInSlices } from '../../concurrency/event-loop.ts'
@@ -9,9 +9,9 @@ import { type GitOptions, git } from '../process/run.ts'
 import { splitAt } from '../process/split.ts'
 
 const NEWLINE = 0x0a
-/** How long a search may take, in milliseconds. */
+/** Time limit of a search, in milliseconds. */
 const SEARCH_MS = 60_000
-/** So many objects are asked for at once. */
+/** Batch size of object reads. */
 const PART = 1000
 /** The objects of larger repositories are not remembered: each search walks the history again. */
 const MAX_REMEMBERED = 500_000
@@ -22,7 +22,7 @@ const BYTES_PER_ID = 80
 export interface Tips {
   /** The ids that refs have: commits, and the tag objects of annotated tags. */
   ids: ReadonlySet<string>
-  /** The same for the same ids. */
+  /** Equal for equal ids. */
   fingerprint: string
 }
 
@@ -72,14 +72,13 @@ const remembered = new LRUCache<string, ObjectIds>({
   sizeCalculation: ({ size }) => 1000 + size * BYTES_PER_ID,
 })
 
-/** What is known of single objects, by repository, refs and id. It holds as long as no ref moves. */
+/** Reachability of single objects, by repository, refs and id. Valid until a ref moves. */
 const answers = new LRUCache<string, boolean>({ max: 20_000 })
 
 /**
- * Whether a ref reaches the object with this id, as far as anybody may know: also false for one that is not there. Costs a
- * list of the refs; what has to be searched for is searched for in a slot that `inSlot` takes.
- *
- * @throws GitUnavailable after a minute, and what `inSlot` throws
+ * Whether a ref reaches the object with this id; false for a missing object, too. Lists the refs; a search runs in a slot
+ * that `inSlot` takes.
+ * @throws GitUnavailable after a minute, and the error of `inSlot`
  */
 export async function isReached(
   dir: string,
@@ -154,9 +153,8 @@ export async function firstUnreachable(
 }
 
 /**
- * Those of the ids that the repository has, and that are neither tips nor commits that refs reach. Trees and files count as
- * not reached. Costs no process for tips and for what the repository does not have, and one for all commits.
- *
+ * Returns the existing ids that are neither tips nor reachable commits. Trees and files count as unreachable. Needs no
+ * process for tips and missing objects, and one for all commits.
  * @throws GitUnavailable after a minute
  */
 export async function unreachedAmong(
@@ -187,7 +185,7 @@ export async function unreachedAmong(
     if (commits.has(id)) unreached.add(id)
   })
   const { code, stderr } = await git(args, { ...options, dir, input, onOutput, timeout: SEARCH_MS })
-  // An ancestor of an object that no ref reaches may be missing. Then nobody can tell which of them refs reach.
+  // An ancestor of an unreachable object may be missing. Then reachability of the commits is unknown.
   if (code === 128) for (const id of commits) unreached.add(id)
   else if (code !== 0) throw new GitFailed(args, code, stderr)
   return unreached
@@ -209,8 +207,8 @@ async function unreachableCommit(
 }
 
 /**
- * Removes from `missing` what a walk finds. Gives all objects that it found, unless they are too many: then it stops when
- * nothing is missing.
+ * Removes the objects that a walk finds from `missing`. Returns all found objects, unless they are too many: then it stops
+ * when nothing is missing.
  */
 async function walk(
   dir: string,
@@ -242,7 +240,7 @@ async function walk(
   return all
 }
 
-/** Runs a git command whose output is taken while it arrives. @throws GitFailed, and what `git` throws */
+/** Runs a git command with streamed output. @throws GitFailed, and the errors of `git` */
 async function checked(args: readonly string[], options: GitOptions): Promise<void> {
   const { code, stderr } = await git(args, options)
   if (code !== 0) throw new GitFailed(args, code, stderr)

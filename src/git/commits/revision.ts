@@ -9,8 +9,8 @@ import { resolveRef } from '../refs/refs.ts'
 const SHORTEST_ID = 7
 
 /**
- * The id of the commit with this tag, or with this id: whole, or abbreviated to at least 7 digits. A tag wins
- * over an id. Branches are not searched. Undefined when there is no commit, or more than one.
+ * Returns the id of the commit with this tag or id (whole, or abbreviated to at least 7 digits). A tag wins over an id.
+ * Branches are not searched. Undefined for an unknown or ambiguous name.
  */
 export async function commitOfTagOrId(dir: string, name: string): Promise<string | undefined> {
   const ref = `refs/tags/${name}`

@@ -14,9 +14,12 @@ export interface ObjectAnswer extends ObjectHeader {
 }
 
 export interface AnswerReader {
-  /** How many bytes of content to hold of the object whose header has just come; undefined: no content follows. */
+  /**
+   * Returns the number of content bytes to keep of the object whose header has just arrived; undefined when no content
+   * follows.
+   */
   wants(): number | undefined
-  /** Gets each answer in order. For a missing object it gets git's line: `<name> missing`. */
+  /** Receives each answer in order. For a missing object it is git's line `<name> missing`. */
   found(answer: ObjectAnswer | string): void
 }
 

@@ -10,7 +10,7 @@ import { objectReaders } from './object-readers.ts'
 /** Whether a file is read by the process that the repository has anyway. */
 export const isSmall = ({ size }: Pick<ObjectHeader, 'size'>) => size <= MAX_READ_BYTES
 
-/** The type and size of a blob. @throws GitFailed when there is no such blob */
+/** Returns the type and size of a blob. @throws GitFailed for a missing blob */
 export async function blobHeader(dir: string, id: string): Promise<ObjectHeader> {
   const [header] = await objectReaders.headers(dir, [id])
   if (header?.type !== 'blob') throw new GitFailed(['cat-file'], 0, `${id} is not a blob`)
@@ -27,7 +27,7 @@ export async function smallBlobs(
   return found
 }
 
-/** The content of a blob as a stream, from a process of its own. @throws what `streamOutput` throws */
+/** Streams the content of a blob from a separate process. @throws the errors of `streamOutput` */
 export function blobStream(dir: string, id: string, options: StreamOptions): Promise<StreamedOutput> {
   return streamOutput(dir, ['cat-file', 'blob', checkedId(id)], options)
 }

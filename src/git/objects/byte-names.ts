@@ -1,7 +1,7 @@
 /**
- * Names of files are bytes in git, and need not be UTF-8. As text, each byte that is no part of a character is one of 128
- * private characters, so that the text leads back to the bytes. A name that has such a character itself is taken for
- * bytes, too: no two names have the same text.
+ * Maps file names between git's bytes, which need not be UTF-8, and text. Each byte that is not part of a character becomes
+ * one of 128 private characters, so that the text leads back to the bytes. A name that has such a character itself is
+ * escaped, too: no two names have the same text.
  */
 import { isUtf8 } from 'node:buffer'
 
@@ -24,7 +24,7 @@ export function textOfBytes(bytes: Uint8Array): string {
   return result
 }
 
-/** The character that begins at a byte; undefined when none does, or one that stands for a byte. */
+/** Returns the character that begins at a byte; undefined for an invalid one, or one of the private characters. */
 function characterAt(buffer: Buffer, at: number): string | undefined {
   for (let length = 1; length <= LONGEST_CHARACTER; length++) {
     const part = buffer.subarray(at, at + length)
@@ -49,14 +49,11 @@ const ESCAPES = /(?:%[0-9a-f]{2})+/gi
 
 const bytesOfEscapes = (run: string) => Buffer.from(run.replaceAll('%', ''), 'hex')
 
-/**
- * A path as a URL has it: with its bytes. Only where these are characters that stand for bytes, they would be read as such:
- * there the URL has what the text has.
- */
+/** Encodes a path for a URL, with its bytes. Bytes that would decode to private characters keep the text's encoding. */
 export function pathInUrl(path: string): string {
   const names = path.split('/').map((name) => encodeURIComponent(name))
   return names.join('/').replace(ESCAPES, (run) => {
-    // What stands for the bytes 0x80 to 0xbf is %F4%8F%BA%80 to %BF, and %F4%8F%BB%80 to %BF for the others.
+    // The bytes 0x80 to 0xbf are encoded as %F4%8F%BA%80 to %BF, and the others as %F4%8F%BB%80 to %BF.
     const bytes = run.replace(/%F4%8F%B([AB])%(..)/g, (_, half: string, low: string) => {
       const byte = (half === 'A' ? 0x80 : 0xc0) + (Number.parseInt(low, 16) & 0x3f)
       return `%${byte.toString(16).toUpperCase()}`
@@ -65,7 +62,7 @@ export function pathInUrl(path: string): string {
   })
 }
 
-/** Where URLs have names of files. */
+/** URL paths with file names. */
 const OF_FILES =
   /^[^?]*\/[^/?]+\/[^/?]+\/(?:contents|contents-ext|raw|media|src|git\/trees|commits|pulls\/\d+\/files)(?=[/?])/
 

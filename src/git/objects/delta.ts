@@ -1,7 +1,9 @@
 /** Applies the deltas of packs: gitformat-pack(5), "Deltified representation". */
 
-/** What a delta makes of its base; undefined when it is broken, is for another base, or makes more than `most` bytes. */
-export function patched(base: Buffer, delta: Buffer, most: number): Buffer | undefined {
+/**
+ * Applies a delta to its base; undefined when the delta is broken, has another base, or results in more than `most` bytes.
+ */
+export function applyDelta(base: Buffer, delta: Buffer, most: number): Buffer | undefined {
   try {
     return apply(base, delta, most)
   } catch {

@@ -19,7 +19,7 @@ export function objectId(type: ObjectType, content: Uint8Array): string {
   return createHash('sha1').update(`${type} ${content.length}\0`).update(content).digest('hex')
 }
 
-/** Writes an object, without flushing, into a directory `objects` that nobody reads yet. Returns its id. */
+/** Writes an object, without flushing, into a directory `objects` without readers. Returns its id. */
 export async function writeObject(objects: string, type: ObjectType, content: Uint8Array): Promise<string> {
   const sha = objectId(type, content)
   const fan = join(objects, sha.slice(0, 2))
@@ -47,7 +47,7 @@ export async function storeObject(dir: string, type: ObjectType, content: Uint8A
   return sha
 }
 
-/** Hashed in one turn of the event loop. */
+/** Bytes hashed per iteration of the event loop. */
 const PIECE = 256 * 1024
 
 /**
@@ -79,7 +79,7 @@ export async function storeBlob(dir: string, parts: readonly Buffer[]): Promise<
   return sha
 }
 
-/** Makes the file of an object: `write` writes the draft, which must be on disk then. */
+/** Puts the file of an object in place. `write` writes the draft and flushes it. */
 async function place(
   dir: string,
   type: ObjectType,
@@ -101,13 +101,12 @@ async function place(
   }
 }
 
-/** How often a directory may go between the moment that it is there and that something is in it. */
+/** Maximum number of retries when a repack removes a directory before it has a file. */
 const TRIES = 10
 
 /**
- * Makes the directory of the objects whose ids begin alike, and runs `put`, which puts a file there. A repack removes
- * such a directory whenever it is empty: then both are done again. Returns whether the name of the directory may not be on
- * disk yet.
+ * Creates the directory of objects with the same first digits, and runs `put`, which puts a file there. A repack removes an
+ * empty directory at any time: then both run again. Returns whether the name of the directory may not be on disk yet.
  */
 export async function intoFanOut(fan: string, put: () => Promise<void>): Promise<boolean> {
   for (let left = TRIES - 1; ; left -= 1) {

@@ -100,7 +100,7 @@ export function startObjectReader(dir: string, { slots, idle, onRetired }: Objec
     stop()
   }
 
-  /** Lets the process answer what it was asked, then ends it. Resolves when it has ended. */
+  /** Ends the process after its pending answers. Resolves when it has ended. */
   async function retire(): Promise<void> {
     takeNoMore()
     stopIfDone()

@@ -28,7 +28,7 @@ export interface ReaderLimits {
 
 export type ObjectReaders = ReturnType<typeof createObjectReaders>
 
-/** A reader, and what the pool must know of it. */
+/** A reader with the pool's bookkeeping. */
 interface PooledReader extends ObjectReader {
   dir: string
   /** The identity of the repository's directory when the reader was started. */
@@ -36,7 +36,7 @@ interface PooledReader extends ObjectReader {
   startedAt: number
 }
 
-/** Makes a pool with its own limits. The server uses only `objectReaders`. */
+/** Creates a pool with its own limits. The server uses only `objectReaders`. */
 export function createObjectReaders({
   processes = Math.max(8, 4 * availableParallelism()),
   deadline = 60_000,
@@ -87,9 +87,8 @@ export function createObjectReaders({
 
   return {
     /**
-     * The headers of the objects with these ids, in the same order; undefined for an object that does not exist.
-     * With `peel`, an id of a tag gives the header of the tag's commit; undefined when there is no commit.
-     *
+     * Returns the headers of the objects with these ids, in the same order; undefined for a missing object. With `peel`, an
+     * id of a tag results in the header of the tag's commit; undefined without a commit.
      * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable, GitFailed
      */
     async headers(
@@ -110,10 +109,9 @@ export function createObjectReaders({
     },
 
     /**
-     * Calls `found` with the content of each of these objects, in order and in pieces. Each may have at most one megabyte.
-     * Objects that have been deleted since their headers were read are left out.
-     *
-     * @throws GitOutputTooLarge, and what `headers` throws
+     * Calls `found` with the content of each of these objects, in order. Each may have at most one megabyte. Objects that
+     * have been deleted since their headers were read are left out.
+     * @throws GitOutputTooLarge, and the errors of `headers`
      */
     async contents(
       dir: string,

@@ -15,9 +15,9 @@ export interface PackEntry {
   type: number
   /** Bytes of its content, which is compressed; for a delta, those of the delta. */
   size: number
-  /** Of a delta: how far before it its base begins, or the id of the base. */
+  /** For a delta: the distance to its base before it, or the id of the base. */
   base: number | string | undefined
-  /** Where the content begins. */
+  /** Offset of the content. */
   contentAt: number
 }
 
@@ -49,7 +49,7 @@ export function entryAt(bytes: Buffer, start: number): PackEntry {
   return { type, size, base, contentAt: at }
 }
 
-/** How many bytes a delta makes, as its beginning declares. @throws RangeError when it is not that of a delta */
+/** Returns the size of a delta's result, as its header declares it. @throws RangeError for other data */
 export function sizeMadeBy(delta: Buffer): number {
   let at = 0
   const number = () => {
@@ -78,7 +78,7 @@ export function inflatedNow(compressed: Buffer, size: number): { taken: number; 
   return { taken: result.engine.bytesWritten, bytes: result.buffer }
 }
 
-/** What zlib gives with `info`, of which its types do not know. */
+/** The result of zlib with `info`, which its types lack. */
 function isResult(value: unknown): value is { buffer: Buffer; engine: { bytesWritten: number } } {
   return typeof value === 'object' && value !== null && 'buffer' in value && 'engine' in value
 }

@@ -18,7 +18,7 @@ export interface PackIndex {
   count: number
   /** Whether the pack has the object. It counts as looked at from then on. */
   lookAt(id: string): boolean
-  /** The ids of the objects that nobody has looked at. */
+  /** The ids of the objects that were never looked up. */
   unseen(): AsyncIterable<string>
   /** The ids of the last `count` objects in the pack. */
   last(count: number): Promise<string[]>

@@ -1,6 +1,6 @@
 /**
- * Finds objects of a pack that are too large, by the sizes that the pack declares. A pack of some kilobytes may make
- * gigabytes: git would make them before it says how many they are.
+ * Finds too large objects of a pack by the sizes that the pack declares. A pack of some kilobytes may unfold to gigabytes:
+ * git would unfold them before it reports their size.
  */
 import type { Readable } from 'node:stream'
 import { createInflate } from 'node:zlib'
@@ -56,9 +56,8 @@ function sourceOf(stream: Readable): Source {
 const UNREADABLE = 'the pack is broken'
 
 /**
- * Why a pack is refused: an object has more than `most` bytes, or it takes longer than `workMs` milliseconds to tell, or
- * its sizes cannot be read. A delta counts as what it makes. Costs as much as to unfold the pack, and holds little of it.
- *
+ * Returns why a pack is refused: an object has more than `most` bytes, the check takes longer than `workMs` milliseconds,
+ * or its sizes cannot be read. A delta counts with the size of its result. Unfolds the pack as a stream.
  * @throws the stream's error
  */
 export async function sizeProblem(
@@ -97,7 +96,7 @@ export async function sizeProblem(
   }
 }
 
-/** How large an object is. Takes its content from the source. Undefined when it is broken. */
+/** Returns the size of an object, and skips its content; undefined when it is broken. */
 async function sizeOfContent(source: Source, { size, base }: PackEntry): Promise<number | undefined> {
   if (size <= MAX_AT_ONCE) {
     await source.fill(size + MORE_BYTES)

@@ -19,17 +19,17 @@ const TYPES = new Map<number, ObjectType>([
 
 /** An object as it is in a pack. */
 export interface PackedObject {
-  /** Where in the pack it begins, in bytes. */
+  /** Offset in the pack, in bytes. */
   at: number
   /** Undefined for a delta: it is of the type of its base. */
   type: ObjectType | undefined
-  /** Of a delta: where in the pack its base begins, or the id of the base. */
+  /** For a delta: the offset of its base in the pack, or the id of the base. */
   base: number | string | undefined
   content: Buffer
 }
 
 export interface SentPack {
-  /** How many objects it says that it has. */
+  /** Number of objects that the pack declares. */
   count: number
   /**
    * The ids on which its deltas build, as far as they are named by id: nearly always objects that the pack does not
@@ -85,13 +85,13 @@ async function readObjects(bytes: Buffer, count: number): Promise<Omit<SentPack,
 }
 
 interface Inflated {
-  /** How many bytes it takes in the pack, and has. */
+  /** Compressed and inflated size, in bytes. */
   taken: number
   size: number
   bytes?: Buffer
 }
 
-/** How large a content is, without its bytes; undefined when it has more than `most`. @throws when it is broken */
+/** Inflates content; undefined for more than `most` bytes. @throws for broken data */
 async function inflated(compressed: Buffer, most: number): Promise<Inflated | undefined> {
   const inflate = createInflate()
   inflate.end(compressed)

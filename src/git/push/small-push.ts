@@ -3,7 +3,7 @@
  * objects that its refs reach. It relies on ids only: a client that sends an object, or a delta on a reachable object, has
  * that object. So it does not matter whether git would read an unusual pack in the same way.
  */
-import { patched } from '../objects/delta.ts'
+import { applyDelta } from '../objects/delta.ts'
 import { type ObjectType, objectId } from '../objects/loose-objects.ts'
 import { objectReaders } from '../objects/object-readers.ts'
 import type { PackedObject, SentPack } from '../objects/small-pack.ts'
@@ -79,7 +79,7 @@ async function sentObjects(dir: string, packed: readonly PackedObject[]): Promis
       const base = baseOf(one)
       const type = one.type ?? base?.type
       if (isBroken || type === undefined) return true
-      const content = base === undefined ? one.content : patched(base.content, one.content, left)
+      const content = base === undefined ? one.content : applyDelta(base.content, one.content, left)
       if (content === undefined) {
         isBroken = true
         return true
