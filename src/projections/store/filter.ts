@@ -20,7 +20,7 @@ export type Condition =
 export const isOfOneValue = (condition: Condition): boolean =>
   condition.kind === 'equals' || (condition.kind === 'oneOf' && condition.values.length === 1)
 
-/** A page of a sorted list, with all defaults filled in. `limit` is null when there is no limit. */
+/** A page of a sorted list, with defaults. `limit` is null without a limit. */
 export interface Page {
   sort: (readonly [field: string, direction: 1 | -1])[]
   skip: number

@@ -40,15 +40,15 @@ export interface FindOptions<D> {
 }
 
 /**
- * A document of more than about this many bytes is long: a list names it by its id, and it is read when it is its turn.
- * So the size of a page does not depend on how long the documents are.
+ * Size above which a document is long, in bytes. Lists return its id and read it later, so that the size of a page
+ * stays bounded.
  */
 export const LONG_DOCUMENT = 16 * 1024
 
 /** A document of a list. A long one may be only its id. */
 export type Row<D> = { body: D } | { id: string }
 
-/** The same as a store gives it: perhaps as JSON, which nobody needs to parse who has the document of that text. */
+/** The row from a store, possibly as JSON that a cache of parsed documents need not parse. */
 export type StoredRow<D> = Row<D> | { text: string; parse: (text: string) => D }
 
 export interface FoundPage<D> {
@@ -62,7 +62,7 @@ export interface StoredPage<D> {
   total: number
 }
 
-/** The page for who keeps no documents. */
+/** Returns the parsed page, for callers without a cache. */
 export const foundPage = <D>({ rows, total }: StoredPage<D>): FoundPage<D> => ({
   rows: rows.map((row) => ('text' in row ? { body: row.parse(row.text) } : row)),
   total,
@@ -121,7 +121,7 @@ export type Change =
       id: string
       position: Position
       body: object
-      /** The stored document that it replaces, null when there is none. Absent when that is not known. */
+      /** The stored document before the change; null without one, absent when unknown. */
       replaces?: object | null
     }
   | {
@@ -146,7 +146,7 @@ export interface RangeDocument<D extends object = object> extends Stored<D> {
   text?: string
 }
 
-/** A view of all documents for a reader that goes through them while others write. */
+/** A view of all documents as of one moment, for a reader during concurrent writes. */
 export type ReadSnapshot = IsolatedSnapshot | (Snapshot & { readonly isIsolated: false })
 
 /** Each read returns the state at its own time (MongoDB). */
@@ -169,17 +169,17 @@ export interface IsolatedSnapshot extends Snapshot {
 export interface Checkpoint {
   position: Position
   version: number
-  /** The event at the position, as `placeOf` says it: another log has another one there. */
+  /** The event at the position, by `placeOf`, which detects another log. */
   event?: string
 }
 
-/** A checkpoint in a store that several servers share, with what the others must know of it. */
+/** A checkpoint in a store that several servers share, with its lease. */
 export interface LeasedCheckpoint extends Checkpoint {
-  /** The incarnation of the server that moves it; absent when none does. */
+  /** Incarnation of the server that holds the lease; absent without one. */
   holder?: string
-  /** Why its reader has stopped; absent while it runs. */
+  /** Reason for the stop of its reader; absent while it runs. */
   stopped?: string
-  /** The incarnation that asks the holder for it. */
+  /** Incarnation that requests the lease. */
   wanted?: string
 }
 
@@ -196,15 +196,15 @@ export class LeaseLost extends Error {
 }
 
 /**
- * Checkpoints of a store that several servers share. Each is moved by one server, its holder: whoever moves it names
- * itself, and the store refuses others. An incarnation never comes back, so its id is the fencing token.
+ * Checkpoints of a store that several servers share. One server, the lease holder, moves each; the store refuses
+ * others. Incarnation ids are unique, so they are the fencing tokens.
  */
 export interface SharedCheckpoints {
-  /** In one round trip; those that nobody has made are left out. */
+  /** Reads checkpoints in one round trip; missing ones are left out. */
   read(names: readonly string[]): Promise<Map<string, LeasedCheckpoint>>
   /**
-   * Takes a checkpoint from who holds it, as it was read (undefined: there was none); `version` and `position` are then
-   * those of `before`. Returns false when another server was faster, or the checkpoint was moved since.
+   * Takes the lease of a checkpoint, with `version` and `position` of `before` (undefined without a checkpoint).
+   * Returns false when another server was faster, or the checkpoint was moved since.
    */
   take(
     name: string,
@@ -213,11 +213,11 @@ export interface SharedCheckpoints {
   ): Promise<boolean>
   /** Moves checkpoints. @throws LeaseLost when one of them is not held by `holder`: then some may have moved */
   move(checkpoints: ReadonlyMap<string, MovedCheckpoint>, holder: string): Promise<void>
-  /** Asks the holder for a checkpoint. */
+  /** Requests the lease from its holder. */
   want(name: string, by: string): Promise<void>
   /** Removes a checkpoint that is still as it was read. Returns whether it was. */
   remove(name: string, before: LeasedCheckpoint): Promise<boolean>
-  /** Gives a checkpoint up, to a certain server or to any. Nothing happens when `holder` does not hold it. */
+  /** Releases a lease, for one server or for any. Does nothing when `holder` does not hold it. */
   give(name: string, holder: string, to?: string): Promise<void>
 }
 
@@ -235,7 +235,7 @@ export interface ReadStore {
     options: FindOptions<D>,
   ): Promise<StoredRow<D>[]>
   count<D extends object>(collection: Collection<D>, filter: Filter<D>): Promise<number>
-  /** What `rows` and `count` return, in one round trip where the store can. */
+  /** Returns the results of `rows` and `count`, in one round trip where possible. */
   page<D extends object>(
     collection: Collection<D>,
     filter: Filter<D>,
@@ -247,11 +247,11 @@ export interface ReadStore {
   range(collection: AnyCollection, range: IdRange): Promise<RangeDocument[]>
   /** Opens a snapshot for long reads. The caller closes it. */
   snapshot(): Promise<ReadSnapshot>
-  /** Creates what the collections and their indexes lack, and drops own indexes that are no longer declared. */
+  /** Creates missing collections and indexes, and drops own indexes that are no longer declared. */
   prepare(collections: readonly AnyCollection[]): Promise<void>
   /** Empties a collection. */
   clear(collection: AnyCollection): Promise<void>
-  /** Removes a collection and its indexes; nothing happens when it does not exist. */
+  /** Removes a collection and its indexes, if it exists. */
   drop(collection: AnyCollection): Promise<void>
   /** The checkpoint of the reader with that name; undefined when it never ran. */
   checkpoint(name: string): Promise<Checkpoint | undefined>
@@ -260,16 +260,16 @@ export interface ReadStore {
   /** Replaces a checkpoint if it is still `before`. Returns whether it was. */
   moveCheckpoint(name: string, before: Checkpoint | undefined, after: Checkpoint): Promise<boolean>
   /**
-   * Writes the changes in their order, then the checkpoints, which are read when all changes are there. The embedded
-   * store does it in one transaction. In MongoDB a crash may leave changes without their checkpoints. So a reader must
-   * expect the same event again; the document's position shows whether it already holds the event. A put never replaces
-   * a document with a later position. In a store that servers share, a put also does nothing when the document that it
-   * replaces is gone: another server has deleted it later. When the changes end with an error, `apply` rejects with it.
+   * Writes the changes in order, then the checkpoints: atomically in the embedded store, while in MongoDB a crash may
+   * leave changes without their checkpoints. So a reader must expect an event again; the document's position shows
+   * whether it has it. A put never replaces a document with a later position. In a shared store it also does nothing
+   * when the document that it replaces is missing, as another server has deleted it later. Rejects with the error that
+   * ends the changes.
    */
   apply(changes: Changes, checkpoints: ReadonlyMap<string, Checkpoint>): Promise<void>
   /**
-   * Overwrites in the files of the store what was deleted or replaced before. Only the embedded store has such files.
-   * @throws StoreUnavailable when they are read for too long
+   * Overwrites deleted data in the files of the embedded store.
+   * @throws StoreUnavailable when running reads take too long
    */
   purge?(): Promise<void>
   /** Checks that the store answers. @throws StoreUnavailable when it does not */

@@ -1,12 +1,9 @@
-/** What an event with many refs says of each of them, found at once. */
+/** Finds the update of a ref in an event with many refs. */
 import type { RefUpdate } from '../../../events/catalog/branches.ts'
 
 const byRef = new WeakMap<readonly RefUpdate[], ReadonlyMap<string, RefUpdate>>()
 
-/**
- * The last update of a ref. Each of the refs is asked for, so to look through all of them would take the square of the
- * time.
- */
+/** Returns the last update of a ref. Indexed, because callers look up each of the refs. */
 export function lastUpdateOf(refs: readonly RefUpdate[], ref: string): RefUpdate | undefined {
   let updates = byRef.get(refs)
   if (updates === undefined) {

@@ -1,4 +1,4 @@
-/** What a pull request says of its branches after one of them got another name. Deciders and read models share it. */
+/** The branches of a pull request after a rename. Deciders and read models share it. */
 import type { BranchPoint } from '../../../events/catalog/pull-requests.ts'
 import type { EventOf } from '../../../events/handlers.ts'
 

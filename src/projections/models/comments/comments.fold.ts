@@ -9,7 +9,7 @@ import { type Fold, foldOf } from '../../projector/read-model.ts'
 /** A file of a comment. */
 interface CommentFile extends Attachment {
   createdAt: string
-  /** Its name and its content were erased: who did it, and when, in words. */
+  /** Who erased its name and content, and when, as text. */
   erased?: string
 }
 

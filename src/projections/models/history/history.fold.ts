@@ -25,7 +25,9 @@ export interface HistoryDocument {
 /** For events about accounts, organizations and their labels. They appear only in the history of the server. */
 export const NO_REPOSITORY = 0
 
-/** Numbers, claims, read marks, references and the work of read models: internal events that tell a reader nothing new. */
+/**
+ * Internal events that are hidden from the history: numbers, claims, read marks, references and work of read models.
+ */
 const NOT_IN_HISTORY: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'NumberTaken',
   'ClaimTaken',
@@ -71,7 +73,7 @@ const MAY_BE_OF_DRAFT: ReadonlySet<string> = new Set<DomainEvent['type']>([
   'ReleaseAssetDeleted',
 ])
 
-/** Whether some events of a type are for admins only, and others are not. */
+/** Whether only some events of a type are for admins. */
 export const mayBeForAdmins = (type: string) => MAY_BE_OF_DRAFT.has(type)
 
 /** Whether only admins of its repository may see an event. */

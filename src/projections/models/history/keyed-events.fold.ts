@@ -1,18 +1,18 @@
 /**
- * Where the events of requests with an `Idempotency-Key` are. EventStoreDB finds an event by its id only among the newest
- * of a stream, and to read a long stream costs much; a request may be sent again at any time.
+ * The positions of events of requests with an `Idempotency-Key`, so that a late retry finds its event. EventStoreDB
+ * looks up an event id only among the newest events of a stream.
  */
 import type { Position } from '../../../events/store/event-store.ts'
 import type { Fold } from '../../projector/read-model.ts'
 
 export interface KeyedEventDocument {
-  /** Of the event. */
+  /** Id of the event. */
   id: string
   revision: number
   position: Position
 }
 
-/** SHA-256 in base64url. What processes and starts repeat has other digests. */
+/** SHA-256 in base64url. Retries of processes and starts have digests of another form. */
 const DIGEST = /^[\w-]{43}$/
 
 /** Whether the `request` of an event, or of one that is to be made, is the digest of a client's request. */

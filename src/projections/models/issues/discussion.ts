@@ -24,7 +24,7 @@ export interface Discussion extends Opened {
 
 /** A file of the issue or pull request itself. */
 export interface IssueFile extends IssueAsset {
-  /** Its name and its content were erased: who did it, and when, in words. */
+  /** Who erased its name and content, and when, as text. */
   erased?: string
 }
 
@@ -104,7 +104,7 @@ export function evolveDiscussion<D extends Discussion>(discussion: D, event: Dis
   return { ...discussion, ...handle(discussionChanges, discussion, event) }
 }
 
-/** The same for a pull request: a scheduled merge gets the default message, which has the title of then. */
+/** Erases the texts of a pull request. A scheduled merge gets the default message, which has the new title. */
 export const erasedPullTexts: Handlers<
   'TextsErased',
   Discussion & { schedule: ScheduledMerge | null },

@@ -1,7 +1,4 @@
-/**
- * The issues and pull requests with an erasure that is recorded but not finished: a server died, or something was in its
- * way. Usually there is none.
- */
+/** Issues and pull requests with an unfinished erasure, after a crash or a failure. */
 import { isPullStream } from '../../../events/streams.ts'
 import { type Fold, foldOf } from '../../projector/read-model.ts'
 

@@ -1,7 +1,4 @@
-/**
- * Which issues and pull requests have files of their own. What is shown of the files is in the documents of the issues;
- * this finds them: few issues have any.
- */
+/** Issues and pull requests with files of their own, which are few. The issues' documents describe the files. */
 import { isPullStream } from '../../../events/streams.ts'
 import { type Fold, foldOf } from '../../projector/read-model.ts'
 import { issueId } from './issue-selection.ts'

@@ -12,13 +12,10 @@ export interface IssueSelection {
   assigneeIds: number[]
   labelIds: number[]
   milestoneId: number | null
-  /**
-   * Who has reviewed the pull request, once for each of their reviews, and whose reviews of it are requested (also teams);
-   * both empty for an issue.
-   */
+  /** Authors of reviews, once per review, and requested reviewers, also teams; both empty for an issue. */
   reviewerIds: number[]
   requestedReviewerIds: number[]
-  /** Who is mentioned in its texts or in a comment. */
+  /** Users mentioned in its texts or comments. */
   mentionedIds: number[]
   updatedAt: string
 }

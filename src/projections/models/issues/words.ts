@@ -12,7 +12,7 @@ const ASCII_RUNS = /[a-z0-9]+/g
 /** Characters of scripts that do not put spaces between words. */
 const UNSPACED = /[\p{scx=Han}\p{scx=Hira}\p{scx=Kana}\p{scx=Thai}\p{scx=Lao}\p{scx=Khmr}\p{scx=Mymr}]+/u
 
-/** The same with a capture group, so that `split` keeps these parts. */
+/** With a capture group, so that `split` keeps these parts. */
 const PARTS = new RegExp(`(${UNSPACED.source})`, 'u')
 
 /**

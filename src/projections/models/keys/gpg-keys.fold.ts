@@ -5,7 +5,7 @@ import { type Fold, foldOf } from '../../projector/read-model.ts'
 export interface GpgKeyDocument extends GpgKeyData {
   id: number
   userId: number
-  /** Of the primary key and of its subkeys. */
+  /** Ids of the primary key and its subkeys. */
   longIds: string[]
   verified: boolean
   addedAt: string

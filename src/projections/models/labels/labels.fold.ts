@@ -5,7 +5,7 @@ import { type Fold, foldOf } from '../../projector/read-model.ts'
 export interface LabelDocument extends LabelSettings {
   id: number
   scope: LabelScope
-  /** The same for all labels of one repository or organization: look-ups use it. */
+  /** Look-up key of a repository's or organization's labels. */
   scopeKey: string
   /** The name in lower case: lists are sorted by it. */
   nameKey: string

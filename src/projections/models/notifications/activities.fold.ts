@@ -1,6 +1,6 @@
 /**
- * What last happened to an issue or pull request of which people are told (an opening, a comment, a review, a close,
- * a push, a merge), and who hears of it. `participations.fold.ts` says what each of these people has seen.
+ * The last notifiable activity of an issue or pull request (an opening, comment, review, close, push or merge) and its
+ * participants. `participations.fold.ts` has what each participant has seen.
  */
 
 import type { IssueRef } from '../../../events/catalog/parts.ts'
@@ -17,15 +17,15 @@ export interface ActivityDocument extends IssueRef {
   at: string
   /** Where that is in the log. */
   position: Position
-  /** Who did it; 0 for the server itself. */
+  /** Id of the actor; 0 for the server itself. */
   by: number
-  /** The newest comment; 0 when there is none. */
+  /** Id of the newest comment; 0 without one. */
   commentId: number
-  /** The ids of those who hear of it, sorted. */
+  /** Ids of the users that are notified, sorted. */
   participants: number[]
-  /** The ids of those who do not want to hear of it: they are no participants, whatever happens. */
+  /** Ids of the users that have unsubscribed. */
   left: number[]
-  /** When it last happened, or somebody was last named: lists begin with the latest. */
+  /** Time of the last activity or mention, by which lists are sorted. */
   touchedAt: string
 }
 
@@ -35,7 +35,7 @@ const now = ({ position, metadata: { at, actor } }: Envelope) => ({
   ...{ at, position, by: actor?.id ?? 0, touchedAt: at },
 })
 
-/** They hear of it from now on, apart from those who have left. */
+/** Adds participants, except for unsubscribed users. */
 function withPeople({ participants, left }: People, ids: readonly number[]): Pick<People, 'participants'> {
   const more = ids.filter((id) => !participants.includes(id) && !left.includes(id))
   return { participants: more.length === 0 ? participants : withOthers(participants, more) }
@@ -45,7 +45,7 @@ function withPeople({ participants, left }: People, ids: readonly number[]): Pic
 const withOthers = (ids: readonly number[], others: readonly number[]) =>
   [...new Set([...ids, ...others])].sort((a, b) => a - b)
 
-/** Somebody named them. */
+/** Records a mention. */
 const named = (before: ActivityDocument, { metadata }: Envelope, ids: readonly number[]) => ({
   ...withPeople(before, ids),
   touchedAt: metadata.at,

@@ -1,6 +1,6 @@
 /**
- * What ties a user to an issue or pull request, and what the user has seen of it: one document for both. It is made when
- * the user opens it, comments, reviews it, is assigned, mentioned or asked for a review, subscribes, or marks it as read.
+ * The relation of a user to an issue or pull request, and what the user has seen of it. It is created when the user
+ * opens it, comments, reviews, is assigned, mentioned or requested, subscribes, or marks it as read.
  */
 import type { AccountRef, IssueRef } from '../../../events/catalog/parts.ts'
 import type { Envelope } from '../../../events/domain-events.ts'
@@ -10,18 +10,18 @@ import { issueId } from '../issues/issue-selection.ts'
 
 export interface ParticipationDocument extends IssueRef {
   userId: number
-  /** Whether the user hears of what others do. */
+  /** Whether the user is notified of other users' activity. */
   active: boolean
-  /** What the user said about it; null: nothing. */
+  /** The user's explicit choice; null without one. */
   subscribed: boolean | null
   /** When it last concerned the user: the pinned ones begin with the latest. */
   since: string
-  /** When the user was last assigned, mentioned or asked, and where in the log; empty and 0 when never. */
+  /** Time and position of the last assignment, mention or request; empty and 0 without one. */
   namedAt: string
   namedTo: Position
-  /** What happened up to this place in the log is read: the clocks of servers differ. 0: nothing is. */
+  /** Position up to which activity is read; 0 for unread. A position, because clocks of servers differ. */
   seenTo: Position
-  /** What was marked as read: what happened up to a time, and before this place. Null: nothing. */
+  /** Activity marked as read: up to a time, and before this position; null without a mark. */
   marked: { upTo: string; before: Position } | null
   pinned: boolean
 }
@@ -45,19 +45,19 @@ function begun(before: Before, id: string): ParticipationDocument {
   return { repoId, index, userId, active: false, subscribed: null, ...nothing }
 }
 
-/** The user did something: what was there before, the user has seen. */
+/** Records an action of the user, who has then seen earlier activity. */
 function acted(before: Before, id: string, { position, metadata: { at } }: Envelope): ParticipationDocument {
   const document = begun(before, id)
   return { ...document, active: document.subscribed !== false, since: at, seenTo: position }
 }
 
-/** Somebody named the user. */
+/** Records a mention of the user. */
 function named(before: Before, id: string, { position, metadata: { at } }: Envelope): ParticipationDocument {
   const document = begun(before, id)
   return { ...document, active: document.subscribed !== false, since: at, namedAt: at, namedTo: position }
 }
 
-/** Somebody asked the user, or a team of the user, for a review. Nobody asks themselves. */
+/** Records a review request to the user or a team of the user, unless the user made it. */
 const asked = (before: Before, event: Envelope, id: string) => {
   const { actor } = event.metadata
   return (actor !== null && isOf(id, actor) ? acted : named)(before, id, event)

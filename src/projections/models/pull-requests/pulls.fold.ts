@@ -37,12 +37,12 @@ export interface PullDocument
   merging: boolean
   schedule: ScheduledMerge | null
   scheduled: boolean
-  /** Whose reviews are requested and not there yet. */
+  /** Requested reviewers without a review yet. */
   requestedReviewers: AccountRef[]
   requestedReviewerIds: number[]
   /** Comments on lines in submitted reviews. */
   reviewComments: number
-  /** The teams that are asked for a review. Absent: no team ever was. */
+  /** Requested teams; absent before the first request. */
   requestedTeams?: TeamRef[]
 }
 
@@ -129,7 +129,7 @@ export const pullFold: Fold<PullDocument> = foldOf({
     MergeStarted: ({ updatedAt }) => ({ merging: true, updatedAt }),
     MergeFailed: ({ updatedAt }) => ({ merging: false, updatedAt }),
     TargetBranchChanged: (_, { data: { base, mergeBase, diff } }) => ({ base, mergeBase, diff }),
-    // Nobody has changed the pull request, so it was not updated.
+    // A rename does not change the pull request, so `updatedAt` stays.
     PullRequestBranchRenamed: (pull, event) => ({ ...renamedBranch(pull, event), updatedAt: pull.updatedAt }),
     MaintainerEditChanged: (_, { data }) => ({ allowMaintainerEdit: data.allowed }),
     PullRequestMerged: (pull, { data: { commit, head, mergeBase, mergedBy }, metadata: { at } }) => ({
@@ -176,7 +176,7 @@ export const pullFold: Fold<PullDocument> = foldOf({
   derived,
 })
 
-/** Who has answered, or was released from it. */
+/** Removes reviewers that have answered or were released. */
 function withoutRequest(
   { requestedReviewers }: PullDocument,
   { data: { reviewer } }: EventOf<'ReviewRequestRemoved' | 'ReviewSubmitted'>,
@@ -192,7 +192,7 @@ type Found = Pick<
   'head' | 'base' | 'labels' | 'milestone' | 'dependencies' | 'schedule' | 'requestedReviewers'
 >
 
-/** The fields that are computed from others and only serve to find the pull request. */
+/** Returns the derived fields that serve look-ups only. */
 function derived(found: Found) {
   const { head, base, labels, milestone, dependencies, schedule, requestedReviewers } = found
   return {

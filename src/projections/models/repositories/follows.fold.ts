@@ -1,4 +1,4 @@
-/** Who stars and who watches which repository: one document for a user and a repository. */
+/** Stars and watches: one document per user and repository. */
 import { LOG_START, type Position } from '../../../events/store/event-store.ts'
 import { type Fold, foldOf } from '../../projector/read-model.ts'
 
@@ -30,7 +30,7 @@ const nothing = ({ repoId, user }: Named): FollowDocument => ({
   watchedFrom: LOG_START,
 })
 
-/** A document says something; who neither stars nor watches has none. */
+/** A document without a star and a watch is deleted. */
 const kept = (document: FollowDocument) => (document.starred || document.watched ? document : undefined)
 
 export const followFold: Fold<FollowDocument> = foldOf({

@@ -1,6 +1,6 @@
 /** Makes any part of a name findable: a search for the beginning of a word finds the ends of the name. Pure. */
 
-/** Longer parts are cut: who searches for more characters finds what begins like them. */
+/** Maximum length of a part. A longer keyword matches by its beginning. */
 const MAX_PART = 40
 
 const withoutCase = (text: string) => text.normalize('NFKC').toLowerCase()
@@ -15,7 +15,7 @@ export function partsOf(...texts: readonly string[]): string[] {
   return [...parts]
 }
 
-/** What a keyword is among the parts; undefined when it is empty. */
+/** Returns the part for a keyword; undefined when it is empty. */
 export function partNamed(keyword: string): string | undefined {
   const characters = [...withoutCase(keyword.trim())]
   return characters.length === 0 ? undefined : characters.slice(0, MAX_PART).join('')

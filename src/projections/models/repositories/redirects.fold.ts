@@ -1,4 +1,4 @@
-/** Where the repositories are that had another name, or another owner: until somebody takes the name. */
+/** Redirects from earlier names and owners of repositories, until the name is taken again. */
 import { type Fold, foldOf } from '../../projector/read-model.ts'
 import { repositoryKey } from './repositories.fold.ts'
 

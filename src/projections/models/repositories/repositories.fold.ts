@@ -22,7 +22,7 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   ownerId: number
   ownerLogin: string
   ownerKind: AccountKind
-  /** A public repository is shown to those who may see its owner. */
+  /** Visibility of the owner, which limits that of a public repository. */
   ownerVisibility: Visibility
   /** `owner/name` in lower case: look-ups use it. */
   key: string
@@ -33,14 +33,14 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   /** In the order in which they apply. */
   protections: BranchProtection[]
   /**
-   * The ids of those who may read the repository, apart from site admins: the owner (the id of an organization means all
-   * its members), the collaborators, and teams. In a public repository also `ANYONE`, or `SIGNED_IN` when its owner is
-   * limited. Lists filter by it. `isOpenTo` in `rights/visibility.ts` says the same of one repository.
+   * Ids of the readers besides site admins: the owner (an organization stands for its members), collaborators and
+   * teams; in a public repository also `ANYONE`, or `SIGNED_IN` when its owner is limited. Lists filter by it. It
+   * agrees with `isOpenTo` in `access/visibility.ts`.
    */
   readers: number[]
-  /** The ids of those who have more rights than everybody: the owner and the collaborators. */
+  /** Ids with more permissions than the public: the owner and the collaborators. */
   granted: number[]
-  /** The ids of those who have rights without being the owner: collaborators, and the organization for its members. */
+  /** Ids with permissions besides the owner: collaborators, and the organization for its members. */
   guests: number[]
   /** The ids of the teams that were given the repository. Those for all repositories are not here. */
   teams: number[]
@@ -50,9 +50,9 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   template: boolean
   /** In lower case, sorted. */
   topics: string[]
-  /** What keywords find: the parts of the name and of the topics. */
+  /** Keywords of the name and the topics. */
   nameParts: string[]
-  /** The same, with the words of the description. */
+  /** Keywords of the name, the topics and the description. */
   allParts: string[]
   /** For a fork: the repository that it was forked from, even when that is deleted. */
   parentId: number | null
@@ -64,9 +64,9 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
   closedPulls: number
   /** Published releases. Absent: it never had any. */
   releases?: number
-  /** Absent: nothing was ever pinned. */
+  /** Absent before the first pin. */
   pins?: Pins
-  /** Absent or null: no transfer waits for its recipient. A user who is the recipient may read the repository. */
+  /** Absent or null without a pending transfer. A user who is the recipient may read the repository. */
   transfer?: PendingTransfer | null
   /** The account that the repository is offered to. Look-ups use it. */
   recipientId?: number | null
@@ -78,7 +78,7 @@ export interface RepositoryDocument extends RepositorySettings, MergeSettings {
 
 /** Stands in `readers` for everybody. No account has this id. */
 export const ANYONE = 0
-/** Stands in `readers` for everybody who is signed in. */
+/** Stands in `readers` for all signed-in users. */
 export const SIGNED_IN = -1
 
 /**
@@ -122,11 +122,11 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
   changes: {
     RepositoryEdited: (repository, { data: { changes } }) => ({
       ...changes,
-      // Not after every event: this takes longer than to fold the others.
+      // Only when needed: it takes longer than the rest of the fold.
       ...((changes.name !== undefined || changes.description !== undefined) &&
         searchableIn({ ...repository, ...changes })),
     }),
-    // Nobody has changed the repository, so it was not updated.
+    // Only the owner has changed, so `updatedAt` stays.
     OwnerVisibilityChanged: ({ updatedAt }, { data }) => ({ ownerVisibility: data.visibility, updatedAt }),
     CollaboratorSet: ({ collaborators }, { data: { user, permission } }) => ({
       collaborators: { ...collaborators, [`${user.id}`]: { login: user.login, permission } },
@@ -162,7 +162,7 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
       transfer: { sender, recipient, teamIds },
     }),
     TransferCanceled: () => ({ transfer: null }),
-    // The teams of a former owner give nothing. Those of the new one are added by events of their own.
+    // Teams of a former owner lose access. Events of their own add those of the new one.
     RepositoryTransferred: (_, { data: { owner, ownerVisibility } }) => ({
       ownerId: owner.id,
       ownerLogin: owner.login,
@@ -188,7 +188,7 @@ export const repositoryFold: Fold<RepositoryDocument> = foldOf({
       return isPullStream(stream) ? withClosedPulls(repository, more) : withClosedIssues(repository, more)
     },
     PullRequestMerged: (repository) => withClosedPulls(repository, 1),
-    // Nor do people change a repository by what they make of it.
+    // Stars, watches and forks do not update a repository either.
     RepositoryStarred: ({ stars, updatedAt }) => ({ stars: stars + 1, updatedAt }),
     RepositoryUnstarred: ({ stars, updatedAt }) => ({ stars: stars - 1, updatedAt }),
     RepositoryWatched: ({ watchers, updatedAt }) => ({ watchers: watchers + 1, updatedAt }),

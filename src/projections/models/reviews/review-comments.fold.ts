@@ -14,7 +14,7 @@ export interface ReviewCommentDocument extends LineComment {
   author: AccountRef
   /** The id of the comment that it answers. */
   replyTo?: number
-  /** Who settled what it is about. */
+  /** The user that resolved the conversation. */
   resolver: AccountRef | null
   createdAt: string
   updatedAt: string

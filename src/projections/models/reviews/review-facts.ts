@@ -1,6 +1,6 @@
 /**
- * The reviews of a pull request without their texts, folded from its events: what decides about merges. The aggregate
- * and the read model share it, so that they cannot disagree. Pure.
+ * The reviews of a pull request without texts, folded from its events, as merges need them. The aggregate and the read
+ * model share the fold. Pure.
  */
 import type { AccountRef } from '../../../events/catalog/parts.ts'
 import type { ReviewEvent, Verdict } from '../../../events/catalog/reviews.ts'
@@ -9,19 +9,19 @@ import type { EventOf } from '../../../events/handlers.ts'
 /** A review, a draft of one, or a request for one. */
 export interface ReviewFacts {
   id: number
-  /** Of a request to a team the team: no account has its id. */
+  /** The team for a team request; its id is never an account's. */
   reviewer: AccountRef
   kind: Verdict | 'pending' | 'request' | 'team-request'
   /** The reviewed commit; empty for a request. */
   commit: string
-  /** What the commit was compared with; absent when that is not known. */
+  /** Base commit of the reviewed diff; absent when unknown. */
   mergeBase?: string
   official: boolean
   stale: boolean
   dismissed: boolean
   /** The ids of its comments on lines. */
   comments: readonly number[]
-  /** Of a request: the reviews that count no more while it is open. */
+  /** For a request: the reviews that do not count while it is open. */
   superseded?: readonly number[]
 }
 
@@ -30,7 +30,7 @@ const within = (ids: readonly number[]) => {
   return ({ id }: { id: number }) => set.has(id)
 }
 
-/** What a review becomes when a later one of the same reviewer takes its place. */
+/** Fields of a review that a later one of the same reviewer replaces. */
 const SUPERSEDED = { official: false, dismissed: true } as const
 
 const drafted = ({ data }: EventOf<'ReviewDrafted'>, comments: readonly number[] = []): ReviewFacts => ({

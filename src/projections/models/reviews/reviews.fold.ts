@@ -6,19 +6,19 @@ import { begunReview, changedReviews, endedReviews, type ReviewFacts, withCommen
 export interface ReviewDocument extends ReviewFacts {
   repoId: number
   index: number
-  /** 0 for a draft, the id of its reviewer: whose it is alone. Otherwise everybody's. */
+  /** The reviewer's id for a draft, which only the reviewer sees; otherwise `FOR_ALL`. */
   onlyFor: number
   body: string
   createdAt: string
   updatedAt: string
 }
 
-/** `onlyFor` of a review that everybody sees who sees the pull request. */
+/** `onlyFor` of a review that all readers of the pull request see. */
 export const FOR_ALL = 0
 
 type Begun = Parameters<typeof begunReview>[0]
 
-/** The next document: what the event begins, ends or changes. */
+/** Returns the document after an event that begins, ends or changes it. */
 function next(
   before: ReviewDocument | undefined,
   event: Begun & { metadata: { at: string } },

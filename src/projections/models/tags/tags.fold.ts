@@ -6,7 +6,7 @@ import { lastUpdateOf } from '../branches/moved-refs.ts'
 export interface TagDocument {
   repoId: number
   name: string
-  /** What the ref points at: the tag's own object, or its commit. */
+  /** Target of the ref: the tag object or the commit. */
   sha: string
   /** When the tag was made, in milliseconds since 1970; of tags that the log has no time of, when it was recorded. */
   date: number

@@ -15,7 +15,7 @@ export interface AccountDocument {
   nameParts: string[]
   fullName: string
   email: string
-  /** The other addresses of a user. Nobody has checked that they are the user's. */
+  /** Other addresses of a user, which are not verified. */
   emails: string[]
   /** All addresses in lower case: sign-in uses them. */
   emailKeys: string[]
@@ -24,18 +24,15 @@ export interface AccountDocument {
   website: string
   visibility: Visibility
   siteAdmin: boolean
-  /** Whether others see the e-mail address. */
+  /** Whether other users see the e-mail address. */
   showEmail: boolean
-  /** False: nobody can sign in with it, and it has no rights. See `maySignIn`. */
+  /** False disables sign-in and all permissions. See `maySignIn`. */
   active: boolean
   prohibitLogin: boolean
   mustChangePassword: boolean
   /** Which hash in the store of the secrets is the password's; null: the first one. */
   passwordId: string | null
-  /**
-   * A deleted account stays as a ghost, because what it did stays, and what it was is replayed. Nothing but its id and its
-   * name in events is left.
-   */
+  /** A deleted account stays as a ghost with its id and the name in its events, because its actions stay. */
   deleted: boolean
   createdAt: string
   /** For a user: how many repositories it has starred, also such as were deleted since. */
@@ -51,17 +48,17 @@ export interface AccountDocument {
   /** Those of them that people outside see. */
   publicOrganizationIds: number[]
   /**
-   * What stands for the user among those who have rights in a repository (`granted` of its document): the user, the
-   * organizations, and the teams. Lists of the people of a repository filter by it.
+   * Ids that stand for the user in `granted` of a repository: the user, organizations and teams. Lists of a
+   * repository's users filter by it.
    */
   grantIds: number[]
-  /** Those of them that give the right to write. */
+  /** Those of them with write permission. */
   writeGrantIds: number[]
   /** The organizations that the user administers. */
   ownedIds: number[]
 }
 
-/** What a team gives one of its members. */
+/** Permissions of a team's member. */
 interface TeamMembership extends TeamGrant {
   organizationId: number
 }
@@ -81,7 +78,7 @@ export const accountFold: Fold<AccountDocument> = foldOf({
   ],
   version: 8,
   ids({ data }) {
-    // The document of an organization knows no members: it is read with each of its repositories, and they are many.
+    // The document of an organization has no members: it is read with each of its many repositories.
     if ('user' in data) return [`${data.user.id}`]
     if ('team' in data) return data.members.map(String)
     if ('teams' in data) return [data.organization.id, ...data.members].map(String)
@@ -134,23 +131,20 @@ export const accountFold: Fold<AccountDocument> = foldOf({
       emailKeys: [email, ...emails].map((one) => one.toLowerCase()),
       nameParts: deleted ? [] : partsOf(login, fullName),
       organizationIds: [...organizationIds],
-      // Who leaves and comes back is in it privately again.
+      // A user who returns is a private member again.
       publicOrganizationIds: publicOrganizationIds.filter((one) => organizationIds.has(one)),
       ...grantsOf(id, memberships, teams),
     }
   },
 })
 
-/** The login of the site admin that the first start creates. Nobody else can have it. */
+/** Login of the site admin that the first start creates. It is reserved. */
 export const FIRST_ADMIN = 'admin'
 
-/**
- * Gitea's name for users who are gone; here also for organizations. A look-up by login is in lower case, so it never finds
- * one.
- */
+/** Gitea's name for deleted users; here also for organizations. Look-ups use lower case, so they never match it. */
 export const GHOST = 'Ghost'
 
-/** Whether the account can sign in at all; until then, or from then on, it has no rights either. */
+/** Whether the account can sign in. If not, it has no permissions either. */
 export function maySignIn({
   active,
   prohibitLogin,
@@ -158,7 +152,7 @@ export function maySignIn({
   return active && !prohibitLogin
 }
 
-/** What becomes of an account that is deleted. */
+/** Fields of a deleted account. */
 const ghost = (id: number) => ({
   deleted: true,
   active: false,
@@ -243,7 +237,7 @@ function withPermission(
   return { memberships }
 }
 
-/** A member of an organization, or of its teams, when it is gone. */
+/** Removes the membership in an organization and its teams. */
 function withoutOrganization(account: AccountDocument, organizationId: number): Partial<AccountDocument> {
   const { [`${organizationId}`]: _left, ...memberships } = account.memberships
   const teams = Object.fromEntries(
@@ -252,7 +246,7 @@ function withoutOrganization(account: AccountDocument, organizationId: number): 
   return { memberships, teams, teamIds: Object.keys(teams).map(Number) }
 }
 
-/** Sets what a team gives a user, or takes it away (without a grant). */
+/** Sets a user's permissions through a team, or removes them (without a grant). */
 function withTeam(
   account: AccountDocument,
   { organization, team }: { organization: AccountRef; team: { id: number } },

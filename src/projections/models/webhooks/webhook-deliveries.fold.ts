@@ -1,7 +1,7 @@
 /**
- * What webhooks have to send and have sent. It says which event, and never what was sent: the text is made from the log
- * when it is sent, so what was erased meanwhile is not in it. Deliveries are work of this installation and not of the
- * log, so they are no events and no read model: they are kept beside them.
+ * Pending and finished deliveries of webhooks. They name the event, not the payload, which is created from the log when
+ * it is sent, so erased texts are not in it. Deliveries are work of this installation, so they are kept beside the read
+ * models.
  */
 
 import type { HookEvent } from '../../../events/catalog/webhooks.ts'
@@ -16,10 +16,10 @@ import {
 } from '../../store/read-store.ts'
 
 export interface WebhookDelivery {
-  /** A UUID, the same whenever the event is looked at again: receivers can tell what they have had already. */
+  /** A UUID derived from the event, so that receivers can deduplicate. */
   id: string
   hookId: number
-  /** Whose share of the work it takes: the account whose repositories or hooks they are. */
+  /** Account whose scheduling share the work uses: the owner of the repository or hook. */
   ownerId: number
   /** The event, by its id and its place. Several deliveries of one event have their places in it. */
   eventId: string
@@ -34,7 +34,7 @@ export interface WebhookDelivery {
   attempts: number
   /** When it is tried at the earliest, in milliseconds since 1970. */
   notBefore: number
-  /** Of the last attempt: its end in milliseconds since 1970, how long it took, and the status or what was wrong. */
+  /** Last attempt: its end in milliseconds since 1970, duration, status and problem. */
   triedAt: number | null
   durationMs: number
   statusCode: number
@@ -59,7 +59,7 @@ const collection: Collection<WebhookDelivery> = {
 
 /** They are not folded from the log, so they have no real position. */
 const NO_POSITION = 0
-/** Of one webhook, so many that are done are kept for its admins. */
+/** Number of finished deliveries that are kept per webhook. */
 export const KEPT_DELIVERIES = 50
 const AT_ONCE = 500
 
@@ -76,8 +76,8 @@ export function createWebhookDeliveries(store: ReadStore) {
     prepare: () => store.prepare([collection]),
 
     /**
-     * Adds those that are not there: an event may be looked at again after a crash. Resolves to those that it added.
-     * `requireLease` is asked between a look and the write, and throws when another node may have added and sent them.
+     * Adds those that are new; a crash may repeat an event. Resolves to the added ones. `requireLease` is called
+     * between the look-up and the write, and throws when another node may have added and sent them.
      */
     async add(wanted: readonly WebhookDelivery[], requireLease: () => void): Promise<WebhookDelivery[]> {
       const added: WebhookDelivery[] = []
@@ -96,7 +96,7 @@ export function createWebhookDeliveries(store: ReadStore) {
       return added
     },
 
-    /** Puts them in one write. The embedded store puts all or none; MongoDB puts them in their order. */
+    /** Stores them in one write: atomically in the embedded store, in their order in MongoDB. */
     put: (...those: readonly WebhookDelivery[]): Promise<void> => store.apply(those.map(putting), new Map()),
 
     /** The one that a webhook sends next. */

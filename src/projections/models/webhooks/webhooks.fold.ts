@@ -1,4 +1,4 @@
-/** Webhooks. What they send to, and their secrets, are in the store of the secrets. */
+/** Webhooks. Their URLs and secrets are in the secret store. */
 
 import type { HookType, WebhookScope, WebhookSettings } from '../../../events/catalog/webhooks.ts'
 import type { Position } from '../../../events/store/event-store.ts'
@@ -8,9 +8,9 @@ export interface WebhookDocument extends WebhookSettings {
   id: number
   type: HookType
   scope: WebhookScope
-  /** The same for all webhooks of one repository, of one account, or of the site: look-ups use it. */
+  /** Look-up key of the webhooks of a repository, an account or the site. */
   scopeKey: string
-  /** Where in the log it was made: it gets what happens after that. */
+  /** Position of its creation: it gets later events. */
   madeAt: Position
   createdAt: string
   updatedAt: string

@@ -22,7 +22,7 @@ const WITHOUT_HOLDER = { $unset: { holder: '', wanted: '' } } as const
 interface Calls {
   /** Runs a command. @throws StoreUnavailable when MongoDB cannot answer now */
   ask<T>(command: () => Promise<T>): Promise<T>
-  /** The same for a read, which may be repeated. */
+  /** Does the same for a read, which may be repeated. */
   read<T>(query: () => Promise<T>): Promise<T>
 }
 
@@ -43,7 +43,7 @@ export function sharedCheckpoints(
         const make = () => checkpoints.insertOne({ _id, ...after }).then(() => true)
         return ask(() => make().catch(unless(DUPLICATE_KEY, false)))
       }
-      // At the position that was read: a holder that was taken for gone may have moved it since.
+      // At the position that was read: an expired holder may have moved it since.
       const still = { _id, holder: before.holder ?? { $exists: false }, position: before.position }
       const { matchedCount } = await ask(() => checkpoints.replaceOne(still, after))
       return matchedCount === 1

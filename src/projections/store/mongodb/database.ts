@@ -7,7 +7,7 @@ import { monitoring, tellCommands } from './watch.ts'
 
 const DEFAULT_DATABASE = 'mergelog'
 
-/** The time limits to notice that a server is gone and to give up a call, in milliseconds. */
+/** Time limits for the detection of an outage and for a call, in milliseconds. */
 const TIMES = {
   serverSelectionTimeoutMS: 1500,
   connectTimeoutMS: 1500,
@@ -16,15 +16,15 @@ const TIMES = {
   wtimeoutMS: 10_000,
 }
 
-/** What must hold whatever the connection string says. `mongodb-url.ts` refuses a string that says otherwise. */
+/** Fixed options, with which `mongodb-url.ts` rejects conflicts in the connection string. */
 const FIXED: MongoClientOptions = {
   ignoreUndefined: true,
   readPreference: 'primary',
-  // What was read may be the ground for what is written: it must not be undone when another member is elected.
+  // Writes depend on reads, which must survive an election.
   readConcern: { level: 'majority' },
 }
 
-/** A connection of its own to a database. `ask` gives the errors of MongoDB the classes that this program knows. */
+/** A connection to a database. `ask` maps MongoDB's errors to our classes. */
 export interface MongoDatabase {
   database: Db
   /** Runs one command. @throws StoreUnavailable when MongoDB cannot answer now */
@@ -33,8 +33,8 @@ export interface MongoDatabase {
 }
 
 /**
- * Connects at the first call. The database is `options.database`, else the one in the URL, else `mergelog`. `what`: what
- * is kept there, for messages.
+ * Connects at the first call to `options.database`, else the database in the URL, else `mergelog`. `what` names its
+ * contents for messages.
  */
 export function openMongoDatabase(
   url: string,
@@ -86,8 +86,8 @@ function databaseOf(url: string): string {
 export const secretsDatabase = (url: string): string => `${databaseOf(url)}_secrets`
 
 /**
- * Asks whether MongoDB can be used.
- * @throws StoreUnavailable in one line, which says what to do, when it does not answer or refuses the user
+ * Checks that MongoDB is usable.
+ * @throws StoreUnavailable as one line with a remedy when it does not answer or refuses the user
  */
 export async function requireMongo(url: string): Promise<void> {
   const client = new MongoClient(url, clientOptions(url))
@@ -101,7 +101,7 @@ export async function requireMongo(url: string): Promise<void> {
   }
 }
 
-/** The error of a call that MongoDB did not answer; any other error stays what it is. */
+/** Maps the error of an unanswered call; returns any other error unchanged. */
 function unavailable(error: unknown): unknown {
   if (!isUnavailable(error)) return error
   const denied = denial(error)

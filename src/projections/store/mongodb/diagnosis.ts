@@ -1,9 +1,9 @@
-/** Says why MongoDB cannot be used at the start, in one line that names the setting and what to do. */
+/** Explains in one line why MongoDB is unusable at the start, with the setting and the remedy. */
 import { MongoAPIError, MongoServerSelectionError } from 'mongodb'
 import { connectionAdvice } from '../../../config/connection-advice.ts'
 import { StoreDenied, StoreUnavailable } from '../../../events/store/event-store.ts'
 
-/** Returns the error for the operator. `error` is what the store threw: its cause is the driver's error. */
+/** Returns the error for the operator. `error` is the store's error, with the driver's as its cause. */
 export function mongoStartProblem(error: unknown): unknown {
   if (error instanceof StoreDenied) return error
   const cause = error instanceof StoreUnavailable ? error.cause : error
@@ -17,7 +17,7 @@ function reasonOf(error: unknown): string | undefined {
   if ('syscall' in error && 'code' in error) {
     const { code, syscall } = error
     if (syscall === 'open') return `the file ${'path' in error ? error.path : ''} cannot be read (${code})`
-    // The name service was asked for the hosts of mongodb+srv://.
+    // The DNS look-up was for the hosts of mongodb+srv:.
     const host = 'hostname' in error ? String(error.hostname) : error.message.split(' ').at(-1)
     return `the name service has no hosts for ${host}: correct the name, or list the hosts with mongodb:// (${code})`
   }
@@ -38,7 +38,7 @@ function unreachable({ reason }: MongoServerSelectionError): string {
 function failureOf(address: string, error: Error): string {
   for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) {
     if (!('code' in cause) || typeof cause.code !== 'string') continue
-    // Without TLS it says nothing about TLS.
+    // Without TLS, the hint about TLS would be wrong.
     if (cause.code !== 'ECONNRESET' || /TLS/.test(cause.message)) return connectionAdvice(address, cause.code)
   }
   if (/timed out/.test(error.message)) return connectionAdvice(address, 'ETIMEDOUT')

@@ -18,8 +18,8 @@ export const NAMESPACE_NOT_FOUND = 26
 export const INDEX_NOT_FOUND = 27
 
 /**
- * The server runs, but cannot answer now. The names are those of MongoDB's `error_codes.yml`. What was written with such
- * an answer may be there or not: writing it again does no harm.
+ * Codes of temporary failures, named as in MongoDB's `error_codes.yml`. The write may have happened; repeating it is
+ * harmless.
  */
 const TEMPORARY_CODES = new Set([
   6, // HostUnreachable
@@ -60,7 +60,7 @@ const TEMPORARY_CODES = new Set([
   14031, // OutOfDiskSpace
 ])
 
-/** A read that another call interrupted: its cursor is gone, or its collection or index was dropped. */
+/** Codes of a read interrupted by another call: its cursor, collection or index was dropped. */
 const INTERRUPTED_READ_CODES = new Set([
   43, // CursorNotFound
   175, // QueryPlanKilled
@@ -115,8 +115,8 @@ function isDenied(error: unknown): boolean {
 }
 
 /**
- * What MongoDB refuses the user, and what the operator can do; undefined for any other error. Shows no data of the
- * command, which may be a secret.
+ * Returns what MongoDB denies to the user, and a remedy; undefined for any other error. Omits the command's data, which
+ * may be secret.
  */
 export function denial(error: unknown): string | undefined {
   if (!(error instanceof MongoError) || !isDenied(error)) return undefined
@@ -135,7 +135,7 @@ export function denial(error: unknown): string | undefined {
 /** The index of the operation that stopped an ordered bulk write because its document already exists. */
 export function duplicateAt(error: unknown): number | undefined {
   if (!(error instanceof MongoBulkWriteError)) return undefined
-  // What came before must be on most members, too.
+  // The earlier writes must be on most members, too.
   if (error.result.getWriteConcernError() !== undefined) return undefined
   const [first] = [error.writeErrors].flat()
   return first?.code === DUPLICATE_KEY ? first.index : undefined

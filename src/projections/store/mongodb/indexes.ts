@@ -4,10 +4,10 @@ import type { AnyCollection } from '../read-store.ts'
 import { INDEX_NOT_FOUND, NAMESPACE_NOT_FOUND, unless } from './errors.ts'
 import { bodyField, type StoredDocument } from './query.ts'
 
-/** The names of our indexes begin with this. Other indexes are somebody else's: we do not drop them. */
+/** Name prefix of our indexes. Others belong to the operator and stay. */
 const OWN_INDEX = 'mergelog_'
 
-/** Creates the declared indexes, and drops own ones that are no longer declared. Those of others stay. */
+/** Creates the declared indexes, and drops own ones that are no longer declared. */
 export async function prepareIndexes(
   stored: MongoCollection<StoredDocument>,
   collection: AnyCollection,

@@ -35,11 +35,11 @@ const COUNT = { $count: 'total' }
 
 /** A read of limited size. */
 const READ = { maxTimeMS: 5000, batchSize: 1000, allowDiskUse: true }
-/** A read whose size grows with the collection. It also has an end: a client may wait for it. */
+/** Options of a read whose cost grows with the collection. Limited, because a client may wait for it. */
 const LONG = { ...READ, maxTimeMS: 30_000 }
 /** A read of the server's own long work, such as a rebuild: it takes as long as it takes. */
 const UNLIMITED = { batchSize: 1000 }
-/** At most this many ids are looked up by one command. */
+/** Maximum number of ids per command. */
 const MAX_IDS = 1000
 const BODY = { _id: 0, body: 1 } as const
 
@@ -256,7 +256,7 @@ export function openMongoReadStore(
       const all: Change[] = []
       if (!(Symbol.asyncIterator in changes)) all.push(...changes)
       else for await (const list of changes) all.push(...list)
-      // The order counts only within a collection. No write goes on after a failure was reported.
+      // Order matters only within a collection. Writes stop after the first failure.
       const writes = byCollection(all).map((run) => ask(() => write(run.collection, run.changes)))
       for (const written of await Promise.allSettled(writes)) {
         if (written.status === 'rejected') throw written.reason
@@ -284,7 +284,7 @@ function toOperation(change: Change): AnyBulkWriteOperation<StoredDocument> {
     return { deleteOne: { filter: position === undefined ? { _id: id } : notAfter(id, position) } }
   }
   const { id, position, body, replaces } = change
-  // When the document that it replaces is gone, another server has deleted it later.
+  // If the replaced document is missing, another server has deleted it later.
   const upsert = (replaces ?? null) === null
   return { replaceOne: { filter: notAfter(id, position), replacement: { position, body }, upsert } }
 }

@@ -1,7 +1,7 @@
 /**
- * Asks a MongoDB for one query of each kind that lists need. Servers that speak its protocol may lack a part of its query
- * language: then a start must say so, and not each list of a server that calls itself healthy. Nothing is written: the
- * collections of the questions do not exist, and a server reads a query before it looks for them.
+ * Runs one query of each kind that lists need, because compatible servers may lack a part of MongoDB's query language:
+ * the start must fail, not later lists. Writes nothing: the collections do not exist, and a server parses a query
+ * first.
  */
 import { MongoServerError } from 'mongodb'
 import { OperatorError } from '../../../errors/operator-error.ts'

@@ -36,7 +36,7 @@ export function toMongoQuery(conditions: readonly Condition[]): MongoQuery {
   for (const condition of conditions) {
     if (condition.kind === 'containsWords' && condition.parts !== undefined) {
       const { parts, field, words } = condition
-      // The longest words are rare more often: they are looked up first.
+      // Longer words are usually rarer, so they are looked up first.
       const byLength = [...words].sort((a, b) => b.length - a.length)
       inParts.push({
         parts,
@@ -54,7 +54,7 @@ function ownerField(parts: AnyCollection): `body.${string}` {
   return bodyField(parts.partOf)
 }
 
-/** Up to this many words of a query are looked up to find a small set of documents. */
+/** Maximum number of words of a query that are looked up to find a small set of documents. */
 export const MAX_CANDIDATES = 5
 /** Up to this many parts with a word are a small set: it is cheaper to test these than to walk an index. */
 export const MAX_SMALL_SET = 200
@@ -78,7 +78,7 @@ export function ownersOfWords(
   return [...first, ...others.map((pipeline) => ({ $unionWith: { coll: storedName(parts), pipeline } }))]
 }
 
-/** The stages that keep the documents whose parts have all words. Each test reads one entry of an index. */
+/** Returns the stages that match documents whose parts have all words. Each test reads one index entry. */
 function testsOfParts(
   inParts: readonly WordsInParts[],
   storedName: (collection: AnyCollection) => string,
@@ -112,7 +112,7 @@ export function matchStages(
 export const sortOf = ({ sort }: Page): Record<string, 1 | -1> =>
   Object.fromEntries([...sort.map(([field, direction]) => [`body.${field}`, direction] as const), ['_id', 1]])
 
-/** What is given of each document of a page. */
+/** Projection of a page's documents. */
 const SHOWN = {
   bodies: { _id: 0, body: 1 },
   /** Ids, and the bodies of those that are not long: so a page has a budget of bytes. */

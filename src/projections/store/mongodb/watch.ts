@@ -1,7 +1,7 @@
-/** Tells those who observe this process of each command to MongoDB. */
+/** Reports each command to MongoDB to the observers of this process. */
 import type { MongoClient } from 'mongodb'
 
-/** Is called where a command is sent, with its name. What it returns is called when it is answered. */
+/** Called with the name of a sent command. The returned function is called with its result. */
 export type CommandWatcher = (command: string) => (failed: boolean) => void
 
 const watchers = new Set<CommandWatcher>()
@@ -12,10 +12,10 @@ export function watchCommands(watcher: CommandWatcher): () => void {
   return () => watchers.delete(watcher)
 }
 
-/** The option that makes the driver tell: without it, commands cost nothing more. */
+/** Enables the driver's events only when there are observers. */
 export const monitoring = () => ({ monitorCommands: watchers.size > 0 })
 
-/** Tells of the commands of a client that was made with `monitoring`. */
+/** Reports the commands of a client that was created with `monitoring`. */
 export function tellCommands(client: MongoClient): void {
   if (watchers.size === 0) return
   const running = new Map<number, ((failed: boolean) => void)[]>()

@@ -15,8 +15,8 @@ import { elementsSql } from './schema.ts'
 import { arrayTable, documentTable, fieldOf } from './tables.ts'
 
 /**
- * Checks the whole file and returns the first problem; undefined when there is none. It takes as long as reading the
- * file, and blocks the event loop.
+ * Checks the whole file and returns the first problem; undefined without one. It takes as long as reading the file, and
+ * blocks the event loop.
  */
 export function checkSqliteViews(file: string): string | undefined {
   const damage = checkFile(file, (db) => integrityProblem(db) ?? wrongElements(db))
@@ -51,7 +51,7 @@ function wrongElements(db: Sqlite): string | undefined {
 
 const collectionOf = (name: string, field: string): AnyCollection => ({ name, indexes: [], arrays: [field] })
 
-/** What is wrong with the rows of a field. */
+/** Returns a problem with the rows of a field. */
 function wrongField(db: Sqlite, collection: AnyCollection, field: string): string | undefined {
   const table = arrayTable(collection)
   const given = elementsSql(collection, field)
@@ -73,8 +73,8 @@ function wrongField(db: Sqlite, collection: AnyCollection, field: string): strin
 }
 
 /**
- * What is wrong with the tables of parts. Each document must have a part with its owner and its words; and the index
- * must have each word of each part, and no other.
+ * Returns a problem with the tables of parts. Each document must have a part with its owner and words, and the index
+ * exactly the words of each part.
  */
 function wrongParts(
   db: Sqlite,
@@ -113,7 +113,7 @@ function wrongParts(
   return counts.entries === counts.words ? undefined : `the index of words of ${name} lacks entries`
 }
 
-/** Whether the array table has each given element, and no other. Looks each one up by the primary key. */
+/** Whether the array table has exactly the given elements, looked up by primary key. */
 function areEqual(db: Sqlite, table: string, given: string, stored: string): boolean {
   const counts = select<[], { given: number; found: number | null; stored: number }>(
     db,

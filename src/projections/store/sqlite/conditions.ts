@@ -56,8 +56,8 @@ export function test(collection: AnyCollection, condition: Condition, mayUseInde
 }
 
 /**
- * Tests that for each word there is one that begins with it: `test` is SQL for those from `begin` to before `end`. In the
- * test, `begin` comes so many times, and then `end` once.
+ * Tests that each word is a prefix of an element. `test` is SQL for those from `begin` to before `end`, with the given
+ * number of `begin` and one `end`.
  */
 function eachBegins(
   words: readonly string[],
@@ -93,7 +93,7 @@ const partBegins = (parts: AnyCollection, begin: string, end: string) => `EXISTS
 /** Up to this many elements, one condition per element is used: it takes a third of the time of a list. */
 const FEW_ELEMENTS = 50
 
-/** A condition on an element, to be added to others. */
+/** Returns a condition on an element, to combine with others. */
 export function beginsWith(word: string): Sql {
   const end = endOfPrefix(word)
   return end === undefined
@@ -141,7 +141,7 @@ function bindable(value: Element | boolean): Bindable {
 
 const LAST_CHARACTER = '\u{10ffff}'
 
-/** The smallest string after all strings with the prefix, in the order of code points; undefined when there is none. */
+/** Returns the smallest string after all strings with the prefix, in code point order; undefined without one. */
 function endOfPrefix(prefix: string): string | undefined {
   const characters = [...prefix]
   while (characters.at(-1) === LAST_CHARACTER) characters.pop()

@@ -15,7 +15,7 @@ import {
 import type { AnyCollection, Checkpoint, IdRange, RangeDocument, Stored, StoredRow } from '../read-store.ts'
 import { documentTable } from './tables.ts'
 
-/** SQL for the JSON texts of all rows as one JSON array, in the order of the rows; null when there are no rows. */
+/** SQL for the JSON texts of all rows as one JSON array in their order; null without rows. */
 export const listOf = (json: string) => `CAST('[' || group_concat(${json}, ',') || ']' AS BLOB)`
 
 /** Reads the checkpoint with a name. */
@@ -30,7 +30,7 @@ export function selectCheckpoint(db: Sqlite): (name: string) => Checkpoint | und
   }
 }
 
-/** Parses stored JSON. Only the caller knows its type. @throws BrokenFile when the bytes are damaged */
+/** Parses stored JSON, whose type the caller knows. @throws BrokenFile when the bytes are damaged */
 export function parsed<T>(bytes: Bytes, file: string, { name }: AnyCollection): T {
   const text = textOf(bytes)
   if (text === undefined) throw new BrokenFile(file, `a document of ${name} is not UTF-8`)
@@ -62,10 +62,7 @@ export function selectMany<D extends object>(
   return rows.map(([place, position, body]) => ({ id: distinct[place] ?? '', position, body }))
 }
 
-/**
- * SQL for the texts of all rows in one BLOB: a line with the length of each, in bytes, and then the texts. Null when there
- * are no rows.
- */
+/** SQL for the texts of all rows in one BLOB: a line with their lengths in bytes, then the texts. Null without rows. */
 export const textsOf = (column: string) =>
   `CAST('[' || group_concat(octet_length(${column}), ',') || ']' || char(10) || group_concat(${column}, '') AS BLOB)`
 

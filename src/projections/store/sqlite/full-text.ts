@@ -1,7 +1,7 @@
 /**
- * Keeps the tables of a collection of parts, by whose words their whole documents are found. SQLite's full text index
- * (FTS5) finds the parts that have a word: to write a text it takes a tenth of the time and of the space that an index
- * with a row for each word takes. Whether a document has all words of a search is tested with the words of its parts.
+ * Keeps the tables of a collection of parts, whose words find the whole documents. SQLite's full text index (FTS5)
+ * finds parts with a word: it takes a tenth of the write time and space of an index with a row per word. The words of
+ * its parts then tell whether a document has all words of a search.
  */
 import { asJson, type Sqlite, selectColumn } from '../../../storage/sqlite/sqlite.ts'
 import type { Run } from '../../../storage/sqlite/writer.ts'
@@ -11,8 +11,8 @@ import { type ArrayChange, elementsOf } from './arrays.ts'
 import { exists, fieldOf, longTexts, partTable, wordIndex } from './tables.ts'
 
 /**
- * Up to so many characters, the words of a part are one text, which a test searches as fast as it finds a row. Those of
- * a longer part are rows.
+ * Maximum length of a part whose words are one text, in characters: a scan is as fast as finding a row. A longer part
+ * has rows.
  */
 export const SHORT_TEXT = 2000
 

@@ -37,12 +37,12 @@ interface Known {
   body: object | undefined
 }
 
-/** What earlier groups of a transaction have written, by collection and id. */
+/** Writes of earlier groups of a transaction, by collection and id. */
 export type Written = Map<string, Map<string, Known>>
 
 const NONE: ReadonlyMap<string, Known> = new Map()
 
-/** Its bytes share no memory with others, which would be sent with them. */
+/** Encodes into unshared memory, because a shared buffer would be sent as a whole. */
 const encoder = new TextEncoder()
 
 /** Reads the stored documents with these ids. */
@@ -76,9 +76,8 @@ export function* groupsOf(changes: readonly Change[]): Generator<Group> {
 }
 
 /**
- * The group's documents before its changes, for the arrays: only these need to know what is replaced. Those that the
- * changes do not name are read: a read after each write takes long. `written` are those of earlier groups of the same
- * transaction, which cannot be read yet.
+ * Returns the group's documents before its changes, for the arrays. Unnamed ones are read, which is slow after each
+ * write. `written` has those of earlier groups of the same transaction, which cannot be read yet.
  */
 export function replacedBy(
   { collection, ids, puts }: Group,
@@ -87,7 +86,7 @@ export function replacedBy(
 ): ReadonlyMap<string, Known> {
   if (collection.arrays.length === 0) return NONE
   const before = new Map<string, Known>()
-  // Who knows the document before has made a later one of it.
+  // A put that names the replaced document is a later version of it.
   for (const { id, replaces } of puts) {
     if (replaces !== undefined) before.set(id, { position: LOG_START, body: replaces ?? undefined })
   }
@@ -111,8 +110,7 @@ export function writeGroup(
   const table = documentTable(collection)
   const current = puts.filter(({ id, position }) => position >= (before.get(id)?.position ?? 0))
   if (current.length > 0) {
-    // The documents are bytes beside the list, which say nothing to SQLite: to read them as JSON takes longer than to
-    // insert them.
+    // The documents are bytes beside the list: SQLite would take longer to parse them than to insert them.
     let at = 1
     const places = current.map(({ id, position, json }) => {
       const length = Buffer.byteLength(json)

@@ -1,6 +1,6 @@
 /**
- * Reads of the embedded read store that may take long. They run beside the event loop, two at a time, and each client
- * has one of them: who asks for much waits behind itself. What takes too long is ended, and what nobody waits for any more.
+ * Runs long reads of the embedded store outside of the event loop, two at a time and one per client. A read is ended
+ * after a time limit, or when all its callers have gone away.
  */
 import { LRUCache } from 'lru-cache'
 import { coalesceWithSlots } from '../../../concurrency/coalesce-with-slots.ts'
@@ -15,7 +15,7 @@ import type { Bindable } from './conditions.ts'
 export interface LongReadOptions {
   /** How long one read may take, in milliseconds. Default: as long as it takes. */
   deadlineMs?: number
-  /** Opens a connection. A test may hold what is read with it. */
+  /** Opens a connection. Tests may delay its reads. */
   open?: (file: string) => SqliteReader
 }
 
@@ -38,9 +38,9 @@ class ReadTooSlow extends ErrorWithRefusal {
 const CLOSED = 'the read models are closed'
 const AT_ONCE = 2
 const MAX_WAITING = 1024
-/** Whose work it is that no client has asked for. */
+/** Scheduling key of the server's own reads. */
 const OWN = 'server'
-/** What took too long is not tried again for this long, in milliseconds. */
+/** How long a read that timed out is not retried, in milliseconds. */
 const REMEMBERED_MS = 60_000
 const MAX_REMEMBERED_CHARACTERS = 4 * 1024 * 1024
 
@@ -86,7 +86,7 @@ export function createLongReads(
     }
     const deadline = deadlineMs === undefined ? undefined : setTimeout(tooSlow, deadlineMs)
     unwanted.addEventListener('abort', () => {
-      // From here on, nobody knows how long it would have taken.
+      // An ended read must not be remembered as slow.
       clearTimeout(deadline)
       end.abort(unwanted.reason)
     })

@@ -1,13 +1,13 @@
 /**
- * How much SQLite looks at to answer a question. What is short is asked on the event loop, where it is fastest: it takes
- * a millisecond or two. Everything else may hold the loop for seconds, so it is asked beside it.
+ * Estimates the work of a query in SQLite. Cheap queries take a millisecond or two and run on the event loop, where
+ * they are fastest; others run outside of it.
  */
 import { type Condition, isOfOneValue, type Page } from '../filter.ts'
 import type { AnyCollection } from '../read-store.ts'
 
 /** To read a document and to test it takes 3 µs, and 200 µs when it has a long text. */
 export const FEW_DOCUMENTS = 100
-/** To walk over so many entries of an index takes about a millisecond. */
+/** Number of index entries that are scanned in about a millisecond. */
 const FEW_ENTRIES = 20_000
 
 /**
@@ -28,8 +28,8 @@ export function isCheap(
 }
 
 /**
- * Whether an index has just what is asked for at one place: first the fields that are equal to something, then those of
- * the sort, of which the first one may have bounds.
+ * Whether an index has the results in one range: first the fields with equality, then the sort fields, of which the
+ * first may have bounds.
  */
 function fits(
   index: readonly [field: string, direction: unknown][],

@@ -21,7 +21,7 @@ export interface Hits {
   isLong?: boolean
 }
 
-/** The sets of documents that an array condition demands; none for other conditions. A match is in all of them. */
+/** Returns the sets of documents, each containing all matches, for an array condition; empty for other conditions. */
 export function hitsOf(collection: AnyCollection, condition: Condition): Hits[] {
   const from = `FROM ${arrayTable(collection)} WHERE field = '${checkName('field', condition.field)}'`
   switch (condition.kind) {
@@ -46,7 +46,7 @@ export function hitsOf(collection: AnyCollection, condition: Condition): Hits[] 
   }
 }
 
-/** What the index of words takes for one word. */
+/** Characters that the full text index accepts in a word. */
 const WORD = /^[\p{L}\p{N}\p{M}]+$/u
 
 /** The documents with a part of which a word begins with `word`. */
@@ -126,7 +126,7 @@ export function countHits({ from, values, isLong = false }: Hits, most: number):
   }
 }
 
-/** What a page shows of a document: all of it, or of a long one only its id. SQLite does not read the rest then. */
+/** Columns of a page: the document, or only the id of a long one, whose body SQLite does not read then. */
 const LISTED = {
   body: 'body',
   row: `iif(octet_length(body) > ${LONG_DOCUMENT}, json_quote(d.id), body)`,
@@ -153,7 +153,7 @@ export function selectPage(
   }
 }
 
-/** The conditions that tell where to walk in the index of the sort. Undefined when no index has what the page needs. */
+/** Returns the conditions for the scan of the sort's index; undefined without a suitable index. */
 function walkOf(
   { indexes }: AnyCollection,
   conditions: readonly Condition[],

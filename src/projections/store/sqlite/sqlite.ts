@@ -42,12 +42,12 @@ import { createWrites, unavailable } from './writes.ts'
 const MAX_SMALL_SET = 1000
 /** At most this many sets are counted to find a small one. */
 const MAX_CANDIDATES = 10
-/** For how long a set that is larger than what is wanted is not counted again, in milliseconds, and how many such sets. */
+/** How long the minimum size of a large set is cached, in milliseconds, and the number of such sets. */
 const LARGE_MS = 60_000
 const MAX_LARGE = 1000
 
 export interface SqliteReadStoreOptions extends LongReadOptions {
-  /** Whether short reads, too, are asked beside the event loop: to test that they give the same. */
+  /** Whether short reads also run outside of the event loop, for tests. */
   allLong?: boolean
 }
 
@@ -71,7 +71,7 @@ export function openSqliteReadStore(
     count: cachedStatements((sql) => selectColumn<Bindable[], number>(reader, sql)),
     checkpoint: selectCheckpoint(reader),
   }))
-  /** How many documents a set has, which takes long to count: at least so many, a moment ago. */
+  /** Recent minimum sizes of sets that take long to count. */
   const large = new LRUCache<string, number>({ max: MAX_LARGE, ttl: LARGE_MS })
   let closed = false
 
@@ -112,7 +112,7 @@ export function openSqliteReadStore(
     return size
   }
 
-  /** The smallest set of documents in which all matches are; undefined when none has at most `maxSize`. */
+  /** Returns the smallest set that contains all matches; undefined when all exceed `maxSize`. */
   async function smallestSet(
     collection: AnyCollection,
     conditions: readonly Condition[],
@@ -128,10 +128,7 @@ export function openSqliteReadStore(
     return smallest
   }
 
-  /**
-   * On the event loop, asks SQLite only what it answers at once. `page`: undefined for a count, and for the ids of all
-   * matches.
-   */
+  /** Runs only fast queries on the event loop. `page` is undefined for a count and for the ids of all matches. */
   async function planOf(
     collection: AnyCollection,
     conditions: readonly Condition[],
@@ -148,7 +145,7 @@ export function openSqliteReadStore(
 
   async function countOf(collection: AnyCollection, conditions: readonly Condition[]): Promise<number> {
     const { start, isLong } = await planOf(collection, conditions)
-    // To count all documents, SQLite looks at none of them.
+    // SQLite counts all documents without reading them.
     const { text, values } = matching(collection, conditions, {
       start,
       isLong: isLong && conditions.length > 0,
@@ -164,13 +161,13 @@ export function openSqliteReadStore(
     return isLong ? longReads.read<Bytes | null>(sql, values) : query.json(sql).get(...values)
   }
 
-  /** The JSON array of what a SELECT gives as `listed`. */
+  /** Returns the JSON array of a SELECT with a column `listed`. */
   async function listed<T>(collection: AnyCollection, sql: Sql, isLong: boolean): Promise<T[]> {
     const bytes = await blobOf(listOf('listed'), sql, isLong)
     return bytes ? parsed<T[]>(bytes, file, collection) : []
   }
 
-  /** Reads the text of a row, when somebody needs it. @throws StoreUnavailable when it is damaged */
+  /** Parses the text of a row on demand. @throws StoreUnavailable when it is damaged */
   const parser =
     <D>({ name }: AnyCollection) =>
     (text: string): D => {

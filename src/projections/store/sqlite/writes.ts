@@ -16,9 +16,9 @@ const LOCK_RETRY_MS = 20
 
 /** The first page has the schema. */
 const FIRST_PAGE_WITH_ROWS = 2
-/** The pages that are scrubbed together; meanwhile no other write runs. */
+/** Number of pages that are scrubbed at a time, during which no other write runs. */
 const SCRUB_PAGES = 1000
-/** The pages of an index of words that are written together; meanwhile no other write runs. */
+/** Number of pages of a full text index that are merged at a time, during which no other write runs. */
 const MERGED_PAGES = 500
 /** How long to wait for readers, in milliseconds. A long read of this server takes READ_TIMEOUT_MS at most. */
 const READERS_WAIT_MS = 60_000
@@ -32,8 +32,8 @@ export interface Writes
 }
 
 /**
- * Prepares the tables and the writes. `db` is only to prepare tables: the thread has a connection of its own. `read` is
- * for what a write replaces. No other process writes to the file, and here one transaction runs at a time.
+ * Prepares the tables and the writes. `db` is used only for tables: the thread has its own connection. `read` reads
+ * replaced documents. Only this process writes to the file, one transaction at a time.
  * @throws BrokenFile when the file is damaged
  */
 export function createWrites(db: Sqlite, file: string, durability: Durability, read: ReadStored): Writes {
@@ -44,7 +44,7 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
   const inTurn = createKeyedMutex()
   let closed = false
 
-  /** Runs one write at a time. It writes everything or nothing. */
+  /** Runs one write at a time, atomically. */
   function write<T>(work: () => Promise<T>): Promise<T> {
     if (closed) return Promise.reject(new StoreUnavailable('the read models are closed'))
     return inTurn('write', async () => {
@@ -61,10 +61,10 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
     })
   }
 
-  /** In parts: other writes run in between. What they free is overwritten at once, so nothing is missed. */
+  /** In pieces, with other writes in between, which overwrite what they free themselves. */
   async function purgeFile(): Promise<void> {
     for (const index of wordIndexesIn(db)) {
-      // The first time, all parts of the index are told to become one. Words of deleted texts are left out then.
+      // The first call merges all segments of the index, which drops the words of deleted texts.
       for (let pages = -MERGED_PAGES; await write(() => thread.merge(index, pages)); pages = MERGED_PAGES);
     }
     for (let page = FIRST_PAGE_WITH_ROWS; page > 0; ) {
@@ -141,7 +141,7 @@ export function createWrites(db: Sqlite, file: string, durability: Durability, r
         }),
       )
     },
-    // What is freed after a purge has begun is for the next one.
+    // Data that is freed after the beginning of a purge is left to the next one.
     purge: nextRun(purgeFile),
     async end() {
       closed = true
