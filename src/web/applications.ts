@@ -15,7 +15,7 @@ import type { Services } from '../services/services.ts'
 import { FORM_POLICY, plainPage } from './layout.ts'
 import { answerWithPages, HTML } from './pages.ts'
 
-/** What forms on the page may say. Each field is a list, because a form may have one several times. */
+/** A form field. Each is a list, because a form may repeat a field. */
 const one = (maxLength: number) =>
   Type.Array(Type.String({ minLength: 1, maxLength }), { minItems: 1, maxItems: 1 })
 const NewToken = Type.Object({
@@ -28,7 +28,7 @@ const MAX_FORM_BYTES = 16 * 1024
 /** More than the largest form of the page has. */
 const MAX_FIELDS = 64
 
-/** The scopes that the page offers. Clients of the API may ask for others. */
+/** Scopes that the page offers; API clients may request others. */
 const OFFERED = [
   ['write:repository', 'clone, push and merge'],
   ['read:repository', 'clone and read'],
@@ -47,7 +47,7 @@ export function applicationRoutes(services: Services): FastifyPluginAsyncTypebox
   const { views, publicUrl } = services
   const path = () => `${basePath(publicUrl())}/user/settings/applications`
 
-  /** Whose tokens these are. A token must not be a way to one that can do more. @throws Refused */
+  /** Returns the owner of the tokens. A token must not create one with more permissions. @throws Refused */
   function ownerOf(request: FastifyRequest): AccountDocument {
     const requester = signedIn(request)
     if (request.tokenScopes === null) return requester
@@ -83,7 +83,7 @@ export function applicationRoutes(services: Services): FastifyPluginAsyncTypebox
 
   return async (app) => {
     answerWithPages(app, FORM_POLICY)
-    // A form is read only for somebody who may send one.
+    // The body is read only for a user who may submit a form.
     app.addHook('onRequest', async (request) => void ownerOf(request))
     app.addContentTypeParser(
       'application/x-www-form-urlencoded',

@@ -22,7 +22,7 @@ const UNREADABLE = 'The commits of this moment were deleted, or cannot be read n
 const REMOVED =
   'No branch or tag has the commits of this moment any more, so only those who may write to the repository see them.'
 
-/** Who asks, and what they may take of the server. */
+/** The requester and the requester's scheduling share. */
 interface Reader {
   log: FastifyBaseLogger
   share: TransferShare

@@ -1,13 +1,12 @@
-/** Who sees the commits of a pull request as it was at a moment. */
+/** Permission to see the commits of a pull request's past. */
 import { type Access, atLeast } from '../access/access.ts'
 import { type Asking, isServed } from '../api/contents/reached-objects.ts'
 import { pullFor } from '../api/pull-requests/pulls.ts'
 import type { Services } from '../services/services.ts'
 
 /**
- * Whether the requester may see the diff between two commits of a pull request's past. As in the API, everyone sees what
- * a ref still reaches. What a force push has removed is only for those who may write to the repository: they could fetch
- * it while it was there.
+ * Whether the requester may see the diff between two commits of a pull request's past. As in the API, any reader sees
+ * commits that a ref still reaches; commits removed by a force push need write permission.
  */
 export async function maySeeCommits(
   services: Services,

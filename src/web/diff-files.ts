@@ -12,7 +12,7 @@ export interface DiffBounds {
   lines: number
   /** The limit for one line. A longer line is cut. */
   characters: number
-  /** The same for the name of a file. */
+  /** Maximum length of a file name, in characters. */
   nameCharacters: number
 }
 

@@ -1,6 +1,6 @@
 /**
- * The diff between two commits as markup: limited in size, rendered in a thread of its own, and cached. Whoever wrote the
- * lines may have made them to take long.
+ * The diff between two commits as markup: limited in size, rendered in its own thread because a hostile diff may take
+ * long, and cached.
  */
 
 import { taskThread } from '../concurrency/task-thread.ts'
@@ -23,7 +23,7 @@ const thread = taskThread<RawDiff, RenderedDiff>({
 /** The thread gave the diff up. It may render it the next time, so that is not remembered. */
 class RenderTimeout extends Error {}
 
-/** `client`: whose work it is. @throws RenderTimeout when it takes too long; SlotsFull when too many wait */
+/** `client` is the scheduling key. @throws RenderTimeout when it takes too long; SlotsFull when the queue is full */
 export async function renderInThread(client: string, given: RawDiff): Promise<RenderedDiff> {
   const answer = await thread.run(client, given)
   if (answer !== undefined) return answer

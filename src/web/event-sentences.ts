@@ -65,8 +65,8 @@ const stat = ({ additions, deletions, changedFiles }: DiffStat) =>
   `${count(changedFiles, 'file')}, +${additions} −${deletions}`
 
 /**
- * `a`, `a and b`, `a, b and c`. Of more than 12 items, the first 10 and the number of the others. `count`: how many
- * there are when not all of them are known.
+ * Joins items as `a`, `a and b`, `a, b and c`. Of more than 12 items, it lists 10 and the number of the rest. `count`
+ * is the total when the items are incomplete.
  */
 function list(items: readonly string[], count = items.length): string {
   const first = items.slice(0, 10)

@@ -32,6 +32,6 @@ export function prose(text: string, limit: number): string {
   return html`<blockquote class="prose" dir="auto">${text.slice(0, limit)}!${cutOff(text, limit)}</blockquote>`
 }
 
-/** Says how much of a text is not shown. */
+/** Notes how much of a text is hidden. */
 export const cutOff = ({ length }: string, limit: number): string =>
   length > limit ? html`<span class="cut">… and ${length - limit} more characters</span>` : ''

@@ -6,7 +6,7 @@ import type { PageLinks } from './format.ts'
 
 /** Allows only our own script, style, images and requests; no frames, forms, inline scripts or inline styles. */
 export const CONTENT_SECURITY_POLICY = contentPolicy()
-/** The same for a page with forms. */
+/** Policy of a page with forms. */
 export const FORM_POLICY = contentPolicy({ 'form-action': "'self'" })
 
 export interface PagePaths {

@@ -1,4 +1,4 @@
-/** What all pages have in common: their headers, their paths, and errors that people can read. */
+/** Common parts of all pages: headers, paths and error pages. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { pageHeaders } from '../http/answers/page-headers.ts'
@@ -25,11 +25,11 @@ const isErrorBody = checkOf(
 
 const isJson = (type: unknown) => typeof type === 'string' && type.startsWith('application/json')
 
-/** Browsers say so; clients of the API ask for JSON, or for anything. */
+/** Browsers accept HTML explicitly; API clients accept JSON or anything. */
 const wantsPage = ({ headers, routeOptions }: FastifyRequest) =>
   routeOptions.config.forPages || headers.accept?.includes('text/html')
 
-/** Turns errors into pages, for browsers and on the routes of pages. */
+/** Turns errors into pages for browsers, and on the routes of pages. */
 export function showErrorsAsPages(
   app: Pick<FastifyInstance, 'addHook'>,
   { publicUrl, config }: Pick<Services, 'publicUrl' | 'config'>,
@@ -41,7 +41,7 @@ export function showErrorsAsPages(
     if (!isErrorBody(problem)) return payload
     const vary = [reply.getHeader('Vary') ?? [], 'Accept'].flat().join(', ')
     reply.headers({ ...headers, 'Content-Type': HTML, 'Cache-Control': 'no-store', Vary: vary })
-    // A browser would ask for a password that nobody has.
+    // A browser would prompt for a password, which no account has.
     if (!config.localPasswords) reply.removeHeader('WWW-Authenticate')
     const base = basePath(publicUrl())
     const mayHelp = reply.statusCode === 401 && config.oidcIssuer !== undefined && request.method === 'GET'

@@ -5,7 +5,7 @@ import { type DiffBounds, diffFiles } from './diff-files.ts'
 
 const BOUNDS: DiffBounds = { files: 200, lines: 2000, characters: 400, nameCharacters: 1000 }
 
-/** What git has said of a diff, and whether that is all of it. */
+/** Git's output of a diff, and whether it is complete. */
 export interface RawDiff {
   bytes: Uint8Array
   complete: boolean
@@ -13,7 +13,7 @@ export interface RawDiff {
 
 export interface RenderedDiff {
   markup: string
-  /** Whether the diff is longer than what is shown. */
+  /** Whether a part of the diff is hidden. */
   cut: boolean
 }
 
@@ -83,7 +83,7 @@ export function renderFiles(files: readonly DiffFile[]): string {
     .join('\n')
 }
 
-/** Draws what fits into the limits. */
+/** Renders the part that is within the limits. */
 export function renderDiff({ bytes, complete }: RawDiff): RenderedDiff {
   const { files, cut } = diffFiles(Buffer.from(bytes).toString('utf8'), complete, BOUNDS)
   return { markup: renderFiles(files), cut }

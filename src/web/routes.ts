@@ -113,8 +113,8 @@ export function uiRoutes(services: Services): FastifyPluginAsyncTypebox {
       },
     )
 
-    // The same as `…/history` in the API, but below the page's path: browsers send a password only to paths
-    // below the one that asked for it, and the API never asks.
+    // The API's `…/history` below the page's path: browsers send a password only below the path that requested it,
+    // which the API never does.
     app.get(
       '/ui/:owner/:repo/pulls/:index/live',
       { config, schema: { hide: true, params: PullParams, querystring: LiveQuery } },

@@ -10,10 +10,8 @@ const BUDGET_MS = 300
 export type ShowText = (text: string, limit: number) => Promise<string>
 
 /**
- * Shows texts of one page as markdown. When they have taken too long together, or too many pages wait, the page shows its
- * other texts without markup: a page has up to a hundred of them.
- *
- * @param client whose work it is
+ * Renders the texts of one page as Markdown. Once rendering has taken too long or the queue is full, the remaining
+ * texts are shown as plain text; a page has up to a hundred. @param client is the scheduling key
  * @param at the page of the server, without a trailing slash, and `owner/name` of the repository
  */
 export function showTexts(client: string, at: { site: string; repository: string }): ShowText {

@@ -1,6 +1,6 @@
 /**
- * Sign-in by OpenID Connect: `/user/oauth2/oidc` sends the browser to the provider, `…/callback` is where it comes back.
- * What must be remembered meanwhile is in a sealed cookie, so any node may get the second request.
+ * Sign-in by OpenID Connect: `/user/oauth2/oidc` redirects the browser to the provider, which redirects it to
+ * `…/callback`. The state is in a sealed cookie, so any node may serve the second request.
  */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
@@ -30,7 +30,7 @@ const FLOW_COOKIE = 'mergelog-sign-in'
 /** How long a person may take at the provider. */
 const FLOW_S = 600
 
-/** What is remembered while the browser is at the provider. */
+/** State of a sign-in while the browser is at the provider. */
 const Flow = Type.Object({
   state: Type.String(),
   nonce: Type.String(),
@@ -44,7 +44,7 @@ const isFlow = checkOf(Flow)
 
 const BeginQuery = Type.Object({ redirect_to: Type.Optional(Type.String({ maxLength: 2000 })) })
 
-/** `response_mode` and the like are none of our business. A parameter that comes twice is no string. */
+/** Other parameters such as `response_mode` are ignored. A repeated parameter is not a string. */
 const CallbackQuery = Type.Object({
   state: Type.Optional(Type.String({ maxLength: 200 })),
   code: Type.Optional(Type.String({ maxLength: 4096 })),
@@ -52,7 +52,7 @@ const CallbackQuery = Type.Object({
   error: Type.Optional(Type.String({ maxLength: 200 })),
 })
 
-/** Sign-ins that the provider is asked about at the same time. */
+/** Maximum number of concurrent sign-ins at the provider, in total and per network. */
 const ASKING = { all: 32, perNetwork: 8 }
 
 export function signInRoutes(services: Services): FastifyPluginAsyncTypebox {
@@ -68,7 +68,7 @@ export function signInRoutes(services: Services): FastifyPluginAsyncTypebox {
     return provider
   }
 
-  /** Asks the provider within the share of the client. @throws Refused (too many requests, unavailable) */
+  /** Calls the provider within the client's share. @throws Refused (too many requests, unavailable) */
   async function sharing<T>({ ip }: FastifyRequest, work: () => Promise<T>): Promise<T> {
     const network = networkOf(ip)
     const lacking = shares.lacking(network, 1)
@@ -92,7 +92,7 @@ export function signInRoutes(services: Services): FastifyPluginAsyncTypebox {
     return isPage && /^[\x21-\x5b\x5d-\x7e]+$/.test(path) ? path : applications()
   }
 
-  /** What the cookie of this browser says about the sign-in with that state. @throws Refused (invalid) */
+  /** Returns the sign-in with that state from the browser's cookie. @throws Refused (invalid) */
   function flowOf({ headers }: FastifyRequest, state: string | undefined) {
     const text = unseal(cookieIn(headers.cookie, publicUrl(), FLOW_COOKIE) ?? '', key)
     const flow: unknown = text === undefined ? undefined : JSON.parse(text)
@@ -133,7 +133,7 @@ export function signInRoutes(services: Services): FastifyPluginAsyncTypebox {
         const { query } = request
         reply.header('Cache-Control', 'no-store')
         const flow = flowOf(request, query.state)
-        // Whatever comes of it, this sign-in is over.
+        // The sign-in ends here, whatever its result.
         const over = setCookie(publicUrl(), FLOW_COOKIE, '', 0)
         reply.header('Set-Cookie', over)
         if (query.error !== undefined || query.code === undefined) {

@@ -35,7 +35,7 @@ function descriptionOf(recorded: RecordedEvent, links: PageLinks): EventDescript
   return { kind: 'field', action: html`recorded <code>${recorded.type}</code>` }
 }
 
-/** Events of the server itself. Their actor is the user whose action led to them. */
+/** Events of the server itself. Their actor is the user whose action caused them. */
 const OF_THE_SERVER: ReadonlySet<string> = new Set<TimelineEvent['type']>([
   'MergeabilityChecked',
   'MergeBaseMoved',
@@ -63,7 +63,7 @@ export async function entriesOf(
 /** The first revision of the timeline's part that contains a revision. */
 export const partStart = (revision: number) => revision - (revision % ENTRIES)
 
-/** The sentence of an event: who did what. */
+/** Returns the sentence of an event: actor and action. */
 export function sentence({ login, action }: Pick<Entry, 'login' | 'action'>, links: PageLinks): string {
   return html`<span class="who">!${login === null ? 'Mergelog' : person(links, login)}</span> !${action}.`
 }
