@@ -32,12 +32,12 @@ export interface UpgradeAnswers {
   /** The height at which the plan was applied; `0` when no plan of that name was applied. */
   appliedHeight(name: string): Promise<string>
   /**
-   * `upgrade.modules.1`, `upgrade.modules.2`: all modules when `name` is empty; undefined when there is no such module.
+   * `upgrade.modules.1`, `upgrade.modules.2`: returns all modules when `name` is empty; undefined for an unknown module.
    */
   moduleVersions(name: string): Promise<readonly ModuleVersion[] | undefined>
   /** Empty when no authority is recorded. */
   authority(): Promise<string>
-  /** Empty when nothing is stored under that height. */
+  /** Returns an empty buffer when there is none for that height. */
   upgradedConsensusState(lastHeight: string): Promise<Buffer>
   /** Whether the methods can answer: the projections have caught up, and none has stopped. */
   ready(): boolean
@@ -50,8 +50,8 @@ export interface UpgradeAnswers {
 const NOTHING = Buffer.alloc(0)
 
 /**
- * `caughtUpAt`: the end of the log at the start. There are no answers before the projections reach it, nor while this
- * node is no member of the others (`isMember`).
+ * `caughtUpAt` is the end of the log at the start. Queries are refused before the projections reach it, and while this
+ * node is not a member (`isMember`).
  */
 export function createUpgradeAnswers(
   store: Pick<ReadStore, 'find' | 'get'>,
@@ -67,7 +67,7 @@ export function createUpgradeAnswers(
   function ready(): boolean {
     const models = modelsNow()
     if (!isMember() || models.some(({ stopped }) => stopped !== undefined)) return false
-    // The log may end with events of others: no read model takes these, but the projector passes them.
+    // The log may end with events that no read model handles; the projector passes them.
     haveCaughtUp ||=
       models.every(({ position }) => position >= caughtUpAt) || projector.position() >= caughtUpAt
     return haveCaughtUp
@@ -102,7 +102,7 @@ export function createUpgradeAnswers(
   }
 
   async function snapshot() {
-    // Where it throws, the store cannot say what is current.
+    // It throws when the store cannot tell whether the models are current.
     await projector.current()
     if (!ready()) throw unavailable()
     const reading = latest ?? read()

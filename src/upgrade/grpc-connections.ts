@@ -1,4 +1,4 @@
-/** Accepts the connections of gRPC clients: only so many of each network, and only so many in all. */
+/** Accepts connections of gRPC clients, within limits per network and in total. */
 import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
 import { createServer, type Server, type Socket } from 'node:net'
@@ -26,9 +26,8 @@ export interface GrpcListener {
 }
 
 /**
- * Listens at every address of the host, and gives each connection to `accept`. One that is too many is closed at once:
- * gRPC clients have one connection for all their calls.
- *
+ * Listens at every address of the host and passes each connection to `accept`. Excess connections are closed at once: a
+ * gRPC client uses one connection for all its calls.
  * @throws the system's error when it can listen at none of them
  */
 export async function listenForGrpc(

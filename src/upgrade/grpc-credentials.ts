@@ -2,7 +2,7 @@
 import { experimental, type ServerCredentials } from '@grpc/grpc-js'
 import type { TlsPair } from '../http/connections/tls-files.ts'
 
-/** `renew`: new connections get this certificate from now on. Those that are open go on. */
+/** `renew` sets the certificate of new connections. Open ones continue. */
 export interface RenewableCredentials {
   credentials: ServerCredentials
   renew(pair: TlsPair): void
@@ -18,7 +18,7 @@ export function renewableCredentials(pair: TlsPair): RenewableCredentials {
   const provider: experimental.CertificateProvider = {
     addIdentityCertificateListener(listener) {
       listeners.add(listener)
-      // What is told within this call is lost: the server begins to listen after it.
+      // Deferred, because the server begins to listen only after this call.
       process.nextTick(tell, listener)
     },
     removeIdentityCertificateListener: (listener) => void listeners.delete(listener),

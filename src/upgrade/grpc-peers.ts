@@ -1,7 +1,4 @@
-/**
- * Knows the addresses of gRPC clients. HTTP/2 speaks with them through streams of ours, which have no address, and hides
- * the stream behind sockets of its own.
- */
+/** Finds the addresses of gRPC clients, because HTTP/2 runs over our own streams, which have no address. */
 import type { Duplex } from 'node:stream'
 
 const addresses = new WeakMap<object, string>()
@@ -11,13 +8,13 @@ export function rememberPeer(stream: Duplex, { address, port }: { address: strin
   addresses.set(stream, `${address}:${port}`)
 }
 
-/** The properties that lead from a call of grpc-js to the stream, without TLS and with it. There is no public way. */
+/** Properties that lead from a call of grpc-js to the stream, without and with TLS. There is no public API for it. */
 const PATHS = [
   ['stream', 'session', 'socket', 'stream'],
   ['stream', 'session', 'socket', '_handle', '_parentWrap', 'stream'],
 ]
 
-/** Makes a call give the address that was remembered; what it gave before when none is found. */
+/** Makes a call return its client's address; falls back to the original value. */
 export function namePeer(call: { getPeer(): string }): void {
   const given = call.getPeer.bind(call)
   call.getPeer = () => {
@@ -29,7 +26,7 @@ export function namePeer(call: { getPeer(): string }): void {
       }
       return given()
     } catch {
-      // The connection has ended: then node does not even say which it was.
+      // The connection has ended, and node no longer exposes its address.
       return 'unknown'
     }
   }

@@ -129,7 +129,7 @@ function refusalOf(error: unknown, log: FastifyBaseLogger, method: string) {
   return { code, details: Buffer.from(message).toString() }
 }
 
-/** Sees a query when it has come; what it returns is called with the status of its answer. */
+/** Observes the start of a query; the returned function is called with its final status. */
 export type ObserveCall = (
   method: string,
   call: { getPeer(): string; metadata: Metadata },

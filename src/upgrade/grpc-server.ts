@@ -28,7 +28,7 @@ export interface GrpcOptions {
   port: number
   /** Undefined means no TLS. A renewed certificate in the files is for new connections. */
   tls?: TlsFiles | undefined
-  /** How often the files are looked at, in milliseconds. */
+  /** Interval of the checks of the certificate files, in milliseconds. */
   renewEveryMs?: number
   connections: ConnectionLimits
   /** The limit for one message, in both directions. */
@@ -146,7 +146,7 @@ export async function startGrpc(options: GrpcOptions): Promise<GrpcServer> {
     const drained = listener.close()
     health.close()
     const done = new AbortController()
-    // Each connection ends after its last call. From Node 24 on, grpc-js says at once that all have.
+    // Each connection ends after its last call. From Node 24 on, grpc-js calls back too early.
     server.tryShutdown(() => {})
     await Promise.race([
       drained,

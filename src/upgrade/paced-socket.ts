@@ -1,6 +1,6 @@
 /**
- * Reads a connection in small pieces, in turns with everything else. Node reads up to 2 MB of a socket in one turn of the
- * event loop, and HTTP/2 calls for each frame: a client that sends its bytes in frames of one byte held it for 0.4 s.
+ * Reads a connection in small pieces, scheduled fairly with other work. Node reads up to 2 MB of a socket at once, and
+ * HTTP/2 runs a callback per frame: one-byte frames blocked the event loop for 0.4 s.
  */
 import type { Socket } from 'node:net'
 import { Duplex } from 'node:stream'
@@ -9,7 +9,7 @@ import { nextSlice, scheduleWork } from '../concurrency/event-loop.ts'
 /** In bytes: some hundred of the smallest frames, which take a few milliseconds. */
 const PIECE = 4 * 1024
 
-/** The same connection, for whoever speaks HTTP/2 on it. `key`: whose work it is to read it. */
+/** Wraps a connection for an HTTP/2 server. `key` is the scheduling key of its reads. */
 export function pacedSocket(socket: Socket, key: string): Duplex {
   // HTTP/2 does it for a socket: without it, small answers wait for each other.
   socket.setNoDelay(true)
@@ -25,7 +25,7 @@ export function pacedSocket(socket: Socket, key: string): Duplex {
     },
   })
 
-  /** Gives a piece to the reader. Resolves when it wants more. */
+  /** Passes a piece to the reader. Resolves when the reader wants more. */
   async function give(piece: Buffer): Promise<void> {
     if (paced.push(piece) || paced.destroyed) return
     await new Promise<void>((resolve) => {
