@@ -11,13 +11,12 @@ interface Mark {
 const APART_MS = 250
 /** More than an hour behind is an hour behind. */
 const MAX_MARKS = 4 * 3600
-/** Older batches count half as much when so many events have been counted: what is written changes with time. */
+/** Number of counted events after which older batches count half, so that the estimate follows changes. */
 const COUNTED = 100_000
 
 /**
- * Needs no I/O: it remembers where the end was when this server appended something, or looked. `isDense`: each position
- * is an event. Otherwise positions have gaps (EventStoreDB counts bytes), and events are estimated by the batches that
- * were delivered.
+ * Creates the lag estimate without I/O: it remembers the last known end of the log. With `isDense`, each position is an
+ * event. Otherwise positions have gaps (EventStoreDB counts bytes), and the delivered batches give an estimate.
  */
 export function createLag({
   isDense,
@@ -56,7 +55,7 @@ export function createLag({
       positions += last - from
     },
     end: () => end,
-    /** Events after a position, as far as this server knows. */
+    /** Returns the known number of events after a position. */
     events(position: Position): number {
       if (position >= end) return 0
       const between = end - position

@@ -1,4 +1,4 @@
-/** `GET /metrics`, for site admins and for whoever shows `METRICS_TOKEN`; or for all, at a port of its own. */
+/** `GET /metrics` for site admins and clients with `METRICS_TOKEN`, or without authentication at its own port. */
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
@@ -12,7 +12,7 @@ import type { Scrape } from './scrape.ts'
 
 const digest = (text: string) => createHash('sha256').update(text).digest()
 
-/** Whether a request shows the token. The time that this takes does not tell how much of it is right. */
+/** Whether a request has the token. The comparison takes constant time. */
 function showsToken(token: string): (request: FastifyRequest) => boolean {
   const expected = digest(token)
   return ({ headers: { authorization = '' } }) => {
@@ -40,10 +40,10 @@ export function metricsRoute(scrape: () => Scrape, token: string | undefined): F
   }
 }
 
-/** Prometheus has one connection; a person who looks has some. */
+/** Prometheus uses one connection, a browser a few. */
 const MAX_CONNECTIONS = 16
 
-/** Listens at `METRICS_PORT`: nothing but `GET /metrics` is there. @throws ConfigError when it can't listen */
+/** Listens at `METRICS_PORT`, with `GET /metrics` only. @throws ConfigError when it can't listen */
 export async function startMetricsServer(
   { metricsHost, host, metricsPort }: Pick<Config, 'metricsHost' | 'host' | 'metricsPort'>,
   scrape: () => Scrape,

@@ -1,4 +1,4 @@
-/** What the server counts and measures, for Prometheus. The names here are what `deploy/` and operators rely on. */
+/** The server's metrics for Prometheus. `deploy/` and operators rely on their names. */
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { LIMITS, onLimitReached } from '../errors/limits.ts'
 import type { RefusalKind } from '../errors/refusal.ts'
@@ -17,7 +17,7 @@ export type Metrics = ReturnType<typeof createMetrics>
 /** Memory, processor time, file descriptors, the event loop and garbage collections are those of the whole process. */
 let ofProcess: Registry | undefined
 
-/** Their measuring begins with the first scrape: a server that nobody scrapes does not pay for it. */
+/** Collected from the first scrape on, so that a server without scrapes does not pay for it. */
 export function processMetrics(): Registry {
   if (ofProcess === undefined) {
     ofProcess = new Registry()

@@ -1,15 +1,15 @@
-/** One line in the log for each request: who asked for what, and how it ended. Never a token, and never a text. */
+/** Writes one log line per request: requester, route and outcome, without tokens and texts. */
 import type { Socket } from 'node:net'
 import type { FastifyBaseLogger } from 'fastify'
 import type { EndedRequest } from './requests.ts'
 
-/** Asked every few seconds by whatever watches the server. Their lines are for `debug` unless something is wrong. */
+/** Polled every few seconds by monitoring. Their lines are logged at `debug` unless they fail. */
 const PROBES = new Set(['/healthz', '/livez', '/metrics'])
 
 /** A path may be longer: that of an upgrade plan, for example, or of a file of an attacker. */
 const MAX_PATH = 300
 
-/** Counts the bytes of each answer of a connection: what it has sent since the answer before. */
+/** Counts the bytes of each answer on a connection. */
 function createByteCounts() {
   const before = new WeakMap<Socket, { sent: number; received: number }>()
   return (socket: Socket) => {
@@ -20,7 +20,7 @@ function createByteCounts() {
   }
 }
 
-/** The path without the query, which may have words that somebody looks for. */
+/** Returns the path without the query, which may hold search words. */
 function pathOf(url: string): string {
   const end = url.indexOf('?')
   return url.slice(0, Math.min(end === -1 ? url.length : end, MAX_PATH))
@@ -28,7 +28,7 @@ function pathOf(url: string): string {
 
 const hasDebug = ({ level }: FastifyBaseLogger) => level === 'debug' || level === 'trace'
 
-/** Whether a line at `info` is written: to make one for nothing costs time. */
+/** Whether `info` is logged; skips the cost of building a line otherwise. */
 export const hasInfo = (log: FastifyBaseLogger) => log.level === 'info' || hasDebug(log)
 
 /** In milliseconds with one digit: more is noise. */

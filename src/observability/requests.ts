@@ -5,12 +5,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 /** A request whose answer has ended. */
 export interface EndedRequest {
   request: FastifyRequest
-  /** The socket of the request. A request that was destroyed has none any more. */
+  /** The socket of the request: a destroyed request has lost it. */
   socket: Socket
   method: string
   /** The pattern of the route; `unmatched` when no route has the path. */
   route: string
-  /** Of the answer, whether all of it was taken or not. */
+  /** Status of the answer, whether or not the client read all of it. */
   status: number
   /** Whether the client went away, or was disconnected, before the end of the answer. */
   aborted: boolean
@@ -18,13 +18,13 @@ export interface EndedRequest {
   ms: number
 }
 
-/** Calls `ended` for each request once. Call it before all other hooks: what they refuse is seen then, too. */
+/** Calls `ended` once per request. Call it before all other hooks, so that it also sees requests that they refuse. */
 export function observeRequests(app: FastifyInstance, ended: (request: EndedRequest) => void) {
   function observe(request: FastifyRequest, reply: FastifyReply): void {
     const begun = performance.now()
     const { raw } = reply
     const { socket } = request.raw
-    // Those who limit a request and those who watch it each listen for its end.
+    // Several limits and observers listen for the end of a request.
     raw.setMaxListeners(20)
     raw.once('close', () => {
       const { method, routeOptions, is404 } = request
@@ -38,6 +38,6 @@ export function observeRequests(app: FastifyInstance, ended: (request: EndedRequ
     observe(request, reply)
     done()
   })
-  /** For requests that no hook sees: fastify refuses them before it looks for a route. */
+  /** For requests that Fastify refuses before any hook. */
   return observe
 }

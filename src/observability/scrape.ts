@@ -1,4 +1,4 @@
-/** Answers a scrape: looks once at everything that is counted elsewhere, then writes all metrics as text. */
+/** Answers a scrape: reads the counters kept elsewhere once, then writes all metrics as text. */
 import { coalesce } from '../concurrency/coalesce.ts'
 import { queueSlots } from '../git/process/run.ts'
 import type { Arriving } from '../http/bodies/request-bodies.ts'
@@ -6,7 +6,7 @@ import type { ProcessStatus } from '../processes/process-manager.ts'
 import type { Services } from '../services/services.ts'
 import { type Metrics, processMetrics } from './metrics.ts'
 
-/** What a scrape looks at besides the services. */
+/** Sources of a scrape besides the services. */
 export interface Sources {
   services: Services
   processes: readonly { status(): ProcessStatus; lease(): string | undefined }[]
@@ -18,7 +18,7 @@ export interface Sources {
 
 export interface Scrape {
   contentType: string
-  /** All metrics as text. Those who ask at the same time get the same one. */
+  /** Returns all metrics as text. Concurrent callers share one scrape. */
   text(): Promise<string>
 }
 
@@ -66,7 +66,8 @@ export function createScrape(metrics: Metrics, sources: Sources): Scrape {
       set.modelSeconds.set({ model }, lag.seconds(at))
       set.modelStopped.set({ model }, stopped === undefined ? 0 : 1)
     }
-    // After the last event of ours, only events of others may follow: who has it is at the end with the read models.
+    // Only other streams' events may follow the read models' last event, so a process with that event is at the end
+    // too.
     const last = models.reduce((most, { position }) => Math.max(most, position), 0)
     for (const one of [set.processEvents, set.processSeconds, set.processStopped]) one.reset()
     for (const { status, lease } of processes) {
@@ -134,7 +135,7 @@ export function createScrape(metrics: Metrics, sources: Sources): Scrape {
   }
 }
 
-/** What a store answers; undefined when it fails, or takes too long. */
+/** Returns a store's result; undefined when it fails or times out. */
 async function inTime<T>(answer: Promise<T>): Promise<T | undefined> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<undefined>((resolve) => {

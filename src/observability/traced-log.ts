@@ -1,4 +1,4 @@
-/** The log, with what a request asks of it as parts of its trace. */
+/** The event store with a span for each call in the trace of its request. */
 import type { EventStore, RecordedEvent } from '../events/store/event-store.ts'
 import type { Tracing } from './tracing.ts'
 

@@ -1,4 +1,4 @@
-/** Processes whose reactions are parts of the trace of the request that caused their events. */
+/** Processes with spans in the trace of the request that caused their events. */
 import type { ProcessManager } from '../processes/process-manager.ts'
 import type { Tracing } from './tracing.ts'
 

@@ -1,6 +1,6 @@
 /**
- * Traces with OpenTelemetry. Loaded only when `OTEL_EXPORTER_OTLP_ENDPOINT` is set. Nothing is registered globally: the
- * context of a request is kept by this server.
+ * Traces with OpenTelemetry, loaded only when `OTEL_EXPORTER_OTLP_ENDPOINT` is set. Nothing is registered globally:
+ * this server keeps the context of a request.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -25,14 +25,14 @@ import { watchProcesses } from '../git/process/process-watch.ts'
 import { watchCommands } from '../projections/store/mongodb/watch.ts'
 import type { EndedRequest } from './requests.ts'
 
-/** What waits for a collector that is slow or away; further spans are dropped. */
+/** Maximum number of spans waiting for a slow collector; further ones are dropped. */
 const MAX_WAITING = 2048
 const EXPORT_MS = 5000
 /** How long a stop waits for the last spans to be taken. */
 const LAST_MS = 2000
-/** Requests whose events may still reach the projector and the processes. */
+/** Maximum number of requests whose events may still reach the projector and the processes. */
 const MAX_REMEMBERED = 10_000
-/** A batch of the projector is shown in at most so many traces. */
+/** Maximum number of traces that show one batch of the projector. */
 const MAX_SHARING = 64
 
 export type Tracing = ReturnType<typeof openTracing>
@@ -66,7 +66,7 @@ export function openTracing({ endpoint, node }: { endpoint: string; node: string
     span.setStatus({ code: SpanStatusCode.ERROR, message: error instanceof Error ? error.name : 'failed' })
   }
 
-  /** A span of something that another server or process does for what runs now; undefined outside of a trace. */
+  /** Starts a client span for work of another server or process; undefined outside of a trace. */
   function child(name: string, attributes: Attributes): Span | undefined {
     const context = current.getStore()
     return context && tracer.startSpan(name, { kind: SpanKind.CLIENT, attributes }, context)
@@ -108,7 +108,7 @@ export function openTracing({ endpoint, node }: { endpoint: string; node: string
       requests.set(request, { span, context: trace.setSpan(caller, span) })
       return span.spanContext().traceId
     },
-    /** Goes on within the request's trace. */
+    /** Runs the rest of a request within its trace. */
     enter(request: FastifyRequest, next: () => void): void {
       const begun = requests.get(request)
       if (begun === undefined) next()
@@ -147,12 +147,12 @@ export function openTracing({ endpoint, node }: { endpoint: string; node: string
       const span = child(name, attributes)
       return () => span?.end()
     },
-    /** Remembers that the trace that runs now has appended events: what follows from them is a part of it. */
+    /** Records that the current trace has appended events, so that later work on them joins it. */
     appended(): void {
       const span = trace.getSpan(current.getStore() ?? ROOT_CONTEXT)?.spanContext()
       if (span !== undefined) appends.set(span.traceId, span)
     },
-    /** Does what follows from events, as a part of the traces that have appended them. The first one has all parts. */
+    /** Runs later work on events as a span of the traces that appended them. The first one gets the child spans. */
     async following<T>(name: string, correlationIds: Iterable<string>, work: () => Promise<T>): Promise<T> {
       const parents = [...new Set(correlationIds)]
         .flatMap((id) => appends.get(id) ?? [])
@@ -171,7 +171,7 @@ export function openTracing({ endpoint, node }: { endpoint: string; node: string
         }
       }
     },
-    /** Gives the collector what waits, for two seconds at most. */
+    /** Flushes the pending spans within two seconds. */
     async close(): Promise<void> {
       for (const end of endWatches) end()
       const done = new AbortController()
