@@ -50,7 +50,7 @@ export interface BackupOptions {
 }
 
 export interface BackupInSeries {
-  /** The directory of the backup before it, whose files it may link; undefined when there is none. */
+  /** Directory of the previous backup, whose files may be linked; undefined without one. */
   earlier: string | undefined
   /** Which sixteenth of the linked files is read again. */
   reread: number
@@ -58,11 +58,11 @@ export interface BackupInSeries {
 
 export type BackupResult = Omit<Manifest, 'format' | 'sums'> & {
   directory: string
-  /** Files of the backup before it that are damaged there. This one has copied them anew. */
+  /** Damaged files of the previous backup, which this one has copied again. */
   damaged: string[]
 }
 
-/** How often the log is copied again because files that it names were deleted meanwhile. */
+/** Maximum number of copies of the log because files that it names were deleted meanwhile. */
 const ROUNDS = 10
 
 /**
@@ -95,7 +95,7 @@ export async function backupWith(
   const release = await lockPartial(partial, target)
   try {
     const manifest = await fill(stores, dataDir, partial, onProgress, series)
-    // This fails when somebody has put files into the target meanwhile.
+    // Fails when files were put into the target meanwhile.
     await rename(partial, target)
     await flush(dirname(target))
     // Release the lock only now: otherwise another backup could have started in the same directory.
@@ -177,8 +177,8 @@ async function fill(
 }
 
 /**
- * Copies the log, and the files and secrets that it names, until none is missing because of a deletion or an edit, and no
- * key because of an erasure. What is missing twice in a row is missing from the installation itself.
+ * Copies the log and the files and secrets that it names until deletions, edits and erasures no longer interfere. A
+ * file that is missing twice in a row is missing from the installation itself.
  */
 async function copyUntilComplete(
   stores: StoreCopies,

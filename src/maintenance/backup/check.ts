@@ -14,7 +14,7 @@ export interface CheckedBackup {
   directory: string
   files: number
   bytes: number
-  /** What is damaged or missing; empty for a sound backup. At most 100 are listed. */
+  /** Damaged and missing files, at most 100; empty for a sound backup. */
   problems: string[]
 }
 

@@ -22,7 +22,7 @@ const LINKED = '='
 export interface Totals {
   files: number
   bytes: number
-  /** Of them, hard links to files of the backup before. */
+  /** Number of files that are hard links to the previous backup. */
   linkedFiles: number
   linkedBytes: number
 }

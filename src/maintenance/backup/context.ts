@@ -15,20 +15,20 @@ export interface Progress {
 
 /** How the stores get into a backup: as database files, or as JSON lines. */
 export interface StoreCopies {
-  /** What the backup's manifest has as its format. */
+  /** Format in the backup's manifest. */
   format: number
   /** The files below `data/` that it writes. One that it does not write is left out. */
   files: readonly string[]
-  /** Copies what must not be ahead of the copied log. */
+  /** Copies the stores that must not be ahead of the copied log. */
   copyBefore(context: BackupContext): Promise<void>
-  /** Copies the log up to its end, as a whole or from where the last call ended. Resolves to what all of it names. */
+  /** Copies the log up to its end, as a whole or from the end of the last call. Resolves to all its references. */
   copyLog(context: BackupContext): Promise<LogReferences>
   /**
-   * Copies the secrets of the accounts and tokens that the copied log names. Resolves to what it names and the copy lacks:
-   * an edit or a deletion since has removed it.
+   * Copies the secrets that the copied log names. Resolves to the missing ones, which a later edit or deletion has
+   * removed.
    */
   copySecrets(context: BackupContext, named: LogReferences): Promise<string[]>
-  /** Whether texts were erased after what was copied of the log: then the copied secrets may lack their keys. */
+  /** Whether texts were erased after the copied part of the log: then the copied secrets may lack their keys. */
   erasedSince(context: BackupContext, named: LogReferences): Promise<boolean>
 }
 
@@ -39,6 +39,6 @@ export interface BackupContext {
   draft: Draft
   copy: FileCopier
   onProgress: (progress: Progress) => void
-  /** By repository id: the refs (as JSON) whose objects were all found. They need not be checked again. */
+  /** By repository id: the refs (as JSON) whose objects were found, and need no further check. */
   checked: Map<number, string>
 }

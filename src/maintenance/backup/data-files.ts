@@ -39,8 +39,8 @@ export async function copyAttachments(
 }
 
 /**
- * Copies the git objects that the copies do not have yet: of the repositories in `ids`, or of all in the data
- * directory. Resolves to the ids of repositories that are gone.
+ * Copies new git objects of the repositories in `ids`, or of all in the data directory. Resolves to the ids of deleted
+ * repositories.
  */
 export async function copyRepositories(
   { dataDir, data, draft, copy, onProgress }: BackupContext,
@@ -80,8 +80,8 @@ export async function missingAttachments(
 }
 
 /**
- * Copies new objects, writes the refs of the log, and checks that the copies have all objects that the refs
- * reach. Resolves to the names of what is missing.
+ * Copies new objects, writes the refs of the log, and checks that all reachable objects are copied. Resolves to the
+ * names of missing ones.
  */
 export async function finishRepositories(
   context: BackupContext,
@@ -99,7 +99,7 @@ export async function finishRepositories(
       const name = `git/${id}.git`
       const copy = join(data, name)
       const isThere = await writeRefs(join(dataDir, name), copy, named)
-      // A repository that is gone now may have a complete copy, but we can't know that.
+      // The copy of a deleted repository may be complete, but this cannot be known.
       if (!isThere || gone.has(id)) {
         missing.push(name)
         return

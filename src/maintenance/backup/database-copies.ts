@@ -57,7 +57,7 @@ async function erasedSince({ dataDir }: BackupContext, { position }: LogReferenc
   }
 }
 
-/** Moves the contents of the WAL into a database that nobody has open, and deletes the WAL: one file is left. */
+/** Checkpoints and deletes the WAL of an unused database. */
 export async function checkpointWal(file: string): Promise<void> {
   const db = openSqlite(file, 'FULL')
   try {

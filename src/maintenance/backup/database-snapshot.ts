@@ -1,4 +1,4 @@
-/** Copies an SQLite database as it is at one moment, while others write to it. */
+/** Copies an SQLite database at one moment during concurrent writes. */
 import { rm } from 'node:fs/promises'
 import { openSqliteReader } from '../../storage/sqlite/reader.ts'
 import { isBroken } from '../../storage/sqlite/sqlite.ts'
@@ -18,8 +18,8 @@ export class SnapshotFailed extends BackupProblem {
 }
 
 /**
- * Copies the database in `from`, which must exist, to `to`. Replaces an existing file. Does not flush. `VACUUM INTO` reads
- * in one transaction: writers don't wait for it, and it doesn't see their later changes. What was deleted is not copied.
+ * Copies the database in `from`, which must exist, to `to`. Replaces an existing file. Does not flush. `VACUUM INTO`
+ * reads in one transaction: it does not block writers and does not see their later changes. Deleted data is not copied.
  * @throws SnapshotFailed
  */
 export async function snapshotDatabase(from: string, to: string): Promise<void> {

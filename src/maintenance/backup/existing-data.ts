@@ -1,4 +1,4 @@
-/** What is in a data directory now: what a restore would replace. */
+/** The existing contents of a data directory, which a restore would replace. */
 import { lstat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Static, Type } from 'typebox'
@@ -10,20 +10,20 @@ import { RESTORING } from '../../storage/unfinished-restore.ts'
 import { isStartupFile } from './startup-files.ts'
 
 export interface ExistingData {
-  /** Of its embedded log; undefined when it has none, or one that cannot be read. */
+  /** Summary of its embedded log; undefined without a readable one. */
   log: { events: number; first: string | null; last: string | null } | undefined
   repositories: number
   bytes: number
 }
 
-/** The names in a data directory that a restore replaces. Files of others stay where they are. */
+/** Returns the names in a data directory that a restore replaces. Other files stay. */
 export async function replaceableIn(dataDir: string): Promise<string[]> {
   return (await namesIn(dataDir))
     .filter((name) => isDataDirEntry(name) && !name.startsWith('lock.db') && name !== RESTORING)
     .sort()
 }
 
-/** What a data directory has that nobody uses; undefined when there is nothing to lose. */
+/** Returns the contents of an unused data directory; undefined when it holds no data. */
 export async function existingDataIn(dataDir: string): Promise<ExistingData | undefined> {
   const names = await replaceableIn(dataDir)
   const made = await Promise.all(names.map((name) => isStartupFile(dataDir, name)))

@@ -94,7 +94,7 @@ async function createFile(path: string): Promise<Handle> {
   return await open(path, 'wx')
 }
 
-/** Reads a file to its end and resolves to its SHA-256. Writes what it reads to `target`, if given. */
+/** Reads a file to its end and resolves to its SHA-256. Copies it to `target`, if given. */
 async function readThrough(source: Handle, size: number, target?: Handle): Promise<string> {
   const hash = createHash('sha256')
   const buffer = Buffer.allocUnsafe(Math.min(size + 1, CHUNK))

@@ -1,4 +1,4 @@
-/** Reads from the log what must exist outside of it: repositories with their refs, attached files, secrets. */
+/** Reads the references of the log: repositories with their refs, attached files, secrets. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { decode } from '../../events/codec.ts'
 import type { DomainEvent } from '../../events/domain-events.ts'
@@ -23,15 +23,15 @@ export interface LogReferences {
   repositories: Map<number, NamedRepository>
   /** Ids of access tokens, without deleted ones. */
   tokens: Set<number>
-  /** The ids of what webhooks send to, by the ids of the webhooks. */
+  /** Configuration ids by webhook id. */
   webhookConfigs: Map<number, string>
-  /** The ids of the passwords of users who have changed theirs, by the ids of the users. */
+  /** Password ids by user id, of users who have changed their password. */
   passwords: Map<number, string>
 }
 
 const EVENTS_PER_TURN = 1000
 
-/** What an empty log names. */
+/** Returns the references of an empty log. */
 export const noReferences = (): LogReferences => ({
   position: 0,
   events: 0,
@@ -41,9 +41,9 @@ export const noReferences = (): LogReferences => ({
   passwords: new Map(),
 })
 
-/** Adds the next event of the log to what it names. @throws UnreadableEvent */
+/** Adds the references of the log's next event. @throws UnreadableEvent */
 export function addEvent(named: LogReferences, recorded: RecordedEvent): void {
-  // A copy of the log has the texts sealed, and they name nothing.
+  // Texts are sealed in a copy of the log, and hold no references.
   apply(named, decode(withoutTexts(recorded)))
   named.position = recorded.position
   named.events += 1

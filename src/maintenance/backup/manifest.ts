@@ -31,7 +31,7 @@ export const EXPORT_FORMAT = 2
 
 const Count = Type.Integer({ minimum: 0 })
 
-/** What a backup has in common with the one before it: see `series.ts`. */
+/** Comparison with the previous backup: see `series.ts`. */
 const SeriesPart = Type.Object({
   /** Files that are hard links to those of the backup before it, and their bytes. */
   linkedFiles: Count,

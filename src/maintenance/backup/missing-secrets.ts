@@ -5,12 +5,12 @@ import { webhookConfigsOf } from '../../auth/webhook-configs.ts'
 import type { ReadStore } from '../../projections/store/read-store.ts'
 import type { LogReferences } from './log-references.ts'
 
-/** The most configurations that are looked up at a time. */
+/** Number of configurations per look-up. */
 const PART = 500
 
 /**
- * A secret is kept before the log names it, and never comes back once it is gone. So a secret that is found was there when
- * the secrets were copied.
+ * A secret is stored before the log names it, and never returns after its deletion. So a secret that is found existed
+ * when the secrets were copied.
  */
 export async function missingSecrets(
   secrets: ReadStore,

@@ -1,6 +1,6 @@
 /**
- * The backup before the one that is made. A file that it has already becomes a hard link to its copy there:
- * `docs/decisions/backups-by-hard-links.md` says when that is safe.
+ * The previous backup. Unchanged files become hard links to its copies: `docs/decisions/backups-by-hard-links.md`
+ * explains when that is safe.
  */
 import { link, lstat, mkdir, rm, utimes } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
@@ -12,8 +12,8 @@ import { DATA, EARLIER_SUMS } from './manifest.ts'
 
 export interface PreviousBackup {
   /**
-   * Links the earlier copy of `path` (relative to `data/`) to `to`. Resolves to undefined when there is none that is the
-   * same as the original, or when it cannot be linked: then it must be copied.
+   * Links the previous copy of `path` (relative to `data/`) to `to`. Resolves to undefined when the copy differs from
+   * the original or cannot be linked, so that the file must be copied.
    */
   linkTo(path: string, original: Original, to: string): Promise<CopiedFile | undefined>
   /** Files of the earlier backup that are damaged or missing there. */
@@ -24,8 +24,8 @@ export interface PreviousBackup {
 const LINES_PER_WRITE = 1000
 
 /**
- * Opens a backup whose manifest was read. Its list of files goes into a database in `directory`, because there may be
- * millions. `reread`: which sixteenth of its copies, by the first digit of their SHA-256, is read again.
+ * Opens a backup whose manifest was read. A database in `directory` holds its list of files, possibly millions.
+ * `reread` selects a sixteenth of its copies, by the first hex digit of their SHA-256, to be read again.
  */
 export async function openPreviousBackup(
   backup: string,
@@ -88,7 +88,7 @@ async function readSums(db: Sqlite, backup: string): Promise<void> {
   db.exec('COMMIT')
 }
 
-/** File systems without hard links, or with a limit of them, are no reason to make no backup. */
+/** Errors of file systems without hard links, or with a limit of them, after which the file is copied. */
 const NO_LINK = ['EMLINK', 'EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV', 'ENOENT']
 
 async function isLinked(copy: string, to: string): Promise<boolean> {

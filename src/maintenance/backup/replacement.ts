@@ -1,7 +1,7 @@
 /**
- * Puts restored files in the place of others, which are moved to `DATA_DIR/replaced-…`. The new files are whole in
- * `DATA_DIR/restoring` before the first one moves, and a file there says what moves where. So a replacement that was cut
- * off is finished by the next restore.
+ * Replaces files by restored ones, and moves the old ones to `DATA_DIR/replaced-…`. All new files are in
+ * `DATA_DIR/restoring` before the first move, with a list of the moves. So the next restore finishes an interrupted
+ * replacement.
  */
 import { lstat, mkdir, readFile, rename, rm, rmdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -16,7 +16,7 @@ import { pathOccupied } from './startup-files.ts'
 const Replacement = Type.Object({
   /** The SHA-256 of the list of files of the backup that is restored. */
   backup: Type.String(),
-  /** The name of the directory to which the others are moved. */
+  /** Name of the directory for the old files. */
   aside: Type.String({ pattern: '^replaced-[0-9TZ-]+$' }),
   /** The names that are moved there. */
   names: Type.Array(Type.String({ pattern: '^[^/]+$' })),
@@ -25,7 +25,7 @@ const isReplacement = checkOf(Replacement)
 
 export type Replacement = Static<typeof Replacement>
 
-/** A replacement that was cut off; undefined when there is none. @throws BackupProblem when nobody can tell */
+/** Returns an interrupted replacement; undefined without one. @throws BackupProblem when its list is damaged */
 export async function replacementIn(dataDir: string): Promise<Replacement | undefined> {
   const file = join(dataDir, RESTORING, REPLACEMENT)
   const text = await unlessMissing(readFile(file, 'utf8'))
@@ -39,7 +39,7 @@ export async function replacementIn(dataDir: string): Promise<Replacement | unde
   throw new BackupProblem(`DATA_DIR: ${file} is damaged`)
 }
 
-/** Decides that the whole and flushed files in `restoring` replace what is there. From now on it will be finished. */
+/** Commits the complete and flushed files in `restoring` as the replacement. */
 export async function beginReplacement(dataDir: string, backup: string): Promise<void> {
   const time = new Date().toISOString().slice(0, 19).replaceAll(':', '-')
   const replacement: Replacement = { backup, aside: `replaced-${time}Z`, names: await replaceableIn(dataDir) }
@@ -51,8 +51,8 @@ export async function beginReplacement(dataDir: string, backup: string): Promise
 }
 
 /**
- * Moves all to their places. May be repeated after a crash. Resolves to the directory of what was replaced.
- * @throws BackupProblem when something cannot be moved away, as a mount point; then all is as it was before
+ * Moves all files to their places. May be repeated after a crash. Resolves to the directory of the old files.
+ * @throws BackupProblem when a file cannot be moved, such as a mount point; then nothing has changed
  */
 export async function finishReplacement(dataDir: string, { aside, names }: Replacement): Promise<string> {
   const kept = join(dataDir, aside)
@@ -62,7 +62,7 @@ export async function finishReplacement(dataDir: string, { aside, names }: Repla
   for (const name of names) {
     const path = join(dataDir, name)
     if (await isThere(join(kept, name))) continue
-    // One may have gone: SQLite removes the `-wal` and `-shm` of a database when its last connection ends.
+    // A file may be missing: SQLite removes `-wal` and `-shm` when its last connection ends.
     await unlessMissing(rename(path, join(kept, name))).catch(async (error: unknown) => {
       await giveUp(dataDir, { aside, names })
       throw pathOccupied(path, error)
@@ -81,7 +81,7 @@ export async function finishReplacement(dataDir: string, { aside, names }: Repla
   return kept
 }
 
-/** Puts back what was moved away. No new file is in its place yet. May be repeated after a crash. */
+/** Moves the old files back while no new file is in place. May be repeated after a crash. */
 async function giveUp(
   dataDir: string,
   { aside, names }: Pick<Replacement, 'aside' | 'names'>,
@@ -98,5 +98,5 @@ async function giveUp(
   await rmdir(kept).catch(() => undefined)
 }
 
-/** Whether something has this name, also a link to nothing. */
+/** Whether the name exists, also as a dangling link. */
 const isThere = async (path: string) => (await unlessMissing(lstat(path))) !== undefined

@@ -62,9 +62,7 @@ export async function copyObjects(
   return await exists(join(from, 'HEAD'))
 }
 
-/**
- * Writes configuration and refs of the copy in `to`. Resolves to false when the repository in `from` is gone.
- */
+/** Writes configuration and refs of the copy in `to`. Resolves to false when the repository in `from` was deleted. */
 export async function writeRefs(
   from: string,
   to: string,

@@ -25,7 +25,7 @@ export interface RestoreOptions {
   directory: string
   /** A new or empty directory, or one to be replaced. */
   dataDir: string
-  /** Whether to replace what is there. It is kept in `DATA_DIR/replaced-…`. Default: no. */
+  /** Whether to replace existing data, which is kept in `DATA_DIR/replaced-…`. Default: false. */
   replace?: boolean
   onProgress?: (progress: Progress) => void
 }
@@ -143,7 +143,8 @@ export async function copyFiles(
     const repository = join(draft, 'git', name)
     // The backup lists no empty directories, but git needs some.
     for (const needed of REPOSITORY_DIRECTORIES) await mkdir(join(repository, needed), { recursive: true })
-    // The one of the backup can name programs that git runs, and the backup's seal says nothing about who made it.
+    // The backup's own configuration can name programs that git runs, and the backup's checksums do not prove its
+    // author.
     await writeFile(join(repository, 'config'), NEW_CONFIG)
   }
   await flushTree(draft)

@@ -34,15 +34,14 @@ export interface SeriesResult extends BackupResult {
   kept: string[]
   /** The names of those that were removed. */
   removed: string[]
-  /** Directories with the name of a backup that are none, or are damaged. They are never removed. */
+  /** Directories with a backup's name that are damaged or not backups. They are never removed. */
   unusable: string[]
 }
 
 /**
- * Makes the next backup of a series, then removes the oldest beyond `keep`. It removes none when the new backup lacks
- * files, or found damage in the one before it: an older one may have what is lost.
- *
- * @throws BackupProblem and what `make` throws; then all older backups are as they were
+ * Makes the next backup of a series, then removes the oldest ones beyond `keep`. Removes none when the new backup lacks
+ * files or found damage in the previous one: an older one may have the lost files.
+ * @throws BackupProblem and errors of `make`; then all older backups are unchanged
  */
 export async function nextInSeries({
   place: given,
@@ -76,17 +75,17 @@ export async function nextInSeries({
   }
 }
 
-/** The newest backup of a series. @throws BackupProblem when there is none, or when it cannot be used */
+/** Returns the newest backup of a series. @throws BackupProblem without a usable one */
 export async function newestIn(place: string): Promise<string> {
   const newest = (await datedIn(place)).at(-1)
   if (newest === undefined) throw new BackupProblem(`${place} has no backup`)
   const directory = join(place, newest)
-  // An older one is not taken silently: who restores it loses what came after it.
+  // An older one is not used silently: its restore would lose later changes.
   await readManifest(directory)
   return directory
 }
 
-/** Whether a directory has backups of a series, and is none itself. */
+/** Whether a directory has backups of a series, and is not a backup itself. */
 export async function isSeries(directory: string): Promise<boolean> {
   return !(await exists(join(directory, MANIFEST))) && (await datedIn(directory)).length > 0
 }
@@ -113,7 +112,7 @@ function lockPlace(place: string): () => void {
   }
 }
 
-/** Removes what a killed run has left: by their names, and only when they hold nothing else than backups do. */
+/** Removes the leftovers of a killed run, by name, and only directories with nothing but a backup's files. */
 async function removeUnfinished(place: string): Promise<void> {
   for (const name of (await namesIn(place)).filter((name) => UNFINISHED.test(name))) {
     const path = join(place, name)
@@ -124,7 +123,7 @@ async function removeUnfinished(place: string): Promise<void> {
 
 async function isLeftover(path: string): Promise<boolean> {
   try {
-    // A removal ends with what was in a backup; a backup that is being made began with its lock.
+    // A removal deletes a backup's files last; a new backup begins with its lock.
     const names = await readdir(path)
     if (path.endsWith(REMOVING)) return names.every((name) => BACKUP_NAMES.has(name))
     if (names.length > 0) await leftoversIn(path)
@@ -172,7 +171,7 @@ async function removeOldest(place: string, keep: number): Promise<string[]> {
   for (const name of removed) {
     const going = join(place, `${name}${REMOVING}`)
     await rename(join(place, name), going)
-    // Without its manifest it is no backup, whenever the removal ends.
+    // Without its manifest it does not count as a backup, even if the removal is interrupted.
     await rm(join(going, MANIFEST))
     await flush(going)
     await flush(place)
@@ -181,7 +180,7 @@ async function removeOldest(place: string, keep: number): Promise<string[]> {
   return removed
 }
 
-/** Whether a disk or a quota was full. SQLite says so in words. */
+/** Whether a disk or quota was full. SQLite tells it only in its message. */
 const isFull = (error: unknown) =>
   hasCode(error, 'ENOSPC') ||
   hasCode(error, 'EDQUOT') ||

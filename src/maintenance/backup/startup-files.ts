@@ -1,6 +1,6 @@
 /**
- * What every start makes in a data directory before it opens its stores. A start that found no server leaves only this:
- * it holds nothing of anyone, and a restore or an import may fill such a directory.
+ * Files that every start creates in a data directory before it opens its stores. A restore or an import may fill a
+ * directory with only these.
  */
 import { rm, rmdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -16,8 +16,8 @@ export async function isStartupFile(dataDir: string, name: string): Promise<bool
 }
 
 /**
- * Makes room for the directories that take their places. Each start makes the hooks again.
- * @throws BackupProblem when there can be none, as at a mount point
+ * Removes them for the new directories. Each start creates the hooks again.
+ * @throws BackupProblem when a directory cannot be removed, such as a mount point
  */
 export async function removeStartupFiles(dataDir: string): Promise<void> {
   const git = join(dataDir, 'git')

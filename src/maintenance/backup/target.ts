@@ -32,7 +32,7 @@ export async function checkedTarget(directory: string, dataDir: string): Promise
   return target
 }
 
-/** @throws BackupProblem when a backup would be a part of what it backs up */
+/** @throws BackupProblem when the target is inside of the data directory */
 export async function requireOutside(target: string, dataDir: string): Promise<void> {
   const fromData = relative(await realpath(dataDir), target)
   if (fromData === '' || (fromData !== '..' && !fromData.startsWith(`..${sep}`))) {

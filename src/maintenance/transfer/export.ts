@@ -1,6 +1,6 @@
 /**
- * An export is a backup whose stores are files of JSON lines (`format.ts`). It can be made of an installation of any kind
- * and imported into one of any kind. `backup/backup.ts` says why it is consistent.
+ * An export is a backup whose stores are files of JSON lines (`format.ts`), and can be imported into an installation of
+ * any kind. `backup/backup.ts` explains its consistency.
  */
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -25,7 +25,7 @@ import { eventLine, LOG, PROCESS_POSITIONS, type ProcessLine, SECRETS, type Secr
 import { openLines } from './lines.ts'
 
 export interface ExportOptions extends Omit<BackupOptions, 'dataDir'> {
-  /** Names the stores to export. Servers may use them meanwhile. */
+  /** Stores to export. Servers may use them meanwhile. */
   config: Config
 }
 
@@ -157,7 +157,7 @@ async function* secretsIn(secrets: ReadStore, collection: AnyCollection): AsyncG
 const isNamed = (body: object, tokens: ReadonlySet<number>) =>
   !('tokenId' in body) || (typeof body.tokenId === 'number' && tokens.has(body.tokenId))
 
-/** Opens a read store for as long as `work` runs. Does nothing when there is none: creates no file. */
+/** Opens a read store while `work` runs. Without an existing store it does nothing. */
 async function withReadStore<T>(
   config: Config,
   which: 'views' | 'secrets',

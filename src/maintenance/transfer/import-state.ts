@@ -1,6 +1,6 @@
 /**
- * How far an import has come. The state is a file in `DATA_DIR/restoring`, beside the files that it will move to their
- * places. While that directory exists, no server starts, and only an import of the same export may go on.
+ * Progress of an import, in a file in `DATA_DIR/restoring` beside the files to move. While that directory exists, no
+ * server starts, and only an import of the same export may continue.
  */
 import { readFile, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -19,7 +19,7 @@ const isImportState = checkOf(ImportState)
 
 export type ImportState = Static<typeof ImportState>
 
-/** The state of an import that was cut off; undefined when there is none. */
+/** Returns the state of an interrupted import; undefined without one. */
 export async function importStateIn(dataDir: string): Promise<ImportState | undefined> {
   try {
     const value: unknown = JSON.parse(await readFile(join(dataDir, RESTORING, IMPORT_STATE), 'utf8'))

@@ -67,7 +67,7 @@ export async function importExport({
   await createDataDir(dataDir)
   const unlock = lockDataDir(dataDir, 'alone', STOP_THE_SERVER)
   try {
-    // Read it again under the lock: another import may have gone on meanwhile.
+    // Read again under the lock: another import may have continued meanwhile.
     const state = await importStateOf(dataDir, manifest)
     if (state?.complete !== true) await removeStartupFiles(dataDir)
     const log = await openTargetLog(config, join(dataDir, RESTORING), manifest.sums)
@@ -100,14 +100,14 @@ async function importStateOf(dataDir: string, { sums }: Manifest): Promise<Impor
   return state
 }
 
-/** What an earlier try has left in the stores. */
+/** Data of an interrupted import in the stores. */
 interface EarlierPart {
   state: ImportState | undefined
   /** Whether the log in EventStoreDB has begun. */
   log: boolean
 }
 
-/** What is left of an earlier try. @throws BackupProblem when a store has anything else */
+/** Returns the data of an interrupted import. @throws BackupProblem when a store has other data */
 async function earlierPart(
   config: Config,
   log: TargetLog,
@@ -136,11 +136,11 @@ async function finish(filling: Filling): Promise<void> {
   await log.unmark()
 }
 
-/** Whether an import may be cut off by a store that is elsewhere. Otherwise a failure leaves nothing. */
+/** Whether an import writes to a server, so that a failure may leave data. Otherwise it leaves none. */
 const usesServer = ({ eventStoreUrl, mongodbUrl }: Config) =>
   eventStoreUrl !== undefined || mongodbUrl !== undefined
 
-/** Fills the stores and `DATA_DIR/restoring`. A failure before anything was written to a server leaves nothing. */
+/** Fills the stores and `DATA_DIR/restoring`. Leaves nothing when it fails before a write to a server. */
 async function fill({ from, config, manifest, log, earlier, onProgress }: Filling): Promise<void> {
   const { dataDir } = config
   const hasServer = usesServer(config)
@@ -197,7 +197,7 @@ async function fillReadStores(
     let changes: Change[] = []
     for await (const { value } of valuesIn(secretLines, isSecret)) {
       const collection = secretCollections.find(({ name }) => name === value.collection)
-      // The check of the line knows the same names.
+      // The check of the line accepts the same names only.
       if (collection === undefined) continue
       changes.push({ op: 'put', collection, id: value.id, position: LOG_START, body: value.body })
       if (changes.length < SECRETS_PER_WRITE) continue

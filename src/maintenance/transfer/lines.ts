@@ -8,7 +8,7 @@ const CHUNK = 1024 * 1024
 
 export interface LineWriter {
   write(value: object): Promise<void>
-  /** Writes what is left. Does not flush. Call it also after a failure. */
+  /** Writes the rest. Does not flush. Call it also after a failure. */
   close(): Promise<void>
 }
 

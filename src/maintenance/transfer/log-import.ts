@@ -17,7 +17,7 @@ import { batchesOf, LARGEST_APPEND, type Run, type SizedEvent } from './runs.ts'
 
 /** How often a batch is tried again while EventStoreDB does not answer: half a minute in all. */
 const RETRIES = { retries: 8, minTimeout: 200, maxTimeout: 5000 }
-/** An embedded log that cannot be written is no better a moment later, and what comes after it in the order has failed. */
+/** Retries cannot help an embedded log, and later appends have failed already. */
 const NO_RETRIES = { retries: 0 }
 
 export interface LogImport {
@@ -29,7 +29,7 @@ export interface LogImport {
   log: Pick<EventStore, 'append' | 'readAll'>
   /** Whether the log may have the first events already: an import was cut off. */
   continues: boolean
-  /** Whether what could not be appended is tried again. */
+  /** Whether failed appends are retried. */
   retried: boolean
   /** The positions of the processes in the exported log. */
   processes: readonly ProcessLine[]
@@ -46,7 +46,7 @@ export async function importLog(options: LogImport): Promise<ProcessLine[]> {
   let done = 0
   let last = LOG_START
 
-  /** Notes where an event of the export is in the log. */
+  /** Records the position of an imported event. */
   function placed(from: Position, to: Position): void {
     if (to <= last) throw otherOrder()
     last = to
@@ -73,7 +73,7 @@ export async function importLog(options: LogImport): Promise<ProcessLine[]> {
   return [...places].map(([process, position]) => ({ process, position }))
 }
 
-/** What all of them give. @throws what the first one of those that fail throws: the others may fail because it did */
+/** Resolves to all results. @throws the first error in order, which may have caused the others */
 async function inOrder<T>(all: readonly Promise<T>[]): Promise<T[]> {
   await Promise.allSettled(all)
   const given: T[] = []
@@ -113,8 +113,8 @@ async function* lackingIn(
 }
 
 /**
- * Appends runs, all of them at once: both kinds of logs keep the order in which appends are sent. Resolves to the position
- * of the last event of each. After an outage all are sent again: a repeated append changes nothing.
+ * Appends runs concurrently: both kinds of logs keep the order of sending. Resolves to the position of the last event
+ * of each. After an outage all are sent again, because appends are idempotent.
  */
 function appendAll(
   log: LogImport['log'],
@@ -152,7 +152,7 @@ const otherOrder = () =>
 const otherEvents = (cause?: Error) =>
   new BackupProblem('the log has events that are not of this export: an import needs an empty log', { cause })
 
-/** The exported log lacks an event: it was damaged, or somebody else wrote into the stream. */
+/** The exported log lacks an event: it was damaged, or another program wrote into the stream. */
 const gapBefore = (stream: string, revision: number, cause: Error) =>
   new BackupProblem(
     `the export lacks an event of ${stream} before revision ${revision}: verify the log that it is of`,

@@ -5,7 +5,7 @@ import type { EventLine } from './format.ts'
 /** EventStoreDB's limit of an append, in bytes of data, metadata and types. */
 export const LARGEST_APPEND = 1024 * 1024
 
-/** Half of it: the size of a line is not exactly what the server counts. */
+/** Half of the limit, because the size of a line only approximates the server's count. */
 const RUN_BYTES = LARGEST_APPEND / 2
 const RUN_EVENTS = 500
 /** A batch is in memory at one time; the embedded log writes it in one transaction. */

@@ -25,8 +25,8 @@ export interface TargetLog extends Pick<EventStore, 'append' | 'readAll' | 'clos
 }
 
 /**
- * Opens the log for the export with this checksum. An embedded one is made in `directory`, at its first use.
- * @throws StoreUnavailable in one line, which says what to do, when a server cannot be read
+ * Opens the log for the export with this checksum. An embedded one is created in `directory` at its first use.
+ * @throws StoreUnavailable as one line with a remedy, when a server cannot be read
  */
 export async function openTargetLog(
   { eventStoreUrl }: Config,

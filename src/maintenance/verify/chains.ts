@@ -17,11 +17,11 @@ export interface Chains {
   /** The number of sound events, and of streams. */
   counts(): { events: number; streams: number }
   /**
-   * The revisions that other applications wrote into our streams, or that look like ours in streams of theirs, at most
-   * 100: they are not read, and the hash chain goes on over them.
+   * Foreign events in our streams, and events like ours in foreign streams, at most 100. They are skipped by the hash
+   * chain.
    */
   others(): readonly { stream: string; revision: number }[]
-  /** The last events of streams, of which nobody can say whether they are ours. */
+  /** Last events of streams that may be damaged or foreign. */
   doubtful(): readonly LogProblem[]
   /** The first and the last revision of each stream that are ours. `recreated`: where it began again after a deletion. */
   streams(): Iterable<{ stream: string; first: number; last: number; recreated?: number }>
@@ -39,7 +39,7 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
   let position: Position = LOG_START
   let events = 0
   const others = new Map<string, { stream: string; revision: number }>()
-  /** The first event of each stream that has a type of ours and nothing else: the next one tells whether it was ours. */
+  /** First event of each stream where only the type is ours: the next event tells whether it was ours. */
   const doubtful = new Map<string, LogProblem>()
 
   function noteOther(stream: string, revision: number): void {
@@ -128,8 +128,8 @@ export function createChains({ hasGaps = true }: { hasGaps?: boolean } = {}): Ch
 interface End extends StreamEnd {
   first: number
   /**
-   * The revision at which the stream began again after it was deleted in EventStoreDB. To a writer, such a stream looks
-   * like one that never was: the events of its first append were linked as if they began at revision 0.
+   * Revision at which the stream began again after its deletion in EventStoreDB. To a writer it looks new: its first
+   * append was linked as from revision 0.
    */
   recreated?: number
 }

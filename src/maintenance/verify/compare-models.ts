@@ -52,7 +52,7 @@ export async function compareModel(
   const comparison = { collection, stored: snapshot.range, replayed: scratch.range, settled, onCompared }
   const stopWhenAborted = async () => signal?.throwIfAborted()
   if (snapshot.isIsolated) {
-    // The counts are equal and all replayed documents were found stored, so there are no extra documents.
+    // The counts are equal and all replayed documents were found, so there are no extra ones.
     if (kept.size === 0 && settled.size === (await snapshot.count(collection))) return undefined
     return compareDocuments({ ...comparison, beforePage: stopWhenAborted })
   }

@@ -25,7 +25,7 @@ export interface Comparison {
   collection: AnyCollection
   stored: Range
   replayed: Range
-  /** Ids of stored documents that are already known to be right. `replayed` does not have them. */
+  /** Ids of stored documents that were found correct already. `replayed` lacks them. */
   settled: ReadonlySet<string>
   /**
    * Reads one stored document again, and replays the log up to its position. Absent when stored documents
@@ -112,8 +112,8 @@ function differencesOf(
 }
 
 /**
- * Whether position and body are the same. Compares the texts first, because parsing is slow. MongoDB cannot hold half of a
- * surrogate pair, which clients may send: what is the same in UTF-8 is the same.
+ * Whether position and body are equal. Compares the texts first, because parsing is slow. Texts equal in UTF-8 count as
+ * equal, as MongoDB cannot store unpaired surrogates.
  */
 export function isSame(a: RangeDocument, b: RangeDocument): boolean {
   if (a.position !== b.position) return false

@@ -22,9 +22,8 @@ const isAnswer = (message: unknown): message is Answer =>
   typeof message === 'object' && message !== null && 'check' in message
 
 /**
- * The checks of these files. The first call starts the child process, which runs both checks one after the
- * other. So call both in the same turn of the event loop. Abort the signal to end the process when the
- * results are no longer needed.
+ * Returns the checks of these files. The first call starts the child process for both, so call both in the same turn of
+ * the event loop. Abort the signal to end the process early.
  */
 export function fileChecks(files: { log?: string; views?: string }, signal: AbortSignal): FileChecks {
   const { log, views } = files

@@ -1,12 +1,12 @@
 /**
- * Finds streams that EventStoreDB no longer returns, or no longer from their beginning: somebody deleted them, or gave
- * them a `$maxCount` or a `$tb`. Their events are in `$all` until a scavenge removes them, but no command sees them.
+ * Finds streams that EventStoreDB returns no longer, or only in part, after a deletion, `$maxCount` or `$tb`. Their
+ * events stay in `$all` until a scavenge, but commands do not see them.
  */
 import { repairOfCut, repairOfDeleted } from '../../events/store/damage.ts'
 import { type EventStore, StreamUnusable } from '../../events/store/event-store.ts'
 import type { LogProblem } from '../../events/store/sqlite/check.ts'
 
-/** How many streams are asked for at a time. */
+/** Number of streams that are read concurrently. */
 const AT_A_TIME = 32
 /** The most streams that are named. */
 const MOST = 100

@@ -38,7 +38,7 @@ export interface NamedFiles {
 }
 
 export interface FilesReport {
-  /** How many files are there and right. */
+  /** Number of intact files. */
   files: number
   /** At most 100. */
   problems: readonly FileProblem[]
@@ -71,7 +71,7 @@ function allDetached(
   for (const uuid of files) names.of(repoId).delete(attachmentPath(uuid))
 }
 
-/** What events that name files, or end them, do to the names. Events of other types are not decoded. */
+/** Effects of events on the set of named files. Other events are not decoded. */
 const naming = {
   AttachmentAdded: attached,
   IssueFileAdded: attached,
@@ -98,7 +98,7 @@ export function createNamedFiles({ dataDir, deep }: DataFilesOptions): NamedFile
   const names: Names = {
     of(repoId) {
       const known: Sizes = repositories.get(repoId) ?? new Map()
-      // What comes after its end is nobody's.
+      // Events after a deletion belong to no repository.
       if (!deleted.has(repoId)) repositories.set(repoId, known)
       return known
     },
@@ -114,7 +114,7 @@ export function createNamedFiles({ dataDir, deep }: DataFilesOptions): NamedFile
     if (isNaming(event)) handle(naming, names, event)
   }
 
-  /** What is wrong with a file; undefined when it is as the log says. */
+  /** Returns the problem of a file; undefined when it matches the log. */
   async function problemOf(
     path: string,
     size: number,

@@ -21,7 +21,7 @@ import type { SealedTexts } from './sealed-texts.ts'
 const BATCH = 4000
 const BATCH_CHARACTERS = 8 * 1024 * 1024
 
-/** The first problem of the log. Nothing after it is read. */
+/** The first problem of the log. The rest is not read. */
 export class LogBroken extends Error {
   override readonly name = 'LogBroken'
   readonly problem: LogProblem
@@ -55,7 +55,7 @@ export interface ReplayOptions {
   events: EventStore
   chains: Chains
   documents: ReplayedDocuments
-  /** Opens the texts of what is read. */
+  /** Opens the texts of the events. */
   texts: Pick<SealedTexts, 'opened'>
   /** Takes each sound event once, as it is stored. */
   onSound?: (event: RecordedEvent) => void
@@ -67,7 +67,7 @@ export function createReplay({ events, chains, documents, texts, onSound, signal
   const positionOf = (model: ReadModel) => positions.get(model) ?? LOG_START
 
   function check(event: RecordedEvent): void {
-    // When a read model is behind the others, events are read again that were already checked.
+    // When one read model is behind the others, checked events are read again.
     if (event.position <= chains.position()) return
     const problem = chains.next(event)
     if (problem !== undefined) throw new LogBroken(problem)

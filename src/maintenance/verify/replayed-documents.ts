@@ -1,7 +1,6 @@
 /**
- * Holds the replayed documents. Most of them equal the stored document after a batch of events. Of these we
- * keep only the id, and read the stored document when a later event changes it. The others are kept in a
- * scratch store that is deleted afterwards.
+ * Holds the replayed documents. Most equal the stored one after a batch of events: only their ids are kept, and the
+ * stored document is read when a later event changes it. The others are in a temporary store.
  */
 import type {
   AnyCollection,

@@ -1,4 +1,4 @@
-/** What a verification has found. */
+/** The result of a verification. */
 import type { Position } from '../../events/store/event-store.ts'
 import type { LogProblem } from '../../events/store/sqlite/check.ts'
 import type { DocumentDifference } from './compare.ts'
@@ -15,13 +15,13 @@ export interface VerifyReport {
     difference?: LogProblem
     /** Events of other applications in our streams, or like ours in theirs, at most 100. They are not read. */
     others?: readonly { stream: string; revision: number }[]
-    /** The events whose texts were erased: their keys are destroyed, and an erasure is recorded. */
+    /** Number of events with recorded erasure and destroyed keys. */
     erased: number
-    /** Events whose texts nobody can read though they were not erased: at most 100. */
+    /** Events with unreadable texts without an erasure, at most 100. */
     lostTexts?: readonly LogProblem[]
     /**
-     * Streams that the server returns no more, or not from their beginning, or whose last event may be a damaged one of
-     * ours: at most 100.
+     * Streams that are missing on the server, whole or in part, or whose last event may be a damaged one of ours, at
+     * most 100.
      */
     lost?: readonly LogProblem[]
   }

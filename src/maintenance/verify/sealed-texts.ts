@@ -1,4 +1,4 @@
-/** Opens the sealed texts of the log while it is verified, and finds those whose keys are missing without an erasure. */
+/** Opens the sealed texts during a verification, and finds keys that are missing without an erasure. */
 import { decode } from '../../events/codec.ts'
 import { sealTexts } from '../../events/sealing/sealed-store.ts'
 import { isCovered, sealedIn } from '../../events/sealing/sealed-texts.ts'
@@ -17,14 +17,14 @@ const MOST = 100
 export interface SealedTexts {
   /** Opens the texts of stored events, which come in the order of the log; some may come twice. */
   opened(batch: readonly RecordedEvent[]): Promise<RecordedEvent[]>
-  /** The number of events whose texts were erased, and those, at most 100, whose texts are lost. */
+  /** Resolves to the number of events with erased texts, and those with lost texts, at most 100. */
   found(): Promise<{ erased: number; lost: LogProblem[] }>
 }
 
 export function createSealedTexts(events: EventStore, keys: TextKeys): SealedTexts {
   const texts = sealTexts(events, keys)
   let checked: Position = LOG_START
-  /** By stream: the events whose texts have no key any more, and the reason if it was not destroyed. */
+  /** By stream: events whose texts lack a key, and the reason unless it was destroyed. */
   const closed = new Map<string, { event: RecordedEvent; problem: string }[]>()
 
   async function check(batch: readonly RecordedEvent[]): Promise<void> {

@@ -23,7 +23,7 @@ import { bare, createReplayedDocuments } from './replayed-documents.ts'
 import type { ModelReport, VerifyReport } from './report.ts'
 import { createSealedTexts } from './sealed-texts.ts'
 
-/** How often all is compared again because texts were erased meanwhile. */
+/** Maximum number of comparisons that are repeated because of concurrent erasures. */
 const MOST_ERASURES = 3
 /** The most streams that are named as lost. */
 const MOST_LOST = 100
@@ -43,7 +43,7 @@ export interface VerifyOptions {
   scratchDir: string
   /** Checks of the embedded stores' files. They run while the log is read. */
   files?: FileChecks
-  /** Where the files are that the log names. Without it, they are not looked at. */
+  /** Location of the files that the log names. Without it they are not checked. */
   dataFiles?: DataFilesOptions
   /** Called at most every 100 ms, and at the end of each phase. */
   onProgress?: (progress: VerifyProgress) => void
@@ -66,7 +66,7 @@ export async function verifyServer(options: VerifyOptions): Promise<VerifyReport
     }
     try {
       let report = await verifyWith(options, scratch)
-      // Its texts were in the stored documents, and were gone from the log a moment later.
+      // The text was read from the stored documents just before its erasure.
       for (let i = 0; i < MOST_ERASURES && (await isErased(options.events, report)); i++) {
         await clear()
         report = await verifyWith(options, scratch)
