@@ -1,4 +1,7 @@
-/** Debuggers of the server's process: who has one may do what the server may, and that is every program of the machine. */
+/**
+ * Refuses debuggers of the server's process: any program of the machine could attach, with all permissions of the
+ * server.
+ */
 import inspector from 'node:inspector'
 
 /**

@@ -1,4 +1,4 @@
-/** What the `--help` of each command shows at its end. */
+/** The end of each command's `--help`. */
 import { type SettingName, settings } from '../config/setting-table.ts'
 
 /** The settings of every command that reads the log. */

@@ -1,4 +1,4 @@
-/** Warnings of Node that say nothing to an operator. Start errors are one line. */
+/** Hides warnings of Node that do not help an operator. Start errors are one line. */
 
 /** That the name of a TLS server is an address: the driver of EventStoreDB sends it so, and checks certificates by it. */
 const ADDRESS_AS_NAME = 'DEP0123'

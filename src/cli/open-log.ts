@@ -39,8 +39,8 @@ export async function openLog(config: Config): Promise<EventStore> {
 }
 
 /**
- * Opens the log that the environment names, with its texts open. To close it closes the secrets, too. A command that
- * finds no secrets makes none: then the texts are lost. Throws the same errors as `requireLog`.
+ * Opens the configured log with readable texts. Closing it also closes the secrets. Never creates missing secrets: the
+ * texts are then lost. Throws the same errors as `requireLog`.
  */
 export async function openTexts(config: Config): Promise<SealedStore> {
   const stored = await openLog(config)
@@ -55,7 +55,7 @@ export async function openTexts(config: Config): Promise<SealedStore> {
   }
 }
 
-/** The secrets; undefined when there are none. */
+/** Opens the secrets; undefined when they are missing. */
 async function openSecrets(config: Config): Promise<ReadStore | undefined> {
   if (config.mongodbUrl !== undefined) {
     const { readStore, secrets } = await openReadStores(config)

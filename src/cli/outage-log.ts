@@ -1,13 +1,13 @@
 /**
- * One outage of a store, one full disk, and what else the machine refuses, is two lines in the log: its beginning and its
- * end. So many requests and loops meet it.
+ * Reduces the log of an outage of a store, a full disk or another host failure to two lines, its beginning and end,
+ * although many requests and loops meet it.
  */
 import type { LoggerOptions } from 'pino'
 import { StoreUnavailable, StreamUnusable } from '../events/store/event-store.ts'
 import { isDiskFull } from '../storage/disk-full.ts'
 import { hostFailureOf } from '../storage/host-failure.ts'
 
-/** An outage is over when nothing was logged about it for so long, in milliseconds: the server tries again more often. */
+/** Time without log lines after which an outage has ended, in milliseconds. The server retries more often. */
 const QUIET_MS = 10_000
 
 type Hook = NonNullable<NonNullable<LoggerOptions['hooks']>['logMethod']>
@@ -18,9 +18,9 @@ interface Outage {
   missed: number
 }
 
-/** What of ours does not work, and what the log says of that. */
+/** A failing component, and its log lines. */
 interface Trouble {
-  /** Outages are told apart by it. */
+  /** Key of the outage. */
   what: string
   begins: string
   ends(seconds: number): { facts: object; message: string }
@@ -44,7 +44,7 @@ const troubleOfMachine = (what: string): Trouble => ({
 /** Errors of a store begin with its name, or with the setting that names it. Those of the embedded ones are sentences. */
 const STORE = /^(?:EventStoreDB|MongoDB|EVENTSTORE_URL|MONGODB_URL|the event log|the read models)\b/
 
-/** What follows from an outage, or is like one: this server is behind the others, or has lost touch with them. */
+/** Follow-up failures: this server is behind the others, or has lost its membership. */
 const OTHER: Trouble = {
   what: 'other',
   begins: 'requests are refused for now; until that is over, no more lines about this',
@@ -66,7 +66,7 @@ const damage = (what: string): Trouble => ({
 })
 
 function troubleOf(error: unknown): Trouble | undefined {
-  // Whoever noticed it: the disk may hold the log, too.
+  // Whatever failed: the disk may hold the log, too.
   if (isDiskFull(error)) return DISK_FULL
   const machine = hostFailureOf(error)
   if (machine !== undefined) return troubleOfMachine(machine)
@@ -84,7 +84,7 @@ function troubleOf(error: unknown): Trouble | undefined {
   }
 }
 
-/** A hook for the logger. `now` gives milliseconds, and `later` calls a function after so many of them. */
+/** Returns a hook for the logger. `now` returns milliseconds; `later` calls a function after a number of them. */
 export function oneLinePerOutage(
   now: () => number = () => performance.now(),
   later: (call: () => void, ms: number) => void = (call, ms) => void setTimeout(call, ms).unref(),

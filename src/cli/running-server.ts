@@ -74,8 +74,8 @@ const serverStopped = (cause?: unknown) =>
   new CommandFailed('the server stopped before the work was done', { cause })
 
 /**
- * Asks the server to rebuild read models: those named in `models`, or all when it is empty. The rebuild stops
- * when the caller stops iterating.
+ * Rebuilds read models on the server: those in `models`, or all when it is empty. The rebuild stops when the caller
+ * stops iterating.
  * @throws NoServer when no server answers at the address
  * @throws CommandFailed when the server refuses, fails or stops before the rebuild is done
  */
@@ -87,7 +87,7 @@ export const askToRebuild = (
   progressOf(`${url}/api/v1/admin/rebuild`, authorization, { models }, isProgress)
 
 /**
- * Asks the server to maintain a repository (OWNER/REPO), or all. It stops when the caller stops iterating.
+ * Maintains a repository (OWNER/REPO) or all on the server. It stops when the caller stops iterating.
  * @throws NoServer, and CommandFailed as `askToRebuild` does
  */
 export const askToMaintain = (
@@ -109,8 +109,8 @@ async function* progressOf<T>(url: string, authorization: string, body: object, 
 }
 
 /**
- * Asks the server to erase the texts of an issue or pull request, or of one comment. With `dryRun` it only says what would
- * go; otherwise resolves to undefined.
+ * Erases the texts of an issue or pull request, or of one comment, on the server. With `dryRun` it resolves to the
+ * texts to erase, otherwise to undefined.
  * @throws NoServer when no server answers at the address
  * @throws CommandFailed when the server refuses, or has not finished it
  */

@@ -4,10 +4,10 @@ import type { Config } from '../config/config.ts'
 import { limitReached } from '../errors/limits.ts'
 import { oneLinePerOutage } from './outage-log.ts'
 
-/** What is held while nobody takes the log. Further lines are dropped, and counted. */
+/** Maximum size of unread log lines, in bytes. Further lines are dropped and counted. */
 const MAX_HELD = 16 * 1024 * 1024
 
-/** So many characters are written together. */
+/** Size of a write, in characters. */
 const TOGETHER = 4096
 const FLUSH_MS = 100
 
@@ -35,15 +35,14 @@ export async function openServerLog(
 }
 
 /**
- * Writes lines together, some kilobytes or those of a tenth of a second: to write each one costs four times as much. It
- * never waits for a write: who reads the log slowly must not hold the event loop. What is left when the process exits by
- * itself or by an error is written then, apart from a write that is under way at that moment and that the reader does
- * not take. A process that is killed loses its last tenth of a second.
+ * Writes lines in batches of some kilobytes or 100 ms: single writes cost four times as much. It never waits for a
+ * write, so that a slow reader cannot block the event loop. A normal exit or an error writes the rest, except for a
+ * write in progress that the reader does not take. A killed process loses its last 100 ms.
  */
 function jsonLines(): DestinationStream {
   const lines = destination({ dest: STANDARD_OUTPUT, sync: false, minLength: TOGETHER, maxLength: MAX_HELD })
   lines.on('drop', () => limitReached('log_bytes'))
-  // Nobody reads it any more. The server goes on without a log.
+  // The reader has closed the log. The server continues without it.
   lines.on('error', () => undefined)
   setInterval(() => lines.flush(), FLUSH_MS).unref()
   return lines
@@ -53,7 +52,7 @@ async function prettyLines(colorize: boolean): Promise<DestinationStream> {
   const { default: pretty } = await import('pino-pretty')
   return pretty({
     colorize,
-    // At once: a person waits for it, and it must not come after what is printed later.
+    // Synchronous, so that an interactive log stays in order with later output.
     sync: true,
     singleLine: true,
     ignore: 'pid,hostname,name,node',

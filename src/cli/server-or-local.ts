@@ -8,15 +8,15 @@ import { authorizationOf, NoServer, serverUrl } from './running-server.ts'
 const CREDENTIALS = 'MERGELOG_TOKEN or ADMIN_PASSWORD'
 const OTHERS = 'another command, a server that is still starting, or one at another address (see --url)'
 
-/** How a server is found, and who asks it. */
+/** Address of a server and the credentials for it. */
 export interface ServerArguments {
   url?: string
   token?: string
 }
 
 /**
- * Asks the server at `url`, or the one that has locked the data directory; without one, locks it and works here.
- * @throws CommandFailed when the server cannot be asked, or refuses
+ * Calls the server at `url`, or the one that has locked the data directory; without one, locks it and works locally.
+ * @throws CommandFailed when the server cannot be reached or refuses
  */
 export async function* serverOrLocal<T>(
   config: Config,
@@ -57,7 +57,7 @@ export async function* serverOrLocal<T>(
   }
 }
 
-/** The same for work that tells no steps. Resolves to what comes of it. */
+/** Does the same for work without progress. Resolves to its result. */
 export async function runOnServerOrLocal<T>(
   config: Config,
   server: ServerArguments,

@@ -12,7 +12,7 @@ export function isOneEditAway(one: string, other: string): boolean {
   return rest === shorter.slice(at + 1) || second + first + longer.slice(at + 2) === shorter.slice(at)
 }
 
-/** A warning for each variable that looks like a setting with a letter wrong. Shows no value: it may be a password. */
+/** Returns a warning for each variable that looks like a misspelt setting. Shows no value: it may be a password. */
 function misspelt(env: NodeJS.ProcessEnv): string[] {
   const known = new Set<string>(settings.map(({ name }) => name))
   return Object.keys(env).flatMap((given) => {
@@ -26,7 +26,7 @@ function misspelt(env: NodeJS.ProcessEnv): string[] {
 const AS_ROOT =
   'the server runs as root, so an error in it or in git could change the whole machine: start it as a user of its own'
 
-/** `user`: the id of the user who starts the server, if the system has such ids. */
+/** `user` is the id of the user that starts the server, on systems with such ids. */
 export const startWarnings = (env: NodeJS.ProcessEnv, user = process.geteuid?.()): string[] => [
   ...misspelt(env),
   ...(user === 0 ? [AS_ROOT] : []),

@@ -41,7 +41,7 @@ export function contentsText({
   ].join('\n')
 }
 
-/** Makes a backup or an export and prints what is in it. @throws CommandFailed also when DATA_DIR lacks files */
+/** Makes a backup or an export and prints its contents. @throws CommandFailed also when DATA_DIR lacks files */
 export async function makeCopy(
   name: 'Backup' | 'Export',
   make: (onProgress: (progress: Progress) => void) => Promise<BackupResult>,
@@ -118,7 +118,7 @@ function seriesLine({
   return `${styled('green', 'Backup')} in ${printable(directory)}: ${contents}; ${size}; ${others}`
 }
 
-/** @throws CommandFailed when somebody should look at the backups, though the new one is made */
+/** @throws CommandFailed when earlier backups are damaged, though the new one is complete */
 function requireSound(result: SeriesResult): void {
   const { damaged, missing, unusable } = result
   if (damaged.length > 0) {

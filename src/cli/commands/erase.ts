@@ -32,7 +32,10 @@ interface EraseArguments extends ServerArguments {
 /** How long the read models may take to come to the end of the log, in milliseconds. */
 const CATCH_UP_MS = 600_000
 
-/** A running server does it itself: only it may write its read models. Resolves to what would go in a dry run. */
+/**
+ * Erases through the running server if there is one: only it may write its read models. A dry run resolves to the texts
+ * to erase.
+ */
 async function erase(
   name: DiscussionName,
   { comment, all: _all, dryRun = false, ...server }: EraseArguments,
@@ -47,7 +50,7 @@ async function erase(
   )
 }
 
-/** Lists what `eraseHere` would erase. Reads only the log. */
+/** Lists the texts that `eraseHere` would erase. Reads only the log. */
 async function erasedHere(config: Config, name: DiscussionName, commentId: number | null): Promise<WhatGoes> {
   const stored = await openLog(config)
   try {
@@ -120,7 +123,7 @@ async function eraseHere(config: Config, name: DiscussionName, commentId: number
 
 async function eraseCommand(name: DiscussionName, options: EraseArguments): Promise<void> {
   const { comment, all = false } = options
-  // Nothing brings erased texts back: a forgotten option must not mean all of them.
+  // An erasure is final, so a forgotten option must not erase all texts.
   if ((comment === undefined) !== all) throw new WrongUse('either --comment ID or --all is needed')
   const wouldGo = await erase(name, options)
   const { owner, repo, index } = name

@@ -23,7 +23,7 @@ interface MaintainArguments extends ServerArguments {
   json?: true
 }
 
-/** A running server does it itself: it knows which repositories it is repacking already. */
+/** Maintains through the running server if there is one: it knows which repositories it is repacking. */
 async function* maintainAnywhere(
   repository: string | undefined,
   server: ServerArguments,

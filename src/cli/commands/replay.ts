@@ -30,7 +30,7 @@ async function replayCommand(name: DiscussionName, options: ReplayArguments): Pr
   await writeLines(json ? [JSON.stringify(replay.body, undefined, 2)] : lines(name, replay))
 }
 
-/** Replays with the rights of the site admin, who may see everything. */
+/** Replays with the permissions of the site admin, who sees everything. */
 async function replayed(
   config: Config,
   events: EventStore,
@@ -71,7 +71,7 @@ function* lines({ owner, repo, index }: DiscussionName, { body, last }: Replay<o
   for (const [field = '', text = ''] of aligned(rows)) yield `${styled('cyan', field)}  ${text}`
 }
 
-/** The text that stands for a value: its login, title or name. Undefined when it has none. */
+/** Returns the text for a value: its login, title or name; undefined without one. */
 function textOf(value: unknown): string | undefined {
   if (typeof value === 'string') return printable(value)
   if (typeof value === 'number' || typeof value === 'boolean') return `${value}`

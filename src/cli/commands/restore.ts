@@ -22,7 +22,7 @@ import { withProgressBar } from '../progress-bar.ts'
 import { printable, styled } from '../terminal.ts'
 import { contentsText, mebibytes, plural, usesServer } from './backup.ts'
 
-/** Prints what was restored or imported. */
+/** Prints the restored or imported contents. */
 export function printRestored(result: RestoreResult, what: string, { json }: { json?: true }): void {
   if (json) console.log(JSON.stringify(result))
   else console.log(`${what} to ${printable(result.dataDir)}\n${contentsText(result)}`)
@@ -53,11 +53,11 @@ async function restoreAny(config: Config, directory: string, options: Options): 
 }
 
 /**
- * Whether there is data to replace, and the operator wants that, who is told what it is.
- * @throws CommandFailed when the operator does not want it, or cannot be asked
+ * Whether the operator agrees to replace existing data, after a description of it; true without data.
+ * @throws CommandFailed when the operator refuses or cannot be asked
  */
 async function mayReplace(dataDir: string, backup: Manifest, { json, yes }: Options): Promise<boolean> {
-  // A restore that was cut off goes on without a question.
+  // An interrupted restore continues without a question.
   if (!(await exists(dataDir)) || (await replacementIn(dataDir)) !== undefined) return false
   const unlock = lockDataDir(dataDir, 'alone', STOP_THE_SERVER)
   const present = await existingDataIn(dataDir).finally(unlock)

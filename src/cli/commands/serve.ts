@@ -22,11 +22,11 @@ export async function serve(): Promise<void> {
   // Import the server only here, so that the other commands start faster.
   const { startServer } = await import('../../server/server.ts')
   const server = await startServer(config, log)
-  // From the first line on it may be told to stop: who reads the line may be faster than the next statement here.
+  // Registered before the first line is printed: its reader may stop the server at once.
   const stopped = untilSignal()
 
   const say = isJsonAlone ? console.error : console.log
-  // In one piece: nothing of the log comes between its lines.
+  // In one write, so that log lines cannot come in between.
   say(bannerLines(server, config).join('\n'))
 
   await stopped
@@ -42,8 +42,8 @@ export async function serve(): Promise<void> {
 }
 
 /**
- * Resolves at the next SIGTERM, SIGINT or SIGHUP (the terminal is gone). The handlers stay, so that a second signal
- * doesn't cut off the shutdown: it only ends the wait of `DRAIN_MS`.
+ * Resolves at the next SIGTERM, SIGINT or SIGHUP (the terminal was closed). The handlers stay, so that a second signal
+ * doesn't interrupt the shutdown: it only ends the wait of `DRAIN_MS`.
  */
 export function untilSignal(): Promise<unknown> {
   const signals = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const

@@ -28,7 +28,7 @@ async function setPassword(login: string, options: SetPasswordArguments): Promis
   const password = given ?? randomBytes(15).toString('base64url')
   // Check this before locking: the lock would leave a file in a mistyped directory.
   await requireLog(config)
-  // A server with an embedded store reads no log that others write. Servers that share their stores do.
+  // A running server with an embedded log does not see other writers; servers with shared stores do.
   const unlock = lockDataDir(config.dataDir, isShared(config) ? 'shared' : 'alone', STOP_THE_SERVER)
   try {
     const events = await openLog(config)

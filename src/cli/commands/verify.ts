@@ -115,7 +115,7 @@ async function abortedBySignals<T>(work: (signal: AbortSignal) => Promise<T>): P
   }
 }
 
-/** The first difference in words; undefined when there is none. */
+/** Returns the first difference as text; undefined without one. */
 function differenceIn({ log, views, files }: VerifyReport): string | undefined {
   if (log.difference !== undefined) {
     const { stream, revision, position, problem } = log.difference

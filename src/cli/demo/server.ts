@@ -69,7 +69,7 @@ export async function git(server: DemoServer, dir: string, ...args: string[]): P
   return stdout.trim()
 }
 
-/** Asks the upgrade Query service for the current plan. */
+/** Queries the current plan of the upgrade Query service. */
 export async function currentPlanOverGrpc({ grpc }: DemoServer): Promise<unknown> {
   const { CurrentPlan } = (await loadDescriptors()).service('cosmos.upgrade.v1beta1.Query')
   if (CurrentPlan === undefined) throw new Error('proto/ has no query CurrentPlan')

@@ -44,7 +44,7 @@ const isPlan = checkOf(
 )
 const isProblem = checkOf(Type.Object({ message: Type.String() }))
 
-/** `print` gets lines for people; `workDir` is empty. Resolves to what the demo made. */
+/** `print` prints a line for people; `workDir` is empty. Resolves to the demo's results. */
 export async function play(server: DemoServer, workDir: string, print: (line: string) => void) {
   const { url, user } = server
   const say = (line: string) => print(`\n=> ${line}`)

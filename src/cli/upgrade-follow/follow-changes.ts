@@ -1,7 +1,4 @@
-/**
- * Compares what a chain's gateway shows with the log, and decides the events that bring the log up to date.
- * Pure.
- */
+/** Compares the state of a chain's gateway with the log, and decides the events for the difference. Pure. */
 import type { Decision } from '../../commands/execution/decider.ts'
 import {
   type ChainState,
@@ -21,8 +18,8 @@ export interface Observed {
   /** The plan that is scheduled on the chain. */
   plan: UpgradePlan | null
   /**
-   * ExistingData when the plan in the log is no longer scheduled on the chain: the height at which that plan was
-   * applied, or `0` when it was not applied.
+   * Present when the plan in the log is no longer scheduled on the chain: the height at which that plan was applied, or
+   * `0` when it was not applied.
    */
   applied?: { name: string; height: string }
   /** Absent when the chain doesn't have the method. */
@@ -41,7 +38,7 @@ export interface ChangesSeen {
   refused: readonly string[]
 }
 
-/** The events that bring the log up to date with the chain. None when the log is up to date. */
+/** Returns the events that bring the log up to date with the chain; empty without a difference. */
 export function changesOf(state: ChainState, seen: Observed): ChangesSeen {
   const events: UpgradeEvent[] = []
   const refused: string[] = []
@@ -54,7 +51,7 @@ export function changesOf(state: ChainState, seen: Observed): ChangesSeen {
 
   const { plan, applied, moduleVersions, authority } = seen
   if (state.plan !== null && state.plan.name !== plan?.name) {
-    // The log has got another plan since we asked the chain. The next round asks about that plan.
+    // The log has got another plan since the query. The next round handles that plan.
     if (applied?.name !== state.plan.name) return { events, refused }
     if (isPositive(applied.height)) {
       const { height } = applied

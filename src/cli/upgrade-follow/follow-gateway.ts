@@ -13,7 +13,7 @@ import type { Observed } from './follow-changes.ts'
 
 /** The gateway gave no valid answer. */
 export class GatewayError extends OperatorError {
-  /** How long the gateway asks us to wait, in milliseconds. */
+  /** Pause that the gateway requested, in milliseconds. */
   readonly retryAfterMs: number | undefined
   /** The gateway doesn't have the method. */
   readonly isUnknownMethod: boolean
@@ -138,9 +138,8 @@ export function openGateway(url: URL, { timeoutMs = 10_000, maxBytes = 2 ** 20 }
     /** Without the query string, so that it can be printed. */
     url: base,
     /**
-     * Sends each query once. `scheduled` is the name of the plan in the log. When the chain no longer has that
-     * plan, this also asks at which height it was applied.
-     *
+     * Sends each query once. `scheduled` is the name of the plan in the log; when the chain no longer has it, also
+     * queries the height at which it was applied.
      * @throws GatewayError when an answer is missing, late, too large or invalid
      * @throws the signal's reason when it is aborted
      */

@@ -1,6 +1,6 @@
 /**
- * Follows the upgrades of a chain: asks its gateway at intervals, and records what changed. It keeps no state
- * besides the log, so that it continues after a restart.
+ * Follows the upgrades of a chain: polls its gateway and records changes. Its only state is the log, so it continues
+ * after a restart.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -16,9 +16,9 @@ import type { WriteServices } from '../../services/services.ts'
 import { type ChangesSeen, changesOf, type Observed } from './follow-changes.ts'
 import { type Gateway, GatewayError } from './follow-gateway.ts'
 
-/** What `follow` reports. */
+/** A report of `follow`. */
 export type FollowNews =
-  /** Of one round alone: all that the chain shows, also when nothing of it is new. */
+  /** For a single round: the state of the chain, changed or not. */
   | ({ kind: 'found' } & Observed)
   | { kind: 'recorded'; events: readonly UpgradeEvent[]; position: Position }
   /**
@@ -46,13 +46,12 @@ const MAX_RETRY_AFTER_MS = 10 * 60_000
 
 export interface Round extends ChangesSeen {
   seen: Observed
-  /** The position of the last appended event, or LOG_START when nothing was appended. */
+  /** Position of the last appended event, or LOG_START without one. */
   position: Position
 }
 
 /**
- * Asks the gateway once and records what changed.
- *
+ * Queries the gateway once and records changes.
  * @throws GatewayError when the gateway gives no valid answer
  * @throws StoreUnavailable when the log can't be read or written now
  */
