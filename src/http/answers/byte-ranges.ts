@@ -1,4 +1,4 @@
-/** Which bytes of a file an answer has: all, the part that `Range` names, or none, when the client has the file. */
+/** Selects the bytes of a file for an answer: all, the part in `Range`, or none when the client's copy is current. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { Readable } from 'node:stream'
 import parseRange from 'range-parser'
@@ -20,10 +20,10 @@ export interface Part {
   end: number
 }
 
-/** Milliseconds of a date in a header; NaN for none. */
+/** Milliseconds of a date header; NaN without one. */
 const timeOf = (header: string | undefined) => (header === undefined ? Number.NaN : Date.parse(header))
 
-/** Whether the client has this file: by `If-None-Match`, or by `If-Modified-Since` when it names no tags. */
+/** Whether the client's copy is current, by `If-None-Match` or, without tags, `If-Modified-Since`. */
 export function isUnchanged(
   headers: IncomingHttpHeaders,
   { tag, lastModified }: Omit<SizedFile, 'size'>,
@@ -34,8 +34,8 @@ export function isUnchanged(
 }
 
 /**
- * The part that the client asks for. `whole` without a range, for one that nobody understands, for several (they may be
- * answered so), and when `If-Range` names another file. `outside`: the file has no such bytes.
+ * Returns the requested part. `whole` without a range, for an invalid range or several ones, and when `If-Range` names
+ * another version. `outside` when the file lacks such bytes.
  */
 export function partOf(headers: IncomingHttpHeaders, file: SizedFile): Part | 'whole' | 'outside' {
   const { range } = headers
@@ -48,14 +48,14 @@ export function partOf(headers: IncomingHttpHeaders, file: SizedFile): Part | 'w
     : { start: only.start, end: only.end }
 }
 
-/** Whether `If-Range` names this file, or nothing. Only strong tags count. */
+/** Whether `If-Range` is absent or names this version. Only strong tags count. */
 function isSame(known: string | string[] | undefined, { tag, lastModified }: SizedFile): boolean {
   if (known === undefined) return true
   if (typeof known !== 'string') return false
   return known === tag || (lastModified !== undefined && lastModified.getTime() === timeOf(known))
 }
 
-/** One part of a stream. The stream is destroyed when the part has ended or is destroyed, also when nothing was read of it. */
+/** Returns one part of a stream, and destroys the source when the part ends or is destroyed. */
 export function partOfStream(source: Readable, part: Part): Readable {
   return Readable.from(bytesOf(source, part), { objectMode: false }).once('close', () => source.destroy())
 }

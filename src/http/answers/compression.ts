@@ -19,7 +19,7 @@ export async function compressAnswers(app: FastifyInstance): Promise<void> {
     // Shorter ones are not worth it. Those that are compressed hold memory, and so are among the counted ones.
     threshold: COUNTED_FROM,
     encodings: ['gzip', 'deflate'],
-    // Half of what zlib takes by default. An answer holds it until its client has read it.
+    // Half of zlib's default memory, which an answer holds until its client has read it.
     zlibOptions: { level: 4, windowBits: 14, memLevel: 7 },
     // The event loop is for everyone: zlib works on threads of its own.
     syncThreshold: 0,

@@ -1,6 +1,4 @@
-/** Compares the entity tag of an answer with what the client has. */
-
-/** Whether `tag` is among those of this `If-None-Match` header. Weak and strong tags are compared alike, as for GET. */
+/** Whether `If-None-Match` contains `tag`. Weak and strong tags compare equal, as for GET. */
 export function matchesTag(header: string | undefined, tag: string): boolean {
   if (header === undefined) return false
   const weak = (text: string) => text.trim().replace(/^W\//, '')

@@ -75,8 +75,8 @@ const namesRepository = ({ params }: FastifySchema) =>
   'repo' in params.properties
 
 /**
- * Every route may find the server busy, and may get a request that it cannot read. What else it refuses follows from
- * what it takes: credentials, parameters, a body, a change.
+ * Returns the refusals of a route. Every route may be overloaded or get an unreadable request; the rest follows from
+ * its credentials, parameters, body and changes.
  */
 function refusalsOf(method: RouteOptions['method'], schema: FastifySchema): RefusalKind[] {
   const takes = [schema.params, schema.querystring, schema.body].some((part) => part !== undefined)
@@ -84,7 +84,7 @@ function refusalsOf(method: RouteOptions['method'], schema: FastifySchema): Refu
     'invalid',
     'tooManyRequests',
     'unavailable',
-    // Routes that know no credentials say `security: []`.
+    // Routes without credentials have `security: []`.
     ...(schema.security === undefined ? (['unauthenticated', 'forbidden'] as const) : []),
     ...(takes ? (['notFound', 'unprocessable'] as const) : []),
     ...(namesRepository(schema) ? (['moved'] as const) : []),
@@ -96,8 +96,8 @@ function refusalsOf(method: RouteOptions['method'], schema: FastifySchema): Refu
 }
 
 /**
- * The schema of a route with its errors, for the documentation only. A route that says itself what its errors are
- * (`default`) keeps them.
+ * Returns the schema of a route with its errors, for the documentation only. A route with its own errors (`default`)
+ * keeps them.
  */
 export function withErrorAnswers<S extends FastifySchema>(schema: S, method: RouteOptions['method']): S {
   const own = { ...(schema.response ?? { 200: Type.Null({ description: 'Done' }) }) }

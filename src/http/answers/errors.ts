@@ -72,9 +72,9 @@ interface Problem extends Omit<ErrorBody, 'url'> {
 const OF_TEXTS = new Set(['maxLength', MAX_JSON_BYTES])
 const OF_LENGTH = new Set([...OF_TEXTS, 'maxItems'])
 
-/** What a client may learn about an error. A 500 never shows internals. */
+/** Returns the client-visible part of an error. A 500 never shows internals. */
 function problemOf(error: FastifyError | Error): Problem {
-  // Whatever could not be written, and whoever noticed it: git, a store or a file.
+  // Any failed write: of git, a store or a file.
   if (isDiskFull(error)) {
     limitReached('disk_full')
     return { status: STATUS[diskFull.refused], code: CODE[diskFull.refused], message: diskFull.message }
@@ -156,7 +156,7 @@ export function sendProblem(error: Error, request: FastifyRequest, reply: Fastif
   return reply.type('application/json; charset=utf-8').send(body)
 }
 
-/** The same for git, which shows people only what is plain text. `base`: as in `locationOf`. */
+/** Sends a problem to git, which shows only plain text to its user. `base`: as in `locationOf`. */
 export function sendGitProblem(error: Error, request: FastifyRequest, reply: FastifyReply, base: string) {
   const { message } = beginProblem(error, request, reply, base)
   return reply.type('text/plain; charset=utf-8').send(`${message}\n`)

@@ -39,7 +39,7 @@ async function* framesOf(batches: AsyncIterable<readonly StreamedEvent[]>): Asyn
   }
 }
 
-/** Where a client wants to begin: after the event with this id, at the first event, or with new events only. */
+/** Requested start: after the event with this id, at the first event, or with new events only. */
 export type Beginning = number | 'first' | 'now'
 
 /**
@@ -56,12 +56,10 @@ export function requestedBeginning(request: FastifyRequest, after: string | unde
 }
 
 /**
- * Checks that the log has the event after which a client wants to begin. After a backup was restored, a client
- * may know later events than the log has. Without this check it would miss the new events, whose ids it knows
- * already.
- *
- * @param last gives the id of the last event, -1 when there is none
- * @throws Refused (unprocessable) when there is no event with this id
+ * Checks that the log has the event after which the client starts. After a restore from a backup, the log may end
+ * before it, and the client would miss new events with the same ids. @param last returns the id of the last event, -1
+ * without one
+ * @throws Refused (unprocessable) for an unknown id
  */
 export async function requireExistingBeginning(
   request: FastifyRequest,

@@ -1,4 +1,4 @@
-/** What `go get` asks a host for: where the repository of a module is. */
+/** The answer for `go get`: the repository of a module. */
 import type { FastifyRequest } from 'fastify'
 import { html } from 'ghtml'
 

@@ -15,20 +15,20 @@ const PIECE = 256 * 1024
 
 const held = new WeakMap<Readable, number>()
 
-/** Notes about how many bytes a stream holds in memory until it is read. */
+/** Records about how many bytes an unread stream holds in memory. */
 export function holds(stream: Readable, bytes: number): void {
   held.set(stream, bytes)
 }
 
-/** About how many bytes a stream holds in memory until it is read; undefined when nobody has noted it. */
+/** Returns about how many bytes an unread stream holds in memory; undefined when unknown. */
 export function heldBytes(stream: Readable): number | undefined {
   return held.get(stream)
 }
 
-/** Of answers that are no lists: the field that is a long list, and the beginning of the text up to its first row. */
+/** The long list field of an answer, and the JSON text before its first row. */
 const longLists = new WeakMap<object, { before: string; rows: readonly unknown[] }>()
 
-/** Notes that a field of an answer may be a long list. It comes last, in pieces, as an answer that is a list. */
+/** Marks a field of an answer as a long list. It is serialized last and in pieces, as a top-level list. */
 export function withLongList<Name extends string, T extends Record<Name, readonly unknown[]>>(
   answer: T,
   name: Name,
@@ -50,9 +50,9 @@ export function jsonAnswer(answer: unknown): string | Readable {
   return long === undefined ? jsonOf(answer) : listJson(long.before, long.rows, ']}')
 }
 
-/** What follows when the first piece is made: it, the place of the first row after it, and the end of the text. */
+/** The rest of an answer after its first piece. */
 interface Rest {
-  /** Whose work it is, as in `nextPiece`. */
+  /** The scheduling key, as in `nextPiece`. */
   client: string
   first: string
   from: number
@@ -72,7 +72,7 @@ async function* pieces(
   rows: readonly unknown[],
   { client, first, from, after }: Rest,
 ): AsyncGenerator<string> {
-  // A client that takes everything at once would get all pieces in one turn of the event loop.
+  // A client that reads at once would otherwise get all pieces in one turn of the event loop.
   const { pauseIfOver } = timeSlices(client)
   yield first
   for (let at = from; at < rows.length; ) {

@@ -1,7 +1,7 @@
-/** Where a request is to be sent whose path has the old place of something. */
+/** Redirect target of a request to the old path of something. */
 
 export interface Moved {
-  /** What follows one another in the path, decoded; the last part also with `.git` behind it. */
+  /** Consecutive path segments, decoded; the last may end with `.git`. */
   from: readonly string[]
   to: readonly string[]
 }
@@ -17,10 +17,10 @@ function decoded(part: string): string {
 }
 
 /**
- * A `Location` for the request with this URL: relative, so that it is right behind every proxy and below every path.
- * With `base`, what comes before each path of the server, it is a whole path or URL: not all clients of git resolve others.
- * `route`: the pattern of the path (`/api/v1/repos/:owner/:repo`). An owner may have the name of a part that is no
- * parameter. Undefined when the path does not have the old place.
+ * Returns the `Location` for a request URL: relative, so that it works behind every proxy and base path. With `base`,
+ * the prefix of all paths, it is a full path or URL, which some git clients need. `route` is the path pattern
+ * (`/api/v1/repos/:owner/:repo`), because an owner may be named like a fixed segment. Undefined when the path lacks the
+ * old segments.
  */
 export function locationOf(
   { url, route }: { url: string; route: string },

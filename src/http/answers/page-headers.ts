@@ -1,6 +1,6 @@
-/** What pages for people tell a browser. */
+/** Response headers of pages. */
 
-/** The policy of a page that has no script, frame or form of its own, with what it has added or changed. */
+/** Returns the policy of a page without scripts, frames and forms, with the page's own additions. */
 export function contentPolicy(own: Readonly<Record<string, string>> = {}): string {
   const policy = {
     'default-src': "'none'",

@@ -1,24 +1,24 @@
 /**
- * Parts that many answers share, such as the repository of each pull request of a list, or a row that has not changed:
- * their JSON is made once. It is most of what such an answer would take.
+ * Parts shared by many answers, such as the repository of each pull request in a list. Their JSON, the main cost of
+ * such answers, is created once.
  */
 import { randomBytes } from 'node:crypto'
 
-/** Stands in a text for a part. Nobody can know it, so no text of a client has it. */
+/** Placeholder of a part. It is random, so a client's text cannot contain it. */
 const MARK = randomBytes(16).toString('hex')
 const QUOTED = `"${MARK}"`
 
 /** The JSON of each part. */
 const texts = new WeakMap<object, string>()
-/** What is written now: the value itself, and the JSON of its parts in their order; undefined while nothing is. */
+/** The value being serialized and the JSON of its parts in order; undefined outside of a serialization. */
 let written: { whole: unknown; parts: string[] } | undefined
 
-/** Notes that a value is shared. From here on, nobody may change it. */
+/** Marks a value as shared. It must not change from now on. */
 export function shared<T extends object>(part: T): T {
   return Object.defineProperty(part, 'toJSON', { value: placeOf })
 }
 
-/** What `JSON.stringify` writes for a part: a mark, where the text is put in later; all of it in any other JSON. */
+/** Replaces a part by the placeholder in our serialization; returns the part in any other. */
 function placeOf(this: object): object | string {
   if (written === undefined || written.whole === this) return this
   written.parts.push(partText(this))
@@ -44,7 +44,7 @@ function write(whole: unknown): string {
   }
 }
 
-/** The same text as `JSON.stringify`. The value is an object, a list or null. */
+/** Returns the same text as `JSON.stringify`. The value is an object, a list or null. */
 export function jsonOf(value: unknown): string {
   const isShared =
     typeof value === 'object' && value !== null && 'toJSON' in value && value.toJSON === placeOf

@@ -6,13 +6,13 @@ import { schedulingKey } from '../connections/fair-scheduling.ts'
 import { holds } from './json-answer.ts'
 import { jsonOf } from './shared-parts.ts'
 
-/** About what such an answer holds in bytes: one part, and the row that is read for the next. */
+/** Estimated memory of such an answer, in bytes: one part and the next row. */
 const HELD = 256 * 1024
 
 /**
- * Sends the rows as one array; the headers of the list are sent before. Reads the next part when the client has taken the
- * part before it, and stops when the client goes away. Parts of all such answers are made one at a time, and clients
- * take turns. An error in the middle breaks the connection, so that the client doesn't take a part for the whole list.
+ * Sends the rows as one array after the list's headers. Reads the next part when the client has taken the last one, and
+ * stops when the client disconnects. Parts are created one at a time, scheduled fairly among clients. An error breaks
+ * the connection, so that the client doesn't take a part for the whole list.
  */
 export function sendStreamedList(reply: FastifyReply, parts: AsyncIterable<readonly object[]>): FastifyReply {
   const text = Readable.from(arrayText(parts, schedulingKey(reply.request)), { objectMode: false })

@@ -27,7 +27,7 @@ export function sendStreamedText(
 }
 
 function closeAfterGrace(reply: FastifyReply, ending: AbortSignal): void {
-  // A client that went away while its request waited: nothing would take the listener away, and it holds all of the request.
+  // The client disconnected while its request waited: the listener would never be removed, and hold the request.
   if (reply.raw.closed) return
   const onEnding = () => {
     const grace = setTimeout(() => reply.raw.destroy(), GRACE_MS).unref()

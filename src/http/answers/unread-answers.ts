@@ -1,6 +1,6 @@
 /**
- * Bounds the answers that wait until their clients read them: in bytes, for each network and for all. A client that
- * reads nothing for a while is disconnected.
+ * Limits the bytes of unread answers, per network and in total. A client that reads nothing for a while is
+ * disconnected.
  */
 import type { Socket } from 'node:net'
 import { finished, Readable } from 'node:stream'
@@ -12,7 +12,7 @@ import { Refused, refuse } from '../../errors/refusal.ts'
 import { heldBytes } from './json-answer.ts'
 
 export interface UnreadLimits extends BudgetLimits {
-  /** A client that reads nothing for this long is disconnected, in milliseconds. */
+  /** Time without reads after which a client is disconnected, in milliseconds. */
   timeoutMs: number
 }
 
@@ -21,7 +21,7 @@ interface Answer {
   socket: Socket
   /** Bytes of the connection that the system had taken at the last check. */
   sent: number
-  /** How many checks in succession have found that it took nothing more. */
+  /** Number of consecutive checks without progress. */
   still: number
   /** Gives its share back. */
   give: () => void
@@ -29,21 +29,24 @@ interface Answer {
 
 /** Smaller answers are not counted: the system takes them at once, and connections are limited in number. */
 export const COUNTED_FROM = 8 * 1024
-/** What a stream holds that is made while the client reads it. */
+/** Memory of a streamed answer, in bytes. */
 const STREAM = 16 * 1024
-/** What compressing an answer holds, see `compression.ts`. */
+/** Memory of compressing an answer, in bytes; see `compression.ts`. */
 const COMPRESSION = 160 * 1024
 const CHECK_MS = 1000
-/** When there is no room, an answer that did not move for this many checks loses its place. */
+/** Number of checks without progress after which an answer may be evicted at the limit. */
 const STALLED = 3
 
-/** Counts the answers of all routes that are registered after this call. Returns what says how many bytes are unread. */
+/**
+ * Counts the answers of all routes that are registered after this call. Returns a function that returns the unread
+ * bytes.
+ */
 export function limitUnreadAnswers(
   app: FastifyInstance,
   { timeoutMs, ...limits }: UnreadLimits,
 ): () => number {
   const shares = createBudget(limits)
-  // Checks are counted, not milliseconds: when the event loop was held up, nobody could read.
+  // Counts checks, not milliseconds: while the event loop was blocked, no client could read.
   const checkMs = Math.min(CHECK_MS, timeoutMs / STALLED)
   const patience = Math.ceil(timeoutMs / checkMs)
   // In the order of their beginning.
@@ -71,7 +74,7 @@ export function limitUnreadAnswers(
     checking = undefined
   }
 
-  /** Disconnects clients that do not read until there is room. Returns who holds too much when there is none. */
+  /** Evicts stalled clients to free bytes. Returns the exceeded limit when that is not enough. */
   function makeRoom(network: string, bytes: number): 'network' | 'all' | undefined {
     for (const answer of answers) {
       const lacking = shares.lacking(network, bytes)

@@ -12,16 +12,13 @@ import { jsonParser, MAX_VALUES, tooManyValues } from './json-bodies.ts'
 /** A shorter text stays where it is. */
 const LONG = 16 * 1024
 
-/** Decoded base64, in parts; undefined when the text is no base64. */
+/** Decoded base64 in parts; undefined for invalid base64. */
 export type Decoded = readonly Buffer[] | undefined
 
-/** The long texts of requests, by what stands for them in the body. */
+/** The decoded long texts of requests, by their placeholders in the body. */
 const longTexts = new WeakMap<FastifyRequest, ReadonlyMap<string, Decoded>>()
 
-/**
- * The content that a text of a request's body gives: the text may be base64, or stand for a long one. Undefined when it
- * is no base64.
- */
+/** Returns the content of a base64 text or placeholder in a request's body; undefined for invalid base64. */
 export function base64In(request: FastifyRequest, text: string): Decoded {
   const long = longTexts.get(request)
   if (long?.has(text)) return long.get(text)
@@ -48,7 +45,7 @@ export function readBase64Bodies(
   })
 }
 
-/** Reads a body to its end. What is refused before flows on unread, so that the client gets its answer. */
+/** Reads a body to its end. After a refusal the rest is discarded, so that the client gets its answer. */
 function scanned(
   request: FastifyRequest,
   payload: Readable,
@@ -75,7 +72,7 @@ function scanned(
       // Each value may have a name. The parser counts exactly, but not before all has been scanned.
       else if (kept.strings > 2 * MAX_VALUES) refuseWith(tooManyValues(MAX_VALUES))
     }
-    // As fastify itself has it: a body that breaks off, or is not what its head says, is the client's fault.
+    // As Fastify does: a truncated body, or one that contradicts its headers, is the client's error.
     payload.once('error', (error) =>
       reject('statusCode' in error ? error : Object.assign(error, { statusCode: 400 })),
     )
@@ -92,7 +89,7 @@ function createDecoder() {
   let isWrong = false
   let isOver = false
 
-  /** Decodes what is there. Little pieces are put together first: each part costs more than its bytes. */
+  /** Decodes the buffered text. Small pieces are joined first, because each part has an overhead. */
   function decode(least: number): void {
     if (isWrong || rest.length < least) return
     const text = /[\r\n]/.test(rest) ? rest.replace(/[\r\n]/g, '') : rest
@@ -118,14 +115,14 @@ function createDecoder() {
   }
 }
 
-/** The same for the inside of a string of JSON, as it comes. */
+/** Creates a decoder of the inside of a JSON string. */
 function createStringDecoder() {
   const decoder = createDecoder()
   let rest = ''
   return {
     take(bytes: Buffer): void {
       const text = rest + bytes.toString('latin1')
-      // What an escape stands for is known with its second character.
+      // An escape is complete with its second character.
       rest = text.endsWith('\\') ? '\\' : ''
       decoder.take(unescaped(text.slice(0, text.length - rest.length)))
     },
@@ -171,13 +168,13 @@ const BACKSLASH = 0x5c
 function createScanner(key: string) {
   const token = randomUUID()
   const long = new Map<string, Decoded>()
-  /** What the text is without long values. */
+  /** The body without its long values. */
   const kept = createStore()
   let inString = false
   let isEscape = false
   /** The strings so far: names and values. */
   let strings = 0
-  /** The last string, as far as it can be the key; and whether a colon, and then nothing, came after it. */
+  /** The last string, if it can be the key, and whether only a colon followed it. */
   let last = ''
   let isValue = false
   /** The value of the key that is being read, while it may still be short. */
@@ -214,7 +211,7 @@ function createScanner(key: string) {
     value = undefined
   }
 
-  /** Where the string ends that goes on at `from`; -1: not in this chunk. */
+  /** Returns the end of the string that continues at `from`; -1 when it is not in this chunk. */
   function endOfString(chunk: Buffer, from: number): number {
     const quote = chunk.indexOf(QUOTE, from)
     const hasEscapes =
@@ -243,7 +240,7 @@ function createScanner(key: string) {
     const quote = chunk.indexOf(QUOTE, from)
     const end = quote === -1 ? chunk.length : quote + 1
     const between = chunk.subarray(from, quote === -1 ? end : quote).toString('latin1')
-    // A value comes after a colon and nothing else. Spaces may be cut by the end of a chunk.
+    // A value follows a colon and whitespace, which a chunk boundary may split.
     if (between.trim() !== '') isValue = between.trim() === ':'
     kept.put(chunk.subarray(from, end))
     if (quote === -1) return end
@@ -255,7 +252,7 @@ function createScanner(key: string) {
   }
 
   return {
-    /** Returns how much there is so far without what is decoded. */
+    /** Returns the size so far without decoded values. */
     take(chunk: Buffer): { bytes: number; strings: number } {
       for (let at = 0; at < chunk.length; ) at = inString ? takeString(chunk, at) : takeOutside(chunk, at)
       return { bytes: kept.bytes() + (value?.bytes() ?? 0), strings }
@@ -268,8 +265,8 @@ function createScanner(key: string) {
 }
 
 /**
- * A text without escapes. Those of base64 are `\/`, which some clients write, and line ends; others stay, and are no
- * base64.
+ * Removes the escapes of base64: `\/`, which some clients write, and line ends. Other escapes stay and make the base64
+ * invalid.
  */
 const unescaped = (text: string) =>
   text.includes('\\') ? text.replace(/\\[nr]/g, '').replaceAll('\\/', '/') : text

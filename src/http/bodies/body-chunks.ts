@@ -1,19 +1,19 @@
 /**
- * Bounds the chunks of bodies that come in chunks. Node makes a buffer of each, and whoever reads the body is called for
- * each: four megabytes of chunks with one byte hold the event loop for seconds, and half a gigabyte of memory.
+ * Limits small chunks of chunked bodies. Node allocates a buffer and runs a callback per chunk: 4 MB in one-byte chunks
+ * block the event loop for seconds and take 500 MB of memory.
  */
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance } from 'fastify'
 
-/** So many chunks may be as small as they like: a client may write its body in little pieces. */
+/** Number of chunks of any size: a client may write its body in small pieces. */
 const FREE_CHUNKS = 1000
-/** All chunks beyond these have at least so many bytes, on average. */
+/** Minimum average size of further chunks, in bytes. */
 const MIN_BYTES = 32
 
 /** The code of the error with which a connection ends that sends too many chunks. */
 export const TOO_MANY_CHUNKS = 'ERR_TOO_MANY_CHUNKS'
 
-/** Ends the connection of a request whose body comes in too many small chunks. Call it after `limitConnections`. */
+/** Closes the connection of a request with too many small chunks. Call it after `limitConnections`. */
 export function limitChunks(app: FastifyInstance): void {
   app.server.prependListener('request', (request: IncomingMessage) => {
     if (request.headers['transfer-encoding'] === undefined) return
@@ -21,7 +21,7 @@ export function limitChunks(app: FastifyInstance): void {
     let chunks = 0
     let bytes = 0
     let isOver = false
-    // Here and not where the body is read: thousands of chunks may have come in one turn before anybody reads.
+    // Counted before the body is read: thousands of chunks may arrive in one turn of the event loop.
     request.push = (chunk: Uint8Array | null, encoding?: BufferEncoding) => {
       if (isOver) return false
       chunks += 1

@@ -12,8 +12,8 @@ const DECODERS: ReadonlyMap<string, () => ReturnType<typeof createGunzip>> = new
 ])
 
 /**
- * For the routes that are registered after this call, in this scope. Whoever reads a body limits what it unfolds to, as
- * the parsers do by `bodyLimit`.
+ * Applies to the routes of this scope that are registered after this call. Readers of a body limit its decompressed
+ * size, as the parsers do by `bodyLimit`.
  */
 export function decompressBodies(app: FastifyInstance): void {
   app.addHook('onRequest', ({ raw: { headers } }, _reply, done) => {
@@ -46,7 +46,7 @@ function unfolded(body: Readable, decoder: ReturnType<typeof createGunzip>): Rea
   body.on('data', (chunk: Buffer) => {
     unfolding.receivedEncodedLength += chunk.length
   })
-  // Nobody may listen any more. Without a listener, an error would end the process.
+  // Without a listener, an error would end the process.
   body.on('error', () => {})
   const unwatch = finished(body, { writable: false }, (error) => {
     if (error) unfolding.destroy(error)

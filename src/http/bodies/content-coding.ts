@@ -1,4 +1,4 @@
-/** How a body is coded, in one form for each coding: the names have no case, gzip has two, and none at all is `identity`. */
+/** Normalizes a content coding: lower case, `gzip` for its alias, `identity` when absent. */
 export function codingOf(contentEncoding: string | undefined): string {
   const coding = contentEncoding?.trim().toLowerCase() ?? ''
   if (coding === '') return 'identity'

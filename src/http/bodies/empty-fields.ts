@@ -12,15 +12,15 @@ const alternatives = (schema: unknown): Record<string, unknown>[] => {
   return Array.isArray(schema.anyOf) ? schema.anyOf.flatMap(alternatives) : [schema]
 }
 
-/** Whether null is a value of its own there. A schema that says no type allows everything. */
+/** Whether null is a valid value. A schema without a type allows everything. */
 const takesNull = (schema: unknown) =>
   alternatives(schema).some(
     ({ type, ...rest }) => type === 'null' || (type === undefined && !('enum' in rest)),
   )
 
 /**
- * The value without fields that are null, and without empty names in lists of texts: both mean absent. A null stays where
- * the schema has one, because there it says something.
+ * Removes fields that are null, and empty names in lists of texts: both mean absent. A null stays where the schema
+ * allows it.
  */
 export function withoutEmpty(schema: unknown, value: unknown): unknown {
   const schemas = alternatives(schema)
@@ -50,7 +50,7 @@ const saysNothing = (value: unknown) =>
   value === 0 ||
   (typeof value === 'object' && Object.keys(value).length === 0)
 
-/** The unknown fields of a body that are set, and the fields that its schema knows. */
+/** Returns the unknown non-empty fields of a body, and the fields of its schema. */
 export function unknownFields(schema: unknown, value: unknown): { unknown: string[]; known: string[] } {
   const properties = alternatives(schema)
     .map((one) => one.properties)

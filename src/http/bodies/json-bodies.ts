@@ -9,7 +9,7 @@ import { deferToHandler } from '../requests/deferred-validation.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The most values in a JSON body, when a route needs more than others. */
+    /** Maximum number of values in a JSON body of a route that needs more than the default. */
     maxBodyValues?: number
   }
 }
@@ -23,12 +23,12 @@ const MAX_DEPTH = 32
  */
 export const MAX_VALUES = 10_000
 
-/** So much of a body is looked at in one piece of work, in bytes. */
+/** Number of bytes that are scanned at a time. */
 const PIECE = 128 * 1024
 
 /**
- * Replaces the parser of JSON. A body that is nested too deeply gets 400, and one with too many values 413, before anything
- * is made of it. An empty one is as if there were none: many clients send the content type with every request.
+ * Replaces the JSON parser. A body that is nested too deeply gets 400, one with too many values 413, before it is
+ * parsed. An empty body counts as absent: many clients always send the content type.
  */
 export function parseJsonBodies(app: FastifyInstance, type = 'application/json'): void {
   const parse = jsonParser(app)
@@ -38,10 +38,7 @@ export function parseJsonBodies(app: FastifyInstance, type = 'application/json')
   )
 }
 
-/**
- * Refuses bodies of other types in this scope. An empty one is as if there were none, whatever its type: many clients send
- * their usual type also without a body.
- */
+/** Refuses bodies of other types in this scope. An empty body counts as absent, whatever its type. */
 export function refuseOtherBodies(app: FastifyInstance): void {
   app.removeContentTypeParser('text/plain')
   app.addContentTypeParser('*', (request, payload, done) => {
@@ -64,10 +61,7 @@ export function refuseOtherBodies(app: FastifyInstance): void {
 
 type Done = (error: Error | null, body?: unknown) => void
 
-/**
- * What makes values of bodies that are there as a whole. A long one is read in pieces, and others have their turn
- * between.
- */
+/** Creates the parser of complete bodies. A long one is parsed in pieces, with other work in between. */
 export function jsonParser(
   app: FastifyInstance,
 ): (request: FastifyRequest, body: Buffer, done: Done) => void {
@@ -92,7 +86,7 @@ export function jsonParser(
       await nextSlice(schedulingKey(request))
       parse(request, reader.end(), done)
     }
-    // Many bodies may be complete in one turn of the event loop, and what a request does comes right after it.
+    // Many bodies may be complete in one turn of the event loop, and each is handled right after parsing.
     scheduleWork(schedulingKey(request), () => {
       if (isRefused()) return
       if (at >= body.length) parse(request, reader.end(), done)
@@ -125,8 +119,8 @@ const OBJECT = 123
 const END_OF_OBJECT = 125
 
 /**
- * Makes a text of bytes that come in pieces, and counts brackets and values. What is in strings does not count. The bytes
- * need not be JSON; all that counts in it is ASCII, so what is refused need not become a text first.
+ * Decodes bytes in pieces, and counts brackets and values outside of strings. It counts in the bytes, all ASCII, so a
+ * refused body is never decoded.
  */
 function createReader(maxValues: number) {
   const decoder = new StringDecoder()
@@ -159,7 +153,7 @@ function createReader(maxValues: number) {
   }
 
   return {
-    /** What there is too much of so far. */
+    /** Returns the exceeded limit so far. */
     take(piece: Buffer): Excess | undefined {
       const excess = excessIn(piece)
       if (excess === undefined) text += decoder.write(piece)

@@ -1,7 +1,6 @@
 /**
- * Requests with long JSON bodies: those of one client are worked on one after the other. To hash, store and index a long
- * text takes up to a quarter of a second, and what others write waits behind it. So each is followed by a rest, as long
- * as somebody else uses the server.
+ * Queues requests with large JSON bodies: one at a time per client. Hashing, storing and indexing a large text takes up
+ * to 250 ms and delays other writes. So a pause follows each one while other clients are active.
  */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { createSemaphore, pauseAfter } from '../../concurrency/semaphore.ts'
@@ -14,12 +13,12 @@ export const LARGE_BODY_BYTES = 16 * 1024
 /** How many are worked on at one time, and how many may wait: each holds its body. */
 const LIMITS = { name: 'long_bodies', size: 4, share: 1, waiting: 256, waitingShare: 32 } as const
 
-/** A client is alone when nobody else has sent a request for so long, in milliseconds. */
+/** A client is alone after this time without requests of other clients, in milliseconds. */
 const ALONE_MS = 1000
 
 /**
- * Limits the routes that are registered after this call. `clientOf`: whose request it is. `now`: milliseconds. `later`
- * calls what it gets after some milliseconds.
+ * Limits the routes that are registered after this call. `clientOf` returns the client's key, `now` milliseconds;
+ * `later` runs a function after some milliseconds.
  */
 export function queueLargeBodies(
   app: FastifyInstance,
@@ -29,7 +28,7 @@ export function queueLargeBodies(
 ): void {
   const slots = createSemaphore(LIMITS)
   const { seen, isAlone } = watchClients(now)
-  /** What to do when the work on a request is done. */
+  /** Releases the slot when the work on a request is done. */
   const working = new WeakMap<FastifyRequest, () => void>()
 
   app.addHook('preHandler', (request, reply, done) => {
@@ -46,7 +45,7 @@ export function queueLargeBodies(
       done(gone.aborted ? gone.reason : undefined)
     }, done)
   })
-  // Also for a client that is gone: its work goes on until there is something to send.
+  // Also for a disconnected client: its work continues until there is an answer.
   app.addHook('onSend', (request, _reply, _payload, done) => {
     working.get(request)?.()
     working.delete(request)
@@ -54,7 +53,7 @@ export function queueLargeBodies(
   })
 }
 
-/** Knows whether a client is the only one that has sent requests lately. */
+/** Tracks whether a client is the only active one. */
 function watchClients(now: () => number) {
   let last = { client: '', at: Number.NEGATIVE_INFINITY }
   /** When another one than the last one was here. */
@@ -71,7 +70,7 @@ function watchClients(now: () => number) {
 function isLong({ headers, body }: FastifyRequest): boolean {
   if (body === undefined || body === null || mediaTypeOf(headers['content-type']) !== 'application/json')
     return false
-  // Without a length, nobody knows before the body has been read.
+  // Without a length, the size is unknown before the body is read.
   if (headers['content-encoding'] !== undefined) return true
   return Number(headers['content-length'] ?? Number.POSITIVE_INFINITY) > LARGE_BODY_BYTES
 }

@@ -11,7 +11,7 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** Whether the body is written to disk as it comes. */
     streamsBody?: true
-    /** Whether the route itself limits the time of its body, and what it holds of it. */
+    /** Whether the route limits the time and memory of its body itself. */
     limitsBody?: true
   }
 }
@@ -24,7 +24,7 @@ export interface BodyLimits extends BudgetLimits {
 /** A body that is written to disk as it comes may take as long as it needs, at no less than this many bytes a second. */
 const MIN_RATE = 4096
 
-/** What is on its way. */
+/** Bodies that are being received. */
 export interface Arriving {
   bodies: number
   /** Bytes that they may take in memory. */
@@ -35,8 +35,8 @@ export interface Arriving {
 const CHECKS = 4
 
 /**
- * Limits the bodies of all routes that are registered after this call. git's bodies have limits of their own: git may
- * pause for minutes while it packs. Returns what says what is arriving.
+ * Limits the bodies of all routes that are registered after this call. Bodies of git have their own limits: git may
+ * pause for minutes while it packs. Returns a function that returns the bodies being received.
  */
 export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: BodyLimits): () => Arriving {
   const shares = createBudget(limits)
@@ -47,7 +47,7 @@ export function limitBodies(app: FastifyInstance, { timeoutMs, ...limits }: Body
     if (headers['content-length'] === undefined && headers['transfer-encoding'] === undefined) {
       return done(null, payload)
     }
-    // A short body has come with the head: there is nothing to wait for, and it is read at once.
+    // A short body arrived with the head and is read at once.
     if (raw.complete && headers['content-encoding'] === undefined) return done(null, payload)
     const type = mediaTypeOf(headers['content-type'])
     const { limitsBody, streamsBody } = request.routeOptions.config

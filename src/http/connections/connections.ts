@@ -1,6 +1,6 @@
 /**
- * Limits connections: how many there are, for each network and in all, and what one may have under way: its requests are
- * worked on one after the other. Closes those without a request when the app closes.
+ * Limits connections per network and in total. Requests of one connection are handled one at a time. Closes idle
+ * connections when the app closes.
  */
 import { AsyncResource } from 'node:async_hooks'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -19,7 +19,7 @@ interface Connection {
   requests: number
   /** Whether one of them is being worked on. */
   isBusy: boolean
-  /** The others, in their order. */
+  /** Waiting requests in order. */
   held: { request: IncomingMessage; begin: () => void }[]
   /** Gives its place back. */
   give: () => void
@@ -77,7 +77,7 @@ export function limitConnections(
     return shares.lacking(network, 1) === undefined
   }
 
-  // Who has no request loses least. Who has one must go when all have.
+  // Closes idle connections first, since they lose least, and then all.
   rejectWhenOutOfDescriptors(app.server, () => {
     const [first] = idle.size > 0 ? idle : open
     if (first === undefined) return
@@ -115,7 +115,7 @@ export function limitConnections(
     const place = placeOf(socket)
     const connection = beforeHandshake.get(place)
     beforeHandshake.delete(place)
-    // It has gone in the meantime, or was closed because there are too many.
+    // The connection closed meanwhile, or was evicted.
     if (connection === undefined) return void socket.destroy()
     connection.socket = socket
     connections.set(socket, connection)
@@ -145,7 +145,7 @@ export function limitConnections(
       if (isClosing) socket.destroySoon()
       else idle.add(connection)
     })
-    // What the client sends belongs to nothing that ran before it.
+    // A request must not inherit the async context of earlier ones.
     const scope = new AsyncResource('REQUEST')
     const begin = () => scope.runInAsyncScope(() => void work.call(app.server, request, answer))
     connection.held.push({ request, begin })
@@ -157,7 +157,7 @@ export function limitConnections(
   function close({ socket, held }: Connection, last: IncomingMessage): void {
     if (!socket.destroyed) limitReached('connection_requests')
     socket.destroy()
-    // Node would make an error with its stack for each, which nobody reads.
+    // Node would create an unused error with a stack for each.
     for (const { request } of held.splice(0)) request.destroy()
     last.destroy()
   }

@@ -1,4 +1,4 @@
-/** Lets a listening server go on when this process, or the machine, may open no further file. */
+/** Keeps a listening server running when this process or the host is out of file descriptors. */
 import { closeSync, openSync } from 'node:fs'
 import type { Server, Socket } from 'node:net'
 import { limitReached } from '../../errors/limits.ts'
@@ -6,10 +6,10 @@ import { limitReached } from '../../errors/limits.ts'
 const CODES: ReadonlySet<unknown> = new Set(['EMFILE', 'ENFILE'])
 const isFull = (error: Error) => 'code' in error && CODES.has(error.code)
 
-/** How long until a spare descriptor is looked for again, in milliseconds. */
+/** Pause before the next attempt to reserve a descriptor, in milliseconds. */
 const AGAIN_MS = 1000
 
-/** Given up at the moment at which there is no other one. All servers of this process share it. */
+/** Reserve descriptor, closed when no other is left. All servers of this process share it. */
 let spare: number | undefined
 
 function keepSpare(): void {
@@ -21,9 +21,9 @@ function keepSpare(): void {
 }
 
 /**
- * While no further file may be open, newcomers are closed at once. Node does so itself with a spare descriptor of its own,
- * until a thread is faster to open something and takes it: from then on, Node would try to take the newcomer again and
- * again within one turn of the event loop, which would never end. `free` closes some connection of the server.
+ * Closes new connections at once while no file can be opened. Node does so with its own reserve descriptor, until
+ * another thread takes it; then Node would retry the accept within one turn of the event loop forever. `free` closes
+ * some connection of the server.
  */
 export function rejectWhenOutOfDescriptors(server: Server, free: () => void = () => {}): void {
   keepSpare()

@@ -1,4 +1,4 @@
-/** Whose share of the event loop a request takes: that of its network, and of its account as soon as it is known. */
+/** The scheduling key of a request: its network, and its account once that is known. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { continueAs } from '../../concurrency/event-loop.ts'
 import { networkOf } from '../../config/address-ranges.ts'
@@ -10,13 +10,13 @@ const accounts = new WeakMap<FastifyRequest, string>()
 export const schedulingKey = (request: FastifyRequest): string =>
   accounts.get(request) ?? networkOf(request.ip)
 
-/** What only reads is not wanted any more when its client is gone. A command goes on: what it has begun, it finishes. */
+/** A read is aborted when its client disconnects. A command finishes what it has begun. */
 const READS: ReadonlySet<string> = new Set(['GET', 'HEAD'])
 
 /**
- * From here on, what the routes do that are registered after this call counts for the account, so that those behind one
- * address do not wait for who has much to do there. `accountOf`: its key; null for a request without one. What takes long
- * ends when the client goes away.
+ * From here on, the work of routes that are registered after this call counts for the account, so that clients behind
+ * one address do not wait for a busy one. `accountOf` returns the key; null without an account. Long reads abort when
+ * the client disconnects.
  */
 export function scheduleByAccount(
   app: FastifyInstance,

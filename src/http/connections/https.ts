@@ -7,7 +7,7 @@ import { type Certificate, readCertificate, type TlsPair } from './tls-files.ts'
 
 const NAMES = { cert: 'TLS_CERT', key: 'TLS_KEY' } as const
 
-/** Reads the certificate of the settings; undefined when they name none. @throws ConfigError */
+/** Reads the configured certificate; undefined without one. @throws ConfigError */
 export async function requireCertificate(settings: {
   tlsCert: string | undefined
   tlsKey: string | undefined
@@ -32,13 +32,13 @@ export function httpsServer({ pair }: Certificate, timeoutMs: number): FastifySe
       },
       handler,
     )
-    // What fastify sets on the servers that it makes itself.
+    // Fastify sets these only on servers that it creates.
     if (typeof options.keepAliveTimeout === 'number') server.keepAliveTimeout = options.keepAliveTimeout
     return server
   }
 }
 
-/** New connections to the server of `app` get the certificate that the files have then; those that are open go on. */
+/** New connections to the server of `app` get the current certificate files; open ones continue. */
 export function renewHttps(
   app: FastifyInstance,
   certificate: Certificate,

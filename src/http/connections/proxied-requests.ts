@@ -18,7 +18,7 @@ export function limitProxiedRequests(
   const shares = createBudget(limits)
   app.addHook('onRequest', (request, reply, done) => {
     const { ip, socket } = request
-    // A proxy's own request, as one that asks for the health, is nobody else's.
+    // A proxy's own request, such as a health check, has no other client.
     if (!isProxy(socket.remoteAddress ?? '') || isProxy(ip)) return done()
     const network = networkOf(ip)
     const lacking = shares.lacking(network, 1)

@@ -7,8 +7,8 @@ import { type Certificate, readCertificate, type TlsPair } from './tls-files.ts'
 const LOOK_EVERY_MS = 30_000
 
 /**
- * Looks at the files again and again. When both have changed to a pair that fits, `use` gets it, for new connections.
- * Files that cannot be used are logged once, and the certificate in use stays. Returns what ends this.
+ * Watches the files. When both have changed to a matching pair, calls `use`. Unusable files are logged once, and the
+ * current certificate stays. Returns a function that stops it.
  */
 export function renewCertificate(
   { files, names, pair }: Certificate,

@@ -11,7 +11,7 @@ export interface TlsFiles {
   key: string
 }
 
-/** What is in the files. */
+/** Contents of the files. */
 export interface TlsPair {
   cert: Buffer
   key: Buffer

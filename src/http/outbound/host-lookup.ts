@@ -1,6 +1,6 @@
 /**
- * The addresses of the names of other hosts. Whose name it is decides how slow the answer is, and how many addresses are
- * in it: both have a limit.
+ * Looks up the addresses of other hosts. The owner of a name controls the delay and the number of addresses, so both
+ * have a limit.
  */
 import { lookup, Resolver } from 'node:dns/promises'
 import { rejectOnAbort } from '../../concurrency/coalesce.ts'
@@ -9,12 +9,12 @@ import { createSemaphore } from '../../concurrency/semaphore.ts'
 /** The host of a URL, as look-ups and connections take it. */
 export const hostOf = (url: URL) => url.hostname.replace(/^\[(.*)\]$/, '$1')
 
-/** Addresses of a host name. @throws when it has none, or when the signal is aborted */
+/** Resolves to the addresses of a host name. @throws when it has none, or when the signal aborts */
 export type Resolve = (host: string, signal: AbortSignal) => Promise<string[]>
 
 /** For the first of two questions, in milliseconds. */
 const QUESTION_MS = 3000
-/** How long IPv6 may take after IPv4, in milliseconds: some name servers say nothing about IPv6. */
+/** How long IPv6 may take after IPv4, in milliseconds: some name servers do not answer for IPv6. */
 const IPV6_MS = 1000
 /**
  * The most addresses of each kind that count. An answer may have thousands. Each of them costs a check, and is tried for
@@ -23,15 +23,14 @@ const IPV6_MS = 1000
 const MAX_ADDRESSES = 8
 
 /**
- * Asks the system, whose own table of hosts counts too. That takes a thread for as long as it takes, and the whole process
- * has two for look-ups: so one at a time. The others wait, at most until their signals are aborted. `look`: instead of
- * the system.
+ * Uses the system's resolver, including its hosts file. A look-up blocks one of two threads of the process, so only one
+ * runs at a time; the others wait until their signals abort. `look` replaces the system.
  */
 export function bySystem(look: (host: string) => Promise<{ address: string }[]> = lookupAll): Resolve {
   const threads = createSemaphore({ size: 1 })
   return async (host, signal) => {
     const give = await threads.take(host, signal)
-    // The thread is taken until the look-up ends, also when nobody waits for it any more.
+    // The thread stays blocked until the look-up ends, even after an abort.
     const found = look(host).finally(give)
     return (await rejectOnAbort(found, signal, () => {})).map(({ address }) => address)
   }
@@ -40,8 +39,8 @@ export function bySystem(look: (host: string) => Promise<{ address: string }[]> 
 const lookupAll = (host: string) => lookup(host, { all: true })
 
 /**
- * Asks name servers only, without a thread: whose name is looked up may make that as slow as they like.
- * `servers`: instead of the system's, as `address:port`.
+ * Queries name servers only, without a thread, so a slow name blocks nothing. `servers` replaces the system's, as
+ * `address:port`.
  */
 export function byDns(servers?: readonly string[]): Resolve {
   return async (host, signal) => {

@@ -1,7 +1,7 @@
 /**
- * Requests to where users say: only to addresses outside of the server's own network, unless the operator allows them.
- * The address is looked up, checked and connected to in one step, so that a name cannot change in between; each redirect
- * is checked anew. Time and bytes of an answer have limits.
+ * Sends requests to URLs of users: only to addresses outside of the server's own network, unless the operator allows
+ * them. The address is looked up, checked and connected to in one step, so that a name cannot change in between; each
+ * redirect is checked again. Answers have limits of time and bytes.
  */
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { request as httpsRequest } from 'node:https'
@@ -18,7 +18,7 @@ export class InternalAddress extends Error {
   }
 }
 
-/** Another server sent us on too often, or to something that is no web address. */
+/** Another server redirected too often, or to something other than a web address. */
 export class BadRedirect extends Error {
   override readonly name = 'BadRedirect'
 }
@@ -29,11 +29,11 @@ class NoAnswer extends Error {
 }
 
 const MAX_REDIRECTS = 3
-/** They keep the method and the body, or must be followed with them: a POST without its body is no delivery. */
+/** Redirects that keep the method and the body: a delivery without its body is useless. */
 const REDIRECTS: ReadonlySet<number> = new Set([301, 302, 307, 308])
-/** The most bytes of an answer that are read. Nothing of them is kept. */
+/** Maximum number of bytes that are read of an answer, which is discarded. */
 const MAX_ANSWER_BYTES = 64 * 1024
-/** So many answers may come before the real one (as `103 Early Hints`): they are not counted as bytes. */
+/** Maximum number of interim answers such as `103 Early Hints`, whose bytes do not count. */
 const MAX_ANNOUNCED = 10
 
 export interface OutboundPost {
@@ -46,7 +46,7 @@ export interface OutboundPost {
 }
 
 export interface OutboundHttp {
-  /** Why a URL can never be connected to; undefined for one that may be. Looks nothing up. */
+  /** Returns why a URL is never allowed, without a look-up; undefined when it may be. */
   problem(url: URL): string | undefined
   /**
    * Sends a POST, and resolves to the status of the answer when all of it was read, or enough.
@@ -58,11 +58,11 @@ export interface OutboundHttp {
 /** `resolve`: instead of the name servers and the system. */
 export function createOutboundHttp(allowed: AllowedHosts, resolve?: Resolve): OutboundHttp {
   const fromDns = resolve ?? byDns()
-  /** What the operator has named may be in the system's own table of hosts. */
+  /** Hosts that the operator allows may be in the system's hosts file. */
   const fromSystem = resolve ?? bySystem()
   const mayConnect = (address: string) => isOutside(address) || allowed.address(address)
 
-  /** The addresses of a host to which a connection may go. @throws InternalAddress when there is none */
+  /** Returns the allowed addresses of a host. @throws InternalAddress without any */
   async function addressesOf(host: string, signal: AbortSignal): Promise<string[]> {
     const isNamed = allowed.name(host)
     const found = await (isNamed ? fromSystem : fromDns)(host, signal)
@@ -85,7 +85,7 @@ export function createOutboundHttp(allowed: AllowedHosts, resolve?: Resolve): Ou
     }
   }
 
-  /** For an address in a URL nothing is looked up. */
+  /** An address in a URL needs no look-up. */
   function requireUsable(url: URL): void {
     const host = hostOf(url)
     if (isIP(host) !== 0 && !mayConnect(host) && !allowed.name(host)) throw new InternalAddress(host)
@@ -158,11 +158,11 @@ function redirected(from: URL, location: string): URL {
   return to
 }
 
-/** Reads an answer to its end, or as much of it as anybody needs. The status is known already: nothing fails any more. */
+/** Reads an answer to its end or limit. The status is known already, so errors are ignored. */
 function readToEnd(answer: IncomingMessage): Promise<void> {
   return new Promise((resolve) => {
     answer.on('data', () => {
-      // As they came: an answer in very small chunks is mostly what is between them.
+      // Bytes on the wire: an answer in very small chunks is mostly overhead.
       if (answer.socket.bytesRead > MAX_ANSWER_BYTES) answer.destroy()
     })
     answer.on('error', () => {})

@@ -2,10 +2,8 @@
 export const basePath = (publicUrl: string): string => new URL(publicUrl).pathname.replace(/\/$/, '')
 
 /**
- * What comes before a path of the server when a client asks for `host`: all of `PUBLIC_URL`, when the client uses it. Who
- * uses another address stays there, and gets a path only: we may not know its scheme.
- *
- * @param configured `PUBLIC_URL`, when it is set
+ * Returns the prefix of the server's paths for a client that requested `host`: all of `PUBLIC_URL` when the client uses
+ * it; otherwise only the path, because the scheme is unknown. @param configured `PUBLIC_URL`, when it is set
  */
 export function baseFor(host: string, configured: string | undefined): string {
   if (configured === undefined) return ''

@@ -3,7 +3,7 @@ import { setMaxListeners } from 'node:events'
 import type { FastifyReply } from 'fastify'
 import { ErrorWithRefusal, refuse } from '../../errors/refusal.ts'
 
-/** Why the work was ended. It is no failure of the server, and nobody reads the answer. */
+/** Reason of the abort. It is not a failure of the server, and the answer is never read. */
 class ClientDisconnected extends ErrorWithRefusal {
   readonly refusal = refuse.timedOut(this.message)
 }
@@ -17,7 +17,7 @@ export function disconnectSignal(reply: FastifyReply): AbortSignal {
   const closed = () => {
     if (!raw.writableFinished) gone.abort(new ClientDisconnected('the client is gone'))
   }
-  // It may have gone while its request waited.
+  // The client may have disconnected while its request waited.
   if (raw.closed) closed()
   else raw.once('close', closed)
   return gone.signal

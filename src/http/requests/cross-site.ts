@@ -1,15 +1,13 @@
-/** Refuses what a page of another site makes a browser send. */
+/** Refuses changes that a page of another site makes a browser send. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { coded, Refused, refuse } from '../../errors/refusal.ts'
 
-/** Methods that change nothing. Everything else does, whatever its body is. */
+/** Methods without changes. All others count as changes, whatever their body. */
 const READING = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
 
 /**
- * A browser sends the credentials that it has for this server with requests of every page, also of a hostile one. It says
- * where a request comes from: in `Sec-Fetch-Site`, which pages cannot set, and older browsers in `Origin`. A client that
- * sends neither is not a browser.
- *
+ * Browsers send this server's credentials with requests of every page, also of a hostile one. They tell the origin in
+ * `Sec-Fetch-Site`, which pages cannot set, and older ones in `Origin`. A client that sends neither is not a browser.
  * @param publicUrl where clients reach the server: the origin of its own pages, together with the request's own host
  * @param trusted further origins whose pages may change things
  */
@@ -30,17 +28,17 @@ export function refuseCrossSite(
 
 function isOwn(request: FastifyRequest, publicUrl: string): boolean {
   const { origin, 'sec-fetch-site': site } = request.headers
-  // `none`: the user did it, not a page.
+  // `none` is a direct action of the user.
   if (site === 'same-origin' || site === 'none') return true
   if (origin === undefined) return site === undefined
   if (!URL.canParse(origin)) return false
   const { host, origin: sender } = new URL(origin)
   if (URL.canParse(publicUrl) && sender === new URL(publicUrl).origin) return true
-  // A page of the same host with another scheme or port has another origin, and then the browser says `same-site`.
+  // A page of the same host with another scheme or port has another origin, sent as `same-site`.
   return site === undefined && host !== '' && host === hostOf(request)
 }
 
-/** The host that the client asked for, without the default port, as an origin has it. */
+/** Returns the requested host without the default port, as in an origin. */
 function hostOf(request: FastifyRequest): string | undefined {
   const url = `${request.protocol}://${request.host}`
   return URL.canParse(url) ? new URL(url).host : undefined

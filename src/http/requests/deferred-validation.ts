@@ -9,8 +9,8 @@ declare module 'fastify' {
 }
 
 /**
- * Whether the body of a request may be looked at. Where the rights depend on what it says, a handler asks this before, and
- * looks at the rights that do not.
+ * Whether the body of a request is valid. A handler whose permission check depends on the body calls this first, and
+ * checks the other permissions otherwise.
  */
 export const hasValidBody = ({
   bodyProblem,
@@ -29,9 +29,9 @@ export const deferToHandler =
   }
 
 /**
- * For the routes that are registered after this call, in this scope. Their handlers look first at who asks, and then at the
- * body: a body that is not valid throws its error when it is looked at. A handler that changes something looks at it before,
- * at the latest for its `commandContext`.
+ * Applies to the routes of this scope that are registered after this call. Their handlers authorize first: reading an
+ * invalid body throws its error. A handler that changes something reads it before, at the latest for its
+ * `commandContext`.
  */
 export function validateAfterAuthorization(app: FastifyInstance): void {
   app.decorateRequest('bodyProblem', null)
@@ -45,9 +45,9 @@ export function validateAfterAuthorization(app: FastifyInstance): void {
     const get = (): never => {
       throw bodyProblem ?? validationError
     }
-    // What is left of the body is not read.
+    // The rest of the body is not read.
     if (!request.raw.complete) reply.header('Connection', 'close')
-    // The query comes after the body: nobody has validated it.
+    // The query is validated after the body, so an invalid body leaves it unvalidated.
     Object.defineProperties(request, { body: { get }, query: { get } })
     done()
   })

@@ -47,8 +47,8 @@ function wholeNumber(text: string | undefined): number | undefined {
 }
 
 /**
- * Sends the total and the links to other pages in headers that pages of other origins may read. As in Gitea, the first
- * page names the next and the last one, the last page the first and the previous one. A single page is both, and says so.
+ * Sets the total and the links to other pages in headers that pages of other origins may read. As in Gitea, the first
+ * page has `next` and `last`, the last page `first` and `prev`. A single page has `first` and `last`.
  */
 export function sendPaging(
   request: FastifyRequest,
@@ -89,7 +89,7 @@ export function sendOnePage(
   reply.header('Link', `${link('first')}, ${link('last')}`)
 }
 
-/** Says that a limit of the server has cut a list in the answer. */
+/** Marks the answer's list as truncated by a limit of the server. */
 export function sendTruncated(reply: FastifyReply): void {
   const exposed = reply.getHeader(EXPOSED)
   reply.headers({

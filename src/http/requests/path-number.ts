@@ -7,7 +7,7 @@ export function pathNumber(text: string): number | undefined {
   return Number.isSafeInteger(number) ? number : undefined
 }
 
-/** The filter of a query for one id. 0 and an empty text mean any, and what cannot be an id finds nothing. */
+/** Returns the filter for one id. 0 and an empty text mean any; an invalid id matches none. */
 export function onlyId(text: string | undefined): { id?: number } {
   return text === undefined || text === '' || text === '0' ? {} : { id: pathNumber(text) ?? 0 }
 }

@@ -9,7 +9,7 @@ export function textsOf(value: string | readonly string[] | undefined): string[]
   return (typeof value === 'string' ? [value] : [...(value ?? [])]).filter((text) => text !== '')
 }
 
-/** The names in such a parameter, each of whose values is a list with commas. */
+/** Returns the names in a repeated parameter whose values are comma-separated lists. */
 export function namesIn(value: string | readonly string[] | undefined): string[] {
   const names = textsOf(value).flatMap((list) => list.split(','))
   return names.map((name) => name.trim()).filter((name) => name !== '')

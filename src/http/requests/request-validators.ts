@@ -1,12 +1,9 @@
-/**
- * The validators of requests, each compiled when the first request needs it: compiling those of all routes would take
- * most of the start, and most routes are not asked on most days.
- */
+/** The validators of requests, compiled at their first request: compiling all would take most of the start time. */
 import { Ajv, type AnySchema, type ErrorObject, str, type ValidateFunction } from 'ajv'
 import type { FastifySchemaCompiler, FastifyServerOptions } from 'fastify'
 import { unknownFields, withoutEmpty } from '../bodies/empty-fields.ts'
 
-/** The word of a schema that says in our own words what a value must be. In the schema of an item, it speaks of the list. */
+/** Schema keyword with our own message for an invalid value. In the schema of an item, it describes the list. */
 const PROBLEM = 'x-problem'
 
 /**
@@ -99,10 +96,7 @@ function inOurWords(error: ErrorObject): ErrorObject {
   return { ...error, message, instancePath: error.instancePath.replace(/\/\d+$/, '') }
 }
 
-/**
- * Without these two, fastify loads the packages with its own compilers. The app sets what is used instead of them:
- * `validatorOf` and `jsonAnswer`.
- */
+/** Without these two, Fastify loads its own compilers. The app sets `validatorOf` and `jsonAnswer` instead. */
 export const unusedCompilers: NonNullable<FastifyServerOptions['schemaController']> = {
   compilersFactory: {
     buildValidator: () => (schema: AnySchema) => ajv.compile(schema),

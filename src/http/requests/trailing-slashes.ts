@@ -1,4 +1,4 @@
-/** A slash at the end of a path means nothing, except where something is deleted. */
+/** Ignores a trailing slash, except for deletions. */
 import type { FastifyInstance } from 'fastify'
 import { Refused, refuse } from '../../errors/refusal.ts'
 
@@ -6,8 +6,8 @@ import { Refused, refuse } from '../../errors/refusal.ts'
 export const IGNORE_SLASH = { ignoreTrailingSlash: true } as const
 
 /**
- * A client that deletes what has an empty name, or the name `..`, sends the path of what contains it, and a slash. That must
- * not be deleted instead. For the routes that are registered after this call.
+ * A client that deletes an item with the empty name or `..` sends the path of its parent and a slash, which must not
+ * delete the parent. Applies to the routes that are registered after this call.
  */
 export function refuseDeleteAtSlash(app: FastifyInstance): void {
   app.addHook('onRequest', ({ method, url }, _reply, done) => {

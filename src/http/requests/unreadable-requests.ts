@@ -1,4 +1,4 @@
-/** What node would answer by itself, before any route is found: it gets the body that every error has. */
+/** Gives the errors that Node answers before routing the body of all other errors. */
 import { type IncomingMessage, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
@@ -45,7 +45,7 @@ export function refuseUnreadable(
 ) {
   return (error: Error & { code?: string }, socket: Socket): void => {
     if (error.code === 'ECONNRESET' || socket.destroyed) return
-    // Whoever does not speak TLS, or too slowly, could not read the answer.
+    // A client that does not speak TLS could not read the answer.
     if (/^ERR_(SSL|TLS)_/.test(error.code ?? '')) return void socket.destroy()
     const { status, limit, message } = PROBLEMS.get(error.code ?? '') ?? MALFORMED
     if (limit !== undefined) limitReached(limit)
@@ -74,13 +74,12 @@ export function ignoreExpectations(app: FastifyInstance): void {
 export const ALLOW_MISSING_HOST = { requireHostHeader: false } as const
 
 /**
- * Refuses what node takes, but a proxy in front may read in another way: no host or two, codings of the body besides
- * `chunked`, and a fragment in the target, which the router takes for the end of the path. One of the two would take what a client sends for the request of somebody else. So the connection ends,
- * too.
- * Call it after `limitConnections`.
+ * Refuses ambiguous requests, which a proxy in front may read differently and attribute to another client: no host or
+ * two, body codings besides `chunked`, and a fragment in the target. Also ends the connection. Call it after
+ * `limitConnections`.
  */
 export function refuseAmbiguous(app: FastifyInstance): void {
-  // Node would leave out all headers after the first thousand, and still read the body as they say. The bytes of the head are the limit.
+  // Node would drop headers after the first thousand, but apply them to the body. The size of the head is the limit.
   app.server.maxHeadersCount = 0
   app.server.prependListener('request', (request: IncomingMessage) => {
     const code = ambiguityOf(request)
@@ -89,7 +88,7 @@ export function refuseAmbiguous(app: FastifyInstance): void {
   })
 }
 
-/** The code of what is wrong with a request's head. */
+/** Returns the error code of an ambiguous head. */
 function ambiguityOf({ url, rawHeaders, headers, httpVersion }: IncomingMessage): string | undefined {
   if (url?.includes('#')) return 'ERR_FRAGMENT'
   let hosts = 0
