@@ -1,4 +1,4 @@
-/** What a requester may do with a repository. Pure. */
+/** A requester's access to a repository. Pure. */
 import type { Permission } from '../events/catalog/organizations.ts'
 import type { PendingTransfer } from '../events/catalog/repositories.ts'
 import type { RepositoryDocument } from '../projections/models/repositories/repositories.fold.ts'
@@ -17,7 +17,7 @@ const RANK: Record<Access, number> = { none: 0, read: 1, write: 2, admin: 3 }
  * open to all, as anyone. Null is an anonymous requester.
  */
 export function accessTo(repository: RepositoryDocument, requester: AccountDocument | null): Access {
-  // An account that was switched off keeps nothing, also where something acts for it later (a scheduled merge).
+  // A disabled account has no access, also when the server acts for it later (a scheduled merge).
   if (requester !== null && !maySignIn(requester)) return accessTo(repository, null)
   const anyone: Access = isOpenTo(repository, requester) ? 'read' : 'none'
   if (requester === null) return anyone
@@ -41,7 +41,10 @@ export function owns(repository: RepositoryDocument, requester: AccountDocument)
   return siteAdmin || id === repository.ownerId || memberships[`${repository.ownerId}`] === 'admin'
 }
 
-/** Whether the requester may create repositories in an organization: members who may write, and teams for that. */
+/**
+ * Whether the requester may create repositories in an organization: members with write permission, and teams with that
+ * permission.
+ */
 export function mayCreateIn(organizationId: number, requester: AccountDocument): boolean {
   const permission = requester.memberships[`${organizationId}`]
   const isInTeam = Object.values(requester.teams).some(
@@ -50,13 +53,15 @@ export function mayCreateIn(organizationId: number, requester: AccountDocument):
   return requester.siteAdmin || permission === 'write' || permission === 'admin' || isInTeam
 }
 
-/** Whether the requester may accept or refuse a transfer: its recipient, or who may create repositories there. */
+/**
+ * Whether the requester may accept or refuse a transfer: the recipient, or a user who may create repositories there.
+ */
 export function mayAnswerTransfer({ recipient }: PendingTransfer, requester: AccountDocument): boolean {
   if (recipient.kind === 'user') return recipient.id === requester.id
   return mayCreateIn(recipient.id, { ...requester, siteAdmin: false })
 }
 
-/** What the requester has through teams of the owning organization. */
+/** Returns the permissions through teams of the owning organization. */
 function teamAccess(repository: RepositoryDocument, requester: AccountDocument): Permission[] {
   return teamsWith(repository, requester).flatMap((id) => requester.teams[`${id}`]?.permission ?? [])
 }

@@ -1,7 +1,9 @@
-/** What an archived repository refuses: all that would change it, apart from its settings and who has access. Pure. */
+/** Refuses changes of an archived repository, apart from its settings and access. Pure. */
 import { coded, type Refusal, refuse } from '../errors/refusal.ts'
 
-/** What may be changed under `/repos/{owner}/{repo}` while the repository is archived, by the next word of the path. */
+/**
+ * Routes under `/repos/{owner}/{repo}` that may change while the repository is archived, by their next path segment.
+ */
 const STILL_CHANGES: ReadonlySet<string> = new Set([
   // The repository itself: its settings, and its deletion.
   '',
@@ -9,7 +11,7 @@ const STILL_CHANGES: ReadonlySet<string> = new Set([
   'forks',
   'generate',
   'transfer',
-  // Who has access, and who hears of it.
+  // Access and notifications.
   'collaborators',
   'teams',
   'keys',
@@ -17,7 +19,7 @@ const STILL_CHANGES: ReadonlySet<string> = new Set([
   'subscription',
   'notifications',
   'topics',
-  // Nothing is changed by these.
+  // These change nothing.
   'markdown',
   'markup',
   'file-contents',
@@ -31,7 +33,7 @@ export const archivedRefusal = coded(
   refuse.locked('the repository is archived: it can only be read'),
 )
 
-/** The refusal of a request to a route of an archived repository; undefined when it may go on. */
+/** Returns the refusal of a request to a route of an archived repository; undefined when it is allowed. */
 export function refusalWhenArchived(method: string, route: string): Refusal | undefined {
   if (READS.has(method)) return undefined
   const [, word = ''] = OF_A_REPOSITORY.exec(route) ?? []

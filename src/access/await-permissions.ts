@@ -1,13 +1,14 @@
-/** Makes sure that the documents on which rights depend hold all that the log has now. */
+/** Waits until the read models of permissions are current. */
 import { modelStopped, Refused, refuse } from '../errors/refusal.ts'
 import type { Services } from '../services/services.ts'
 
-/** The read models that say who may do what. */
+/** Read models that permissions depend on. */
 const ABOUT_RIGHTS: ReadonlySet<string> = new Set(['accounts', 'tokens', 'repositories', 'pulls'])
 
 /**
- * Waits until the documents about rights have every event that the log has at this moment. What was taken away before
- * the call, on any server, is taken away in them. @throws Refused (unavailable) when they lag or have stopped
+ * Waits until the permission documents have all present events of the log, so that a permission revoked before the
+ * call, on any server, is revoked in them.
+ * @throws Refused (unavailable) when they lag or have stopped
  */
 export async function awaitPermissions({
   events,

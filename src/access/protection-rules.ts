@@ -1,4 +1,4 @@
-/** Branch protection: which rule protects a branch, who may push and merge, and whether checks passed. Pure. */
+/** Branch protection: the rule for a branch, push and merge permissions, and status checks. Pure. */
 import type { BranchProtection } from '../events/catalog/branches.ts'
 import type { CommitState } from '../events/catalog/statuses.ts'
 import { type Access, atLeast } from './access.ts'
@@ -37,7 +37,7 @@ export interface Member {
 const isNamed = (users: readonly number[] | null, teams: readonly number[] = [], member: Member) =>
   users === null || users.includes(member.id) || teams.some((id) => member.teams.includes(id))
 
-/** Writers may push. A protected branch must also allow pushes, and it may name the only users and teams who may push. */
+/** Writers may push. A protected branch must also allow pushes, and may limit them to users and teams. */
 export function mayPush(
   protection: Pick<BranchProtection, 'push' | 'pushers' | 'pusherTeams'> | undefined,
   requester: Member,
@@ -48,7 +48,7 @@ export function mayPush(
   return protection.push && isNamed(protection.pushers, protection.pusherTeams, requester)
 }
 
-/** Writers may merge. A protected branch may name the only users and teams who may merge into it. */
+/** Writers may merge. A protected branch may limit merges to users and teams. */
 export function mayMerge(
   protection: Pick<BranchProtection, 'mergers' | 'mergerTeams'> | undefined,
   merger: Member,
@@ -61,10 +61,11 @@ export function mayMerge(
 export type ChecksOutcome = 'success' | 'pending' | 'failed'
 
 /**
- * The outcome of the latest statuses of a commit, by context. Required contexts are patterns, in which `*` also matches
- * slashes. Each must match at least one posted context, and all that it matches must be `success` or `skipped`. With no
- * required contexts, at least one status must be posted and all must be one of these. `warning` is not a success. A failed
- * status decides even if others are pending. `rest` is called between matches: many names against long patterns take seconds.
+ * Returns the outcome of a commit's latest statuses by context. Required contexts are patterns, in which `*` also
+ * matches slashes. Each must match at least one posted context, and all matches must be `success` or `skipped`. Without
+ * required contexts, at least one status must be posted and all must be one of these. `warning` is not a success. A
+ * failed status decides even if others are pending. `rest` is called between matches to yield: many names against long
+ * patterns take seconds.
  */
 export async function checksOutcome(
   { contexts }: { contexts: readonly string[] },

@@ -16,7 +16,7 @@ import { archivedRefusal, refusalWhenArchived } from './archived.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The repository in the path, once it is looked up. */
+    /** Id of the repository in the path, once it is looked up. */
     repositoryId: number | null
   }
 }
@@ -53,7 +53,7 @@ export async function onRepository(
   const found = await repositoryAt(services, request.requester, request.params, needed)
   const { method, routeOptions } = request
   const refusal = found.repository.archived ? refusalWhenArchived(method, routeOptions.url ?? '') : undefined
-  // Who is not signed in may be refused for that first.
+  // Anonymous requesters get their own refusal first.
   if (refusal !== undefined && request.requester !== null) throw new Refused(refusal)
   request.repositoryId = found.repository.id
   return found
@@ -70,8 +70,8 @@ export async function repositoryFor(
 }
 
 /**
- * Like `repositoryFor`, for the repository that the request's path names. A name that a repository has had leads to it, as
- * long as nobody has taken the name. @throws also Refused (moved)
+ * Like `repositoryFor`, for the repository in the request's path. An earlier name redirects until it is taken.
+ * @throws also Refused (moved)
  */
 export async function repositoryAt(
   services: Pick<Services, 'views'>,
@@ -89,8 +89,8 @@ export async function repositoryAt(
 }
 
 /**
- * A repository that an earlier look-up has found, as it is now. @throws Refused: not found, forbidden, and locked when
- * it is archived meanwhile
+ * Returns the current document of a repository that was looked up earlier.
+ * @throws Refused: not found, forbidden, or locked when it has been archived
  */
 export async function repositoryNow(
   services: Pick<Services, 'views'>,
@@ -116,11 +116,11 @@ export async function repositoryWithId(
   return accessible(services, requester, repository, needed)
 }
 
-/** The repository with that name now; nobody's rights are looked at. */
+/** Returns the repository with that name, without a permission check. */
 export const repositoryNamed = ({ views }: Pick<Services, 'views'>, { owner, repo }: RepositoryPath) =>
   views.repositories.findOne({ key: repositoryKey(owner, repo) })
 
-/** The repository that has had that name, unless another one has it now; nobody's rights are looked at. */
+/** Returns the repository that had that name, unless the name is taken, without a permission check. */
 export async function movedRepository(
   { views }: Pick<Services, 'views'>,
   { owner, repo }: RepositoryPath,

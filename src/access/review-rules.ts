@@ -1,4 +1,4 @@
-/** What a branch protection demands of reviews. Pure. */
+/** The review requirements of a branch protection. Pure. */
 
 import type { BranchProtection, ReviewRules } from '../events/catalog/branches.ts'
 import type { AccountRef } from '../events/catalog/parts.ts'
@@ -18,7 +18,7 @@ interface CountedReview {
   dismissed: boolean
 }
 
-/** The demands of a protection that has none on reviews. */
+/** Requirements of a protection without any on reviews. */
 export const NO_REVIEW_RULES: ReviewRules = {
   required: 0,
   approvers: null,
@@ -73,10 +73,9 @@ const names = (reviews: readonly CountedReview[]) =>
   [...new Set(reviews.map(({ reviewer }) => reviewer.login))].slice(0, 10).join(', ')
 
 /**
- * Why the reviews do not allow a merge; undefined when they do. An approval counts when it is official and not
- * dismissed, and, where stale ones are ignored, not stale. `officialNow`: the ids of those that would be official if they
- * were given now. Other approvals and requests do not count: their users have lost the right to approve. A rejection stays
- * until it is dismissed.
+ * Returns why the reviews do not allow a merge; undefined when they do. An approval counts when it is official, not
+ * dismissed and, where stale ones are ignored, not stale. `officialNow` has the ids of those that would be official
+ * now; others do not count, because their users have lost the permission. A rejection stays until it is dismissed.
  */
 export function reviewProblem(
   rules: ReviewRules,

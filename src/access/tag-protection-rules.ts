@@ -1,4 +1,4 @@
-/** Who may make, move and delete a tag. Pure. */
+/** Permission to create, move and delete a tag. Pure. */
 import type { TagProtection } from '../events/catalog/tags.ts'
 import { globMatches, isPattern } from './glob.ts'
 import type { Member } from './protection-rules.ts'

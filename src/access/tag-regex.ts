@@ -18,7 +18,7 @@ const sourceOf = (pattern: string) => pattern.slice(1, -1)
 /** Why an expression is not taken; undefined when it is. */
 export function regexProblem(pattern: string): string | undefined {
   const source = sourceOf(pattern)
-  // It would hide what comes after it from the count of the parts.
+  // It would hide the rest of the pattern from the size count.
   if (source.includes('\\Q')) return 'quotes with \\Q, which is not supported'
   if (regexSize(pattern) > MAX_REGEX_SIZE) {
     return `has more than ${MAX_REGEX_SIZE} parts, with repetitions written out`
@@ -71,7 +71,7 @@ export function regexSize(pattern: string): number {
 
 const known = new LRUCache<string, { compiled: RE2JS | undefined }>({ max: 200 })
 
-/** Whether any part of the name matches. What is no expression matches nothing. */
+/** Whether any part of the name matches. An invalid expression matches no name. */
 export function regexMatches(pattern: string, name: string): boolean {
   let entry = known.get(pattern)
   if (entry === undefined) {

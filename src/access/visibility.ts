@@ -1,4 +1,4 @@
-/** Who may see an account, and what everybody may see of repositories. Pure. */
+/** Visibility of accounts, and public access to repositories. Pure. */
 import type { Visibility } from '../events/catalog/organizations.ts'
 import {
   ANYONE,
@@ -8,12 +8,12 @@ import {
 } from '../projections/models/repositories/repositories.fold.ts'
 import type { AccountDocument } from '../projections/models/users/accounts.fold.ts'
 
-/** Whether who has no other right may see what belongs to an account: null is an anonymous viewer. */
+/** Whether a viewer without a permission may see an account; null is an anonymous viewer. */
 function isVisibleTo(visibility: Visibility, viewer: AccountDocument | null): boolean {
   return visibility === 'public' || (visibility === 'limited' && viewer !== null)
 }
 
-/** The organizations that are listed for a viewer who is a member of none, as in Gitea. */
+/** Returns the visibilities of organizations that are listed for a non-member, as in Gitea. */
 export function visibilitiesFor(viewer: AccountDocument | null): Visibility[] {
   if (viewer?.siteAdmin) return ['public', 'limited', 'private']
   return viewer === null ? ['public'] : ['public', 'limited']
@@ -43,10 +43,10 @@ export const maySeeMembership = (
   viewer: AccountDocument | null,
 ): boolean => publicOrganizationIds.includes(organizationId) || maySeeMembers(organizationId, viewer)
 
-/** What stands for a user in the `readers` of repositories, apart from everybody: the user, organizations and teams. */
+/** Returns the ids that stand for a user in `readers` of repositories: the user, organizations and teams. */
 export const readerIdsOf = ({ grantIds }: AccountDocument): readonly number[] => grantIds
 
-/** The same for the teams of the user alone. */
+/** Returns those of the user's teams only. */
 export function teamReaderIdsOf({ teams }: AccountDocument): number[] {
   return Object.entries(teams).map(([id, { organizationId, allRepositories }]) =>
     allRepositories ? allRepositoriesOf(organizationId) : Number(id),
@@ -54,8 +54,8 @@ export function teamReaderIdsOf({ teams }: AccountDocument): number[] {
 }
 
 /**
- * Whether everybody like the viewer may read the repository: it is public, and so is its owner. What a private
- * organization calls public is for its members.
+ * Whether the public of the viewer's kind may read the repository: it and its owner are public. A public repository of
+ * a private organization is for its members.
  */
 export function isOpenTo(
   { private: isPrivate, ownerVisibility }: Pick<RepositoryDocument, 'private' | 'ownerVisibility'>,
@@ -64,6 +64,6 @@ export function isOpenTo(
   return !isPrivate && isVisibleTo(ownerVisibility, viewer)
 }
 
-/** What stands for everybody like the viewer in the `readers` of repositories. It agrees with `isOpenTo`. */
+/** Returns the ids in `readers` that stand for the public of the viewer's kind. It agrees with `isOpenTo`. */
 export const publicReaderIds = (viewer: AccountDocument | null) =>
   viewer === null ? [ANYONE] : [ANYONE, SIGNED_IN]
