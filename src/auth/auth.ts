@@ -24,11 +24,11 @@ declare module 'fastify' {
     scopeLevel?: ScopeLevel
     /** Whether an account that must change its password may use this route. */
     forOldPassword?: true
-    /** Whether a request shows something else than an account that lets it in: then nobody is signed in. */
+    /** Whether a request is authorized without an account; then it is anonymous. */
     admits?: (request: FastifyRequest) => boolean
     /** Whether it is for a page: a session signs in, too. */
     forPages?: true
-    /** Whether the answer comes even when the request itself has ended what it signed in with. */
+    /** Whether the answer is sent even when the request itself has ended its sign-in. */
     outlivesSignIn?: true
   }
   interface FastifyRequest {
@@ -38,11 +38,11 @@ declare module 'fastify' {
     tokenId: number | null
     /** The hash of the session; null for everything but a session. */
     sessionHash: string | null
-    /** The site admin who acts in the name of `requester` (`Sudo`); null without that. */
+    /** The site admin who acts for `requester` (`Sudo`); null without Sudo. */
     sudo: AccountDocument | null
-    /** `changes` of the open requests before the credentials were looked up. */
+    /** Value of `changes` of the open requests before the credentials were looked up. */
     signedInAsOf: number
-    /** The requester by what counts now, also in `requester`: signs the request in once more. @throws Refused, Throttled */
+    /** Checks the credentials again, sets `requester` and returns it. @throws Refused, Throttled */
     signInAgain(): Promise<AccountDocument | null>
   }
 }
@@ -51,16 +51,15 @@ const levelOf = ({ method, routeOptions }: FastifyRequest): ScopeLevel =>
   routeOptions.config.scopeLevel ?? (['GET', 'HEAD'].includes(method) ? 'read' : 'write')
 
 /**
- * Sets `requester`, `tokenScopes` and `tokenId` on the requests of all routes of the app. Bad credentials are refused on
- * every route, also on routes that need none. When the sign-in ends before the answer, the connection ends, and with it
- * all that works for it: a client that is gone ends its work. A sign-in that goes on counting is looked up again when the
- * body is there, and once more before the handler: the requester's rights are those of that moment.
+ * Sets `requester`, `tokenScopes` and `tokenId` on the requests of all routes of the app. Bad credentials are refused
+ * on every route, also on public ones. When the sign-in ends before the answer, the connection and its work end. A
+ * valid sign-in is checked again when the body has arrived and before the handler, so that the permissions are current.
  */
 export function authPlugin(
   services: Parameters<typeof createAuthenticate>[0] &
     Parameters<typeof bySession>[0] & {
       openRequests: OpenRequests
-      /** Hears of each request whose credentials were refused. */
+      /** Called for each request with refused credentials. */
       signInRefused?: (refused: RefusalKind) => void
     },
   limits = SIGN_IN_LIMITS,
@@ -131,7 +130,9 @@ export function authPlugin(
       requireScope(request, typeof scope === 'string' ? [scope] : scope, levelOf(request))
     })
 
-    /** The body may have been on its way for long, and the request may have waited for its turn: rights end meanwhile. */
+    /**
+     * The body may have taken long, and the request may have waited in a queue: permissions may have ended meanwhile.
+     */
     function renew(request: FastifyRequest, _reply: FastifyReply, done: (error?: Error) => void): void {
       if (request.requester === null || request.signedInAsOf === openRequests.changes) done()
       else request.signInAgain().then(() => done(), done)
@@ -142,8 +143,9 @@ export function authPlugin(
 }
 
 /**
- * The requester by what counts now, for work that has waited since the request was signed in: the token may be deleted,
- * the password changed, the account switched off. @throws Refused (unauthenticated, forbidden), Throttled
+ * Checks the sign-in again after a wait and returns the requester: the token may be deleted, the password changed, the
+ * account disabled.
+ * @throws Refused (unauthenticated, forbidden), Throttled
  */
 export async function requesterNow(request: FastifyRequest): Promise<AccountDocument> {
   return signedIn({ requester: await request.signInAgain() })

@@ -1,6 +1,6 @@
 /**
- * What ends a sign-in counts at once, also while the read models lag or stand still: what this server has changed in an
- * account is looked up in the account's own stream until they have it.
+ * Makes the end of a sign-in effective at once, even while read models lag or have stopped: recent changes of this
+ * server are read from the account's own stream.
  */
 import { decode } from '../events/codec.ts'
 import { userStream } from '../events/streams.ts'
@@ -11,7 +11,7 @@ type Stores = Pick<Services, 'events' | 'views' | 'accountChanges'> & {
   projector: Pick<Services['projector'], 'position'>
 }
 
-/** The account as it is now, by a document that may be older. A document that is current costs nothing. */
+/** Returns the current account for a document that may be outdated. A current document costs no read. */
 export async function currentAccount(stores: Stores, document: AccountDocument): Promise<AccountDocument> {
   const { events, views, projector } = stores
   const { positions } = stores.accountChanges

@@ -5,7 +5,7 @@ import type { AccountDocument } from '../projections/models/users/accounts.fold.
 /** A token is good for one to two of these times: long enough to sign it by hand. */
 const VALID_MS = 10 * 60_000
 
-/** The token is no secret: what counts is that the signature is new, and made for this user. */
+/** The token is not secret: it makes the signature recent and specific to the user. */
 function tokenOf({ id, login, email, createdAt }: AccountDocument, period: number): string {
   return hash('sha256', [period, createdAt, login, email, id].join(':'), 'hex')
 }

@@ -1,6 +1,6 @@
 /**
- * The requests that are being answered, by what they signed in with. When a token, a password or an account ends, its
- * open answers (live histories, lines of JSON, clones, downloads) end with it.
+ * Open requests by their sign-in. When a token, password or account ends, its open answers (live histories, JSON lines,
+ * clones, downloads) end too.
  */
 import type { AnyCollection, Touched } from '../projections/store/read-store.ts'
 import type { Services } from '../services/services.ts'
@@ -22,11 +22,11 @@ export interface OpenRequests {
   /** Grows with every change that may end a sign-in. */
   readonly changes: number
   /**
-   * Calls `end` once when the sign-in no longer counts. `since`: `changes` before the credentials were looked up.
-   * The returned function ends the watch.
+   * Calls `end` once when the sign-in becomes invalid. `since` is `changes` before the credentials were looked up.
+   * Returns a function that ends the watch.
    */
   watch(signIn: SignIn, since: number, end: () => void): () => void
-  /** The projector reports here what it wrote, after it has told the views. */
+  /** Called by the projector after the views with the documents that it wrote. */
   applied(touched: readonly Touched[]): void
   /** Any document of a collection may have changed. */
   exchanged(collection: string): void
@@ -51,7 +51,7 @@ export function createOpenRequests(services: SignInServices): OpenRequests {
       const newest = now && (await currentAccount(services, now))
       if (isOpen && isSignInValid(request.signIn, newest, token !== undefined && isSecret)) return
     } catch {
-      // The store does not say whether it still counts. The client can sign in again.
+      // The store cannot tell whether it is valid. The client can sign in again.
     }
     request.end()
   }

@@ -11,7 +11,7 @@ declare module 'fastify' {
   }
 }
 
-/** Whose share of the server a request takes: that of the account, or of the address without one. */
+/** Returns the scheduling key: the account, or the address of an anonymous request. */
 export function clientOf({ requester, ip }: Pick<FastifyRequest, 'requester' | 'ip'>): string {
   return requester === null ? `address ${networkOf(ip)}` : `account ${requester.id}`
 }
@@ -22,7 +22,7 @@ export function signedIn({ requester }: Pick<FastifyRequest, 'requester'>): Acco
   return requester
 }
 
-/** The requester, who must be a site admin. `what` ends the message "only site admins …". @throws Refused */
+/** Returns the requester, who must be a site admin. `what` ends the message "only site admins …". @throws Refused */
 export function siteAdmin(request: FastifyRequest, what: string): AccountDocument {
   const requester = signedIn(request)
   if (!requester.siteAdmin) throw new Refused(refuse.forbidden(`only site admins ${what}`))

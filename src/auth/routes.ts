@@ -1,4 +1,4 @@
-/** What all files of routes have in common. */
+/** Common parts of all route files. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifySchema } from 'fastify'
 import { Type } from 'typebox'
@@ -9,8 +9,8 @@ import type { ScopeCategory } from './token-scopes.ts'
 export type Routes = (services: Services) => FastifyPluginAsyncTypebox
 
 /**
- * The options of a route. `scope`: what an access token must be valid for. The route is in the group of that name in
- * the API's documentation, unless its schema has other `tags`.
+ * Returns the options of a route. `scope` is the required scope of an access token. The API's documentation groups by
+ * it, unless the schema has `tags`.
  */
 export function route<S extends FastifySchema>(scope: ScopeCategory, schema: S) {
   return { config: { scope }, schema: { tags: [scope], ...schema } }

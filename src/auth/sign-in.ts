@@ -39,9 +39,9 @@ export function isSignInValid(
 }
 
 /**
- * The identity for these credentials, sent from that address; null when there are no credentials.
- * @throws Refused (unauthenticated) for bad credentials, Refused (forbidden) for an account that is switched off,
- * Throttled after too many bad passwords
+ * Returns the identity for these credentials from that address; null without credentials.
+ * @throws Refused (unauthenticated) for bad credentials, Refused (forbidden) for a disabled account, Throttled after
+ * too many bad passwords
  */
 type Authenticate = (authorization: string | undefined, ip: string) => Promise<Identity | null>
 
@@ -54,14 +54,14 @@ const FIVE_MINUTES_MS = 5 * 60_000
 /** How long a sign-in waits for read models that catch up after a start. */
 const CATCH_UP_MS = 5000
 
-/** Passwords that were right lately: enough for 10,000 users who send theirs with every request. */
+/** Maximum number of recently verified passwords: enough for 10,000 users who send theirs with every request. */
 const MAX_VERIFIED = 10_000
 
 const TOKEN = /^[0-9a-f]{40}$/
 
 type Credentials = { token: string } | { name: string; password: string }
 
-/** One for each server: it keeps the failures, and the passwords that were right lately. */
+/** Creates the check of a server, which keeps failures and recently verified passwords. */
 export function createAuthenticate(
   services: Pick<Services, 'events' | 'views' | 'accountChanges' | 'secrets'> & {
     config: Pick<Services['config'], 'localPasswords'>
@@ -74,14 +74,14 @@ export function createAuthenticate(
   const { check, inTurnOfNetwork } = createPasswordChecks(limits)
   // Keys of `verified` are HMACs with this secret, so a leak of the memory does not reveal passwords.
   const cacheSecret = randomBytes(32)
-  /** The stored hash that a password was right for. The entry is ignored when the stored hash has changed. */
+  /** The stored hash that a password matched. Ignored after the stored hash has changed. */
   const verified = new LRUCache<string, string>({ max: MAX_VERIFIED, ttl: FIVE_MINUTES_MS })
-  /** The ids of users whose weaker hash is being replaced. */
+  /** Ids of users whose weaker hash is being replaced. */
   const strengthening = new Set<number>()
 
   /**
-   * Looks up a document. After a start the read models may lack it: then this waits for them.
-   * @throws Refused (unavailable) while nobody knows yet whether the credentials are bad
+   * Looks up a document. Waits for the read models after a start.
+   * @throws Refused (unavailable) while the credentials cannot be checked
    */
   async function find<T>(lookUp: () => Promise<T | undefined>): Promise<T | undefined> {
     const found = await lookUp()
@@ -116,7 +116,7 @@ export function createAuthenticate(
     if (!config.localPasswords && nameKey !== FIRST_ADMIN) throw new Refused(NO_PASSWORDS)
     if (password.length > MAX_PASSWORD) return undefined
 
-    // No login has an @, and each address has. An organization has an address, too, and maybe somebody else's.
+    // Addresses contain an @ and logins do not. An organization may have the address of a user.
     const named = nameKey.includes('@')
       ? ({ kind: 'user', emailKeys: nameKey } as const)
       : { loginKey: nameKey }
@@ -132,11 +132,11 @@ export function createAuthenticate(
     if (!isKnown && right) verified.set(cacheKey, hash)
     if (!right || stored === undefined || account === undefined) return undefined
     if (stored.unused) {
-      // When this fails, the next start says once more how to set a password.
+      // If this fails, the next start prints the hint about the password again.
       const same = { weaker: hash, stronger: hash }
       await strengthenPassword(secrets, account.id, account.passwordId, same).catch(() => {})
     }
-    // Nobody waits for it, and when it fails, the next sign-in tries again.
+    // Not awaited; a failure is retried at the next sign-in.
     if (!isKnown && isWeaker(hash)) {
       void strengthen(account, attempt).catch(() => {})
     }
@@ -148,7 +148,7 @@ export function createAuthenticate(
       .update(JSON.stringify([nameKey, password, hash]))
       .digest('base64')
 
-  /** Only now is the password known: its hash is made again at what hashes cost today. One at a time for each user. */
+  /** Hashes the password, now known, at the present cost. One at a time per user. */
   async function strengthen(account: AccountDocument, attempt: Attempt): Promise<void> {
     const { password, hash: weaker, nameKey, network } = attempt
     if (strengthening.has(account.id)) return
@@ -176,7 +176,7 @@ export function createAuthenticate(
     if (identity === undefined || identity.account.deleted) {
       throw new Refused(coded('bad_credentials', refuse.unauthenticated('bad credentials')))
     }
-    // Only who knows the credentials learns this.
+    // Revealed only to clients with valid credentials.
     if (!maySignIn(identity.account)) {
       throw new Refused(
         coded(

@@ -1,4 +1,4 @@
-/** `Sudo`: a site admin acts in the name of a user, as in Gitea. Only the API knows it, not git and not the pages. */
+/** `Sudo`: a site admin acts for a user, as in Gitea. Only in the API, not in git and on pages. */
 import type { FastifyRequest } from 'fastify'
 import { coded, Refused, refuse } from '../errors/refusal.ts'
 import { type AccountDocument, maySignIn } from '../projections/models/users/accounts.fold.ts'
@@ -11,8 +11,8 @@ const API = '/api/v1/'
 export const NO_SUDO = refuse.forbidden('only site admins may act in the name of others (Sudo)')
 
 /**
- * The login that a request names, in the parameter `sudo` or else in the header. The route says that it is the API's, not
- * the path, which has many forms (`/%61pi/v1/user`): who sends each request on in somebody's name relies on it.
+ * Returns the login in the parameter `sudo` or the header. API routes are recognized by their configuration, not by the
+ * path, which has many spellings (`/%61pi/v1/user`): proxies that impersonate users rely on it.
  */
 export function wantedSudo({ headers, query, routeOptions }: FastifyRequest): string | undefined {
   if (!routeOptions.url?.startsWith(API)) return undefined
@@ -24,11 +24,10 @@ export function wantedSudo({ headers, query, routeOptions }: FastifyRequest): st
 }
 
 /**
- * The user in whose name the request acts; undefined when it names none. Gitea asks for no scope here. But a token that only
- * writes issues should not write them in everybody's name: to act for others is work of an admin, so it needs that scope, at
- * the level of the route.
- * @throws Refused: forbidden when the account is no site admin, its token lacks the scope, or the user may not sign in; not
- *   found
+ * Returns the user for whom the request acts; undefined without one. Unlike in Gitea, the token needs the admin scope
+ * at the level of the route, so that a token for issues cannot act for other users.
+ * @throws Refused: forbidden when the account is not a site admin, its token lacks the scope, or the user may not sign
+ * in; not found
  */
 export async function sudoTarget(
   services: Parameters<typeof currentAccount>[0],

@@ -10,7 +10,7 @@ import type { TextKey, TextKeys } from '../events/sealing/text-keys.ts'
 import type { Change, Collection, ReadStore } from '../projections/store/read-store.ts'
 import { checkOf } from '../storage/checked-json.ts'
 
-/** A key (base64url), or who destroyed it and when. */
+/** A key (base64url), or its destruction: actor and time. */
 const TextKeyDocument = Type.Union([
   Type.Object({ key: Type.String() }),
   Type.Object({
@@ -48,7 +48,7 @@ export function createTextKeys(secrets: ReadStore): TextKeys {
   let madeAt = 0
   const making = coalesce<void>()
 
-  /** Makes the next block. Those who wait for keys share it. */
+  /** Creates the next block. Concurrent callers share it. */
   const make = () => making('', makeBlock)
 
   async function makeBlock(): Promise<void> {
@@ -77,7 +77,7 @@ export function createTextKeys(secrets: ReadStore): TextKeys {
     const found = new Map<string, Buffer | Erased>()
     for (let i = 0; i < ids.length; i += AT_ONCE) {
       for (const { id, body } of await secrets.getMany(textKeyCollection, ids.slice(i, i + AT_ONCE))) {
-        // A document that is damaged is no key.
+        // A damaged document is skipped.
         if (!isTextKey(body)) continue
         found.set(id, 'key' in body ? unpooledBuffer(Buffer.from(body.key, 'base64url')) : body.erased)
       }
@@ -93,7 +93,7 @@ export function createTextKeys(secrets: ReadStore): TextKeys {
       while (free.length < count) await make()
       const taken = free.splice(free.length - count, count)
       for (const { id, key } of taken) known.set(id, key)
-      // If it fails, those who need keys learn why.
+      // If it fails, the next caller without a key gets the error.
       if (free.length < size / 2) make().catch(() => {})
       return taken
     },
@@ -112,7 +112,7 @@ export function createTextKeys(secrets: ReadStore): TextKeys {
       if (missing.length === 0) return found
       for (const [id, key] of await stored(missing)) {
         found.set(id, key)
-        // An erasure since then has begun a new memory. Destroyed keys are looked up again: they are few.
+        // An erasure since then has replaced the cache. Destroyed keys are not cached, since they are few.
         if (Buffer.isBuffer(key)) ofNow.set(id, key)
       }
       return found

@@ -1,7 +1,4 @@
-/**
- * When access tokens were last used, to the hour. It is a fact of this installation that changes with each request, so it
- * is no event.
- */
+/** Last use of access tokens, to the hour. It changes with each request, so it is not an event. */
 import { LRUCache } from 'lru-cache'
 import type { Collection, ReadStore } from '../projections/store/read-store.ts'
 

@@ -1,6 +1,6 @@
 /**
- * What webhooks send to, in the store of the secrets: a URL often has a token in it, and so have the header and the
- * secret. A configuration never changes: an edit of a webhook makes another one, and its event names it.
+ * URLs and secrets of webhooks, in the secret store because URLs and headers often contain tokens. A configuration is
+ * immutable: an edit creates another one, which its event names.
  */
 import type { Collection, ReadStore } from '../projections/store/read-store.ts'
 
@@ -8,9 +8,9 @@ export interface WebhookConfig {
   id: string
   hookId: number
   url: string
-  /** The key of the signatures; empty for none. */
+  /** Key of the signatures; empty without one. */
   secret: string
-  /** The header `Authorization`; empty for none. */
+  /** The header `Authorization`; empty without one. */
   authorization: string
 }
 

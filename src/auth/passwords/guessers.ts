@@ -1,15 +1,15 @@
 /**
- * Knows who guesses: a network that failed too often, or a range with many networks that did. So who holds many networks
- * side by side is one guesser, who rests and waits as one.
+ * Detects password guessers: networks with too many failures, and ranges with many such networks. So an attacker with
+ * many adjacent networks counts as one guesser.
  */
 import { rangesAround } from '../../config/address-ranges.ts'
 import { createThrottle, type ThrottleLimits } from './throttle.ts'
 
-/** A range with so many guessers is a guesser itself. */
+/** Number of guessing networks that make their range a guesser. */
 const NETWORKS_OF_RANGE = 16
 
 interface Guessers {
-  /** The guesser with this network, which `networkOf` has named: the widest range of several; undefined: it is none. */
+  /** Returns the guesser for a key of `networkOf`, the widest range if there are several; undefined without one. */
   with(network: string): string | undefined
   /** Counts an attempt as a failure before its outcome is known. The returned function removes it again. */
   attempt(network: string): () => void
@@ -38,7 +38,7 @@ export function createGuessers(
       for (const level of levelsOf(network)) {
         const isKnown = isGuesser(level)
         forgive.push(level.throttle.attempt(level.range))
-        // One guesser alone says nothing about those around it.
+        // A single guesser does not implicate its range.
         if (isKnown) break
       }
       return () => {

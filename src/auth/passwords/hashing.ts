@@ -1,6 +1,6 @@
 /**
- * Computes scrypt hashes in a thread of its own, which gives way to the others: one hash takes a core for a tenth of a
- * second, and neither the event loop nor the disk's threads wait for it. The thread is started at the first hash.
+ * Computes scrypt hashes in a low-priority thread, started at the first hash: one takes a core for 100 ms, which would
+ * block the event loop or the disk threads.
  */
 import type { ScryptOptions } from 'node:crypto'
 import { type RequestThread, startRequestThread } from '../../storage/request-thread.ts'
@@ -8,14 +8,14 @@ import { type RequestThread, startRequestThread } from '../../storage/request-th
 export interface Hashing {
   password: string
   salt: Uint8Array
-  /** Of the hash, in bytes. */
+  /** Length of the hash, in bytes. */
   length: number
   options: ScryptOptions
 }
 
 let thread: RequestThread<Hashing, Uint8Array> | undefined
 
-/** The scrypt hash of a password. Hashes are computed one after the other. @throws what scrypt throws */
+/** Returns the scrypt hash of a password. Hashes are computed one at a time. @throws errors of scrypt */
 export function scryptHash(hashing: Hashing): Promise<Uint8Array> {
   if (!thread?.isRunning()) thread = startRequestThread('auth/passwords/hashing-thread')
   return thread.ask(hashing)

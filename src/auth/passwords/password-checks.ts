@@ -27,8 +27,8 @@ export class Throttled extends Refused {
 
 export interface SignInLimits {
   /**
-   * Failures of one name from one network address. A name is a login or an e-mail address, as it was typed: if both counted
-   * for their account, the answers would tell whose address it is. So an account has as many for each of its names.
+   * Failures per name and network. A name is a login or e-mail address as typed: counting per account would reveal
+   * whose address it is. So an account has this many for each of its names.
    */
   perName: ThrottleLimits
   /** Failures from one network address, for all names together. */
@@ -51,7 +51,7 @@ export const SIGN_IN_LIMITS: SignInLimits = {
   afterwards: { everyMs: 500, waiting: 20 },
 }
 
-/** Five minutes of bad ones: by then, who waits is not over the limit any more. */
+/** Five minutes of bad passwords; then a waiting client is no longer over the limit. */
 const WAITING_SLOWLY = { waiting: 600, waitingShare: 2 }
 
 export interface Attempt {
@@ -66,12 +66,12 @@ export interface Attempt {
 
 interface PasswordChecks {
   /**
-   * Whether the password is right. Equal attempts of one network at the same time share one check. `key`: the same for
-   * the same name, password and hash.
-   * @throws Throttled for a bad one after too many others, and SlotsFull when too many wait
+   * Whether the password is correct. Concurrent equal attempts of one network share a check. `key` is equal for equal
+   * name, password and hash.
+   * @throws Throttled for a bad one after too many others, and SlotsFull when the queue is full
    */
   check(key: string, attempt: Attempt): Promise<boolean>
-  /** One check at a time for each network: so none takes all the places in which passwords are checked. */
+  /** One check at a time per network, so that one network cannot take all slots. */
   inTurnOfNetwork: RunExclusive
 }
 
@@ -89,8 +89,8 @@ export function createPasswordChecks(limits: SignInLimits): PasswordChecks {
   const checks = coalesce<boolean>()
 
   /**
-   * After too many failures passwords are still checked, but slowly: someone behind the same address may have the right
-   * one. A bad one then gets the same answer as one that was not checked.
+   * After too many failures, checks continue slowly, because another user behind the address may have the correct
+   * password. A bad one then gets the same answer as an unchecked one.
    */
   async function checkNow({ password, hash, nameKey, network }: Attempt): Promise<boolean> {
     const nameAtNetwork = JSON.stringify([network, nameKey])
@@ -101,7 +101,7 @@ export function createPasswordChecks(limits: SignInLimits): PasswordChecks {
     throw new Throttled(wait)
   }
 
-  /** One that is not right, or is being checked, counts as a failure. */
+  /** A wrong or running check counts as a failure. */
   async function checkCounted(nameAtNetwork: string, network: string, isRight: () => Promise<boolean>) {
     const guesser = guessers.with(network)
     const forgive = [

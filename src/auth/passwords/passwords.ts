@@ -19,12 +19,12 @@ export interface Cost {
 const COST: Cost = { N: 16384, r: 8, p: 5 }
 let costOfNewHashes = COST
 
-/** Sets what hashes cost that this process makes from now on. Tests lower it: most are not about passwords. */
+/** Sets the cost of new hashes of this process. Tests lower it. */
 export function makeHashesWith(cost: Cost): void {
   costOfNewHashes = cost
 }
 
-/** A stored hash that asks for more than this is damaged. */
+/** Memory limit; a stored hash above it is damaged, in bytes. */
 const MAX_MEMORY = 512 * 1024 * 1024
 const SALT_BYTES = 16
 const HASH_BYTES = 32
@@ -46,7 +46,7 @@ function storedForm({ N, r, p }: Cost, salt: Buffer, hash: Uint8Array): string {
   return ['scrypt', N, r, p, salt.toString('base64'), Buffer.from(hash).toString('base64')].join('$')
 }
 
-/** Whether the password is right. The time it takes does not show how much of it is right. */
+/** Whether the password is correct, in constant time. */
 export async function isPassword(password: string, stored: string): Promise<boolean> {
   const { cost, salt, hash } = partsOf(stored)
   return timingSafeEqual(await derive(password, salt, hash.length, cost), hash)

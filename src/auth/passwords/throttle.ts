@@ -1,6 +1,6 @@
 /**
- * Limits how often something may fail within a time window, and lets what is over the limit go on slowly. Bounded. `now`
- * counts spans only: the clock of the machine may be set.
+ * Limits failures within a time window, and lets excess attempts continue slowly. Bounded. `now` measures durations
+ * only, since the clock may be set.
  */
 import { LRUCache } from 'lru-cache'
 import { boundedKey } from '../../concurrency/bounded-key.ts'
@@ -59,22 +59,22 @@ export function createThrottle(
 }
 
 export interface PaceLimits {
-  /** The time between two turns of one key, in milliseconds. */
+  /** Time between two slots of one key, in milliseconds. */
   everyMs: number
-  /** How many may wait for a turn of one key. */
+  /** Maximum number of attempts waiting for a slot of one key. */
   waiting: number
 }
 
 type Waiting = (isTurn: boolean) => void
 
 interface Pace {
-  /** Resolves to true at a turn of this key, and to false when too many wait for one. */
+  /** Resolves to true at a slot of this key, or to false when too many wait. */
   turn(key: string): Promise<boolean>
 }
 
 /**
- * Gives turns one after the other. Who waits is drawn at random, for the next turn, and for the place that a newcomer
- * needs. So whoever tries often enough gets a turn, however many others there are with the same key.
+ * Hands out slots at a fixed rate. The next attempt, and the one evicted from a full queue, are drawn at random. So
+ * repeated attempts succeed, however many others use the same key.
  */
 export function createPace(
   { everyMs, waiting: mostWaiting }: PaceLimits,
@@ -87,7 +87,7 @@ export function createPace(
     one?.(isTurn)
   }
 
-  // Only those who wait keep the process alive.
+  // Only waiting attempts keep the process alive.
   const startTimer = (key: string) => setTimeout(nextTurn, everyMs, key).unref()
 
   function nextTurn(key: string): void {
@@ -120,10 +120,9 @@ export function createPace(
 }
 
 /**
- * Makes checks that may take a part of a processor only: one at a time for all keys, which take turns, and a rest after
- * each that was bad (false). Its own caller does not wait for the rest. `later` calls what it gets after some milliseconds.
- *
- * @throws SlotsFull when too many wait, and what the check throws
+ * Limits checks to a part of a core: one at a time, fairly among keys, with a pause after each failed one, for which
+ * its caller does not wait. `later` calls a function after some milliseconds.
+ * @throws SlotsFull when the queue is full, and errors of the check
  */
 export function createThrottledChecks(
   limits: Pick<SemaphoreLimits, 'name' | 'waiting' | 'waitingShare'>,

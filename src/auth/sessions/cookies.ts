@@ -1,8 +1,8 @@
-/** The cookies of pages. The API and git take none. */
+/** The cookies of pages. The API and git ignore them. */
 import { parseCookie, stringifySetCookie } from 'cookie'
 
 interface Place {
-  /** Begins names of cookies: a browser then takes them only as we send them, from nobody else. */
+  /** Name prefix that makes browsers accept the cookie only with our attributes and origin. */
   prefix: string
   path: string
   secure: boolean

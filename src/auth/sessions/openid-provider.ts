@@ -1,4 +1,4 @@
-/** The provider of OpenID Connect: where a browser is sent to sign in, and who came back. */
+/** The OpenID Connect provider: redirects for sign-in, and the signed-in user. */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Configuration, CustomFetch } from 'openid-client'
@@ -6,14 +6,14 @@ import type { Config } from '../../config/config.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { bySystem, hostOf, type Resolve } from '../../http/outbound/host-lookup.ts'
 
-/** What the provider must answer with, so that the answer is for this browser and this sign-in. */
+/** Values that tie the provider's answer to this browser and sign-in. */
 interface Checks {
   state: string
   nonce: string
   verifier: string
 }
 
-/** Who signed in at the provider. Empty texts are claims that it did not send. */
+/** The user at the provider. An empty text is a missing claim. */
 export interface Person {
   /** Issuer and subject together name the person for ever. All else may change. */
   issuer: string
@@ -22,7 +22,7 @@ export interface Person {
   email: string
   emailVerified: boolean
   fullName: string
-  /** Undefined when the provider does not say which groups the person has. */
+  /** Undefined when the provider does not send groups. */
   groups: ReadonlySet<string> | undefined
 }
 
@@ -41,7 +41,7 @@ type Step = 'begin' | 'finish'
 
 /** How long each call to the provider may take, in seconds. */
 const TIMEOUT_S = 10
-/** How long its metadata are taken to be right. */
+/** Maximum age of the cached metadata, in milliseconds. */
 const FRESH_MS = 3_600_000
 /** How often a key that we do not know may make us ask again, for all sign-ins together. */
 const RENEWED_EACH_MS = 5000
@@ -52,8 +52,8 @@ type Settings = Pick<
 >
 
 /**
- * Undefined when no provider is set. Nothing is asked of it before the first sign-in, so the start does not need it.
- * `now`: a clock in milliseconds that nobody sets. `find`: looks up names, instead of the system.
+ * Returns the provider; undefined without a configured one. The first request to it is at the first sign-in, so a start
+ * does not need it. `now` is a monotonic clock in milliseconds. `find` looks up names instead of the system.
  */
 export function createOpenIdProvider(
   settings: Settings,
@@ -70,8 +70,7 @@ export function createOpenIdProvider(
   /** The step of a sign-in at which the provider did not answer as it should. */
   let failing: Step | undefined
   /**
-   * What the provider answered for the code of a sign-in. It takes a code once, so a second look needs its first
-   * answer.
+   * The provider's answer for the code of a sign-in. A code is valid once, so a second check needs the first answer.
    */
   const exchanges = new AsyncLocalStorage<{ answer?: Response }>()
 
@@ -99,7 +98,7 @@ export function createOpenIdProvider(
     })
   }
 
-  /** All that ask at the same time share one question. A failure is forgotten, so the next sign-in asks again. */
+  /** Concurrent callers share a request. A failure is not cached. */
   function configured(): Promise<Configuration> {
     if (known !== undefined && now() - known.at < FRESH_MS) return known.configuration
     const mine = { configuration: discover(), at: now() }
@@ -111,8 +110,8 @@ export function createOpenIdProvider(
   }
 
   /**
-   * The provider's metadata, whose keys are still to be read, because it signed with a key that those of `tried` do not
-   * have: it may have new ones. Undefined when that was asked a moment ago.
+   * Returns new metadata with unread keys after a signature with a key that `tried` lacks. Undefined when the metadata
+   * are very recent.
    */
   function renewed(tried: Promise<Configuration>): Promise<Configuration> | undefined {
     if (known?.configuration === tried) {
@@ -151,7 +150,7 @@ export function createOpenIdProvider(
     })
   }
 
-  /** One line for each outage and each recovery. A sign-in that only begins shows nothing of how sign-ins end. */
+  /** Logs one line per outage and recovery. The beginning of a sign-in does not show a recovery. */
   async function asking<T>(step: Step, work: () => Promise<T>): Promise<T> {
     try {
       const answer = await work()
@@ -201,7 +200,7 @@ export function createOpenIdProvider(
   }
 }
 
-/** Providers that name themselves in the URL keep answers of others out. @throws Refused (invalid) */
+/** Providers that send their issuer in the URL prevent mix-ups with others. @throws Refused (invalid) */
 function requireOwn(callback: URL, metadata: ReturnType<Configuration['serverMetadata']>): void {
   const named = callback.searchParams.get('iss')
   const isNamed = metadata.authorization_response_iss_parameter_supported === true || named !== null
@@ -233,15 +232,15 @@ const FOR_OTHERS: ReadonlySet<string> = new Set(['OAUTH_JWT_CLAIM_COMPARISON_FAI
 type Claims = Readonly<Record<string, unknown>>
 
 /**
- * The claims of both. The ID token is signed for this server, so it says who it is. Whether an address is verified counts
- * only from where the address comes: the other one may mean another address.
+ * Joins the claims of both. The ID token is signed for this server, so it identifies the user. Whether an address is
+ * verified counts only from the source of the address.
  */
 export function joinedClaims<Token extends Claims>(token: Token, userInfo: Claims) {
   const { email, email_verified } = 'email' in userInfo ? userInfo : token
   return { ...token, ...userInfo, email, email_verified, iss: token.iss, sub: token.sub }
 }
 
-/** The most characters of a subject, as OpenID Connect says. It is in an event, so it needs a limit. */
+/** Maximum length of a subject by OpenID Connect, in characters. It is stored in an event. */
 const MAX_SUBJECT = 255
 
 /**

@@ -1,4 +1,4 @@
-/** Sessions in the store of the secrets, so that every node knows them, and they outlive a restart. */
+/** Sessions in the secret store, shared by all nodes and kept over restarts. */
 import { createHash, randomBytes } from 'node:crypto'
 import type { Change, Collection, ReadStore } from '../../projections/store/read-store.ts'
 
@@ -18,11 +18,11 @@ const position = 0
 
 const KEY = /^[0-9a-f]{64}$/
 
-/** A person signs in once a day: whoever is gone at the provider is gone from the pages within it. */
+/** Lifetime of a session, in milliseconds: users deleted at the provider lose access to pages within a day. */
 export const SESSION_MS = 24 * 3_600_000
 /** By how much the clocks of servers may differ. */
 const CLOCKS_DIFFER_MS = 3_600_000
-/** Of one user. A further one ends the oldest. */
+/** Maximum number of sessions per user. A further one ends the oldest. */
 const MAX_SESSIONS = 20
 
 /** Whether a session counts at a moment. One that would last longer than any is of a clock that was ahead: it is over. */

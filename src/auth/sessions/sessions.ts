@@ -1,4 +1,4 @@
-/** Sign-in by a session: what a person has on pages after the provider has said who it is. */
+/** Sign-in by a session cookie of pages, after OpenID Connect. */
 import { maySignIn } from '../../projections/models/users/accounts.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { currentAccount } from '../current-account.ts'
@@ -18,7 +18,7 @@ export async function beginSession({ secrets, publicUrl }: Stores, userId: numbe
 /** The header that takes the cookie of a session away. */
 export const noSession = (publicUrl: string): string => setCookie(publicUrl, COOKIE, '', 0)
 
-/** Who a request is by its cookies; null when they name no session that counts. */
+/** Returns the identity for a request's cookies; null without a valid session. */
 export async function bySession(
   services: Parameters<typeof currentAccount>[0] & Stores,
   cookies: string | undefined,
