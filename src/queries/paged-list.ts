@@ -20,7 +20,7 @@ export function updatedBetween(query: { since?: string; before?: string }): {
   }
 }
 
-/** Refuses filters that Gitea has and this list has not: a list of all is not what the client asked for. */
+/** Refuses Gitea's filters that this list lacks, because an unfiltered list would be wrong. */
 export function refuseFilters(query: object, names: readonly string[]): void {
   const given = new Map<string, unknown>(Object.entries(query))
   const errors = names.flatMap((name) => {
@@ -51,8 +51,8 @@ interface PagedView<D extends object> {
 }
 
 /**
- * The requested page of a view whose documents may be long: `wires` makes rows of documents. Sets `X-Total-Count` and
- * `Link` on the reply.
+ * Returns the requested page of a view whose documents may be long: `wires` turns documents into rows. Sets
+ * `X-Total-Count` and `Link` on the reply.
  */
 export async function sendPage<D extends object, W extends object>(
   services: Services,
@@ -101,8 +101,8 @@ export async function sendRows<D extends object, W extends object>(
 const PART_ROWS = 10
 
 /**
- * The documents of rows, in their order and in parts: each long one is a part, and is read when it is its turn. One that
- * was deleted meanwhile is left out.
+ * Yields the documents of rows in order and in batches. A long one is read separately, and left out if it was deleted
+ * meanwhile.
  */
 export async function* documentsIn<D extends object>(
   view: View<D>,
@@ -132,7 +132,7 @@ export function pagedRows<T>(
   return rows.slice(page.skip, page.skip + page.limit)
 }
 
-/** The same for a list that comes whole when no page is asked for. */
+/** Returns the requested page, or all rows without a requested page. */
 export function rowsOrPage<T>(
   services: Services,
   request: PageRequest,

@@ -41,7 +41,7 @@ const Health = Type.Object({
 })
 type Health = Static<typeof Health>
 
-/** What only the server itself knows. */
+/** State known only to the server itself. */
 export interface ServerState {
   /** Whether the work that a crash left unfinished is done. */
   recovered: boolean
@@ -131,7 +131,7 @@ export function healthRoutes(
   const common = { tags: ['server'], security: [] }
   const schema = { ...common, response: { 200: Health, 503: Health } }
   return async (app) => {
-    // It asks nobody: a process does not get better by being started again because a store is away.
+    // Queries no store: restarting a process does not bring back a store.
     app.get('/livez', { schema: { ...common, response: { 200: Live } } }, async () => ({
       status: 'ok' as const,
     }))

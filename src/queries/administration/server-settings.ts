@@ -1,4 +1,4 @@
-/** What clients ask of a server before anything else: its version, and what it allows. Anyone may ask. */
+/** Public information for clients: version and settings. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { MAX_CONTENT_BYTES } from '../../api/contents/contents-at.ts'
@@ -8,7 +8,7 @@ import type { Routes } from '../../auth/routes.ts'
 import type { Services } from '../../services/services.ts'
 import { VERSION } from '../../storage/version.ts'
 
-/** The version of Gitea whose API this is. Clients use what they know that version to have. */
+/** The Gitea version whose API this implements. Clients select features by it. */
 const GITEA = '1.24.0'
 
 const Version = Type.Object({
@@ -47,7 +47,7 @@ const AttachmentSettings = Type.Object({
 
 const MIB = 1024 * 1024
 
-/** Of the standard at http://nodeinfo.diaspora.software. */
+/** The format of http:nodeinfo.diaspora.software. */
 const NodeInfo = Type.Object({
   version: Type.String(),
   software: Type.Object({ name: Type.String(), version: Type.String() }),
@@ -59,7 +59,7 @@ const NodeInfo = Type.Object({
 })
 const NODE_INFO_VERSION = '2.1'
 
-/** `GET /.well-known/nodeinfo` says where the description of this server is: the standard asks for it there. */
+/** `GET /.well-known/nodeinfo` links to the description of this server, as the standard requires. */
 export const wellKnownRoutes: Routes =
   ({ publicUrl }) =>
   async (app) => {

@@ -22,7 +22,7 @@ export function attachmentDownloadRoutes(services: Services): FastifyPluginAsync
   const { views } = services
   const download = fileDownload(services)
 
-  /** What has a file with this uuid; undefined when nothing has. */
+  /** Returns the owner of the file with this uuid; undefined without one. */
   async function ownerOf(uuid: string) {
     const [comment] = await views.comments.find({ attachmentUuids: uuid }, { limit: 1 })
     if (comment !== undefined) return { ...comment, files: comment.attachments, scope: 'issue' as const }
@@ -36,10 +36,10 @@ export function attachmentDownloadRoutes(services: Services): FastifyPluginAsync
     return undefined
   }
 
-  /** A file that the requester may read. The token's scope is that of what has the file. */
+  /** Returns a file that the requester may read. The token needs the scope of the file's owner. */
   async function readable(request: FastifyRequest, uuid: string): Promise<{ uuid: string; name: string }> {
     const owner = isUuid(uuid) ? await ownerOf(uuid) : undefined
-    // The path tells nobody what the file belongs to.
+    // The path does not tell the owner of the file.
     requireScope(request, [owner?.scope ?? 'issue'], 'read')
     const repository = owner && (await views.repositories.get(`${owner.repoId}`))
     const access = repository === undefined ? 'none' : accessTo(repository, request.requester)
@@ -58,7 +58,7 @@ export function attachmentDownloadRoutes(services: Services): FastifyPluginAsync
 
     app.get(
       '/attachments/:uuid',
-      // The handler asks for the scope.
+      // The handler checks the scope.
       {
         config: { scope: [] },
         schema: { tags: ['issue'], params: Type.Object({ uuid: Type.String() }), ...answer },

@@ -1,4 +1,4 @@
-/** Reading branches: from the read model. git is asked for the signature of a single one alone. */
+/** Reads branches from the read model. Only the signature of a single branch needs git. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { Static } from 'typebox'
 import { onRepository } from '../../access/repository-access.ts'

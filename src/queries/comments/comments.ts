@@ -27,7 +27,7 @@ const BY_ID = [['id', 1]] as const
 export function commentQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { comments } = services.views
 
-  /** All comments in parts. Each read starts after the last id of the read before: new comments shift nothing. */
+  /** Yields all comments in batches. Each read starts after the last id, so new comments do not shift it. */
   async function* inOrder(filter: Filter<CommentDocument>, repository: RepositoryDocument) {
     let last = 0
     for (;;) {

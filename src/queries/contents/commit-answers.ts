@@ -1,4 +1,4 @@
-/** What the answers about commits have in common: those of pull requests, of a repository and of comparisons. */
+/** Common parts of answers about commits: of pull requests, repositories and comparisons. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import {
@@ -31,7 +31,7 @@ export const CommitFlagsQuery = {
   files: OptionalText('whether to list the files of each commit (default true)'),
 }
 
-/** What a client wants to know of each commit. */
+/** Requested details of each commit. */
 export interface CommitFlags {
   stat: boolean
   verification: boolean
@@ -48,7 +48,7 @@ export const commitFlags = (query: {
   files: flagOf(query.files, true),
 })
 
-/** Asks git about commits. git fails only when they are gone. @throws Refused (not found) */
+/** Runs a query of commits in git, which fails only when they are missing. @throws Refused (not found) */
 export async function askGit<T>(request: FastifyRequest, question: () => Promise<T>): Promise<T> {
   try {
     return await question()
@@ -59,7 +59,7 @@ export async function askGit<T>(request: FastifyRequest, question: () => Promise
   }
 }
 
-/** Sends the differences between two commits as text. @throws Refused (not found) when the commits are gone */
+/** Sends the differences between two commits as text. @throws Refused (not found) when a commit is missing */
 export async function sendDiff(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -71,7 +71,7 @@ export async function sendDiff(
   return reply.type('text/plain; charset=utf-8').send(text)
 }
 
-/** The same to a client that may have it already: the ids of the commits say all of it. */
+/** Does the same with caching by the client: the commit ids determine the content. */
 export async function sendUnchangingDiff(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -112,7 +112,7 @@ async function verifiedOf(
   return verdicts(`${dir}\0${signingKey}\0${allowedSigners}\0${signed.join()}`, verify, signal)
 }
 
-/** What git says of commits. */
+/** Commit data from git. */
 export interface FoundCommits {
   commits: CommitFacts[]
   changes: ReadonlyMap<string, CommitChanges>
@@ -121,7 +121,10 @@ export interface FoundCommits {
   truncated: boolean
 }
 
-/** Reads commits, in this order. Those that do not exist are left out. @throws GitFailed when what they changed is gone */
+/**
+ * Reads commits, in this order. Missing ones are left out.
+ * @throws GitFailed when their changed objects are missing
+ */
 export async function readCommits(
   services: Services,
   dir: string,
@@ -133,7 +136,7 @@ export async function readCommits(
   const facts = await commitFacts(dir, ids, { queue, signal })
   const commits = ids.flatMap((id) => facts.get(id) ?? [])
   const { maxDiffFiles } = services.config
-  // One file more than is listed: it says whether there are more.
+  // One file more than the limit, to detect truncation.
   const changes =
     stat || files
       ? await commitChanges(dir, commits, maxDiffFiles + 1, question)
@@ -146,7 +149,7 @@ export async function readCommits(
   }
 }
 
-/** What is said of the signature of one commit. @throws Refused (not found) when the commit is gone */
+/** Returns the verification of a commit's signature. @throws Refused (not found) when the commit is missing */
 export async function verificationOf(
   services: Services,
   request: FastifyRequest,
@@ -166,7 +169,7 @@ export async function verificationOf(
   return verificationWire(commit, verified ?? new Set())
 }
 
-/** Commits as Gitea's `Commit`. All of their people are read with one look-up. Says so when their files are cut. */
+/** Returns commits as Gitea's `Commit`, with one look-up of all users, and marks truncated files. */
 export async function commitWires(
   services: Services,
   repository: RepositoryDocument,

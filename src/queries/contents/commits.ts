@@ -55,7 +55,7 @@ type CommitRequest = FastifyRequest & {
   query: { stat?: string; verification?: string; files?: string }
 }
 
-/** The commit that a reference means. @throws Refused: unprocessable when nothing can have that name; not found */
+/** Resolves a reference to a commit. @throws Refused: unprocessable for an invalid name; not found */
 async function namedCommit(services: Services, asking: Asking, repository: RepositoryDocument, ref: string) {
   if (refNameProblem(`refs/heads/${ref}`) !== undefined) {
     throw new Refused(
@@ -89,7 +89,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
     return wire
   }
 
-  /** Sends what a commit changed after its first parent. */
+  /** Sends the changes of a commit against its first parent. */
   async function diffOf(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -104,7 +104,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
     return await sendUnchangingDiff(request, reply, services.gitLimits, between, { kind, binary: true })
   }
 
-  /** The pull request whose merge made the commit. */
+  /** Returns the pull request whose merge created the commit. */
   async function pullOf(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -159,7 +159,7 @@ export function commitQueryRoutes(services: Services): FastifyPluginAsyncTypebox
           const ids = list.page(page.skip, page.limit)
           return { total: list.total, found: await readCommits(services, dir, ids, flags, question) }
         }
-        // Not the path and the times: a client could name others for the same work.
+        // Without path and times, because a client could vary them for the same work.
         const work = [dir, tip, path === undefined ? 'list' : 'list of a path'].join('\0')
         const { total, found } = await askGit(request, () =>
           rememberingFailure(work, () => diffs.ask(clientOf(request), disconnectSignal(reply), read)),

@@ -21,9 +21,9 @@ import type { AccountDocument } from '../../projections/models/users/accounts.fo
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { askGit, CommitFlagsQuery, commitFlags, commitWires, readCommits } from './commit-answers.ts'
 
-/** Without a page that is asked for, so many commits are listed, the newest ones. */
+/** Maximum number of commits without a requested page, the newest ones. */
 const MOST = 250
-/** The same in bytes of what is read of them: 250 large commits would be too much for one answer. */
+/** Maximum size of the commits that are read for an answer, in bytes. */
 const MOST_BYTES = 16 * 1024 * 1024
 
 /** The two sides in a path: `base...head`, `base..head`, or a head alone. */
@@ -106,7 +106,7 @@ export function compareRoutes(services: Services): FastifyPluginAsyncTypebox {
         const read = async (question: Question) => {
           const { queue, signal } = question
           const start = await mergeBaseAcross(from, to, question)
-          // As in Gitea, what shares no history has no commits between.
+          // As in Gitea, unrelated histories have no commits in between.
           const range =
             start === undefined ? undefined : await commitRange(to.dir, start, to.sha, { queue, signal })
           const ids = range?.page(shown.skip, shown.limit) ?? []

@@ -1,4 +1,4 @@
-/** What a client chooses of files: `GET …/contents-ext/{path}?includes=`, and many files by `…/file-contents`. */
+/** Selected file details: `GET …/contents-ext/{path}?includes=`, and many files by `…/file-contents`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
@@ -22,7 +22,7 @@ import { checkOf } from '../../storage/checked-json.ts'
 import { type PageRequest, pagedRows } from '../paged-list.ts'
 import { ContentsParams, ContentsQuery, contentsOf } from './contents.ts'
 
-/** The words of `includes`, with what each asks for. */
+/** The values of `includes`, with the details that they select. */
 const INCLUDES: ReadonlyMap<string, keyof Wanted> = new Map([
   ['file_content', 'content'],
   ['lfs_metadata', 'lfs'],
@@ -42,7 +42,7 @@ function wantedIn(includes: string | undefined): Wanted {
   return { ...wanted, lastCommit: wanted.lastCommit || wanted.message === true }
 }
 
-/** One file may be asked for so many times in all: each is looked up by itself. */
+/** Maximum number of files, repetitions included: each costs a look-up. */
 const MAX_FILES = 1000
 const FilesBody = Type.Object({ files: Type.Array(Type.String(), { maxItems: MAX_FILES }) })
 const isFilesBody = checkOf(FilesBody)
@@ -62,7 +62,7 @@ function filesIn(text: string | undefined): string[] {
 }
 
 export function contentsExtRoutes(services: Services): FastifyPluginAsyncTypebox {
-  /** A page of these files; null for what is not there. Together they have limited contents. */
+  /** Returns a page of these files; null for missing ones. Their contents share one limit. */
   async function filesAt(
     request: PageRequest & { query: { ref?: string } },
     reply: FastifyReply,

@@ -1,4 +1,4 @@
-/** Files and directories of a repository: `GET /repos/{owner}/{repo}/contents`, and what is below. */
+/** Files and directories of a repository: `GET /repos/{owner}/{repo}/contents` and below. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
@@ -20,7 +20,7 @@ import type { RepositoryDocument } from '../../projections/models/repositories/r
 import type { Services } from '../../services/services.ts'
 import type { PageRequest } from '../paged-list.ts'
 
-/** More entries of a directory come in pages; the first of them is the answer to a client that asks for none. */
+/** Maximum number of entries of a directory without paging; a client that requests no page gets the first ones. */
 const MAX_ENTRIES = 1000
 
 export const ContentsParams = Type.Object({ ...RepositoryParams.properties, '*': Type.String() })
@@ -31,9 +31,8 @@ export const ContentsQuery = Type.Object({
 })
 
 /**
- * A file, link or submodule alone, or the entries of a directory; with `X-Total-Count` and `Link` for those.
- *
- * @throws Refused (not found) when there is no such commit or path
+ * Returns a file, link or submodule, or the entries of a directory with `X-Total-Count` and `Link`.
+ * @throws Refused (not found) for a missing commit or path
  */
 export async function contentsOf(
   services: Services,

@@ -1,8 +1,8 @@
-/** What answers that are files of a repository have in common. */
+/** Common parts of answers with a repository's file. */
 import { Type } from 'typebox'
 import { errorAnswer } from '../../http/answers/error-answers.ts'
 
-/** What users put into a repository must never run as a page of this server. */
+/** Headers that keep users' files from running as pages of this server. */
 export const FILE_HEADERS = {
   'Content-Security-Policy': "default-src 'none'; sandbox",
   'Cache-Control': 'private, no-cache',

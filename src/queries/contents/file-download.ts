@@ -26,7 +26,7 @@ export const FILE_ANSWERS = {
   416: errorAnswer(416),
 }
 
-/** Makes the function that sends a file to a requester who may read it. */
+/** Returns the function that sends a file to an authorized requester. */
 export function fileDownload(services: Pick<Services, 'attachments' | 'views' | 'log'>) {
   const { attachments, log } = services
   /** By uuid. The kind can be kept, because the first bytes of a file never change. */

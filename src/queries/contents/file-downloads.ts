@@ -48,19 +48,19 @@ interface FileAt {
   path: string
 }
 
-/** The bytes of a file, and what conditions and ranges know of it. */
+/** The bytes of a file, with data for conditions and ranges. */
 interface Source extends SizedFile {
-  /** At least so many bytes of its beginning as tell its kind; all, when they are held anyway. */
+  /** Enough bytes of the beginning to detect the type; all when they are in memory. */
   first: Buffer
   /** The bytes of a part. Without it, all of them are in `first`. */
   read?: (part: Part) => Readable
-  /** Ends what waits for a reader. */
+  /** Releases the source. */
   close(): void
 }
 
 /**
- * Sends a file as it is in git, or, with `follows`, the object of LFS for which it stands. As in Gitea, a pointer whose
- * object the repository does not have is sent itself. @throws Refused (not found) for what is no file
+ * Sends a file of git or, with `follows`, its LFS object. As in Gitea, a pointer without its object is sent itself.
+ * @throws Refused (not found) for anything but a file
  */
 async function sendFile(
   services: Services,
@@ -101,7 +101,7 @@ async function sendFile(
     reply.headers({
       ...tagged,
       'Content-Type': type,
-      // Text does no harm in a browser, and people want to read it.
+      // Plain text is harmless in a browser.
       'Content-Disposition': contentDisposition(name, {
         type: type.startsWith('text/plain') ? 'inline' : disposition,
       }),
@@ -113,7 +113,7 @@ async function sendFile(
   }
 }
 
-/** Sends what the request wants of the bytes. */
+/** Sends the requested part. */
 function sendPart(request: FastifyRequest, reply: FastifyReply, source: Source): FastifyReply {
   const { size, first, read, close } = source
   const wanted = request.method === 'HEAD' ? 'whole' : partOf(request.headers, source)
@@ -166,7 +166,7 @@ async function blobSource(
     ...conditions,
     size,
     first,
-    // What lies before the part is read and dropped: git cannot begin in the middle of an object.
+    // The bytes before the part are read and dropped: git cannot seek in an object.
     read: (part) => partOfStream(stream, part),
     close: () => void stream.destroy(),
   }

@@ -40,7 +40,7 @@ import { gitDirOf, type Services } from '../../services/services.ts'
 import { listSchema, type PageRequest } from '../paged-list.ts'
 import { askGit, CommitFlagsQuery, commitFlags, commitWires, readCommits } from './commit-answers.ts'
 
-/** References whose objects are read at a time. */
+/** Number of references whose objects are read at a time. */
 const PART = 500
 
 const wholeNumber = (text: string | undefined, least: number, whenNot: number) => {
@@ -48,7 +48,7 @@ const wholeNumber = (text: string | undefined, least: number, whenNot: number) =
   return number < least ? whenNot : number
 }
 
-/** @throws Refused (invalid) for what is no id at all */
+/** @throws Refused (invalid) for an invalid id */
 function requireId(text: string): string {
   const id = text.toLowerCase()
   if (!isObjectId(id)) throw new Refused(refuse.invalid('sha: must be 40 hexadecimal digits'))
@@ -107,7 +107,7 @@ export function gitObjectRoutes(services: Services): FastifyPluginAsyncTypebox {
     }
   }
 
-  /** A page of references, or all of them when no page is asked for. */
+  /** Sends a page of references, or all without a requested page. */
   async function sendReferences(
     request: PageRequest,
     reply: FastifyReply,

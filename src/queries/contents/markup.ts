@@ -54,7 +54,7 @@ export const markupRoutes: Routes = (services) => {
   const contextOf = (context = '') => repositoryIn(context, services.publicUrl())
 
   return async (app) => {
-    // Rendering takes work, so it is for those who are signed in, as in Gitea.
+    // Rendering is expensive, so it requires a sign-in, as in Gitea.
     app.addHook('preHandler', async (request) => void signedIn(request))
     app.post(
       '/markdown',

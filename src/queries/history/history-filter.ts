@@ -76,7 +76,7 @@ export function eventMatchesFilter(filter: HistoryFilter, event: RecordedEvent):
   return matchesFilter(filter, factsOf(event))
 }
 
-/** What a filter asks of an event. */
+/** Returns the facts of an event that filters test. */
 export function factsOf(event: RecordedEvent) {
   const { type, metadata } = event
   return {

@@ -53,11 +53,9 @@ async function* untilUnavailable(request: SubscriptionRequest): AsyncGenerator<S
 }
 
 /**
- * Batches for an event stream; an empty batch means that no event has come for a while. Ends when the requester loses
- * the right to see the history.
- *
- * Recent events come from the subscriber's memory; older ones are read from the stores, up to the start of the memory.
- * Both are compared by their ids, so an event that is in both comes once.
+ * Yields batches for an event stream; an empty batch means a pause without events. Ends when the requester loses the
+ * permission. Recent events come from the subscriber's memory, older ones from the stores. They are joined by id, so an
+ * event comes once.
  * @throws StoreUnavailable
  */
 export async function* followHistory(request: SubscriptionRequest): AsyncGenerator<StreamedEvent[]> {

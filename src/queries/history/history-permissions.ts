@@ -11,7 +11,7 @@ import type { Services } from '../../services/services.ts'
 import { eventMatchesFilter, type HistoryFilter } from './history-filter.ts'
 import type { Delivery } from './history-source.ts'
 
-/** What the requester may see: of which events (a condition to add to the filter), and which parts of them. */
+/** Visible events (a condition to add to the filter) and parts of them. */
 interface Visible {
   events?: Pick<HistoryFilter, 'adminsOnly' | 'issueWords'>
   parts?: ShownParts
@@ -64,14 +64,14 @@ export interface HistoryRequest {
   filter: HistoryFilter
   permissions: HistoryPermissions
   projector: Pick<Projector, 'waitFor'>
-  /** Aborted when the client is gone or the server stops. */
+  /** Aborted when the client disconnects or the server stops. */
   signal: AbortSignal
 }
 
 /**
- * The events of a batch that the requester may see. Call it just before sending: it waits until the read models have
- * all events of the batch, because these may change permissions. Undefined: the requester may not see the history any more,
- * or the client is gone.
+ * Returns the visible events of a batch. Call it just before sending: it waits until the read models have all events of
+ * the batch, which may change permissions. Undefined when the requester may not see the history any more, or the client
+ * disconnected.
  */
 export async function visibleOf(
   batch: readonly Delivery[],
@@ -96,7 +96,7 @@ async function currentRequester({ views }: Services, { requester, tokenId, sudo 
   const hasToken = tokenId !== null && (await views.tokens.get(`${tokenId}`)) !== undefined
   const account = await views.accounts.get(`${requester.id}`)
   if (sudo !== null) {
-    // The credentials are the admin's. Who is no site admin any more acts for nobody.
+    // The credentials are the admin's, who may have lost the role.
     const admin = await views.accounts.get(`${sudo.id}`)
     const isAdmin = admin?.siteAdmin === true && isSignInValid({ account: sudo, tokenId }, admin, hasToken)
     return isAdmin && account !== undefined && maySignIn(account) ? account : undefined

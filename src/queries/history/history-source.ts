@@ -22,14 +22,14 @@ export interface History {
   ): Promise<{ events: RecordedEvent[]; total: number }>
   /** The matching events with ids from `after` (exclusive) to `upTo` (inclusive), oldest first. */
   read(filter: HistoryFilter, after: number, upTo?: number): AsyncIterable<RecordedEvent>
-  /** The id of the last event; -1 when there is none. */
+  /** Returns the id of the last event; -1 without one. */
   last(): Promise<number>
 }
 
 /** Before the first id. */
 export const BEGINNING = -1
 
-/** Events that are read in one turn of the event loop: one or two milliseconds of work. */
+/** Number of events that are read per turn of the event loop, in one or two milliseconds. */
 const EVENTS_PER_TURN = 250
 
 /** The history of an issue or pull request: all events of its own stream. */
@@ -58,7 +58,7 @@ export function streamHistory(services: HistoryServices, stream: string): Histor
     last,
     read,
     async page(filter, { skip, limit }, signal) {
-      // Nobody else writes to the embedded log, which has no `problems`. So its revisions count the events.
+      // The embedded log (without `problems`) has no other writers, so its revisions count the events.
       if (Object.keys(filter).length === 0 && events.problems === undefined) {
         const total = (await last()) + 1
         const wanted = { from: skip, maxCount: limit }
@@ -83,7 +83,7 @@ async function streamFacts(
   const cache = historyCaches.facts
   const before = cache.get(stream) ?? []
   const facts: EventFacts[] = [...before]
-  // Others may have written into the stream: it may have more revisions than events.
+  // With other writers, a stream may have more revisions than events.
   for await (const event of events.readStream(stream, { from: (before.at(-1)?.revision ?? -1) + 1 })) {
     facts.push({ position: event.position, revision: event.revision, ...factsOf(event) })
     if (facts.length % EVENTS_PER_TURN !== 0) continue

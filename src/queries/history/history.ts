@@ -78,7 +78,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
     switch (preferredType(request.headers.accept, [JSON_TYPE, NDJSON, EVENT_STREAM], NAMED)) {
       case JSON_TYPE: {
         const page = pageOf(request.query, config)
-        // The route has checked the permissions before; a requester who has lost them since then sees nothing.
+        // The permission may have ended since the route's check.
         const { events: visible = {}, parts } = (await permissions()) ?? {
           events: { types: new Set<string>() },
         }
@@ -149,7 +149,7 @@ export function historyRoutes(services: Services): FastifyPluginAsyncTypebox {
   }
 }
 
-/** Fails when the requester loses the right to read: the client must not take a part for the whole history. */
+/** Fails when the requester loses the permission: the client must not take a part for the whole history. */
 async function* linesOf(history: History, last: number, request: HistoryRequest): AsyncGenerator<string[]> {
   for await (const batch of inBatches(history.read(request.filter, BEGINNING, last))) {
     const visible = await visibleOf(batch, request)

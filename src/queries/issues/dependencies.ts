@@ -29,7 +29,7 @@ async function* blockedBy({ views }: Services, issue: IssueDocument): AsyncGener
   }
 }
 
-/** One page of the issues that the requester may read. Neither the rows nor the total include the others. */
+/** Sends one page of the issues that the requester may read. Rows and total exclude the rest. */
 async function sendReadable(
   services: Services,
   request: PageRequest,

@@ -76,8 +76,9 @@ async function filterOf(
 }
 
 /**
- * Ids of the repositories to search: those that the requester can read, of one owner, of a team of the owner, or all. An
- * unknown owner or team has none. @throws Refused (unprocessable) for a team without an owner
+ * Returns ids of the repositories to search: the readable ones, of one owner, of a team of the owner, or all. An
+ * unknown owner or team has none.
+ * @throws Refused (unprocessable) for a team without an owner
  */
 async function searchedRepositories(
   services: Services,

@@ -80,7 +80,7 @@ async function textsOf(dir: string, files: readonly File[]): Promise<{ path: str
   })
 }
 
-/** What the files of a tree say never changes. */
+/** The files of a tree never change. */
 const templates = createAnswerCache<IssueTemplate[]>(4 * 1024 * 1024, (found) => JSON.stringify(found).length)
 const configs = createAnswerCache<{ config: IssueConfig | string }>(
   1024 * 1024,
@@ -106,7 +106,7 @@ function configOf(dir: string, tree: string, client: string): Promise<{ config: 
 }
 
 export function issueTemplateRoutes(services: Services): FastifyPluginAsyncTypebox {
-  /** Asks about the tree of the default branch; the answer without one is `byDefault`. */
+  /** Runs a query on the tree of the default branch; without one, returns `byDefault`. */
   async function ofDefaultBranch<T>(
     request: FastifyRequest & RepositoryRequest,
     ask: (dir: string, tree: string, client: string) => Promise<T>,

@@ -53,7 +53,7 @@ export function withReferences(
   if (others.length === 0) return rows
   const result: TimelineRow[] = []
   let next = 0
-  // The rows keep the order of the log, whatever the clocks of servers said. A text comes before what follows from it.
+  // Rows keep the order of the log, whatever their times. A text comes before its effects.
   for (const row of rows) {
     for (let other = others[next]; other !== undefined && other.at <= row.at; other = others[next]) {
       result.push(other)

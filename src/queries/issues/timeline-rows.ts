@@ -8,7 +8,7 @@ import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
 import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
 import type { Position } from '../../events/store/event-store.ts'
 
-/** What happened; `type` is Gitea's name for it. */
+/** Content of a row; `type` is Gitea's. */
 type RowDetail =
   /** The text is only in the comment's document: it may be long, and most rows are not on the requested page. */
   | { type: 'comment' }
@@ -122,7 +122,7 @@ const labelRows = (labels: readonly LabelRef[], added: boolean) =>
 const assigneeRows = (assignees: readonly AccountRef[], removed: boolean) =>
   assignees.map((assignee) => ({ type: 'assignees', assignee, removed }) as const)
 
-/** What the actor of an event did: one element for each row. */
+/** Returns an element for each row of an event. */
 function detailsOf(event: DomainEvent): RowDetail[] {
   switch (event.type) {
     case 'IssueOpened':

@@ -148,7 +148,7 @@ async function relatedToRows(
         rows.flatMap((row) => ('team' in row ? [row.team.id] : [])),
         [repository],
       ),
-      // What a former owner makes of its labels is not for the readers of now.
+      // Present readers must not see changes that a former owner makes to its labels.
       labelsByIds(
         services,
         repository,

@@ -25,10 +25,10 @@ interface Timeline {
 
 /** Rows of all timelines that are kept in memory: about 200 bytes each. */
 const MAX_ROWS = 100_000
-/** Events that are folded in one turn of the event loop: one or two milliseconds of work. */
+/** Number of events that are folded per turn of the event loop, in one or two milliseconds. */
 const EVENTS_PER_TURN = 250
 
-/** Reads timelines. For a cached timeline it reads only the events that came since. It ends when its client is gone. */
+/** Reads timelines. For a cached one it reads only new events. It aborts when its client disconnects. */
 function timelineReader({
   events,
 }: Services): (issue: IssueDocument, gone: AbortSignal) => Promise<Timeline['rows']> {

@@ -33,7 +33,7 @@ type Filters = {
   before?: string
 }
 
-/** The subjects of Gitea that have notifications here, and those that have none. */
+/** Gitea's subjects of notifications, with and without notifications here. */
 const SUBJECTS = ['issue', 'pull', 'commit', 'repository', 'release']
 
 export const notificationQueryRoutes: Routes = (services) => {

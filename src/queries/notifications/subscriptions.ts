@@ -1,4 +1,6 @@
-/** Who hears of an issue: `/repos/{owner}/{repo}/issues/{index}/subscriptions`, and whether the requester does. */
+/**
+ * Subscribers of an issue: `/repos/{owner}/{repo}/issues/{index}/subscriptions`, and the requester's own subscription.
+ */
 
 import { IssueParams, onIssue } from '../../api/issues/issues.ts'
 import { WatchInfo } from '../../api/repositories/follows.ts'
@@ -13,7 +15,7 @@ import { listSchema, pagedList } from '../paged-list.ts'
 export const subscriptionQueryRoutes: Routes = (services) => {
   const { participations, follows } = services.views
   return async (app) => {
-    // Like Gitea: those who have subscribed themselves.
+    // As in Gitea, explicit subscriptions only.
     app.get(
       '/repos/:owner/:repo/issues/:index/subscriptions',
       route('issue', { params: IssueParams, ...listSchema(UserWire) }),

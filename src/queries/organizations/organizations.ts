@@ -1,6 +1,6 @@
 /**
- * Reading organizations: `/orgs/{org}`, its members (also those of teams, as in Gitea), and the organizations of a
- * user. People outside see only the members who made their membership public.
+ * Reads organizations: `/orgs/{org}`, its members (also those of teams, as in Gitea), and the organizations of a user.
+ * Non-members see only public memberships.
  */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
@@ -93,7 +93,7 @@ export function organizationQueryRoutes(services: Services): FastifyPluginAsyncT
         const user = await userNamed(services, request.params.username)
         const organization = await organizationFor(services, request, request.params.org)
         if (!canSee(organization, user)) throw new Refused(refuse.notFound('organization not found'))
-        // Whoever may not know of the membership gets the answer for a user who is not in it.
+        // A requester who may not see the membership gets the answer for a non-member.
         const isKnown = maySeeMembership(organization.id, user, requester)
         return organizationPermissionsWire(organization, isKnown ? user : null)
       },

@@ -4,10 +4,10 @@ import { isMemberOf } from '../../access/visibility.ts'
 import type { Team } from '../../api/organizations/teams.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 
-/** What a team has: everything of its organization, or what was added to it. `nothing`: the requester may not know. */
+/** Repositories of a team: all of its organization, or added ones. `nothing` when the requester may not know. */
 export type TeamRepositories = { teams: number } | { ownerId: number } | 'nothing'
 
-/** What a team has. Only those in its organization may know, as at `/teams/{id}/repos`. */
+/** Returns a team's repositories. Only visible to the organization, as at `/teams/{id}/repos`. */
 export function teamRepositories(
   team: Team,
   organization: AccountDocument | undefined,

@@ -51,7 +51,7 @@ function isMember(team: Team, { id }: AccountDocument, user: AccountDocument): b
 export function teamQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { accounts, repositories } = services.views
 
-  /** The repository in the path, for those who may see who has rights in it. @throws Refused */
+  /** Returns the repository in the path, for requesters who may see its collaborators. @throws Refused */
   async function withTeams(request: RepositoryRequest) {
     const { repository } = await onRepository(services, request, 'read')
     const requester = signedIn(request)
@@ -97,7 +97,7 @@ export function teamQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
         const keyword = q.trim().toLowerCase()
         const all = await teamsOf(services, organization)
         const found = all
-          // As in Gitea: others than site admins find their own teams.
+          // As in Gitea, only site admins find teams of other users.
           .filter((team) => requester.siteAdmin || isMember(team, organization, requester))
           .map((team) => teamWire(team, organization))
           .filter(

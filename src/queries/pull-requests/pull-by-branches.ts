@@ -15,7 +15,7 @@ const BranchesParams = Type.Object({
   '*': Type.String({ description: 'name of the head branch, or `owner:branch` for one of a fork' }),
 })
 
-/** Of several pull requests between two branches, at most one is open. The newest ones are looked at. */
+/** Of the pull requests between two branches, at most one is open, among the newest. */
 const NEWEST = { sort: [['index', -1]], limit: 100 } as const
 
 export function pullByBranchesRoutes(services: Services): FastifyPluginAsyncTypebox {

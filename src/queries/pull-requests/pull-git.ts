@@ -1,6 +1,6 @@
 /**
- * The parts of a pull request that only git knows: `/repos/{owner}/{repo}/pulls/{index}/commits`, `…/files`, and the diff
- * or patch as text at `…/pulls/{index}.diff` and `….patch`.
+ * Pull request data from git: `/repos/{owner}/{repo}/pulls/{index}/commits`, `…/files`, and the diff or patch as text
+ * at `…/pulls/{index}.diff` and `….patch`.
  */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
@@ -40,7 +40,7 @@ export function pullGitRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { maxDiffLines, maxDiffFiles, maxDiffLineCharacters } = services.config
   const bounds = {
     maxLines: maxDiffLines,
-    // One more than is listed: it says whether there are more.
+    // One file more than the limit, to detect truncation.
     maxFiles: maxDiffFiles + 1,
     maxLineCharacters: maxDiffLineCharacters,
   }

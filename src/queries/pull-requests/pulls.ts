@@ -42,7 +42,7 @@ const LIST_SCHEMA = filteredListSchema(PullRequestWire, {
   ),
 })
 
-/** The ids of labels in a query. @throws Refused (unprocessable) for what is not the id of a label: a name, for example */
+/** Returns the label ids in a query. @throws Refused (unprocessable) for anything else, such as a name */
 function labelIdsIn(given: string | readonly string[] = []): number[] {
   const texts = [given].flat().filter((text) => text !== '')
   const ids = texts.flatMap((text) => pathNumber(text) ?? [])

@@ -14,7 +14,7 @@ const IN_ORDER = [['createdAt', 1]] as const
 export const reactionQueryRoutes: Routes = (services) => {
   const { reactions: view } = services.views
 
-  /** Like Gitea: all reactions on one page, when none is asked for. They are at most 1,000. */
+  /** As in Gitea, sends all reactions without a requested page; their maximum is 1,000. */
   async function send(
     request: PageRequest,
     reply: FastifyReply,

@@ -38,10 +38,10 @@ function filterOf(repoId: number, access: Access, query: ReleaseQuery): Filter<R
   if (query.draft) filter.draft = flagOf(query.draft, false)
   if (query['pre-release']) filter.prerelease = flagOf(query['pre-release'], false)
   const words = searchedWords(query.q)
-  // A keyword without words finds nothing.
+  // A keyword without words matches nothing.
   if (words?.length === 0) filter.id = { $in: [] }
   else if (words !== undefined) filter.words = { $words: words }
-  // Who may not see drafts asks for them in vain.
+  // Requesters who may not see drafts get none.
   if (!maySeeDrafts(access)) filter.draft = filter.draft === true ? { $in: [] } : false
   return filter
 }

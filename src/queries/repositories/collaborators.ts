@@ -12,7 +12,10 @@ import type { Services } from '../../services/services.ts'
 import { listSchema, pagedRows } from '../paged-list.ts'
 
 export function collaboratorQueryRoutes(services: Services): FastifyPluginAsyncTypebox {
-  /** The repository in the path, for a requester to whom it has given a right. In Gitea any reader may ask. */
+  /**
+   * Returns the repository in the path, for requesters with a permission of their own. In Gitea any reader may see
+   * them.
+   */
   async function withPeople(request: Parameters<typeof onRepository>[1]) {
     const { repository } = await onRepository(services, request, 'read')
     if (isPublicReaderOnly(repository, signedIn(request))) {

@@ -1,4 +1,4 @@
-/** What repositories take on disk, the largest first, for site admins: `GET /admin/repos`. */
+/** Disk usage of repositories, the largest first, for site admins: `GET /admin/repos`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { siteAdmin } from '../../auth/requester.ts'

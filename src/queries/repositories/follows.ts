@@ -1,7 +1,4 @@
-/**
- * Who stars and watches what. The repositories of a user are those that the requester may read now: two indexed reads,
- * however many they are.
- */
+/** Stars and watches. A user's list has the repositories that the requester may read now, in two indexed reads. */
 import type { FastifyReply } from 'fastify'
 import { readableBy } from '../../access/access.ts'
 import { onRepository, type RepositoryRequest } from '../../access/repository-access.ts'

@@ -26,7 +26,7 @@ const CHUNK = 200
 
 type Selection = Filter<RepositoryDocument>
 
-/** The keys between these two, both exclusive; without `below` there is no upper limit. */
+/** An exclusive range of keys; without `below`, it has no upper limit. */
 interface KeyRange {
   above: string
   below?: string
@@ -60,7 +60,7 @@ function grantedTo(requester: AccountDocument): Selection {
 
 const BY_KEY: Sort<RepositoryDocument> = [['key', 1]]
 
-/** The part of a selection whose keys are in the range. */
+/** Returns the part of a selection in the range of keys. */
 function within(selection: Selection, { above, below }: KeyRange): Selection {
   return { ...selection, key: below === undefined ? { $gt: above } : { $gt: above, $lt: below } }
 }
@@ -69,8 +69,8 @@ export function repositoryListRoutes(services: Services): FastifyPluginAsyncType
   const { repositories } = services.views
 
   /**
-   * Yields repositories in parts, sorted by owner and name; case does not matter. Each read starts after the last key of
-   * the read before. A repository that is renamed in between may be missed or come twice; all others come once.
+   * Yields repositories in batches, sorted by owner and name without case. Each read starts after the last key. A
+   * repository that is renamed in between may be missed or come twice; all others come once.
    */
   async function* inOrder(selection: Selection, { above, below }: KeyRange) {
     let last = above
@@ -97,7 +97,7 @@ export function repositoryListRoutes(services: Services): FastifyPluginAsyncType
     return found
   }
 
-  /** Sends the repositories of these ranges, one range after the other: all of them, or the page that is asked for. */
+  /** Sends the repositories of these ranges in order: all, or the requested page. */
   async function send(
     request: PageRequest,
     reply: FastifyReply,
@@ -160,7 +160,7 @@ export function repositoryListRoutes(services: Services): FastifyPluginAsyncType
       const granted = grantedTo(requester)
       return send(request, reply, [
         { selection: {}, ...own },
-        // The keys of the others are before and after the requester's own, and no key equals either border.
+        // The other keys are before and after the requester's own, and differ from both borders.
         { selection: granted, above: '', below: own.above },
         { selection: granted, above: own.below },
       ])

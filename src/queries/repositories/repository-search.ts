@@ -35,7 +35,7 @@ const TopicWire = Type.Object({
 export function repositorySearchRoutes(services: Services): FastifyPluginAsyncTypebox {
   const { accounts, follows, repositories, teams, topics } = services.views
 
-  /** What a user has starred; nothing of one whom the requester may not see. */
+  /** Returns the ids that a user has starred; none for a hidden user. */
   async function starredBy(text: string | undefined, requester: AccountDocument | null) {
     const id = pathNumber(text ?? '') ?? 0
     if (id === 0) return {}
@@ -44,7 +44,7 @@ export function repositorySearchRoutes(services: Services): FastifyPluginAsyncTy
     return { starred: (await follows.ids({ userId: id, starred: true })).map(repoIdIn) }
   }
 
-  /** What the team with that id has. */
+  /** Returns the repositories of the team with that id. */
   async function teamIn(
     text: string | undefined,
     requester: AccountDocument | null,

@@ -1,4 +1,4 @@
-/** What a search for repositories asks for, as filters of the read model. */
+/** Parameters of a repository search as filters of the read model. */
 import { type Static, Type } from 'typebox'
 import { readableBy } from '../../access/access.ts'
 import { readerIdsOf } from '../../access/visibility.ts'
@@ -33,13 +33,13 @@ export const RepositorySearchQuery = Type.Object({
 type Query = Static<typeof RepositorySearchQuery>
 type Selection = Filter<RepositoryDocument>
 
-/** Who is searched for, looked up before: the account of `uid`, and that of `owner`. */
+/** Accounts of `uid` and `owner`, looked up before. */
 export interface SearchedAccounts {
   member: AccountDocument | undefined
   owner: AccountDocument | undefined
-  /** The ids of what the user of `starredBy` has starred; undefined when it is not asked for. */
+  /** Ids starred by the user of `starredBy`; undefined without that parameter. */
   starred?: readonly number[]
-  /** What the team of `team_id` has; undefined when it is not asked for. */
+  /** Repositories of the team of `team_id`; undefined without that parameter. */
   ofTeam?: TeamRepositories
 }
 
@@ -59,7 +59,7 @@ function refused(field: string, problem: string): Refused {
   return new Refused(refuse.unprocessable(reason, [reason]))
 }
 
-/** Yes, no, or not asked for. */
+/** Returns a boolean parameter, or undefined when it is absent. */
 const choiceOf = (text: string | undefined) =>
   text === undefined || text === '' ? undefined : flagOf(text, false)
 
@@ -83,8 +83,8 @@ function keywordFilter({ q = '', topic, includeDesc }: Query): { filter: Selecti
 }
 
 /**
- * The repositories in which an account has rights. Only the account itself and site admins learn what others have shared
- * with it; others see what it owns, and what the organizations own that it is a member of.
+ * Returns the filter for repositories in which an account has permissions. Only the account itself and site admins see
+ * what is shared with it; others see what it and its organizations own.
  */
 function memberFilter(
   { mode, exclusive }: Query,
@@ -112,8 +112,9 @@ function sortOf({ sort = '', order = '' }: Query): readonly [SortField, 1 | -1] 
 }
 
 /**
- * The parts of the answer, one after the other: the repositories of a preferred owner, then the others. Each is a filter
- * and an order. @throws Refused (unprocessable)
+ * Returns the parts of the answer in order: the repositories of a preferred owner, then the others. Each is a filter
+ * and an order.
+ * @throws Refused (unprocessable)
  */
 export function repositorySelections(
   query: Query,
@@ -127,7 +128,7 @@ export function repositorySelections(
   const ofMember = member === undefined ? { filter: {} } : memberFilter(query, member, requester)
   const isUnknown = (wanted: string | undefined, found: AccountDocument | undefined) =>
     wanted !== undefined && wanted !== '' && wanted !== '0' && found === undefined
-  // Nothing is a mirror here.
+  // Mirrors are not supported.
   if (mode === 'mirror' || isUnknown(uid, member) || isUnknown(ownerInKeyword ?? query.owner, owner))
     return []
 
@@ -166,7 +167,7 @@ export function repositorySelections(
     )
   }
   if (first === undefined) return [{ filter, sort }]
-  // As in Gitea: the others come by their owners.
+  // As in Gitea, the others are sorted by owner.
   const byOwner: Sort<RepositoryDocument> = [['ownerId', 1], ...sort]
   return [
     { filter: { ...filter, ownerId: first }, sort },

@@ -1,4 +1,4 @@
-/** Who can be asked: `/repos/{owner}/{repo}/reviewers`, and `/assignees`. */
+/** Possible reviewers and assignees: `/repos/{owner}/{repo}/reviewers` and `/assignees`. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import { isPublicReaderOnly } from '../../access/access.ts'
@@ -24,8 +24,8 @@ const CHUNK = 200
 const BY_LOGIN: Sort<AccountDocument> = [['loginKey', 1]]
 
 /**
- * The people of a repository: its owner or the members of the organization, the members of its teams, and the
- * collaborators; `writers`: those of them who may write. Everybody else who may read a public one is left out.
+ * Returns the users of a repository: its owner or the organization's members, members of teams, and collaborators;
+ * `writers` are those with write permission. Other readers of a public repository are left out.
  */
 function peopleOf(
   { ownerId, ownerKind, teams, collaborators }: RepositoryDocument,

@@ -41,7 +41,7 @@ export const STATUS_LIST = filteredListSchema(CommitStatusWire, {
 })
 export type StatusRequest = FastifyRequest & { query: Static<typeof STATUS_LIST.querystring> }
 
-/** The commit whose statuses are read. */
+/** The commit of the statuses. */
 type CommitInRepository = RepositoryAccess & { sha: string }
 
 /** The answers about the statuses of a commit. */

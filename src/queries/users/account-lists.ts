@@ -32,7 +32,7 @@ const AdminUserFilters = {
   is_prohibit_login: OptionalText('only those who may not sign in, or the others'),
 }
 
-/** What Gitea's list can filter by and this one cannot. */
+/** Gitea's filters that this list lacks. */
 const UNSUPPORTED = [
   'login_name',
   'visibility',

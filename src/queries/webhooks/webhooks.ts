@@ -1,4 +1,4 @@
-/** Reading webhooks of repositories, organizations, users and the site, and what they have sent. */
+/** Reads webhooks of repositories, organizations, users and the site, and their deliveries. */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import {
   DeliveryWire,

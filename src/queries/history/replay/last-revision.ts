@@ -10,9 +10,8 @@ import { BATCH_EVENTS, waitForSlot } from './stream-batches.ts'
 export const SEGMENT = BATCH_EVENTS
 
 /**
- * The revision of the last event of a stream up to a time, -1 when there is none. The clocks of servers differ, so times
- * may go backwards along the stream. It is therefore read from its end, without segments that are known to be later.
- *
+ * Returns the revision of the last event of a stream up to a time; -1 without one. Clocks of servers differ, so times
+ * may go backwards along the stream. So it is read from its end, without segments that are known to be later.
  * @throws StoreUnavailable, and the reason of the replayClient's `gone`
  */
 export async function lastRevision(

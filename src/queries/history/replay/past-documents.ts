@@ -26,11 +26,9 @@ import { replayStream } from './replay-stream.ts'
 const CONCURRENT_READS = 8
 
 /**
- * The related documents of one replay, as they were at `until`. Each stream is read once, for `replayClient`.
- *
- * Some values are as they are now: the rights, the counters, what a repository takes on disk, whether it is empty, and when
- * a milestone or repository was last updated. They come from many streams, and a replay reads only one. A deleted milestone has
- * counters of 0; a deleted repository is not shown.
+ * Returns the related documents of one replay as of `until`. Each stream is read once, for `replayClient`. Some values
+ * are present ones, because they come from many streams: permissions, counters, disk usage, emptiness, and the last
+ * update of a milestone or repository. A deleted milestone has counters of 0; a deleted repository is not shown.
  */
 export function pastDocuments(
   services: AnswerServices & HistoryServices,
@@ -100,7 +98,7 @@ export function pastDocuments(
         (now.kind === 'user' ? userStream : organizationStream)(now.id),
         id,
       )
-      // Who hides an address, hides it in the past too.
+      // An address that is hidden now is hidden in the past, too.
       return past && { ...past, email: now.email, showEmail: now.showEmail, stars: now.stars }
     }),
     teams: views.teams,

@@ -1,16 +1,16 @@
-/** Who waits for a replay: work for many of them is shared out fairly, and ends when nobody waits. */
+/** The client of a replay, for fair scheduling and abort. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { schedulingKey } from '../../../http/connections/fair-scheduling.ts'
 import { disconnectSignal } from '../../../http/requests/client-disconnect.ts'
 
 export interface ReplayClient {
-  /** Whose work it is, as in `nextPiece`. */
+  /** Scheduling key, as in `nextPiece`. */
   client: string
-  /** Aborted when nobody waits for it any more. */
+  /** Aborted when the result is no longer needed. */
   gone?: AbortSignal | undefined
 }
 
-/** For what the server does by itself. */
+/** For the server's own work. */
 export const SERVER_CLIENT: ReplayClient = { client: 'replays' }
 
 /** The client of a request. */

@@ -1,9 +1,7 @@
 /**
- * Replays of issues and pull requests: the answer of `GET` as it would have been at a moment. They use the same folds and
- * wire functions as the present answers.
- *
- * Related documents (labels, the milestone, repositories, accounts) are also shown as they were. Counters of milestones
- * and repositories, and the requester's rights, are as they are now: see `past-documents.ts`.
+ * Replays of issues and pull requests: the answer of `GET` as of a moment, with the folds and wire functions of present
+ * answers. Related documents (labels, the milestone, repositories, accounts) are replayed too. Counters of milestones
+ * and repositories, and permissions, are present ones: see `past-documents.ts`.
  */
 import type { Static } from 'typebox'
 import type { RepositoryAccess } from '../../../access/repository-access.ts'
@@ -114,10 +112,7 @@ function replayer<D extends object, W>(
   }
 }
 
-/**
- * `replayClient`: who waits for the answers.
- * @throws Refused (not found) when there is no such pull request
- */
+/** @throws Refused (not found) for a missing pull request */
 export async function pullReplayer(
   services: AnswerServices & HistoryServices,
   { repository }: Pick<RepositoryAccess, 'repository'>,
@@ -143,10 +138,7 @@ export async function pullReplayer(
   )
 }
 
-/**
- * `replayClient`: who waits for the answers.
- * @throws Refused (not found) when there is no such issue or pull request
- */
+/** @throws Refused (not found) for a missing issue or pull request */
 export async function issueReplayer(
   services: AnswerServices & HistoryServices,
   { repository }: Pick<RepositoryAccess, 'repository'>,

@@ -1,4 +1,4 @@
-/** Reads a stream in small parts: each has its own turn of the event loop, so that neither one replay nor many hold it. */
+/** Reads a stream in small batches, each in its own turn of the event loop, so that replays do not block it. */
 
 import { nextSlice } from '../../../concurrency/event-loop.ts'
 import type { EventStore, RecordedEvent } from '../../../events/store/event-store.ts'
@@ -8,8 +8,7 @@ import type { ReplayClient } from './replay-client.ts'
 export const BATCH_EVENTS = 100
 
 /**
- * The events of a stream, at most `maxCount` of them, in parts that are full but for the last one.
- *
+ * Yields the events of a stream, at most `maxCount`, in batches that are full except for the last.
  * @throws StoreUnavailable, and the reason of `gone`
  */
 export async function* streamBatches(
@@ -32,7 +31,7 @@ export async function* streamBatches(
   }
 }
 
-/** Waits for a turn of the loop in which there is time for a part. @throws the reason of `gone` */
+/** Waits for the client's slot in the event loop. @throws the reason of `gone` */
 export async function waitForSlot({ client, gone }: ReplayClient): Promise<void> {
   await nextSlice(client)
   gone?.throwIfAborted()
