@@ -12,7 +12,7 @@ import { webhookConfigs } from './webhook-configs.ts'
 
 interface PasswordHash {
   hash: string
-  /** Until somebody has signed in with it: a start has printed this password, and it may be lost. */
+  /** Set until the first sign-in: a start has printed this password, and it may be lost. */
   unused?: true
 }
 
@@ -29,7 +29,7 @@ export const secretCollections: readonly AnyCollection[] = [
   webhookConfigs,
 ]
 
-/** Secrets are not folded from the log, so they have no real position. */
+/** Secrets are not folded from the log. */
 const position = 0
 
 const write = (secrets: ReadStore, changes: readonly Change[]): Promise<void> =>
@@ -69,8 +69,8 @@ export async function passwordHashOf(
 }
 
 /**
- * Puts a stronger hash of the same password in the place of a weaker one, unless that is gone or another one already. From
- * then on the password counts as used.
+ * Replaces a weaker hash of the same password, unless it has been deleted or replaced. From then on the password counts
+ * as used.
  */
 export async function strengthenPassword(
   secrets: ReadStore,
@@ -83,7 +83,6 @@ export async function strengthenPassword(
   return true
 }
 
-/** Deletes the hash of a password. */
 export async function forgetPassword(
   secrets: ReadStore,
   userId: number,
@@ -111,8 +110,8 @@ export async function forgetSecret(secrets: ReadStore, { hash }: TokenSecret): P
 }
 
 /**
- * Deletes all secrets of a token but the newest by `orderOf`. When several are made at the same time, the same one stays,
- * no matter which call comes first: each call sees its own, and the last one sees all.
+ * Deletes all secrets of a token but the newest by `orderOf`. Concurrent calls keep the same one: each call sees its
+ * own, and the last one sees all.
  */
 export async function forgetOlderSecrets(secrets: ReadStore, tokenId: number): Promise<void> {
   const all = await secrets.find(tokenHashes, { tokenId })
@@ -120,19 +119,19 @@ export async function forgetOlderSecrets(secrets: ReadStore, tokenId: number): P
   if (older.length > 0) await write(secrets, older.map(deletion))
 }
 
-/** The time of a further secret of a token: after all that it has, also when they are of a clock that is ahead of `now`. */
+/** Returns the time of a further secret of a token: after all existing ones, even if their clock is ahead of `now`. */
 export async function timeOfNewest(secrets: ReadStore, tokenId: number, now: string): Promise<string> {
   const all = await secrets.find(tokenHashes, { tokenId })
   const after = Math.max(...all.map(({ madeAt }) => Date.parse(madeAt) + 1), Date.parse(now))
   return new Date(after).toISOString()
 }
 
-/** Whether a token has a secret, so that it can sign in. */
+/** Whether a token has a secret, without which it cannot sign in. */
 export async function hasSecret(secrets: ReadStore, tokenId: number): Promise<boolean> {
   return (await secrets.find(tokenHashes, { tokenId }, { limit: 1 })).length > 0
 }
 
-/** Deletes all secrets of a token, and when it was used. */
+/** Deletes all secrets of a token and its last use. */
 export async function forgetToken(secrets: ReadStore, tokenId: number): Promise<void> {
   const all = await secrets.find(tokenHashes, { tokenId })
   const use: Change = { op: 'delete', collection: tokenUses, id: `${tokenId}` }

@@ -17,10 +17,10 @@ type Slice = Parameters<History['page']>[1]
 type Selection = Filter<HistoryDocument>
 
 const OLDEST: Sort<HistoryDocument> = [['position', 1]]
-/** Documents that are read in one turn of the event loop. */
+/** Number of documents that are read per turn of the event loop. */
 const CHUNK = 500
 
-/** The history of a repository. `repoId` undefined: of the server, that is all events, also those of no repository. */
+/** Returns the history of a repository; with `repoId` undefined, that of the server: all events. */
 export function indexedHistory(
   services: Pick<Services, 'events'> & { views: Pick<Views, 'history'> },
   repoId?: number,
@@ -55,7 +55,7 @@ export function indexedHistory(
       if (found.length > 0) yield found
       if (found.length < CHUNK) return
       last = found.at(-1)?.position ?? last
-      // An embedded store answers within the same turn, so give other requests a turn.
+      // An embedded store answers synchronously, so yield to other requests.
       await nextSlice()
     }
   }
@@ -112,7 +112,7 @@ export function indexedHistory(
   }
 }
 
-/** Whether a selection that contains all matching events contains no others. */
+/** Whether a selection has exactly the matching events, given that it has all of them. */
 function isExactly(
   { types, actor, since, before, adminsOnly, issueWords }: HistoryFilter,
   selection: Selection,
@@ -124,7 +124,7 @@ function isExactly(
     (adminsOnly === undefined || 'adminsOnly' in selection || ![...(types ?? [])].some(mayBeForAdmins)) &&
     since === undefined &&
     before === undefined &&
-    // Few tokens are as narrow as that: an index for them is not worth its writes.
+    // Few tokens need it, so an index is not worth its writes.
     issueWords === undefined
   )
 }

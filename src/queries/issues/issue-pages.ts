@@ -1,4 +1,4 @@
-/** Finding a page of issues, in one repository or in many. */
+/** Finds a page of issues in one repository or in many. */
 import { type Static, Type } from 'typebox'
 import { TimeRangeQuery } from '../../api/time-range.ts'
 import { accountIdNamed } from '../../api/users/users.ts'
@@ -43,7 +43,7 @@ export function sharedFilter({ state, type, ...times }: Static<typeof IssueListQ
   return filter
 }
 
-/** The part of the filter that names people. An unknown login matches nothing. */
+/** Returns the part of the filter for users. An unknown login matches nothing. */
 export async function peopleFilter(
   services: Services,
   { created_by, assigned_by, mentioned_by }: Static<typeof IssueListQuery>,
@@ -55,12 +55,12 @@ export async function peopleFilter(
   return filter
 }
 
-/** A query has at most this many words; further ones are discarded. */
+/** Maximum number of words in a query; further ones are discarded. */
 const MAX_WORDS = 50
 
 /**
- * `search.2`: a keyword is trimmed; one with a NUL character counts as empty, and is none. One of signs alone (`!!!`) is
- * a keyword without words: nothing is found by it.
+ * `search.2`: a keyword is trimmed; one with a NUL character counts as empty, and is ignored. One of signs alone
+ * (`!!!`) has no words and matches nothing.
  */
 export function searchedWords(q = ''): string[] | undefined {
   return q.trim() === '' || q.includes('\0') ? undefined : wordsOf(q).slice(0, MAX_WORDS)
@@ -68,7 +68,10 @@ export function searchedWords(q = ''): string[] | undefined {
 
 const NEWEST = [['id', -1]] as const
 
-/** A page of the issues in these repositories, newest first. The issues of repository `first` come before all others. */
+/**
+ * Returns a page of the issues in these repositories, newest first. The issues of repository `first` come before all
+ * others.
+ */
 export async function issuePage(
   services: Services,
   repoIds: readonly number[],
@@ -118,9 +121,8 @@ const CHUNK = 100
 const MAX_CHUNKS = 20
 
 /**
- * Looks through the newest issues of all repositories until the page is full. When the requester can read most of them,
- * this is much faster than looking up the issues of each repository. Undefined when the page is not full after
- * `MAX_CHUNKS` reads.
+ * Scans the newest issues of all repositories until the page is full. When the requester can read most of them, this is
+ * much faster than a look-up per repository. Undefined when the page is not full after `MAX_CHUNKS` reads.
  */
 async function walk(
   { views }: Services,
@@ -143,7 +145,7 @@ async function walk(
     if (chunk.length < CHUNK) return found
     const end = chunk.at(-1)
     if (end !== undefined) last = ('body' in end ? end.body : await views.issues.get(end.id))?.id
-    // It was deleted just now, so nobody knows where to go on.
+    // It was just deleted, so the scan has no cursor.
     if (last === undefined) return undefined
   }
   return undefined

@@ -1,4 +1,4 @@
-/** Replaying a stream: it is read up to a moment, and folded. */
+/** Replays a stream: reads it up to a moment and folds it. */
 import { decode } from '../../../events/codec.ts'
 import type { EventStore } from '../../../events/store/event-store.ts'
 import type { Fold } from '../../../projections/projector/read-model.ts'
@@ -10,9 +10,8 @@ import { type ReplayClient, SERVER_CLIENT } from './replay-client.ts'
 import { BATCH_EVENTS, streamBatches } from './stream-batches.ts'
 
 /**
- * The document with that id after the events up to `until`. `start`: an earlier replay of the same stream to continue
- * from. `onTurn` is called after each full part with the replay up to there.
- *
+ * Returns the document with that id after the events up to `until`. `start` is an earlier replay of the stream to
+ * continue from. `onTurn` is called after each full batch with the replay so far.
  * @throws StoreUnavailable, UnreadableEvent, and the reason of the replayClient's `gone`
  */
 export async function replayStream<D extends object>(
@@ -45,7 +44,7 @@ export async function replayStream<D extends object>(
   return { document, last }
 }
 
-/** The first and the last event of a stream; undefined when it is empty. */
+/** Returns the first and the last event of a stream; undefined when it is empty. */
 export async function rangeOf(
   store: EventStore,
   stream: string,
