@@ -27,17 +27,17 @@ export class UpgradeUnavailable extends Error {
 
 /** Each method throws `UpgradeUnavailable` while the projections catch up. */
 export interface UpgradeAnswers {
-  /** Null when no plan is scheduled. */
+  /** `upgrade.plan.1`: null when no plan is scheduled. */
   currentPlan(): Promise<UpgradePlan | null>
-  /** The height at which the plan was applied; `0` when no plan of that name was applied. */
+  /** `upgrade.applied.1`: the height at which the plan was applied; `0` when no plan of that name was applied. */
   appliedHeight(name: string): Promise<string>
   /**
    * `upgrade.modules.1`, `upgrade.modules.2`: returns all modules when `name` is empty; undefined for an unknown module.
    */
   moduleVersions(name: string): Promise<readonly ModuleVersion[] | undefined>
-  /** Empty when no authority is recorded. */
+  /** `upgrade.authority.1`: empty when no authority is recorded. */
   authority(): Promise<string>
-  /** Returns an empty buffer when there is none for that height. */
+  /** `upgrade.consensus.1`: empty when nothing is stored under that height. */
   upgradedConsensusState(lastHeight: string): Promise<Buffer>
   /** Whether the methods can answer: the projections have caught up, and none has stopped. */
   ready(): boolean

@@ -36,7 +36,7 @@ export async function readUploads(app: FastifyInstance): Promise<void> {
   app.addHook('onError', async (request, reply) => drainRequest(request, reply))
 }
 
-/** Checks the type of a file by its name and its first bytes. @throws Refused (unprocessable) */
+/** `attachments.4`: checks the type of a file by its name and its first bytes. @throws Refused (unprocessable) */
 async function requireAllowed(allowed: readonly string[], name: string, head: Uint8Array): Promise<void> {
   if (isAllowed(allowed, name, await sniff(head))) return
   throw new Refused(refuse.unprocessable('attachment: files of this type are not allowed here'))

@@ -50,7 +50,7 @@ function titleOf(text: string | null | undefined): string {
   return (text ?? '').replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
 }
 
-/** The title of something new. @throws Refused (unprocessable) when nothing is left of it */
+/** The title of something new: `issues.create.7`. @throws Refused (unprocessable) when nothing is left of it */
 export function newTitleOf(text: string | null | undefined): string {
   const title = titleOf(text)
   if (title === '') throw new Refused(refuse.unprocessable('title: must not be empty'))
@@ -58,8 +58,8 @@ export function newTitleOf(text: string | null | undefined): string {
 }
 
 /**
- * The end of the day of an RFC 3339 date-time, in the time zone of that date-time: a deadline is a day. Null for null,
- * for an empty text and for Go's zero time: these remove a deadline.
+ * The end of the day of an RFC 3339 date-time, in the time zone of that date-time: a deadline is a day (`deadline.1`).
+ * Null for null, for an empty text and for Go's zero time: these remove a deadline (`deadline.2`).
  *
  * @throws Refused (unprocessable) when the text is not a date-time, or its day does not exist
  */
@@ -117,7 +117,7 @@ function exclusiveScope({ name, exclusive }: LabelDocument): string | undefined 
   return exclusive && end > 0 && end < name.length - 1 ? name.slice(0, end).toLowerCase() : undefined
 }
 
-/** The milestone with that id, or null for 0. @throws Refused (not found) when the repository does not have it */
+/** The milestone with that id, or null for 0: `issues.create.6`. @throws Refused (not found) when it is not there */
 async function milestoneRef(
   services: Services,
   repository: RepositoryDocument,

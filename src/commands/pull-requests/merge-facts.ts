@@ -111,7 +111,7 @@ async function officialNow(
 /**
  * What a scheduled merge still waits for: what the base branch demands of reviews, and the checks of the head. Where no rule
  * asks for checks and no commit of the repository has ever had one, there is none to wait for. Where the repository has checks,
- * that of a new head may not have begun yet. `hasChecks`: whether the head has a check.
+ * that of a new head may not have begun yet. `hasChecks`: whether the head has a check. See `schedule.3`.
  */
 export async function mergeWaits(
   services: Services,

@@ -369,7 +369,7 @@ export function decideSchedule(state: PullState, schedule: ScheduledMerge): Deci
   return [{ type: 'MergeScheduled', data: { repoId: state.repoId, index: state.index, ...schedule } }]
 }
 
-/** Cancels the schedule, for the user who scheduled the merge and for admins of the repository. */
+/** `schedule.1`: cancels the schedule, for the user who scheduled the merge and for admins of the repository. */
 export function decideCancelSchedule(
   state: PullState,
   by: AccountRef,

@@ -25,7 +25,7 @@ export const PageQuery = {
   limit: OptionalText('page size'),
 }
 
-/** The requested page. A limit below 1, or one that is not a number, is the default; a page below 1 is page 1. */
+/** The requested page: `api.paging.1`. A limit below 1, or one that is not a number, is the default; a page below 1 is page 1. */
 export function pageOf(query: { page?: string; limit?: string }, config: Config): Page {
   const limit = wholeNumber(query.limit)
   const size =
@@ -49,6 +49,7 @@ function wholeNumber(text: string | undefined): number | undefined {
 /**
  * Sets the total and the links to other pages in headers that pages of other origins may read. As in Gitea, the first
  * page has `next` and `last`, the last page `first` and `prev`. A single page has `first` and `last`.
+ * See `api.paging.2`.
  */
 export function sendPaging(
   request: FastifyRequest,
@@ -98,7 +99,7 @@ export function sendTruncated(reply: FastifyReply): void {
   })
 }
 
-/** Like `sendPaging`, with the four additional headers of lists of commits and changed files. */
+/** `api.paging.3`: like `sendPaging`, with the four additional headers of lists of commits and changed files. */
 export function sendCommitPaging(
   request: FastifyRequest,
   reply: FastifyReply,

@@ -1,8 +1,7 @@
 /**
- * The process that merges scheduled pull requests when the checks of their head succeed and reviews allow it:
- * `docs/architecture/decided-points.md#scheduled-merge`. The merge itself decides, with the head that the log and git have then. So it
- * does not matter which event started the attempt, or how often one does. A merge may take minutes, so a worker does them,
- * and the process waits only for those that are quick.
+ * The process that merges scheduled pull requests when the checks of their head succeed and reviews allow it: `schedule.2`,
+ * `schedule.5`, `docs/architecture/decided-points.md#scheduled-merge`. The merge decides with the current head of the log
+ * and git, so repeated attempts are harmless. A merge may take minutes: a worker does it, and the process waits only for quick ones.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'

@@ -36,7 +36,7 @@ const SearchQuery = Type.Object({
 
 /**
  * `search.3` for many repositories. A label counts as unknown when the requester can read no repository that has it:
- * otherwise the answer would show that the label exists.
+ * otherwise the answer would show that the label exists. See `search.4`, too.
  */
 async function labelIdsIn({ views }: Services, requester: AccountDocument, names: readonly string[]) {
   if (names.length === 0) return []

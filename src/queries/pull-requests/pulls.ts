@@ -52,6 +52,7 @@ function labelIdsIn(given: string | readonly string[] = []): number[] {
 }
 
 /**
+ * `pulls.list.1`, `pulls.list.2`.
  * As in Gitea: an unknown state means open; a milestone that is not a positive whole number is ignored.
  * @throws Refused (unprocessable) for labels that are not ids
  */

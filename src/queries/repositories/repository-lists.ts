@@ -1,6 +1,7 @@
 /**
  * All repositories of a user, of an organization, or of the requester: `/users/{username}/repos`, `/orgs/{org}/repos`,
  * `/user/repos`. These lists come whole, so they are streamed; a request that names a page gets that page.
+ * See `repositories.list.1` to `repositories.list.4`.
  */
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'

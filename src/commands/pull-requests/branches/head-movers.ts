@@ -1,4 +1,4 @@
-/** Who has moved the head of a pull request: what decides whether a scheduled merge goes on with the new head. */
+/** Who has moved the head of a pull request: what decides whether a scheduled merge goes on with the new head (`schedule.4`). */
 
 import { accessTo } from '../../../access/access.ts'
 import { mayMerge, protectionOf } from '../../../access/protection-rules.ts'
