@@ -1,4 +1,4 @@
-/** Turns the log's JSON into domain events. Only here does recorded data get its type. */
+/** Decodes the log's JSON into domain events. Only here, recorded data gets its type. */
 
 import type { TSchema } from 'typebox'
 import { ErrorWithRefusal, logDamaged, type Refusal } from '../errors/refusal.ts'
@@ -8,22 +8,22 @@ import { CATALOGUE, type DomainEvent, type Recorded } from './domain-events.ts'
 import type { EventType } from './handlers.ts'
 import type { RecordedEvent } from './store/event-store.ts'
 
-/** How an event type got another shape: the schema number of the current one, and what lifts older data to it. */
+/** A changed event type: the number of its current schema, and the upcaster for older data. */
 export interface Reshaped {
   schema: number
-  /** Takes data of an older schema, and its number. */
+  /** Converts data of an older schema, given its number. */
   upcast: (data: object, schema: number) => object
 }
 
-/** The event types whose data got another shape since a release. The schema number of all others is 1. */
+/** Event types whose data has changed since a release. All others have schema 1. */
 const reshaped: Partial<Record<EventType, Reshaped>> = {}
 
-/** The number of the current schema of a type's data. */
+/** Returns the number of the current schema of a type's data. */
 export const schemaOf = (type: EventType): number => reshaped[type]?.schema ?? 1
 
 /**
- * An event that this version of Mergelog cannot understand: a newer version or another program wrote it, or its data is
- * damaged. An operator must act; until then what needs the event cannot be done.
+ * An event that this version cannot decode: a newer version or another program wrote it, or its data is damaged. Until an
+ * operator acts, commands and queries that need the event fail.
  */
 export class UnreadableEvent extends ErrorWithRefusal {
   override readonly name = 'UnreadableEvent'
@@ -40,12 +40,12 @@ export class UnreadableEvent extends ErrorWithRefusal {
 /** The types of events that this version knows. */
 export const KNOWN_TYPES: readonly string[] = Object.keys(CATALOGUE)
 
-/** Whether this version knows events of a type. If not, nobody can say whom they concern. */
+/** Whether this version knows an event type. */
 export function isKnownType(type: string): type is EventType {
   return Object.hasOwn(CATALOGUE, type)
 }
 
-/** The event with data of the current schema. @throws UnreadableEvent when its type is unknown, or its schema is newer */
+/** Converts the event to the current schema. @throws UnreadableEvent for an unknown type or a newer schema */
 export function upcast(event: RecordedEvent, { schema, upcast: lift }: Reshaped): RecordedEvent {
   const { data, metadata } = event
   if (metadata.schema > schema) throw new UnreadableEvent(event, ' has an unknown type or schema')
@@ -54,9 +54,9 @@ export function upcast(event: RecordedEvent, { schema, upcast: lift }: Reshaped)
 }
 
 /**
- * Reads a recorded event as a domain event in its current shape.
- * @throws UnreadableEvent when the type is unknown, the schema is newer than this version's, or the data or the actor
- *   does not have the shape that the type says
+ * Decodes a recorded event in its current shape.
+ *
+ * @throws UnreadableEvent for an unknown type, a newer schema, or data or an actor of another shape
  */
 export function decode(recorded: RecordedEvent): Recorded<DomainEvent> {
   const { type } = recorded
@@ -69,7 +69,7 @@ export function decode(recorded: RecordedEvent): Recorded<DomainEvent> {
 const UNCHANGED: Reshaped = { schema: 1, upcast: (data) => data }
 
 /**
- * Refuses an event that `decode` could not read: in the log it would stop every read model, on all nodes. So a mistake in a
+ * Rejects an event that `decode` could not read: in the log it would stop every read model, on all nodes. So a bug in a
  * command fails one request. @throws TypeError
  */
 export function requireReadable({ type, data }: DomainEvent): void {
@@ -83,7 +83,7 @@ const checks: ReadonlyMap<string, Check<unknown>> = new Map(
 )
 const isActor = checkOf(OrNull(AccountRef))
 
-/** The data has its type's shape, and the metadata names an account as folds read it. */
+/** Whether the data has its type's shape, and the metadata names an account as folds expect it. */
 function isDomainEvent(event: RecordedEvent): event is Recorded<DomainEvent> {
   const { type, data, metadata } = event
   return checks.get(type)?.(data) === true && isActor(metadata.actor)

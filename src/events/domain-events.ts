@@ -1,8 +1,6 @@
 /**
- * The catalogue of events: every event type that Mergelog writes. Each is declared once, by the schema of its data, in the
- * file of its feature in `catalog/`.
- *
- * An event's data is complete: a reader needs no other table to understand it. A type never changes its
+ * The catalogue of all event types. Each is declared once, by the schema of its data, in the file of its feature in
+ * `catalog/`. An event's data is complete: a reader needs no other table to understand it. A type never changes its
  * meaning. A new shape of the data gets a schema number and an upcaster in `codec.ts`.
  */
 import type { TSchema } from 'typebox'
@@ -133,7 +131,7 @@ export type DomainEvent =
   | ClaimEvent
   | AbandonedEvent
 
-/** The fields that the log adds to an event. */
+/** Fields that the log adds to an event. */
 export type Envelope = Omit<RecordedEvent, 'type' | 'data'>
 /** A domain event that was read from the log. */
 export type Recorded<E> = E & Envelope

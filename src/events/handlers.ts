@@ -1,4 +1,4 @@
-/** Maps from event type to function. Unlike in a switch, the compiler checks that none is missing. */
+/** Maps from event type to function. Unlike in a switch, the compiler reports missing types. */
 import type { DomainEvent, Envelope } from './domain-events.ts'
 
 type ByType = { [E in DomainEvent as E['type']]: E }
@@ -6,12 +6,12 @@ type ByType = { [E in DomainEvent as E['type']]: E }
 export type EventType = keyof ByType
 
 /**
- * The events of these types. `E` holds what they have besides type and data. The type is written as a mapped type that
- * is indexed by its own keys: only then does the compiler see that an event fits the handler of its type.
+ * Events of these types. `E` adds fields besides type and data. As an indexed mapped type, because only then the compiler
+ * matches an event with the handler of its type.
  */
 export type EventOf<T extends EventType, E = unknown> = { [P in T]: ByType[P] & { type: P } & E }[T]
 
-/** The events of these types, as they were read from the log. */
+/** Recorded events of these types. */
 export type RecordedOf<T extends EventType> = EventOf<T, Envelope>
 
 /** One function for each type: it takes the subject and the event, and returns the result. */
@@ -26,8 +26,8 @@ export type Handlers<
 }
 
 /**
- * A test for the events that have a handler. A type that is named like a property of every object (`constructor`) has
- * no handler.
+ * Creates a type guard for events with a handler. A type named like a property of every object (`constructor`) has no
+ * handler.
  */
 export function handledBy<T extends EventType, E = unknown>(
   handlers: Readonly<Record<T, unknown>> | undefined,

@@ -1,7 +1,7 @@
-/** What events make of the pins of a repository. */
+/** The pinned issues and pull requests of a repository. */
 import type { PinEvent } from './catalog/issues.ts'
 
-/** The numbers of what is pinned, in their order. */
+/** Pinned numbers, in order. */
 export interface Pins {
   issues: readonly number[]
   pulls: readonly number[]
@@ -9,7 +9,7 @@ export interface Pins {
 
 export const NO_PINS: Pins = { issues: [], pulls: [] }
 
-/** At most so many issues of a repository are pinned, and as many pull requests: as many as Gitea pins by default. */
+/** Maximum number of pinned issues of a repository, and of pinned pull requests: Gitea's default. */
 export const MAX_PINS = 3
 
 export const pinned = ({ issues, pulls }: Pins, isPull: boolean) => (isPull ? pulls : issues)
@@ -18,8 +18,8 @@ export function withPins(before: Pins = NO_PINS, { isPull, to }: PinEvent['data'
   return isPull ? { ...before, pulls: to } : { ...before, issues: to }
 }
 
-/** The place of an issue or pull request among the pinned ones, from 1; 0 when it is not pinned. */
+/** Returns the position of an issue or pull request among the pinned ones, from 1; 0 for an unpinned one. */
 export function pinOrder({ issues, pulls }: Pins, index: number): number {
-  // They share their numbers.
+  // Issues and pull requests share their numbers.
   return Math.max(issues.indexOf(index), pulls.indexOf(index)) + 1
 }

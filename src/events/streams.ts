@@ -13,25 +13,27 @@ export const milestoneStream = (id: number) => `milestone-${id}`
 export const checksStream = (repoId: number, sha: string) => `checks-${repoId}.${sha}`
 /** The issues and pull requests that a user has read. */
 export const readsStream = (userId: number) => `reads-${userId}`
-/** Which large files a repository has. */
+/** The large files of a repository. */
 export const lfsStream = (repoId: number) => `lfs-${repoId}`
 /** The locks of one path. `digest`: SHA-256 of the path. */
 export const lfsLockStream = (repoId: number, digest: string) => `lfs-${repoId}.${digest}`
 export const webhookStream = (id: number) => `webhook-${id}`
 export const releaseStream = (id: number) => `release-${id}`
-/** What a user makes of a repository: stars it, watches it. */
+/** A user's stars and watches of a repository. */
 export const followStream = (repoId: number, userId: number) => `follow-${repoId}.${userId}`
 /** A public key of a user, and one of a repository. `digest`: of its fingerprint. */
 export const sshKeyStream = (digest: string) => `ssh-key-${digest}`
 export const deployKeyStream = (repoId: number, digest: string) => `deploy-key-${repoId}.${digest}`
 /** A public key of OpenPGP. */
 export const gpgKeyStream = (longId: string) => `gpg-key-${longId}`
-/** Whether a user hears of an issue or pull request. */
+/** A user's subscription to an issue or pull request. */
 export const subscriptionStream = (repoId: number, index: number, userId: number) =>
   `subscription-${repoId}.${index}.${userId}`
-/** Which issues a text or a commit names. `text`: the number of its issue and, after a dot, of its comment; or a commit. */
+/**
+ * The issues that a text or a commit names. `text`: the number of its issue and, after a dot, of its comment; or a commit.
+ */
 export const referencesStream = (repoId: number, text: string) => `references-${repoId}.${text}`
-/** The upgrades of the blockchain that this server serves. */
+/** The upgrades of the served blockchain. */
 export const UPGRADE_STREAM = 'upgrade-chain'
 /** Whether the stream belongs to a pull request (and not to an issue). */
 export const isPullStream = (stream: string) => stream.startsWith('pull-')
@@ -65,7 +67,7 @@ export const idsStream = (
 export const isIdsStream = (stream: string) => stream.startsWith('ids-')
 export const claimStream = (key: string) => `claim-${key}`
 
-/** The keys of claims. Each key has one holder: an append to its stream decides who, never a query. */
+/** Keys of claims. Each key has one holder, determined by an append to its stream, never by a query. */
 export const claimKeys = {
   /** Users and organizations share one set of names. Case is ignored. */
   login: (login: string) => `login-${login.toLowerCase()}`,
@@ -73,7 +75,7 @@ export const claimKeys = {
   email: (email: string) => `email-${email.toLowerCase()}`,
   /** A person at a provider has one account. `digest`: of the issuer and the subject. */
   identity: (digest: string) => `identity-${digest}`,
-  /** Taken while an account is being deleted, and kept when it is: nothing may become its own meanwhile. */
+  /** Taken during the deletion of an account, and kept afterwards: no new resource may get this owner meanwhile. */
   deletion: (accountId: number) => `deletion-${accountId}`,
   repository: (ownerId: number, name: string) => `repository-${ownerId}/${name.toLowerCase()}`,
   /** An owner has at most one fork of a repository. */
@@ -88,5 +90,5 @@ export const claimKeys = {
 const CATEGORIES =
   /^(?:user|org|repo|git|pull|issue|label|milestone|checks|reads|lfs|webhook|release|follow|ssh-key|deploy-key|gpg-key|subscription|references|upgrade|numbers|ids|claim)-/
 
-/** Whether a stream has a name like ours. Another application on the same server may use such a name, too. */
+/** Whether a stream has a name like Mergelog's. Another application on the same server may use such a name, too. */
 export const isStreamName = (stream: string) => CATEGORIES.test(stream)

@@ -1,7 +1,7 @@
 /**
- * Which nodes live: `docs/architecture/nodes.md`. Each has a document in MongoDB with a number that it counts
- * up, its beat. Who sees the same beat of a node for `GONE_MS` removes the document: that node is fenced out. Times of
- * two machines are never compared.
+ * Membership of nodes: `docs/architecture/nodes.md`. Each node has a document in MongoDB with a heartbeat counter.
+ * A node that sees the same heartbeat of another node for `GONE_MS` removes its document: that node is fenced out. Clocks
+ * of two hosts are never compared.
  */
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -9,15 +9,18 @@ import { VERSION } from '../../storage/version.ts'
 import { StoreUnavailable } from '../store/event-store.ts'
 import type { NodeInfo, Nodes, NodesDatabase, NodesLog } from './nodes.ts'
 
-/** How long a node waits between two beats, in milliseconds. */
+/** Interval of heartbeats, in milliseconds. */
 const BEAT_MS = 1000
-/** How long a node believes that it is a member, from the moment when it sent its last good beat. */
+/** How long a node trusts its membership after sending its last successful heartbeat, in milliseconds. */
 const BELIEF_MS = 4000
-/** How long others see no new beat before they fence a node out. It is longer than any node believes in itself. */
+/** How long a heartbeat must be stale before a node is fenced out, in milliseconds. Longer than `BELIEF_MS`. */
 const GONE_MS = 6000
-/** When two looks are further apart, the machine may have stood still, and the other nodes with it. */
+/**
+ * Longest gap between two checks, in milliseconds. After a longer one this host may have stood still, and the other nodes
+ * with it.
+ */
 const MAX_GAP_MS = 3000
-/** A read of this small collection that takes longer has failed. */
+/** Time limit of a read of this small collection. */
 const READ = { maxTimeMS: 2000 }
 
 export const NODES = 'mergelog.nodes'
@@ -25,31 +28,31 @@ export const NODES = 'mergelog.nodes'
 interface NodeDocument extends Omit<NodeInfo, 'id'> {
   _id: string
   beat: number
-  /** Whether it takes requests. */
+  /** Whether the node accepts requests. */
   ready: boolean
 }
 
 export interface MembershipOptions extends NodesDatabase {
   name: string
   log: NodesLog
-  /** Whether this node takes requests now. */
+  /** Whether this node accepts requests now. */
   isReady?: () => boolean
-  /** A clock that only goes forwards, in milliseconds. */
+  /** A monotonic clock, in milliseconds. */
   now?: () => number
-  /** The time of day in milliseconds. It goes on while the machine is asleep or paused, unlike the other clock. */
+  /** The time of day in milliseconds. Unlike the monotonic clock, it continues while the host sleeps. */
   timeOfDay?: () => number
 }
 
 interface Observation {
   info: NodeInfo
   beat: number
-  /** When this beat was first seen. */
+  /** First time this heartbeat was seen. */
   since: number
 }
 
 /**
- * Makes a node that joins with its first tick. A tick sends a beat and looks at the others. It never rejects: after a
- * failure, the node stops being a member when its time is over.
+ * Creates a node that joins with its first tick. A tick sends a heartbeat and checks the other nodes. It never rejects:
+ * after a failure, the node's membership expires.
  */
 export function createMembership(options: MembershipOptions): Nodes & { tick(): Promise<void> } {
   const { database, ask, name, log, isReady = () => true } = options
@@ -60,7 +63,7 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
   let own: NodeInfo = { id: randomUUID(), name, version: VERSION }
   let isJoined = false
   let hasLeft = false
-  /** When the last good beat was sent; undefined when the node knows of none. */
+  /** Time of the last successful heartbeat; undefined without one. */
   let believedFrom: { at: number; timeOfDay: number } | undefined
   let lookedAt = Number.NEGATIVE_INFINITY
   let hasFailed = false
@@ -73,7 +76,7 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
   const moment = () => ({ at: now(), timeOfDay: timeOfDay() })
 
   async function join(): Promise<void> {
-    // An id is tried once: a join that seems to have failed may have succeeded, and is fenced out then.
+    // An id is tried once: a join that seems to have failed may have succeeded, and is then fenced out.
     own = { id: randomUUID(), name, version: VERSION }
     const { id: _id } = own
     const at = moment()
@@ -118,7 +121,7 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
   }
 
   async function fenceOut({ info, beat }: Observation): Promise<void> {
-    // Not when it has beaten meanwhile.
+    // Only if its heartbeat has not changed meanwhile.
     const { deletedCount } = await ask(() => documents.deleteOne({ _id: info.id, beat }))
     if (deletedCount === 0) return
     log.warn({ lost: info.name, incarnation: info.id }, 'a node is gone; the others do its work')
@@ -130,7 +133,7 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
     tell(id)
   }
 
-  /** Nothing is known about the time until now. */
+  /** Restarts all observations at this time. */
   function forgetTimes(since: number): void {
     for (const [id, known] of others) others.set(id, { ...known, since })
   }
@@ -156,7 +159,7 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
     return ticking
   }
 
-  /** By either clock: a time of day that is set may end the belief too early, until the next beat. */
+  /** Checks both clocks: a changed time of day may expire the membership too early, until the next heartbeat. */
   function isMember(): boolean {
     if (!isJoined || hasLeft || believedFrom === undefined) return false
     const ages = [now() - believedFrom.at, timeOfDay() - believedFrom.timeOfDay]
@@ -168,7 +171,7 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
     self: () => own,
     isMember,
     async confirm() {
-      // A beat that is under way may have been sent too long ago.
+      // A heartbeat in flight may have been sent too long ago.
       for (let tries = 0; tries < 2 && !isMember(); tries++) await tick()
       return isMember()
     },
@@ -194,7 +197,7 @@ export function createMembership(options: MembershipOptions): Nodes & { tick(): 
   }
 }
 
-/** Joins the other nodes, and keeps a member until `leave`. @throws StoreUnavailable when it cannot join */
+/** Joins the other nodes, and sends heartbeats until `leave`. @throws StoreUnavailable when it cannot join */
 export async function joinNodes(options: MembershipOptions): Promise<Nodes> {
   const { tick, leave, ...nodes } = createMembership(options)
   const stopping = new AbortController()
@@ -206,7 +209,7 @@ export async function joinNodes(options: MembershipOptions): Promise<Nodes> {
     }
   }
   await tick()
-  // The reason is in the log; the start ends with one line.
+  // The log has the reason; the start fails with one line.
   if (nodes.all().length === 0) throw new StoreUnavailable('this node cannot join the others in MongoDB')
   void keepBeating()
   return {

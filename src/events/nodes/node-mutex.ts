@@ -1,6 +1,6 @@
 /**
- * Turns that hold across nodes: `docs/architecture/nodes.md#turns-across-nodes`. A turn is a document in MongoDB with the
- * incarnation that has it. Work waits within its own node first; only the first in line asks for the turn.
+ * A keyed mutex across nodes: `docs/architecture/nodes.md#turns-across-nodes`. A lock is a document in MongoDB with the
+ * incarnation of its holder. Work queues within its node; only the first in the queue asks the store for the lock.
  */
 import { setTimeout as delay } from 'node:timers/promises'
 import { MongoServerError } from 'mongodb'
@@ -10,66 +10,66 @@ import { joinIfNeeded, type Nodes, type NodesDatabase, type NodesLog } from './n
 
 export const NODE_LOCKS = 'mergelog.turns'
 
-/** How long the first in line waits before it asks again, in milliseconds: longer each time. */
+/** Polling interval for a taken lock, in milliseconds; it grows up to LONGEST_PAUSE_MS. */
 const FIRST_PAUSE_MS = 5
 const LONGEST_PAUSE_MS = 100
-/** How often a turn goes to the next one on this node before it is free for all. */
+/** How often a lock is passed on within this node before it is released. */
 const MAX_PASSES = 8
-/** How often a node looks for turns that it has and does not use, in milliseconds. */
+/** Interval of checks for unused locks of this node, in milliseconds. */
 const LOOK_MS = 2000
-/** A read of this small collection that takes longer has failed. */
+/** Time limit of a read of this small collection. */
 const READ = { maxTimeMS: 2000 }
 const DUPLICATE_KEY = 11000
 
-interface TurnDocument {
+interface LockDocument {
   _id: string
-  /** An incarnation. When it is gone, the turn is free. */
+  /** The incarnation that holds the lock. When it is gone, the lock is free. */
   holder: string
-  /** Whether another node has asked for it. */
+  /** Whether another node waits for the lock. */
   wanted?: boolean
 }
 
-interface Line {
-  /** Ends when everyone in line until now has had their turn. It never rejects. */
+interface Queue {
+  /** Resolves when all queued work has run. Never rejects. */
   last: Promise<void>
   waiting: number
-  /** The incarnation for which this node has the turn; undefined when it has not. */
+  /** The incarnation for which this node holds the lock, if any. */
   held: string | undefined
   passes: number
-  /** On this node: who waits on another one asks the store by itself. */
+  /** Shares failures within this node. */
   place: ReturnType<typeof sharedFailures>
 }
 
 export interface NodeMutex {
   /**
-   * One at a time per key, on all nodes. The order is kept within a node.
-   * @throws StoreUnavailable, and the work is not started, when this node is no member or the store does not answer
+   * Runs one piece of work at a time per key, on all nodes. Keeps the order within a node.
+   * @throws StoreUnavailable, without starting the work, when this node is not a member or the store does not answer
    */
   runExclusive: RunExclusive
   /**
-   * Gives up the turns that this node has in the store, and that nothing on it uses. They are left by commands that failed
-   * for this node: the store may not have carried out that a turn was given up, and may have carried out that one was
-   * taken. Others would wait for them as long as this node lives. It never rejects.
+   * Releases the locks that this node holds in the store and does not use. They are left by commands with an unknown
+   * outcome: a release that was not applied, or an acquisition that was. Without this, other nodes would wait for them as
+   * long as this node lives. Never rejects.
    */
   releaseUnused(): Promise<void>
-  /** Resolves when no turn is held or waited for. */
+  /** Resolves when no lock is held or waited for. */
   idle(): Promise<void>
 }
 
 export interface NodeMutexOptions extends NodesDatabase {
   nodes: Pick<Nodes, 'self' | 'isMember' | 'confirm' | 'isGone' | 'all'>
   log: NodesLog
-  /** Brings in order what a node that is gone may have left under this key. The turn is held meanwhile. */
+  /** Recovers the work that a dead node may have left under this key. The lock is held meanwhile. */
   takeOver(key: string): Promise<void>
 }
 
 export function createNodeMutex({ database, ask, nodes, log, takeOver }: NodeMutexOptions): NodeMutex {
-  const turns = database.collection<TurnDocument>(NODE_LOCKS)
-  const lines = new Map<string, Line>()
+  const locks = database.collection<LockDocument>(NODE_LOCKS)
+  const queues = new Map<string, Queue>()
 
   async function isInserted(key: string, holder: string): Promise<boolean> {
     try {
-      await ask(() => turns.insertOne({ _id: key, holder }))
+      await ask(() => locks.insertOne({ _id: key, holder }))
       return true
     } catch (error) {
       if (error instanceof MongoServerError && error.code === DUPLICATE_KEY) return false
@@ -77,7 +77,7 @@ export function createNodeMutex({ database, ask, nodes, log, takeOver }: NodeMut
     }
   }
 
-  /** Whether the turn can be taken from its holder: a node that is gone, or this one, which could not give it up. */
+  /** Whether the lock can be taken from its holder: a dead node, or this one after a failed release. */
   async function isAbandoned(holder: string, self: string): Promise<boolean> {
     if (holder === self) return true
     return !nodes.all().some(({ id }) => id === holder) && (await nodes.isGone(holder))
@@ -85,28 +85,29 @@ export function createNodeMutex({ database, ask, nodes, log, takeOver }: NodeMut
 
   async function takeFrom(key: string, before: string, self: string): Promise<boolean> {
     const exchange = async (from: string, to: string) => {
-      const { matchedCount } = await ask(() => turns.replaceOne({ _id: key, holder: from }, { holder: to }))
+      const { matchedCount } = await ask(() => locks.replaceOne({ _id: key, holder: from }, { holder: to }))
       return matchedCount === 1
     }
     if (!(await exchange(before, self))) return false
     try {
       await takeOver(key)
     } catch (error) {
-      // Whoever has the turn next must bring that in order. When this fails too, the turn is still ours: then we must.
+      // The next holder must recover that work. If this write fails too, this node still holds the lock and must recover
+      // it.
       await exchange(self, before).catch(() => {})
       throw error
     }
     return true
   }
 
-  /** Takes the turn for this node. Resolves to the incarnation that has it. */
+  /** Takes the lock for this node. Resolves to the incarnation that holds it. */
   async function take(key: string): Promise<string> {
     let isFree = true
     for (let pause = FIRST_PAUSE_MS; ; ) {
       await joinIfNeeded(nodes)
       const { id } = nodes.self()
       if (isFree && (await isInserted(key, id))) return id
-      const found = await ask(() => turns.findOneAndUpdate({ _id: key }, { $set: { wanted: true } }))
+      const found = await ask(() => locks.findOneAndUpdate({ _id: key }, { $set: { wanted: true } }))
       isFree = found === null
       if (found === null) continue
       if ((await isAbandoned(found.holder, id)) && (await takeFrom(key, found.holder, id))) return id
@@ -115,66 +116,66 @@ export function createNodeMutex({ database, ask, nodes, log, takeOver }: NodeMut
     }
   }
 
-  async function hold(key: string, line: Line): Promise<void> {
+  async function hold(key: string, queue: Queue): Promise<void> {
     await joinIfNeeded(nodes)
-    if (line.held === nodes.self().id) return
-    line.held = undefined
-    line.passes = 0
-    line.held = await take(key)
+    if (queue.held === nodes.self().id) return
+    queue.held = undefined
+    queue.passes = 0
+    queue.held = await take(key)
   }
 
-  /** Leaves the turn to the next one on this node, or gives it up. */
-  async function pass(key: string, line: Line): Promise<void> {
-    const { held } = line
+  /** Passes the lock on within this node, or releases it. */
+  async function pass(key: string, queue: Queue): Promise<void> {
+    const { held } = queue
     if (held === undefined) return
-    line.passes += 1
-    if (line.waiting > 0 && line.passes < MAX_PASSES && held === nodes.self().id) return
-    line.held = undefined
+    queue.passes += 1
+    if (queue.waiting > 0 && queue.passes < MAX_PASSES && held === nodes.self().id) return
+    queue.held = undefined
     const wanted = await free(key, held)
-    // Who waits elsewhere asks again within this time.
-    if (wanted && line.waiting > 0) await delay(2 * LONGEST_PAUSE_MS)
+    // Waiters on other nodes ask again within this time.
+    if (wanted && queue.waiting > 0) await delay(2 * LONGEST_PAUSE_MS)
   }
 
-  /** Whether another node wants the turn that is given up. */
+  /** Releases the lock. Returns whether another node waits for it. */
   async function free(key: string, holder: string): Promise<boolean> {
     try {
-      const freed = await ask(() => turns.findOneAndDelete({ _id: key, holder }))
+      const freed = await ask(() => locks.findOneAndDelete({ _id: key, holder }))
       return freed?.wanted === true
     } catch (error) {
-      log.warn({ err: error, key }, 'a turn could not be given up; it will be tried again')
+      log.warn({ err: error, key }, 'a lock could not be released; it will be retried')
       return false
     }
   }
 
   const runExclusive: RunExclusive = (key, work) => {
-    const line: Line = lines.get(key) ?? {
+    const queue: Queue = queues.get(key) ?? {
       last: Promise.resolve(),
       waiting: 0,
       held: undefined,
       passes: 0,
       place: sharedFailures(isOutage),
     }
-    lines.set(key, line)
-    line.waiting += 1
-    const placed = line.place(async () => {
-      await hold(key, line)
+    queues.set(key, queue)
+    queue.waiting += 1
+    const placed = queue.place(async () => {
+      await hold(key, queue)
       return work()
     })
-    const mine = line.last.then(() => {
-      line.waiting -= 1
+    const mine = queue.last.then(() => {
+      queue.waiting -= 1
       return placed()
     })
-    // Whoever waits for this work does not wait until the turn is given up.
+    // The caller does not wait for the release.
     const ended = mine
       .then(
         () => {},
         () => {},
       )
-      .then(() => pass(key, line))
+      .then(() => pass(key, queue))
       .then(() => {
-        if (line.last === ended) lines.delete(key)
+        if (queue.last === ended) queues.delete(key)
       })
-    line.last = ended
+    queue.last = ended
     return mine
   }
 
@@ -184,29 +185,29 @@ export function createNodeMutex({ database, ask, nodes, log, takeOver }: NodeMut
       if (!nodes.isMember()) return
       const { id: holder } = nodes.self()
       try {
-        const held = await ask(() => turns.find({ holder }, READ).toArray())
-        const left = held.filter(({ _id }) => !lines.has(_id))
-        // In line, because work that comes meanwhile takes such a turn, too; and what it was taken for is brought in order.
+        const held = await ask(() => locks.find({ holder }, READ).toArray())
+        const left = held.filter(({ _id }) => !queues.has(_id))
+        // Through the queue, because concurrent work may take such a lock, too; and the work behind it is recovered.
         await Promise.all(left.map(({ _id }) => runExclusive(_id, async () => {})))
       } catch (error) {
-        log.warn({ err: error }, 'turns could not be given up; it will be tried again')
+        log.warn({ err: error }, 'locks could not be released; it will be retried')
       }
     },
     async idle() {
-      while (lines.size > 0) await Promise.all(lines.values().map(({ last }) => last))
+      while (queues.size > 0) await Promise.all(queues.values().map(({ last }) => last))
     },
   }
 }
 
-/** The same, and gives up what is left until the signal aborts. */
+/** Creates the mutex, and releases unused locks periodically until the signal aborts. */
 export function startNodeMutex(options: NodeMutexOptions, signal: AbortSignal): NodeMutex {
-  const nodeTurns = createNodeMutex(options)
+  const nodeMutex = createNodeMutex(options)
   async function keepLooking(): Promise<void> {
     while (!signal.aborted) {
       await delay(LOOK_MS, undefined, { signal, ref: false }).catch(() => {})
-      if (!signal.aborted) await nodeTurns.releaseUnused()
+      if (!signal.aborted) await nodeMutex.releaseUnused()
     }
   }
   void keepLooking()
-  return nodeTurns
+  return nodeMutex
 }

@@ -1,44 +1,44 @@
-/** The nodes: servers that work on the same stores and the same data directory. This is one node's view of them. */
+/** The nodes: servers with the same stores and data directory, as one node sees them. */
 import { randomUUID } from 'node:crypto'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Db } from 'mongodb'
 import { VERSION } from '../../storage/version.ts'
 import { StoreUnavailable } from '../store/event-store.ts'
 
-/** One start of a server: an incarnation. A server that was fenced out goes on as another one. */
+/** An incarnation: one start of a server. A fenced server continues as a new incarnation. */
 export interface NodeInfo {
   /** A UUID. */
   id: string
   /** `NODE_NAME`. Two nodes may have the same. */
   name: string
-  /** Of its program; absent for one that does not tell it. */
+  /** Version of its program; absent for old ones. */
   version?: string
 }
 
 export interface Nodes {
-  /** The incarnation of this node; another one after it was fenced out. */
+  /** The incarnation of this node; it changes after a fence. */
   self(): NodeInfo
-  /** Whether nobody can have fenced this node out yet. */
+  /** Whether this node is a member for sure. */
   isMember(): boolean
   /**
-   * The same, but a node that does not know asks at once, and joins the others again when they have gone on without it.
-   * False when it has left, or cannot reach them.
+   * Like `isMember`, but asks the store when in doubt, and joins again after a fence. False after leaving, or when the
+   * store is unreachable.
    */
   confirm(): Promise<boolean>
   /** Whether an incarnation has left or was fenced out, as the store has it now. @throws StoreUnavailable */
   isGone(id: string): Promise<boolean>
-  /** Called after an incarnation was lost, also this node's own; returns an unsubscribe function. */
+  /** Calls `listener` after an incarnation was lost, also this node's own; returns an unsubscribe function. */
   onLost(listener: (id: string) => void): () => void
   /** The live nodes as last seen, this one first. */
   all(): readonly NodeInfo[]
-  /** Tells the others at once that this node works no more. To be called when its work has ended. */
+  /** Removes this node at once. Call it when its work has ended. */
   leave(): Promise<void>
 }
 
-/** What who holds something must know of the nodes. */
+/** The part of `Nodes` that holders of locks need. */
 export type Membership = Pick<Nodes, 'self' | 'isMember' | 'isGone'>
 
-/** The database in which nodes meet. `ask` runs one command. @throws StoreUnavailable when it cannot answer now */
+/** The database of the nodes. `ask` runs one command. @throws StoreUnavailable when it does not answer */
 export interface NodesDatabase {
   database: Pick<Db, 'collection'>
   ask<T>(command: () => Promise<T>): Promise<T>
@@ -46,7 +46,7 @@ export interface NodesDatabase {
 
 export type NodesLog = Pick<FastifyBaseLogger, 'info' | 'warn'>
 
-/** The only node there is, on embedded stores: whatever an earlier start has left behind is nobody's. */
+/** The view of a single node, on embedded stores: leftovers of an earlier start have no owner. */
 export function aloneNode(name: string): Nodes {
   const self = { id: randomUUID(), name, version: VERSION }
   return {
@@ -60,15 +60,18 @@ export function aloneNode(name: string): Nodes {
   }
 }
 
-/** Others may have fenced this node out: what it knows and holds may be theirs. */
+/** Another node may have fenced this one out and taken over its work. */
 const noMember = () => new StoreUnavailable('this node has lost touch with the other nodes')
 
-/** For what began while this node was a member. @throws StoreUnavailable when it may have been fenced out since */
+/**
+ * Checks the membership of work that began as a member. @throws StoreUnavailable when this node may have been fenced out
+ * since
+ */
 export function requireMember(nodes: Pick<Nodes, 'isMember'>): void {
   if (!nodes.isMember()) throw noMember()
 }
 
-/** For what begins now. @throws StoreUnavailable when this node is no member, and cannot become one */
+/** Checks the membership of new work. @throws StoreUnavailable when this node is not a member and cannot join */
 export async function joinIfNeeded(nodes: Pick<Nodes, 'isMember' | 'confirm'>): Promise<void> {
   if (!nodes.isMember() && !(await nodes.confirm())) throw noMember()
 }

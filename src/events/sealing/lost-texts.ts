@@ -1,11 +1,11 @@
-/** Reports texts whose key is missing: all of them, when the secrets were lost, and each time that they are read. */
+/** Reports texts whose key is missing, at each read. After a loss of the secrets these are all texts. */
 import type { RecordedEvent } from '../store/event-store.ts'
 
 const PAUSE_MS = 60_000
 
 /**
- * Returns a function that logs the place of a text: of the first one, and then of one in a minute with the number of
- * those in between. `now`: milliseconds.
+ * Returns a rate-limited logger: it logs the first text, and then one text per minute with the number of those in between.
+ * `now` returns milliseconds.
  */
 export function lostTextReporter(
   log: { error(facts: object, message: string): void },

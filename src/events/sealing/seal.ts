@@ -6,11 +6,11 @@ import { isWellFormed, type Sealed } from './sealed-texts.ts'
 export const KEY_BYTES = 32
 
 const CIPHER = 'aes-256-gcm'
-/** A nonce must not come twice with the same key. Each key seals one plaintext, so one nonce is enough. */
+/** A nonce must be unique per key. Each key seals one plaintext, so a constant is enough. */
 const NONCE = Buffer.alloc(12)
 const TAG_BYTES = 16
 
-/** The event that a sealed text belongs to: in any other it cannot be opened. */
+/** The event that a sealed text is bound to. */
 type Identity = Pick<NewEvent, 'id' | 'type'> & { stream: string }
 
 const additionalData = ({ stream, id, type }: Identity) => Buffer.from(`${stream} ${id} ${type}`)
@@ -24,7 +24,7 @@ export function seal(
   { id: key, key: secret }: { id: string; key: Buffer },
 ): Sealed {
   const form: { wide?: true } = texts.every(isWellFormed) ? {} : { wide: true }
-  // The lengths say where each text ends: nothing is escaped, so a sealed text stays short.
+  // Lengths instead of separators: nothing is escaped, so a sealed text stays short.
   const plain = `${texts.map(({ length }) => length).join()}:${texts.join('')}`
   const cipher = createCipheriv(CIPHER, secret, NONCE)
   cipher.setAAD(additionalData(event))
@@ -32,7 +32,7 @@ export function seal(
   return { key, text: Buffer.concat(parts).toString('base64url'), ...form }
 }
 
-/** Opens sealed texts; undefined when the key is not theirs, or they belong to another event. */
+/** Opens sealed texts; undefined with another key or event. */
 export function openSealed(event: Identity, sealed: Sealed, key: Buffer): string[] | undefined {
   const bytes = Buffer.from(sealed.text, 'base64url')
   if (bytes.length < TAG_BYTES || key.length !== KEY_BYTES) return undefined

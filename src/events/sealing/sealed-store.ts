@@ -1,6 +1,6 @@
 /**
- * An event store whose readers and writers see texts, while the log has them sealed (`sealed-texts.ts`). The only place
- * where texts are sealed and opened.
+ * An event store with plain texts for readers and writers, while the log has them sealed (`sealed-texts.ts`). The only
+ * place that seals and opens texts.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Append, Appended, EventStore, NewEvent, RecordedEvent } from '../store/event-store.ts'
@@ -9,35 +9,35 @@ import { erasedText, LOST_TEXT, sealedIn, textsIn, withTexts } from './sealed-te
 import type { TextKey, TextKeys } from './text-keys.ts'
 
 export interface SealedStore extends EventStore {
-  /** The log as it is stored: for whoever needs hashes, or copies events. */
+  /** The log as stored, for hashes and copies of events. */
   readonly stored: EventStore
   readonly keys: TextKeys
-  /** Opens the texts of stored events. Events without texts stay as they are. @throws StoreUnavailable */
+  /** Opens the texts of stored events. Events without texts stay unchanged. @throws StoreUnavailable */
   opened(events: readonly RecordedEvent[]): Promise<RecordedEvent[]>
   erasures(): number
-  /** Whether an opened event has texts whose key is missing, or another one. */
+  /** Whether an opened event has texts whose key is missing or wrong. */
   isLost(event: RecordedEvent | undefined): boolean
-  /** Forgets what is known of texts: some have been erased. */
+  /** Clears the cache of texts, after an erasure. */
   forget(): void
 }
 
-/** What was remembered of texts is old after such an event. */
+/** An event that invalidates cached texts. */
 const ERASED = 'ErasureFinished'
 
-/** The most events whose texts are opened together when a stream is read. */
+/** Maximum number of events whose texts are opened together when a stream is read. */
 const CHUNK = 250
-/** How long the opening of texts may hold the event loop, in milliseconds; looked at after every few events. */
-const TURN_MS = 5
+/** Time budget for opening texts in one iteration of the event loop, in milliseconds; checked every few events. */
+const SLICE_MS = 5
 const LOOK_EVERY = 32
-/** The events with texts that one append to several streams may have, for each of its makers. */
+/** Number of keys that each maker of an append to several streams may use. */
 const TEXTS_PER_MAKER = 1
 
 export interface SealedStoreOptions {
-  /** Called for an event whose key is missing, though nobody erased it. */
+  /** Called for an event whose key is missing without an erasure. */
   onLost?: (event: RecordedEvent) => void
 }
 
-/** Seals the texts of what is appended to `stored`, and opens those of what is read. To close it closes `stored`. */
+/** Wraps `stored`: seals appended texts and opens texts that are read. Closing it closes `stored`. */
 export function sealTexts(
   stored: EventStore,
   keys: TextKeys,
@@ -45,7 +45,7 @@ export function sealTexts(
 ): SealedStore {
   let erasures = 0
   let lastErasure = -1
-  /** The opened forms of events: all who follow the log near its end get the same stored events. */
+  /** Opened events: all subscribers near the end of the log get the same stored events. */
   let known = new WeakMap<RecordedEvent, RecordedEvent>()
   const lost = new WeakSet<RecordedEvent>()
 
@@ -84,7 +84,7 @@ export function sealTexts(
     let turn = performance.now()
     for (const event of events) {
       all.push(ofNow.get(event) ?? openedWith(event, found, ofNow))
-      if (all.length % LOOK_EVERY !== 0 || performance.now() - turn < TURN_MS) continue
+      if (all.length % LOOK_EVERY !== 0 || performance.now() - turn < SLICE_MS) continue
       await nextTurn()
       turn = performance.now()
     }
@@ -107,7 +107,7 @@ export function sealTexts(
       lost.add(open)
       onLost(event)
     }
-    // An erasure since then has begun a new memory.
+    // An erasure since then has replaced the cache.
     ofNow.set(event, open)
     return open
   }
@@ -121,7 +121,7 @@ export function sealTexts(
         try {
           next = await reading.next()
         } catch (error) {
-          // What was read before the damage is sound.
+          // Events before the damage are sound.
           yield* await opened(waiting)
           throw error
         }
@@ -142,7 +142,7 @@ export function sealTexts(
     }
   }
 
-  /** Notices erasures that other nodes have finished, and those of this one. */
+  /** Clears the cache after erasures of this and other nodes. */
   function notice(batch: readonly RecordedEvent[]): void {
     const last = batch.findLast(({ type }) => type === ERASED)
     if (last === undefined || last.position <= lastErasure) return
@@ -162,13 +162,13 @@ export function sealTexts(
       stored.append(stream, await sealAll(stream, events), expected),
     ...(appendTogether && {
       async appendTogether(makers: readonly ((before: readonly Appended[]) => Append)[]) {
-        // The makers do not wait, so the keys are taken before.
+        // The makers are synchronous, so the keys are taken before.
         const taken = await keys.take(makers.length * TEXTS_PER_MAKER)
         const used = new Set<TextKey>()
         try {
           return await appendTogether(
             makers.map((make, i) => (before: readonly Appended[]) => {
-              // A maker that is called again gets the same keys: what it made before was not stored.
+              // A maker that is called again gets the same keys: its earlier result was not stored.
               const own = taken.slice(i * TEXTS_PER_MAKER, (i + 1) * TEXTS_PER_MAKER)
               const takeKey = () => {
                 const key = own.pop()

@@ -1,31 +1,31 @@
 /**
- * Which fields of events are texts that users wrote about issues and pull requests, and the form in which the log has
- * them: sealed, so that destroying a key erases them. Pure. See docs/decisions/sealed-texts.md.
+ * Names the event fields with texts that users wrote about issues and pull requests, and defines their sealed form in the
+ * log: destroying the key erases the texts. Pure. See docs/decisions/sealed-texts.md.
  */
 import type { AccountRef } from '../catalog/parts.ts'
 import type { EventType } from '../handlers.ts'
 import type { RecordedEvent } from '../store/event-store.ts'
 
-/** Who erased a text, and when (ISO 8601). Null: an operator, on the command line. */
+/** Author and time (ISO 8601) of an erasure. Null: an operator, on the command line. */
 export interface Erased {
   by: AccountRef | null
   at: string
 }
 
-/** The texts of an event, all in one: the member `sealed` of its data, instead of the fields. */
+/** All texts of an event: the member `sealed` of its data replaces the fields. */
 export interface Sealed {
   /** The id of the key. */
   key: string
-  /** What the key opens, base64url. */
+  /** Ciphertext, base64url. */
   text: string
-  /** Whether the texts are UTF-16, because UTF-8 cannot hold half of a surrogate pair. */
+  /** Whether the texts are encoded as UTF-16, because UTF-8 cannot encode a lone surrogate. */
   wide?: true
 }
 
 const TITLE_AND_BODY = ['title', 'body']
 const BODY = ['body']
 
-/** The paths of the texts in the data of each type. What a name of a file, label or branch in git says is not theirs. */
+/** Paths of the texts in the data of each type. Names of files, labels and branches are not texts of users. */
 const TEXTS = {
   IssueOpened: TITLE_AND_BODY,
   PullRequestOpened: TITLE_AND_BODY,
@@ -52,7 +52,7 @@ type Fields = Record<string, unknown>
 
 const isFields = (value: unknown): value is Fields => typeof value === 'object' && value !== null
 
-/** The texts of an event, and its data without them. Undefined when it has none, or they are sealed already. */
+/** Extracts the texts of an event, and its data without them; undefined without texts, or with sealed ones. */
 export function textsIn({
   type,
   data,
@@ -80,7 +80,7 @@ export function textsIn({
   return { texts, rest }
 }
 
-/** The sealed texts of an event's data; undefined when it has none. */
+/** Returns the sealed texts of an event's data, if any. */
 export function sealedIn(data: object): Sealed | undefined {
   return 'sealed' in data && isSealed(data.sealed) ? data.sealed : undefined
 }
@@ -94,7 +94,7 @@ function isSealed(value: unknown): value is Sealed {
   )
 }
 
-/** The event with its texts in their fields, instead of the sealed form. `textAt`: the n-th text. */
+/** Restores the texts of an event to their fields. `textAt` returns the n-th text. */
 export function withTexts(event: RecordedEvent, textAt: (i: number) => string): RecordedEvent {
   const { position, stream, revision, id, type, metadata } = event
   const { sealed: _, ...data }: Fields = { ...event.data }
@@ -112,12 +112,12 @@ export function withTexts(event: RecordedEvent, textAt: (i: number) => string): 
   return { position, stream, revision, id, type, data, metadata }
 }
 
-/** The event as readers take it who need no texts: sealed ones are empty. */
+/** Returns the event for readers that need no texts: sealed ones become empty. */
 export function withoutTexts(event: RecordedEvent): RecordedEvent {
   return sealedIn(event.data) === undefined ? event : withTexts(event, () => '')
 }
 
-/** Whether an erasure in the same stream covers the texts of an event: they came before it, and are of its comment. */
+/** Whether an erasure in the same stream covers the texts of an event: earlier texts of the same comment. */
 export function isCovered(
   { revision, data }: Pick<RecordedEvent, 'revision' | 'data'>,
   erasure: { revision: number; data: { commentId: number | null } },
@@ -126,33 +126,33 @@ export function isCovered(
   return revision < erasure.revision && (commentId === null || textIdOf(data) === commentId)
 }
 
-/** The id by which the texts of an event can be erased alone: of its comment or review. Null: they are the issue's own. */
+/**
+ * Returns the id by which the texts of an event can be erased separately: of its comment or review. Null: the issue's own
+ * texts.
+ */
 export function textIdOf(data: object): number | null {
   if ('commentId' in data) return typeof data.commentId === 'number' ? data.commentId : null
   return 'reviewId' in data && typeof data.reviewId === 'number' ? data.reviewId : null
 }
 
-/** What is shown instead of an erased text. */
+/** Returns the replacement of an erased text. */
 export function erasedText({ by, at }: Erased): string {
   return `erased by ${by?.login ?? 'an operator'} on ${at.slice(0, 10)}`
 }
 
-/** What is shown instead of a text whose key is missing though nobody erased it. `mergelog verify` names it. */
+/** The replacement of a text whose key is missing without an erasure. `mergelog verify` reports it. */
 export const LOST_TEXT = 'lost: its key is missing'
 
-/** Whether UTF-8 can hold a text: it has no half of a surrogate pair. */
+/** Whether UTF-8 can encode a text: it has no lone surrogate. */
 export const isWellFormed = (text: string): boolean => !/\p{Surrogate}/u.test(text)
 
-/** The bytes of a text of this length when it is sealed: base64url, with the tag. */
+/** Returns the sealed length of this many bytes: base64url, with the tag. */
 const sealedLength = (bytes: number) => Math.ceil(((bytes + 16) * 4) / 3)
 
-/** What the sealed form adds besides the text: the names of its members, the id of the key, and lengths. */
+/** Bytes that the sealed form adds: names of members, the id of the key, and lengths. */
 const SEALED_BYTES = 128
 
-/**
- * The data of an event without its texts, and the bytes that these take when they are sealed; undefined when nothing
- * is to be sealed.
- */
+/** Returns the data of an event without its texts, and the sealed size of these; undefined without texts to seal. */
 export function sealedSize(
   event: Pick<RecordedEvent, 'type' | 'data'>,
 ): { rest: object; bytes: number } | undefined {

@@ -8,22 +8,17 @@ export interface TextKey {
 }
 
 export interface TextKeys {
-  /** Makes a first block of keys, so that no command waits for it. @throws StoreUnavailable */
+  /** Creates a first block of keys in advance, so that no command waits for it. @throws StoreUnavailable */
   ahead(): Promise<void>
-  /**
-   * Gives out new keys, which are on disk and are never given out again. @throws StoreUnavailable when none can be made
-   */
+  /** Returns new keys, which are on disk and never reused. @throws StoreUnavailable */
   take(count: number): Promise<readonly TextKey[]>
-  /** Takes back keys that have sealed nothing. */
+  /** Returns unused keys to the pool. */
   giveBack(keys: readonly TextKey[]): void
-  /** The keys with these ids, or who destroyed them. Those that are missing are left out. @throws StoreUnavailable */
+  /** Finds keys by id; an erased key is replaced by its erasure, and a missing one is left out. @throws StoreUnavailable */
   find(ids: readonly string[]): Promise<ReadonlyMap<string, Buffer | Erased>>
-  /**
-   * Destroys the keys that are still there. Resolves when that is on disk, to the number of keys.
-   * @throws StoreUnavailable
-   */
+  /** Destroys keys. Resolves to the number of destroyed keys when that is on disk. @throws StoreUnavailable */
   erase(ids: readonly string[], erased: Erased): Promise<number>
-  /** Forgets the keys in memory: another node has destroyed some. */
+  /** Clears the cache: another node has destroyed keys. */
   forget(): void
 }
 
@@ -31,7 +26,7 @@ const noKeys = async () => {
   throw new StoreUnavailable('there are no secrets, so no text can be sealed')
 }
 
-/** For a reader where there are no secrets: all keys are missing. */
+/** Keys of a reader without secrets: all are missing. */
 export const noTextKeys: TextKeys = {
   ahead: noKeys,
   take: noKeys,

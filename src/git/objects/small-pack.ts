@@ -91,7 +91,7 @@ interface Inflated {
   bytes?: Buffer
 }
 
-/** Inflates content; undefined for more than `most` bytes. @throws for broken data */
+/** Returns the compressed and inflated size of content; undefined above `most` bytes. @throws for broken data */
 async function inflated(compressed: Buffer, most: number): Promise<Inflated | undefined> {
   const inflate = createInflate()
   inflate.end(compressed)
