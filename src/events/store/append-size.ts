@@ -16,7 +16,7 @@ export const MAX_APPEND_BYTES = 992 * 1024
 export const MAX_TEXT_BYTES = 384 * 1024
 /** The most bytes of one list in an event, as JSON: so that several lists and a text fit into one append. */
 export const MAX_LIST_BYTES = 48 * 1024
-/** What an event takes besides its data and metadata: the type, the id, the node, `previous` and `hash`. */
+/** Size of an event besides its data and metadata, in bytes: the type, the id, the node, `previous` and `hash`. */
 const BYTES_PER_EVENT = 512
 
 /** The bytes of a value as it is stored. */
@@ -94,7 +94,7 @@ export function cutText(text: string, most: number): string {
   let end = 0
   for (const character of text) {
     bytes += jsonBytes(character) - 2
-    // A copy of its own: a part of a string would keep the whole string in memory.
+    // A copy: a substring would keep the whole string in memory.
     if (bytes > most) return Buffer.from(text.slice(0, end)).toString()
     end += character.length
   }

@@ -26,7 +26,7 @@ export function link(stream: string, end: StreamEnd, event: NewEvent): StoredTex
   return { hash, data, metadata: `${hashed.slice(0, -1)},"hash":"${hash}"}` }
 }
 
-/** Links the events of one append: the first to the end of the stream, the others each to the one before. */
+/** Links the events of one append: the first one to the end of the stream, each other one to its predecessor. */
 export function linkAll(
   stream: string,
   end: StreamEnd,
@@ -68,7 +68,7 @@ export function hashOf({ stream, revision, id, type, data, metadata, text }: Rec
   return hashOfText(stream, revision, id, type, JSON.stringify(data), JSON.stringify(hashed))
 }
 
-/** Checks an event that follows `end` in its stream. Returns the problem in words, or undefined when there is none. */
+/** Checks an event that follows `end` in its stream. Returns a description of the problem, if any. */
 export function chainProblem(event: RecordedEvent, end: StreamEnd): string | undefined {
   if (event.revision !== end.revision + 1) {
     const [first, last] = [end.revision + 1, event.revision - 1]

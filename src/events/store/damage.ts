@@ -1,20 +1,23 @@
 /**
- * Tells events of ours that were damaged from events that others wrote. Only EventStoreDB has both: the embedded log has
- * no other writer, and names each event that it cannot read.
+ * Distinguishes damaged events of Mergelog from events of other applications. Only EventStoreDB can have the latter: the
+ * embedded log has no other writer, and reports each unreadable event.
  */
 
-/** An event that a read passes over: it is not of the server's own, and not readable as one of ours. */
+/** An event that a read skips: another application's, or a damaged one of Mergelog. */
 export interface PassedOver {
   stream: string
   revision: number
   position: number
   type: string
-  /** Whether it was an event of ours before it was damaged. */
+  /** Whether it was one of Mergelog's events before it was damaged. */
   isDamaged: boolean
 }
 
 const MEMBERS = ['"actor"', '"at"', '"correlationId"', '"causationId"', '"schema"']
-/** Damage of a few bytes spoils one member of the metadata, and others do not happen to have so many of them. */
+/**
+ * Number of members that identify Mergelog's metadata. Damage of a few bytes spoils one member, and other applications do
+ * not have this many of them.
+ */
 const ENOUGH = MEMBERS.length - 1
 
 /** Whether an unreadable event has the metadata of Mergelog, whole or damaged. `metadata`: as the driver gives it. */
@@ -24,7 +27,7 @@ export function hasOurMetadata(metadata: unknown): boolean {
   return text !== undefined && MEMBERS.filter((member) => text.includes(member)).length >= ENOUGH
 }
 
-// What an operator can do. The events of a stream that reads do not return are in `$all` until a scavenge removes them.
+// Advice for operators. `$all` has the events that reads of a stream do not return until a scavenge removes them.
 
 export const repairOfCut = (stream: string, twice = '') =>
   `before the next scavenge, set the metadata of the stream ($$${stream}) without $maxCount, $maxAge and $tb${twice}: then it has all its events again`

@@ -17,7 +17,7 @@ export interface EventMetadata {
   actor: { id: number; login: string } | null
   /** When the event was decided: ISO 8601 in UTC, with milliseconds. */
   at: string
-  /** The same id for all events that follow from one request. */
+  /** Equal for all events that follow from one request. */
   correlationId: string
   /** The direct cause of this event: the id of the request, or of another event. */
   causationId: string
@@ -112,7 +112,7 @@ export interface ReadAllOptions {
   maxCount?: number
   /** Whether to return the JSON text of each event, too. Only the embedded store has it. */
   withText?: boolean
-  /** Called for each event that is passed over, because others wrote it or it is damaged. Only EventStoreDB has such. */
+  /** Called for each skipped event: another application's, or a damaged one. Only EventStoreDB has such events. */
   passedOver?: (event: PassedOver) => void
 }
 
@@ -133,11 +133,11 @@ export interface SubscribeOptions {
   passed?: (position: Position) => void
 }
 
-/** What is wrong with a log that answers. */
+/** Problems of a log that answers. */
 interface LogProblems {
   /** Why a write was denied a moment ago. */
   denied: string | undefined
-  /** Events in our streams that others wrote, named by stream and revision. */
+  /** Events of other applications in Mergelog's streams, by stream and revision. */
   others: readonly string[]
   /** Streams that could not be used when they were last asked for, and why. */
   unusable: readonly string[]
@@ -157,11 +157,9 @@ export interface EventStore {
    */
   append(stream: string, events: readonly NewEvent[], expected: ExpectedRevision): Promise<Appended>
   /**
-   * Appends to several streams: all of it is stored, or nothing. Each append is made with the places of those before
-   * it, perhaps several times. The events must be new: a repeated id is refused. Only a store that can write several
-   * streams at once has this.
-   *
-   * @throws as `append`; what `makers` throw
+   * Appends to several streams atomically. Each maker gets the places of the appends before it, and may be called several
+   * times. The events must be new: a repeated id is refused. Only for stores that can write several streams at once.
+   * @throws as `append`; errors of `makers`
    */
   appendTogether?(makers: readonly ((before: readonly Appended[]) => Append)[]): Promise<readonly Appended[]>
   /** Reads the events of one stream in order; none when the stream does not exist. */
@@ -184,11 +182,11 @@ export interface EventStore {
    */
   lastPosition(): Promise<Position>
   /**
-   * Grows when texts have been erased, here or by another node: what was remembered of events before is old then. Only
-   * a log with open texts has it (`sealed-store.ts`).
+   * Number of erasures of texts, by this or another node: when it grows, cached events are stale. Only for a log with
+   * opened texts (`sealed-store.ts`).
    */
   erasures?(): number
-  /** What an operator should know though the log answers. Without it, there is nothing. */
+  /** Problems that an operator should know although the log answers. */
   problems?(): LogProblems
   close(): Promise<void>
 }
@@ -215,33 +213,32 @@ export class StoreUnavailable extends ErrorWithRefusal {
   readonly refusal: Refusal = storeUnavailable
 }
 
-/** Others have written the same thing each time. The store answers, and who writes something else there may succeed. */
+/** Each retry lost against other writers. The store answers, and writers of other streams may succeed. */
 export class TooManyWriters extends StoreUnavailable {
   override readonly name = 'TooManyWriters'
 }
 
-/** Whether whoever waits for the same store would only wait as long for the same error. */
+/** Whether other callers of the same store would run into the same error after the same wait. */
 export const isOutage = (error: unknown): boolean =>
   error instanceof StoreUnavailable && !(error instanceof TooManyWriters)
 
-/** The server denies what Mergelog needs. An operator must change its settings or ours; it cannot heal by itself. */
+/** The server denies an operation that Mergelog needs. Lasts until an operator changes the settings of either. */
 export class StoreDenied extends StoreUnavailable {
   override readonly name = 'StoreDenied'
 }
 
-/** The server has another log than before, or an older copy. An operator must bring back what belongs together. */
+/** The server has another log than before, or an older copy. An operator must restore a matching one. */
 export class LogReplaced extends StoreUnavailable {
   override readonly name = 'LogReplaced'
 }
 
 /**
- * A stream cannot be used: it has a tombstone, its beginning is cut off, or an event of ours in it is damaged. Other
- * streams can.
+ * A stream cannot be used: it has a tombstone, its beginning was removed, or an event in it is damaged. Other streams work.
  */
 export class StreamUnusable extends StoreUnavailable {
   override readonly name = 'StreamUnusable'
   override readonly refusal = logDamaged(this.message)
-  /** What an operator can do about it; without it, only a backup helps. */
+  /** The operator's remedy; without it, only a backup helps. */
   readonly repair: string | undefined
 
   constructor(message: string, { repair, ...options }: ErrorOptions & { repair?: string } = {}) {

@@ -5,9 +5,9 @@
 import type { EventStore, Position, RecordedEvent, SubscribeOptions } from './event-store.ts'
 
 /**
- * Yields what `subscribe` does, with the same options, errors and calls of `passed`. About two batches wait in memory
- * for a slow reader. `weightOf`: as how many events one counts, in a batch and among those that wait. What waits is not
- * yielded any more once the signal is aborted.
+ * Yields as `subscribe` does, with the same options, errors and calls of `passed`. Buffers about two batches for a slow
+ * reader. `weightOf` returns an event's weight in a batch and in the buffer. After an abort, buffered events are not
+ * yielded.
  */
 export async function* readAhead(
   { subscribe }: Pick<EventStore, 'subscribe'>,
@@ -19,7 +19,7 @@ export async function* readAhead(
   const ahead: RecordedEvent[] = []
   /** The weights of these events. They are kept because to weigh an event takes time. */
   const weights: number[] = []
-  /** What is passed when all that waits was taken. */
+  /** The position to report when the buffer is empty. */
   let reached: Position | undefined
   let ended: { error?: unknown } | undefined
   let moreCame = () => {}
@@ -79,7 +79,7 @@ export async function* readAhead(
 
 const sum = (weights: readonly number[]) => weights.reduce((total, weight) => total + weight, 0)
 
-/** How many of what waits are one batch. A single one may weigh more. */
+/** Returns the number of buffered events in one batch. A single event may weigh more. */
 function lengthOf(weights: readonly number[], batchSize: number): number {
   let total = 0
   const end = weights.findIndex((weight) => {

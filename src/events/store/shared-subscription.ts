@@ -1,6 +1,6 @@
 /**
- * One subscription for all subscribers of this process that are at the end of the log: the server then sends each new
- * event once, and it is read as JSON once. Who is further behind has a subscription of its own until it is near.
+ * One subscription for all subscribers of this process that are near the end of the log: the server sends each new event
+ * once, and it is decoded once. A subscriber that is further behind has its own subscription until it is near.
  */
 import {
   type EventStore,
@@ -10,7 +10,7 @@ import {
   type SubscribeOptions,
 } from './event-store.ts'
 
-/** The most events that are kept for subscribers that are slower than others. */
+/** Number of events kept for slower subscribers. */
 const MOST = 1000
 
 type Subscribe = EventStore['subscribe']
@@ -30,7 +30,7 @@ interface Feed {
   stop(): void
 }
 
-/** `alone` makes a subscription of its own. `lastPosition`: as in the port. */
+/** `alone` creates a separate subscription. `lastPosition` is the port's. */
 export function shareSubscription({
   alone,
   lastPosition,
@@ -59,7 +59,7 @@ export function shareSubscription({
     return feed
   }
 
-  /** Takes the events as they come. Never waits for followers: who is too slow gets a subscription of its own. */
+  /** Buffers events as they arrive. Never waits for subscribers: a slow one gets its own subscription. */
   async function fill(feed: Feed, signal: AbortSignal): Promise<void> {
     const passed = (position: Position) => {
       feed.passed = position
@@ -87,9 +87,9 @@ export function shareSubscription({
     report: (position: Position) => void,
   ): AsyncGenerator<RecordedEvent[], void> {
     let after = from
-    /** Undefined while this follower takes events: then it sees by itself what comes. */
+    /** Undefined while this subscriber is reading: then it sees new events without a wake-up. */
     let wake: ((batch: RecordedEvent[]) => void) | undefined
-    /** The next events that are wanted, none when there is none yet. What is not wanted is passed on the way. */
+    /** Returns the next wanted events, if any, and skips the others. */
     function next(): RecordedEvent[] {
       while (after >= feed.start) {
         const first = feed.events.findLastIndex(({ position }) => position <= after) + 1
@@ -104,7 +104,7 @@ export function shareSubscription({
       return []
     }
     const isOver = () => signal.aborted || after < feed.start || feed.ended !== undefined
-    // A follower that wants none of the new events is not woken: most want few types.
+    // A subscriber that wants none of the new events is not woken: most want few types.
     function changed(): void {
       if (wake === undefined) return
       const batch = signal.aborted ? [] : next()

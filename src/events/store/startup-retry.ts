@@ -1,4 +1,4 @@
-/** A start outlives a short outage of a store. */
+/** Retries steps of the start during an outage of a store. */
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { mayHeal } from './event-store.ts'
@@ -6,12 +6,15 @@ import { mayHeal } from './event-store.ts'
 const FIRST_PAUSE_MS = 100
 const LONGEST_PAUSE_MS = 5000
 
-/** Runs a step of the start, again after each outage of a store, until the start has taken too long. */
+/** Runs a step of the start, and retries it after each outage of a store until the start has taken too long. */
 export type StartupRetry = <T>(step: () => Promise<T>) => Promise<T>
 
-/** A step may run several times, as after a crash: it must change the same things each time. `mostMs`: for the whole start. */
-export function createStartupRetry(log: Pick<FastifyBaseLogger, 'warn'>, mostMs: number): StartupRetry {
-  const end = performance.now() + mostMs
+/**
+ * Creates the retry of one start. A step may run several times, as after a crash: it must be idempotent. `maxMs` limits
+ * the whole start.
+ */
+export function createStartupRetry(log: Pick<FastifyBaseLogger, 'warn'>, maxMs: number): StartupRetry {
+  const end = performance.now() + maxMs
   return async (step) => {
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
       try {

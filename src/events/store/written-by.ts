@@ -1,10 +1,7 @@
-/** Names the node in the metadata of each event that it appends. */
+/** Adds the node's name to the metadata of each appended event. */
 import type { Append, EventStore, NewEvent } from './event-store.ts'
 
-/**
- * A log whose appends carry the name of this node. A repeated append stays what it was: the store knows events by their
- * ids, so the first node's name stays.
- */
+/** Wraps a log. A retried append stays unchanged: the store knows events by their ids, so the first node's name stays. */
 export function writtenBy(node: string, events: EventStore): EventStore {
   // V8 is about ten times slower at a literal that begins with a spread and then adds a field.
   const named = (all: readonly NewEvent[]): NewEvent[] =>

@@ -1,4 +1,4 @@
-/** Reads and follows `$all` of EventStoreDB: our events of all streams, past those of others. */
+/** Reads and follows `$all` of EventStoreDB: Mergelog's events of all streams, skipping those of other applications. */
 import { eventTypeFilter, type RecordedEvent as ServerEvent } from '@eventstore/db-client'
 import {
   LOG_START,
@@ -23,21 +23,21 @@ import {
 } from './events.ts'
 import { type createSameLog, firstFrom } from './same-log.ts'
 
-/** The largest count in a read of all events that looks for few events of ours among many of others. */
+/** Maximum page size of a read that searches few of Mergelog's events among many others. */
 const LARGEST_PAGE = 4096
 
 /**
- * More system events than a subscription can have passed without a checkpoint. The server sends one after each 32
- * events, and none for its last page when it reaches the end of the log: at most 64 and a few.
+ * Upper bound of system events that a subscription can pass without a checkpoint. The server sends one after each 32
+ * events, but none for its last page at the end of the log: at most 64 and a few.
  */
 const MOST_UNREPORTED = 128
 
-/** How often in turn the server may drop a subscription that has not made progress. */
+/** Number of consecutive drops without progress after which a subscription fails. */
 const MOST_DROPS = 5
 
 /**
- * What is seen of the log is told to `sameLog`. `followed` is called with each event that a subscription delivers, and
- * `damaged` with each event of ours that it passes because it cannot be read.
+ * Reports the observed log to `sameLog`. Calls `followed` with each delivered event, and `damaged` with each damaged event
+ * that is skipped.
  */
 export function createAllReads(
   client: () => Client,
@@ -55,8 +55,8 @@ export function createAllReads(
     if (maxCount <= 0 || (!forwards && from <= LOG_START)) return
     let at: Position = from
     let left = maxCount
-    // The server's count includes its system events and, forwards, the event at the start. The port's does not. Among
-    // many events of others, each read asks for more than the one before.
+    // The server's count includes its system events and, forwards, the event at the start. The port's does not. Among many
+    // events of other applications, each page is larger than the one before.
     for (let page = SERVER_PAGE; ; page = Math.min(page * 4, LARGEST_PAGE)) {
       const asked = Math.min(Math.max(left + 1, page), MOST)
       const start = at
@@ -104,14 +104,14 @@ export function createAllReads(
         }
         if (wanted === undefined) return
       }
-      // There is no event at this position.
+      // This position has no event.
       if (wanted === start) wanted = left.pop()
     }
   }
 
   async function* subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]> {
     let reported: Position = options.after
-    /** Where the next subscription begins. */
+    /** Start of the next subscription. */
     let after: Position = options.after
     let drops = 0
     function passed(position: Position): void {
@@ -143,7 +143,7 @@ export function createAllReads(
     const isWanted = (event: RecordedEvent | undefined): event is RecordedEvent =>
       event !== undefined && !unwanted?.has(event.type)
     let { after } = options
-    // The server does not send what its filter leaves out, but a checkpoint when it has passed some of that.
+    // For events that its filter skips, the server sends checkpoints.
     let checkpoint: Position = LOG_START
     await sameLog.check()
     // The server begins after the event that it finds there. When a scavenge has removed that, it is one that we lack.

@@ -1,9 +1,7 @@
 /**
- * Appends to EventStoreDB over one call that stays open (`BatchAppend`). A call for each append costs this process and
- * the server several times as much.
- *
- * The driver has such a call, too, but its appends have no deadline, and all connections of the process share one
- * waiting list: when one connection breaks, the appends of all fail, and late answers throw errors that nobody catches.
+ * Appends to EventStoreDB over one call that stays open (`BatchAppend`). A call per append costs this process and the
+ * server several times as much. The driver has such a call, too, but its appends have no deadline, and all connections of
+ * the process share one waiting list: when one connection breaks, all appends fail, and late answers throw uncaught errors.
  */
 import { randomUUID } from 'node:crypto'
 import {
@@ -34,7 +32,7 @@ interface Waiter {
   reject(error: unknown): void
 }
 
-/** A call and those who wait for its answers, by correlation id. */
+/** A call with its pending appends, by correlation id. */
 interface Opened {
   client: Client
   call: AppendCall
@@ -50,7 +48,7 @@ interface Opened {
 export function createAppends(client: () => Client, deadline: number, check: () => Promise<void>) {
   let current: { client: Client; opened: Promise<Opened> } | undefined
 
-  /** The open call; a new one when there is none, or when the client was replaced. */
+  /** Returns the open call, or opens one when it is missing or the client was replaced. */
   function open(): Promise<Opened> {
     const now = client()
     if (current?.client === now) return current.opened
@@ -70,7 +68,7 @@ export function createAppends(client: () => Client, deadline: number, check: () 
   ): Promise<Confirmed> {
     const opened = await open()
     const id = randomUUID()
-    // The client looks for another node when the failure says so, as with its own commands.
+    // On some failures the client looks for another node, as with its own commands.
     return opened.client.watched(async () => {
       if (opened.ended !== undefined) throw opened.ended
       const answered = new Promise<streamsPb.BatchAppendResp>((resolve, reject) => {
@@ -86,7 +84,7 @@ export function createAppends(client: () => Client, deadline: number, check: () 
   }
 
   /**
-   * Appends the events after exactly this revision, all or none of them.
+   * Appends the events after exactly this revision, atomically.
    * @throws WrongExpectedRevision; errors of the driver
    */
   return async function append(
@@ -139,7 +137,7 @@ function toRequest(
   events: readonly EventText[],
   expected: number | 'no-stream',
 ): streamsPb.BatchAppendReq {
-  // No deadline: the server would compare it with its own clock. It has a limit of its own.
+  // No deadline: the server would compare it with its own clock. It has its own limit.
   const options = new streamsPb.BatchAppendReq.Options()
   options.setStreamIdentifier(new sharedPb.StreamIdentifier().setStreamName(Buffer.from(stream)))
   if (expected === 'no-stream') options.setNoStream(new emptyPb.Empty())

@@ -24,12 +24,11 @@ export interface ReadLimits {
   /** Aborts when the reader wants no more: the read ends without an error. */
   signal?: AbortSignal
   /**
-   * How long the server may be silent, in milliseconds: between two events of a read, and before it confirms a
-   * subscription.
+   * Maximum silence of the server, in milliseconds: between two events of a read, and before it confirms a subscription.
    */
   deadline: number
   batchSize?: number
-  /** What is read, for the error when it is denied: "to read $all". */
+  /** The operation, for the error when it is denied: "to read $all". */
   what?: string
   /** Called when all that has arrived was taken by the reader. */
   drained?: () => void

@@ -46,14 +46,17 @@ export interface ChainWriter {
   readStream: EventStore['readStream']
   /** Appends linked events after exactly this revision. @throws WrongExpectedRevision when the stream ends elsewhere */
   write(stream: string, events: readonly EventText[], expected: number | 'no-stream'): Promise<Appended>
-  /** Whether a stream has none of our events at these revisions, and how many it has that others wrote. */
+  /**
+   * Returns whether a stream has none of Mergelog's events at these revisions, and the number of other applications'
+   * events.
+   */
   others(stream: string, from: number, to: number): Promise<{ onlyOthers: boolean; count: number }>
   /**
-   * The revision before which all events of a stream were deleted; infinite for a deleted stream. `isEmpty`: no event of
-   * ours can be read, so that a limit of the stream may have deleted any number of them.
+   * Returns the revision before which all events of a stream were deleted; infinite for a deleted stream. `isEmpty`: no
+   * event can be read, so that a limit of the stream may have deleted any number of them.
    */
   deletedBefore(stream: string, isEmpty: boolean): Promise<number>
-  /** How long an append may wait for its turn, in milliseconds. */
+  /** Maximum waiting time of an append for the stream's lock, in milliseconds. */
   turnTimeoutMs: number
 }
 
@@ -128,11 +131,10 @@ export function createChainedAppend({
   }
 
   /**
-   * Links the events to our last event and writes them. Events that others wrote into the stream may follow it: they
-   * are passed over, and the chain goes on after them. `mayLack`: also when events that come after ours were deleted
-   * and cannot be read. The server compares an append with events that it has accepted, and shows them only some
-   * milliseconds later: an event that cannot be read is not always deleted. Resolves to the place and the hash of the
-   * last event.
+   * Links the events to the last event and writes them. Events of other applications may follow it in the stream: they are
+   * skipped, and the chain continues after them. `mayLack`: also when later events of Mergelog were deleted and cannot be
+   * read. The server compares an append with accepted events, which become readable some milliseconds later: so an
+   * unreadable event is not always deleted. Resolves to the place and the hash of the last event.
    */
   async function writePastOthers(
     stream: string,
@@ -201,7 +203,7 @@ export function createChainedAppend({
     return (await Array.fromAsync(readStream(stream, options))).reverse()
   }
 
-  /** The last revision of an append that is already in the stream; undefined when none of its ids is known. */
+  /** Returns the last revision of an append that is already in the stream; undefined when its ids are unknown. */
   function repeated(
     stream: string,
     events: readonly NewEvent[],
@@ -219,7 +221,7 @@ export function createChainedAppend({
     /** Remembers the end of a stream that was read: usually the next append follows it. */
     seen,
 
-    /** Learns from a subscription where streams end that others write, too. Other streams are not remembered. */
+    /** Learns the ends of streams with several writers from a subscription. Other streams are not cached. */
     followed(event: RecordedEvent): void {
       if (ends.has(event.stream)) seen(event)
     },
@@ -254,14 +256,14 @@ export function createChainedAppend({
             throw new WrongExpectedRevision(stream, expected, null)
           }
           try {
-            // Only an end that was just read is followed by nothing of ours but what was deleted.
+            // After an end that was just read, only deleted events of Mergelog can follow.
             return await writeAfter(stream, end, events, isNew, !isNew || tries > 0)
           } catch (error) {
             if (!(error instanceof WrongExpectedRevision)) throw error
             // Another node was first: try again. Or an id is in the stream, but too far back to be among the known
             // ones.
             if (error.actual === end.revision) throw new WrongExpectedRevision(stream, expected, error.actual)
-            // What the other node wrote may not be readable yet.
+            // The other node's event may not be readable yet.
             if (tries > 0) await setTimeout(tries)
           }
         }

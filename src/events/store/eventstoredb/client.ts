@@ -8,25 +8,21 @@ import type { ClientDuplexStream } from '@grpc/grpc-js'
 import type { EventStoreDbUrl } from '../../../config/eventstoredb-url.ts'
 import { StoreUnavailable } from '../event-store.ts'
 
-/** How long the server may take to answer, in milliseconds; `defaultDeadline` in the URL overrides it. */
+/** Timeout of an answer, in milliseconds; `defaultDeadline` in the URL overrides it. */
 export const DEADLINE = 5000
 
-/**
- * How long the server may take to answer a keep-alive ping (sent every 10 s), in milliseconds; `keepAliveTimeout` in
- * the URL overrides it.
- */
+/** Timeout of a keep-alive ping (sent every 10 s), in milliseconds; `keepAliveTimeout` in the URL overrides it. */
 const KEEP_ALIVE_TIMEOUT = 3000
 
 /**
- * How long a node may take to name the others, in seconds; `gossipTimeout` in the URL overrides it. A node that is cut
- * off delays the search for another by this time.
+ * Timeout of a gossip request, in seconds; `gossipTimeout` in the URL overrides it. An unreachable node delays the search
+ * for another one by this time.
  */
 const GOSSIP_TIMEOUT = 2
 
 /**
- * The credentials of all clients of a connection. They are read once, at the start: while requests are served, no file
- * is read, and none can be missing.
- * @throws StoreUnavailable when a file that the connection string names cannot be read
+ * Reads the credentials of all clients of a connection once, at the start: while requests are served, no file can be
+ * missing. @throws StoreUnavailable when a file of the connection string cannot be read
  */
 function readCredentials({
   tls,
@@ -78,7 +74,7 @@ const { StreamsClient } = streamsService
 /** An open call that takes appends and answers each. */
 export type AppendCall = ClientDuplexStream<streamsPb.BatchAppendReq, streamsPb.BatchAppendResp>
 
-/** A class, because only a class may use and replace what the driver declares as protected. */
+/** A class, because the members to replace are protected in the driver. */
 export class Client extends EventStoreDBClient {
   /**
    * Opens a call for appends to the leader. It ends with an error when the connection breaks, and with one that names the
@@ -93,17 +89,17 @@ export class Client extends EventStoreDBClient {
     return open()
   }
 
-  /** Runs a command. When its failure says that another node should be asked, the client looks for that node. */
+  /** Runs a command. On a failure that requires another node, the client looks for one. */
   watched<T>(command: () => Promise<T>): Promise<T> {
     return this.execute(StreamsClient, 'batchAppend', command)
   }
 
   /** `unusable` is called when the client found no node. It then fails for ever, because it keeps the failed search. */
   repair(unusable: () => void): void {
-    // The driver's own batch appends are never used: `appends.ts` says why.
+    // The driver's own batch appends are never used: see `appends.ts`.
     this.supports = async () => false
-    // The driver does not await `handleError`, which fails when all nodes of a cluster are away. A rejection that
-    // nobody handles would end the process. The operation itself fails with the error, too.
+    // The driver does not await `handleError`, which fails when all nodes of a cluster are down. An unhandled rejection
+    // would end the process. The operation itself fails with the error, too.
     const { handleError, getChannel } = this
     this.handleError = (client, error) => handleError(client, error).catch(() => {})
     this.getChannel = () =>
@@ -135,7 +131,7 @@ export function connect(url: EventStoreDbUrl): Connection {
     const opened: Client = createClient(url, credentials, () => {
       if (client !== opened) return
       client = open()
-      // It has no connection that others might still use, but timers and sockets of its search.
+      // It only has timers and sockets of its search, and no shared connection.
       const closing = opened.dispose().catch(() => {})
       replaced.add(closing)
       closing.finally(() => replaced.delete(closing))

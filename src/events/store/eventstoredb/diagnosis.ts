@@ -1,4 +1,4 @@
-/** Says why no node of EventStoreDB can be reached. The driver hides it behind "failed to discover". */
+/** Diagnoses why no node of EventStoreDB is reachable. The driver only reports "failed to discover". */
 import { readFileSync } from 'node:fs'
 import { connect as connectPlain, isIP } from 'node:net'
 import { connect as connectTls } from 'node:tls'
@@ -33,7 +33,7 @@ export async function startProblem(
   return new StoreUnavailable(`EVENTSTORE_URL: ${why}`, { cause: error })
 }
 
-/** What to say when all nodes can be connected to. */
+/** The advice when all nodes accept connections. */
 function strangeAnswer({ hosts, options }: EventStoreDbUrl, nodeVersion: number): string {
   const hasAddress = hosts.some(({ address }) => isIP(address) !== 0)
   if (options.tls && hasAddress && nodeVersion >= NAMES_ONLY)

@@ -51,8 +51,8 @@ const CONNECTION_BROKEN = /channel has been shut down|failed to discover|RST_STR
 const UNAUTHENTICATED = 16
 
 /**
- * Turns the client's error into one of the port: a temporary failure, a denied access, or a stream with a tombstone.
- * Other errors stay as they are. `what` was tried, as in "to read $all".
+ * Converts the client's error into one of the port: a temporary failure, a denied access, or a stream with a tombstone.
+ * Other errors stay unchanged. `what` names the operation: "to read $all".
  */
 export function toPortError(error: unknown, what = 'this'): unknown {
   if (!(error instanceof Error)) return new Error(String(error))
@@ -82,7 +82,7 @@ export function toPortError(error: unknown, what = 'this'): unknown {
   return new Temporary(inPlainWords(error.message), { cause: error })
 }
 
-/** What operators read of an error: where no connection can be made, what to do; otherwise gRPC's words without its codes. */
+/** Converts an error for operators: advice for a failed connection; otherwise gRPC's message without its codes. */
 function inPlainWords(message: string): string {
   const [, code, host] = /\bconnect (E[A-Z]+) (\S+:\d+)/.exec(message) ?? []
   if (code !== undefined && host !== undefined) {

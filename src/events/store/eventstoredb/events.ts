@@ -32,12 +32,12 @@ export function toRecorded(event: ServerEvent): RecordedEvent | undefined {
  */
 export const NOT_OF_THE_SYSTEM = '^[^\\$]'
 
-/** As the filter of the subscription says it. */
+/** Equals the filter of the subscription. */
 export function isSystemType(type: string): boolean {
   return type.startsWith('$')
 }
 
-/** Whether an event that is not readable was one of ours. */
+/** Whether an unreadable event was one of Mergelog's. */
 export const isDamaged = ({ type, metadata }: ServerEvent) => !isSystemType(type) && hasOurMetadata(metadata)
 
 export function toPassedOver(event: ServerEvent, position: Position): PassedOver {

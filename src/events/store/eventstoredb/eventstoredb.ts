@@ -23,8 +23,8 @@ import { createSameLog } from './same-log.ts'
 import { createStreamReads } from './streams.ts'
 
 /**
- * How long a denied write is reported, in milliseconds. It ends by itself: a server that is reported as unhealthy may
- * get no more requests, and so never learn that it may write again.
+ * How long a denied write is reported, in milliseconds. The report expires: an unhealthy server may get no more requests,
+ * and so never notice that writes are allowed again.
  */
 const DENIED_MS = 30_000
 
@@ -151,10 +151,7 @@ export function openEventStoreDb(url: string, { linked = true }: EventStoreDbOpt
   }
 }
 
-/**
- * Opens the log and reads its end.
- * @throws StoreUnavailable in one line, which says what to do, when that fails
- */
+/** Opens the log and reads its end. @throws StoreUnavailable with one line of advice */
 export async function openReadableEventStoreDb(
   url: string,
   options: EventStoreDbOptions = {},

@@ -1,6 +1,6 @@
 /**
- * Marks a log in EventStoreDB as half imported: no server may start on it. The mark is an event in a stream of its own.
- * It lacks Mergelog's metadata, so no reader of the log sees it, and no export has it.
+ * Marks a log in EventStoreDB as half imported, so that no server starts on it. The mark is an event in a separate stream.
+ * It lacks Mergelog's metadata, so readers of the log and exports skip it.
  */
 import { randomUUID } from 'node:crypto'
 import { type EventStoreDBClient, jsonEvent, StreamNotFoundError } from '@eventstore/db-client'
@@ -11,7 +11,7 @@ const BEGUN = 'ImportBegun'
 const ENDED = 'ImportEnded'
 
 export interface ImportMark {
-  /** The export whose import has begun and not ended, as given to `begin`; undefined when there is none. */
+  /** Returns the export of an unfinished import, as given to `begin`, if any. */
   unfinished(): Promise<string | undefined>
   begin(ofExport: string): Promise<void>
   end(): Promise<void>

@@ -1,7 +1,6 @@
 /**
- * Notices that the server has another log than before: an older copy was put in its place, or an empty one. Its numbers
- * and ids would be given twice, and read models would skip its events, because they hold later ones. So nothing is
- * written to such a log, and nothing of it is followed.
+ * Detects that the server's log was replaced by an older copy or an empty one. Its numbers and ids would be used twice, and
+ * read models would skip its events, because they have later ones. So such a log is neither written nor followed.
  */
 import type { RecordedEvent as ServerEvent } from '@eventstore/db-client'
 import { LogReplaced, type Position, StoreUnavailable } from '../event-store.ts'
@@ -9,15 +8,15 @@ import { type ReadLimits, readBatches } from './batches.ts'
 import type { Client } from './client.ts'
 import { toReadPosition, toSafe } from './events.ts'
 
-/** An event of the log, whoever wrote it. */
+/** An event of the log, by any writer. */
 interface Place {
   id: string
   position: Position
 }
 
 /**
- * The event at a position, or the one after it when a scavenge has removed it. Undefined when there is none, and when no
- * record begins there.
+ * Returns the event at a position, or the next one if a scavenge has removed it; undefined at the end, and at an invalid
+ * position.
  */
 export async function firstFrom(
   client: Client,
@@ -47,8 +46,8 @@ export function createSameLog(client: () => Client, reading: ReadLimits) {
   let isReplaced = false
 
   /**
-   * To be called after a connection was made, before anything is written or followed by it.
-   * @throws LogReplaced when the log lacks what it has shown before
+   * Call it after connecting, before the connection is used.
+   * @throws LogReplaced when the log lacks an event that it had before
    */
   async function check(): Promise<void> {
     if (known === undefined) return
@@ -64,7 +63,7 @@ export function createSameLog(client: () => Client, reading: ReadLimits) {
       known = { id: place.id, position: place.position }
     },
     check,
-    /** As `check`, but costs nothing unless there is a reason for it: the log ends here. */
+    /** Like `check`, but only when the end of the log gives a reason for it. */
     async checkEnd(end: Position): Promise<void> {
       if (isReplaced || (known !== undefined && end < known.position)) await check()
     },

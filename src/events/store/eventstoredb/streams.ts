@@ -1,4 +1,4 @@
-/** Reads single streams of EventStoreDB: our events, past those that others wrote among them. */
+/** Reads single streams of EventStoreDB: Mergelog's events, skipping those of other applications. */
 import { type RecordedEvent as ServerEvent, StreamNotFoundError } from '@eventstore/db-client'
 import { LRUCache } from 'lru-cache'
 import { repairOfCut } from '../damage.ts'
@@ -13,12 +13,12 @@ export function createStreamReads(
   reading: ReadLimits,
   seen: (last: RecordedEvent) => void,
 ) {
-  /** The last revision that others wrote into each of our streams, as far as they were read. */
+  /** The last known revision of another application's event in each of Mergelog's streams. */
   const others = new LRUCache<string, number>({ max: 100 })
   /** Why streams could not be used when they were last read or written. */
   const unusable = new LRUCache<string, string>({ max: 100 })
 
-  /** Runs what uses a stream, and remembers whether it can be used. */
+  /** Runs an operation on a stream, and remembers whether the stream can be used. */
   async function noting<T>(stream: string, run: () => Promise<T>): Promise<T> {
     try {
       return await run()
@@ -28,7 +28,7 @@ export function createStreamReads(
     }
   }
 
-  /** Reads the server's events of a stream, ours and others. Returns none when the stream does not exist. */
+  /** Reads the server's events of a stream, by all applications; none for a missing stream. */
   async function* readServerEvents(
     stream: string,
     direction: 'forwards' | 'backwards',
@@ -52,9 +52,8 @@ export function createStreamReads(
   }
 
   /**
-   * An event that another application wrote into the stream is passed over: it says nothing to us. Only when an event
-   * of ours is missing in its place, or before the first one, which the hash chain shows, the stream cannot be used: what
-   * needs all of it would decide and show something else.
+   * Skips events of other applications. The hash chain shows whether an event of Mergelog is missing in their place or
+   * before the first one: then the stream cannot be used, because its state would be wrong.
    */
   async function* readStream(stream: string, options: ReadStreamOptions = {}): AsyncIterable<RecordedEvent> {
     const { direction = 'forwards', maxCount = MOST } = options
@@ -103,7 +102,10 @@ export function createStreamReads(
     }
   }
 
-  /** Whether a stream has none of our events at these revisions, and how many it has that others wrote. */
+  /**
+   * Returns whether a stream has none of Mergelog's events at these revisions, and the number of other applications'
+   * events.
+   */
   async function othersBetween(stream: string, from: number, to: number) {
     let count = 0
     for await (const event of readServerEvents(stream, 'forwards', from, to - from + 1)) {
@@ -115,7 +117,7 @@ export function createStreamReads(
     return { onlyOthers: true, count }
   }
 
-  /** As the stream's metadata says it. Who may not read it is taken to have no limits there. */
+  /** From the stream's metadata. Without read permission, assumes no limits. */
   async function deletedBefore(stream: string, isEmpty: boolean): Promise<number> {
     try {
       for await (const { data } of readServerEvents(`$$${stream}`, 'backwards', MOST, 1)) {
@@ -136,13 +138,13 @@ export function createStreamReads(
     othersBetween,
     deletedBefore,
     noting,
-    /** Remembers an event of ours that cannot be read. */
+    /** Remembers a damaged event of Mergelog. */
     noteDamage({ streamId, revision }: ServerEvent): void {
       unusable.set(streamId, damaged(streamId, toSafe(revision, 'revision')).message)
     },
     /** Streams that could not be used, and why. */
     unusable: () => [...unusable.values()],
-    /** What others wrote into our streams, in words. */
+    /** Describes the events of other applications in Mergelog's streams. */
     othersFound: () =>
       Array.from(
         others,
@@ -154,7 +156,7 @@ export function createStreamReads(
 const damaged = (stream: string, revision: number, because = 'it has our metadata, but cannot be read') =>
   new StreamUnusable(`event ${revision} of stream ${stream} is damaged: ${because}`)
 
-/** @throws StreamUnusable when an event of ours was at the revision that was passed over */
+/** @throws StreamUnusable when the skipped revision was an event of Mergelog */
 function requireLinked(one: RecordedEvent, other: RecordedEvent, passedOver: number): void {
   const [before, after] = one.revision < other.revision ? [one, other] : [other, one]
   const { previous } = after.metadata

@@ -12,7 +12,7 @@ import type { Position } from '../event-store.ts'
 /** A problem of the log, with its place as far as it is known. */
 export interface LogProblem {
   problem: string
-  /** What an operator can do about it; without it, only a backup helps. */
+  /** The operator's remedy; without it, only a backup helps. */
   repair?: string
   position?: Position
   stream?: string
@@ -20,9 +20,9 @@ export interface LogProblem {
 }
 
 /**
- * Checks SQLite's own structures, that no position is missing (the embedded log has no gaps, not even at its end), and
- * that every stream ends where its row says. It takes as long as reading the file, and blocks the event loop.
- * Returns the first problem, or undefined when there is none.
+ * Checks SQLite's own structures, that no position is missing (the embedded log has no gaps, not even at its end), and that
+ * every stream ends where its row says. Takes as long as reading the file, and blocks the event loop. Returns the first
+ * problem, if any.
  *
  * @throws BrokenFile when the file is not a database
  */

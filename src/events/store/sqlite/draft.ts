@@ -1,6 +1,6 @@
 /**
- * What the next transaction of the embedded log writes. It is worked out before the transaction begins: which appends are
- * refused, the place of each event, its hash, and the rows.
+ * Drafts the next transaction of the embedded log before it begins: refused appends, the place and hash of each event, and
+ * the rows.
  */
 import type { Parameter } from '../../../storage/sqlite/sqlite.ts'
 import { link, STREAM_START, type StreamEnd } from '../chain.ts'
@@ -28,7 +28,7 @@ export interface LogEnd {
 /** An append of a draft. */
 export interface Drafted {
   append: Append
-  /** The stream before it: undefined when there was none. */
+  /** The stream before it; undefined for a new one. */
   before: OpenStream | undefined
   /** The stream after it. */
   after: OpenStream
@@ -43,9 +43,7 @@ export interface Draft {
   events: readonly Written[]
   /** About how many characters they have. */
   characters(): number
-  /**
-   * Adds an append. @throws WrongExpectedRevision when the stream is elsewhere, and what `storedEnd` throws
-   */
+  /** Adds an append. @throws WrongExpectedRevision, and the error of `storedEnd` */
   add(append: Append): Appended
   /** Does `work`, which adds appends. When it throws, the draft is as it was before. */
   allOrNothing<T>(work: () => T): T

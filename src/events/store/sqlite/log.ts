@@ -39,8 +39,8 @@ export const EVENT_HEAD = `position, CAST(events.revision AS INTEGER), octet_len
 export const EVENT_TEXTS = 'concat(name, events.id, events.type, data, metadata)'
 
 /**
- * All columns of an event. Its five texts are one BLOB, and their lengths say where each begins. Text is read
- * as bytes: see `Bytes`. Five BLOBs would take longer.
+ * All columns of an event. Its five texts are one BLOB, with their lengths: five BLOBs would be slower. Text is read as
+ * bytes: see `Bytes`.
  */
 export const EVENT_COLUMNS = `${EVENT_HEAD}, CAST(${EVENT_TEXTS} AS BLOB)`
 

@@ -54,8 +54,8 @@ interface Sleeper {
 }
 
 /**
- * Prepares the reads of the store, and starts to watch for appends of other processes. `isAppending`: whether this one
- * appends, so that nobody can tell whose commit is the last.
+ * Prepares the reads of the store, and polls for appends of other processes. `isAppending`: whether this process appends,
+ * so that the author of the last commit is unknown.
  */
 export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: () => boolean) {
   const ofStream = (revisions: string) =>
@@ -194,7 +194,7 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
     }
   }
 
-  /** Leaves out what is not wanted of events in memory. @throws as `read`, also when the events are in memory */
+  /** Filters events in memory. @throws as `read`, also when the events are in memory */
   function partAfter(position: Position, limit: number, unwanted: SubscribeOptions['unwanted']): Part {
     const known = tail.after(position, limit, unwanted)
     if (!closed && (known.through > position || tail.isEnd(position))) return known
@@ -223,7 +223,7 @@ export function createReads(db: Sqlite, file: string, tail: Tail, isAppending: (
       return false
     }
 
-    // Of its own: a signal takes a listener once, and another subscription with this signal may end first.
+    // A new function, because a signal adds a listener only once, and another subscription with this signal may end first.
     const ended = () => wake()
     signal.addEventListener('abort', ended)
     try {

@@ -14,7 +14,7 @@ import {
 import type { Position } from '../event-store.ts'
 import { EVENT_HEAD, EVENT_TEXTS, type EventTuple } from './log.ts'
 
-/** The bytes of texts in one run. A single larger event is a run of its own. */
+/** Maximum bytes of texts in one run. A larger event is a run by itself. */
 const RUN_BYTES = 1024 * 1024
 
 /** An event's columns, with the length of its metadata instead of its texts. A damaged row may have null lengths. */
@@ -23,15 +23,15 @@ type Head = [...(EventTuple extends [...infer Others, Bytes] ? Others : never), 
 /** An event that comes next. A damaged type may be null, or no type at all. */
 type Ahead = [position: Position, bytes: number, type: string | null]
 
-/** Which events of a run are left out, and who hears how far the run was when it is read to its end. */
+/** The filter of a run, and the callback for its end. */
 interface RunOptions {
   unwanted?: ReadonlySet<string> | undefined
   passed?: (position: Position) => void
 }
 
 /**
- * Returns a function that reads at most `limit` events after a position. It reads the sizes and the types of the events
- * first: to limit the bytes of each run, and to read nothing else of what is not wanted. What has a damaged type is read.
+ * Returns a function that reads at most `limit` events after a position. It first reads the sizes and the types of the
+ * events: to limit the bytes of each run, and to skip unwanted events. Events of a damaged type are read.
  */
 export function eventRuns(
   db: Sqlite,

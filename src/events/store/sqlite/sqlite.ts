@@ -38,7 +38,7 @@ interface StreamRow {
 }
 
 interface Pending {
-  /** Adds it to a draft. Returns the answer, to be called when the draft is on disk. */
+  /** Adds to a draft. Returns a function that returns the result when the draft is on disk. */
   add: (draft: Draft) => () => void
   /** The answer when it was made before; undefined when it was not. */
   madeBefore: () => (() => void) | undefined
@@ -108,7 +108,7 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     return { position, streamId }
   }
 
-  /** The end of the log. Forgets what another process may have changed since. */
+  /** Returns the end of the log. Drops cached state that another process may have changed since. */
   function currentEnd(): LogEnd {
     const end = logEnd()
     if (end.position !== lastWritten) ends.clear()
@@ -123,7 +123,7 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
 
   /** Writes until nothing is pending. What comes while a transaction is on its way shares the next one. */
   async function writePending(): Promise<void> {
-    // The requests that this turn of the event loop has read share the first one.
+    // All requests of this iteration of the event loop share the first transaction.
     await nextTurn()
     while (pending.length > 0) {
       const batch = pending
@@ -208,7 +208,7 @@ export function openSqliteEventStore(file: string, { linked = true } = {}): Even
     }
   }
 
-  /** Adds to the next transaction. Resolves to what `add` returned when that is on disk. */
+  /** Adds to the next transaction. Resolves to the result of `add` when that is on disk. */
   function inTransaction<T>(
     add: (draft: Draft) => T,
     madeBefore: () => T | undefined = () => undefined,

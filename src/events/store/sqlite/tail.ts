@@ -1,6 +1,6 @@
 /**
- * The newest events of the embedded log, as this process has appended them. All subscribers that are near the end of the
- * log take them from here: nobody reads them from the file again, and each is read as JSON once.
+ * The newest events of the embedded log, as this process has appended them. Subscribers near the end of the log read them
+ * from memory, and each event is decoded once.
  */
 import {
   isEventMetadata,
@@ -22,7 +22,7 @@ export interface Written extends Omit<RecordedEvent, 'data' | 'metadata' | 'text
   text: StoredText
 }
 
-/** What comes next of the log. */
+/** The next part of the log. */
 export interface Part {
   events: RecordedEvent[]
   /** No event up to this position is missing but those that are not wanted. */
@@ -44,7 +44,7 @@ export function createTail() {
     characters = 0
   }
 
-  /** As a reader of the file gets it. Undefined when only the file can say what is wrong with it. */
+  /** Returns the event as a reader of the file gets it; undefined when only the file shows the problem. */
   function eventOf(one: Written & { read?: RecordedEvent }): RecordedEvent | undefined {
     if (one.read !== undefined) return one.read
     const { position, stream, revision, id, type, text } = one
@@ -56,7 +56,7 @@ export function createTail() {
   }
 
   return {
-    /** Adds what a transaction has written, in the order of the log. Call it when the transaction is on disk. */
+    /** Adds the events of a transaction, in the order of the log. Call it when the transaction is on disk. */
     add(events: readonly Written[]): void {
       const [next] = events
       if (next === undefined) return
