@@ -1,7 +1,7 @@
-/** Internet addresses: ranges of them, and the network that one client holds. */
+/** Internet addresses: ranges, and the network of a client. */
 import { BlockList, isIP, isIPv6 } from 'node:net'
 
-/** The ranges that have a name, as proxies and frameworks call them. */
+/** Named ranges, as in proxies and frameworks. */
 const NAMED: ReadonlyMap<string, readonly string[]> = new Map([
   ['loopback', ['127.0.0.0/8', '::1']],
   ['linklocal', ['169.254.0.0/16', 'fe80::/10']],
@@ -11,8 +11,8 @@ const NAMED: ReadonlyMap<string, readonly string[]> = new Map([
 const familyOf = (address: string) => (isIPv6(address) ? 'ipv6' : 'ipv4')
 
 /**
- * Whether an address is in one of these ranges; undefined when an entry is not a range. An entry is an address, a range
- * as `10.0.0.0/8`, or `loopback`, `linklocal` or `uniquelocal`.
+ * Returns a test whether an address is in one of these ranges; undefined when an entry is not a range. An entry is an
+ * address, a range as `10.0.0.0/8`, or `loopback`, `linklocal` or `uniquelocal`.
  */
 export function addressesIn(entries: readonly string[]): ((address: string) => boolean) | undefined {
   const ranges = new BlockList()
@@ -28,12 +28,12 @@ export function addressesIn(entries: readonly string[]): ((address: string) => b
 const MAPPED = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i
 
 /**
- * The part of an address for which one client counts: all of an IPv4 address, the first 64 bits of an IPv6 address. A
+ * Returns the part of an address that identifies a client: all of an IPv4 address, the first 64 bits of an IPv6 address. A
  * provider gives each customer at least that many bits, so a client could use a new address for each request. Texts that
  * are not addresses count as one client.
  */
 export function networkOf(text: string): string {
-  // One request asks several times.
+  // Cached, because each request asks several times.
   if (last?.text !== text) last = { text, network: networkIn(text) }
   return last.network
 }
@@ -48,7 +48,7 @@ function networkIn(text: string): string {
   if (!isIPv6(address)) return isIP(address) === 4 ? address : 'unknown'
   const [head = '', tail = ''] = (address.split('%')[0] ?? '').split('::')
   const groups = (part: string) => (part === '' ? [] : part.split(':'))
-  // An IPv4 address at the end takes the place of two groups; it is never among the first four.
+  // An IPv4 address at the end replaces two groups, never the first four.
   const ahead = groups(head)
   const behind = groups(tail).flatMap((group) => (group.includes('.') ? [group, ''] : [group]))
   const zeros = Array.from({ length: Math.max(0, 8 - ahead.length - behind.length) }, () => '0')
@@ -59,7 +59,7 @@ function networkIn(text: string): string {
 }
 
 /**
- * The ranges around a network, as `networkOf` names it, that one client may hold as a whole: the /24 of an IPv4 address,
+ * Returns the ranges around a network (see `networkOf`) that one client may hold as a whole: the /24 of an IPv4 address,
  * and the /48 and /32 of an IPv6 network. The smaller one is first.
  */
 export function rangesAround(network: string): readonly string[] {

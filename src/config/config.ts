@@ -1,4 +1,4 @@
-/** Reads the settings from the environment into one typed, validated, frozen object. Nothing else reads them. */
+/** Reads the settings from the environment into one typed, validated, frozen object. No other module reads them. */
 import { hostname } from 'node:os'
 import { OperatorError } from '../errors/operator-error.ts'
 import { type Kind, MAX_NODE_NAME, nodeName } from './setting-kinds.ts'
@@ -10,16 +10,16 @@ type Value<Entry> = Entry extends { kind: Kind<infer T>; row: infer R }
   : never
 
 /**
- * Paths are absolute. `maxPushBytes` and `maxOwnerBytes` are Infinity when there is no limit; `eventStoreUrl` has the
- * esdb:// form; `nodeName` is always there.
+ * Paths are absolute. `maxPushBytes` and `maxOwnerBytes` are Infinity without a limit; `eventStoreUrl` has the esdb://
+ * form; `nodeName` is always set.
  */
 export type Config = { readonly [Key in keyof Table]: Value<Table[Key]> } & { readonly nodeName: string }
 
-/** Whether several servers may run with these settings: all that they share is then on other servers. */
+/** Whether several servers may run with these settings: all shared state is then on other servers. */
 export const isShared = ({ eventStoreUrl, mongodbUrl }: Pick<Config, 'eventStoreUrl' | 'mongodbUrl'>) =>
   eventStoreUrl !== undefined && mongodbUrl !== undefined
 
-/** A setting has a value with which the server cannot start. */
+/** The value of a setting prevents a start. */
 export class ConfigError extends OperatorError {
   readonly setting: SettingName
 
@@ -29,7 +29,7 @@ export class ConfigError extends OperatorError {
   }
 }
 
-/** Settings that mean nothing without each other. */
+/** Settings that are useless without each other. */
 const TOGETHER = [
   ['oidcIssuer', 'oidcClientId'],
   ['oidcIssuer', 'oidcClientSecret'],
@@ -39,12 +39,12 @@ const TOGETHER = [
 
 type Values = Omit<Config, 'nodeName'> & { nodeName: string | undefined }
 
-/** Whether no setting is missing. The types of the values follow from their kinds; only this needs a check. */
+/** Type guard: all settings are present. The types of the values follow from their kinds. */
 function isComplete(values: object): values is Values {
   return Object.keys(table).every((key) => Object.hasOwn(values, key))
 }
 
-/** Checks what settings ask of each other. @throws ConfigError for the first one that does not fit another */
+/** Checks combinations of settings. @throws ConfigError for the first conflict */
 function requireAgreement(values: Values): void {
   const { port, grpcPort, metricsPort, pageLimitDefault, pageLimitMax } = values
   if (port !== 0 && port === grpcPort) {
@@ -74,7 +74,7 @@ function requireAgreement(values: Values): void {
   }
 }
 
-/** The host name as a name of a node. Whatever the machine is called, it is no reason to refuse a start. */
+/** Returns the host name as a node name. An unusual host name must not prevent a start. */
 function hostNodeName(): string {
   const name = hostname()
     .replace(/[^A-Za-z0-9._-]/g, '-')

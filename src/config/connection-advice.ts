@@ -1,8 +1,8 @@
-/** What an operator can do when a server of a connection string cannot be reached. */
+/** Advice for operators when a server of a connection string is unreachable. */
 
 const NO_TLS = 'the server does not speak TLS: add tls=false, or turn TLS on at the server'
 
-/** By the code of the error with which a connection fails. */
+/** By error code of the failed connection. */
 const ADVICE: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'no server listens there: start it, or correct the port',
   ENOTFOUND: 'there is no host with this name: correct it',
@@ -17,10 +17,10 @@ const ADVICE: Readonly<Record<string, string>> = {
   ERR_TLS_CERT_ALTNAME_INVALID: 'the certificate of the server is for another host: use a name that it has',
 }
 
-/** The codes of a certificate whose issuer is not known. */
+/** Error codes of a certificate with an unknown issuer. */
 const UNKNOWN_ISSUER = /^(?:DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_)/
 
-/** What happened and what to do, for one host: "127.0.0.1:2113: no server listens there: … (ECONNREFUSED)". */
+/** Describes the failure and the remedy for one host: "127.0.0.1:2113: no server listens there: … (ECONNREFUSED)". */
 export function connectionAdvice(host: string, code: string): string {
   const advice = UNKNOWN_ISSUER.test(code)
     ? 'the certificate of the server comes from an unknown CA: name the certificate of the CA with tlsCAFile'

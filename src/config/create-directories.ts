@@ -1,6 +1,6 @@
 /**
- * Makes a directory that an operator names, with those above it. A process of its own does it: a file system that does not
- * answer would hold a thread of this one for ever, and with it its end. Node's own `mkdir` never ends in /proc.
+ * Creates a directory that an operator names, with its parents, in a child process: a file system that does not answer
+ * would block a thread of this process forever, and with it the exit. Node's own `mkdir` never ends in /proc.
  */
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -14,15 +14,15 @@ import { hasCode } from '../storage/disk.ts'
 import { isDiskFull } from '../storage/disk-full.ts'
 import { ConfigError } from './config.ts'
 
-/** How long a command waits for a file system. */
+/** Timeout for a file system, in milliseconds. */
 const TIMEOUT_MS = 60_000
 
-/** The directory is not there, or no files can be made in it. The message begins with a path and says why. */
+/** The directory is missing, or not writable. The message begins with a path and has the reason. */
 class PathProblem extends OperatorError {}
 
 /** @throws PathProblem */
 export async function createDirectories(path: string, withinMs = TIMEOUT_MS): Promise<void> {
-  const said = await wordsOfMkdir(path, withinMs)
+  const said = await mkdirError(path, withinMs)
   if (said === undefined) {
     throw new PathProblem(`${path} is on a file system that does not answer: look whether its disk is there`)
   }
@@ -30,7 +30,7 @@ export async function createDirectories(path: string, withinMs = TIMEOUT_MS): Pr
   if (problem !== undefined) throw new PathProblem(problem)
 }
 
-/** Makes the data directory. @throws ConfigError */
+/** Creates the data directory. @throws ConfigError */
 export async function createDataDir(dataDir: string, withinMs?: number): Promise<void> {
   await createDirectories(dataDir, withinMs).catch((error: unknown) => {
     if (!(error instanceof PathProblem)) throw error
@@ -39,8 +39,8 @@ export async function createDataDir(dataDir: string, withinMs?: number): Promise
   })
 }
 
-/** The error output of `mkdir`; undefined when it has not ended in time. */
-async function wordsOfMkdir(path: string, withinMs: number): Promise<string | undefined> {
+/** Returns the error output of `mkdir`; undefined on timeout. */
+async function mkdirError(path: string, withinMs: number): Promise<string | undefined> {
   const child = spawn('mkdir', ['-p', '--', path], {
     env: { ...process.env, LC_ALL: 'C' },
     stdio: ['ignore', 'ignore', 'pipe'],
@@ -59,15 +59,15 @@ async function wordsOfMkdir(path: string, withinMs: number): Promise<string | un
   }
 }
 
-/** Why no files can be made at a path; undefined when they can. */
+/** Returns why a directory is not writable; undefined for a writable one. */
 async function problemAt(path: string, said: string): Promise<string | undefined> {
   if (said !== '') {
-    const above = await firstOnTheWayUp(path)
+    const above = await existingAncestor(path)
     if (!above.isDirectory) return `${above.path} is not a directory: name one`
     if (said.includes('Permission denied')) return mayNotWrite(above.path)
     return `${path} cannot be made in ${above.path}: ${said.trim().split(': ').at(-1)}: name another one`
   }
-  // The name is that of what a lock leaves beside it: it counts as nothing in a directory that must be empty.
+  // Named like the files beside a lock, which an empty directory may have.
   const probe = join(path, `lock.db-${randomUUID()}`)
   try {
     await (await open(probe, 'wx')).close()
@@ -86,12 +86,12 @@ const mayNotWrite = (path: string) => {
   return `the user ${user} may not write in ${path}: allow it (chown ${user} ${path})`
 }
 
-/** The first that can be seen: of a path, the directory that it is in, and so on. */
-async function firstOnTheWayUp(path: string): Promise<{ path: string; isDirectory: boolean }> {
+/** Returns the first existing directory on the way up from a path. */
+async function existingAncestor(path: string): Promise<{ path: string; isDirectory: boolean }> {
   const found = await stat(path).catch((error: unknown) => {
-    // Where the user may not enter a directory, that directory is the one to name.
+    // If the user may not enter a directory, report that directory.
     if (['ENOENT', 'ENOTDIR', 'EACCES'].some((code) => hasCode(error, code))) return undefined
     throw error
   })
-  return found === undefined ? firstOnTheWayUp(dirname(path)) : { path, isDirectory: found.isDirectory() }
+  return found === undefined ? existingAncestor(dirname(path)) : { path, isDirectory: found.isDirectory() }
 }

@@ -1,11 +1,11 @@
 /**
- * Reads connection strings of EventStoreDB: `esdb://user:password@host:2113,other:2113?tls=false`. The driver has a
- * parser too, but it prints the whole string, with its password, when it refuses or ignores a part of it. No message
- * from here has a value of the string in it.
+ * Parses connection strings of EventStoreDB: `esdb://user:password@host:2113,other:2113?tls=false`. The driver has a parser
+ * too, but it prints the whole string, with its password, when it refuses or ignores a part of it. Messages of this module
+ * contain no values of the string.
  */
 
 export interface EventStoreDbUrl {
-  /** `esdb+discover`: the hosts are asked for the nodes of the cluster. So are several hosts without it. */
+  /** `esdb+discover`: the hosts return the nodes of the cluster. Several hosts imply it. */
   discovers: boolean
   hosts: { address: string; port: number }[]
   user?: { username: string; password: string }
@@ -32,7 +32,7 @@ interface EventStoreDbOptions {
 
 const DEFAULT_PORT = 2113
 
-/** The connection string has a mistake. The message continues a sentence that begins with the setting's name. */
+/** The connection string is invalid. The message continues a sentence that begins with the setting's name. */
 export class EventStoreDbUrlProblem extends Error {
   override readonly name = 'EventStoreDbUrlProblem'
 }
@@ -48,7 +48,7 @@ const flag: Reader<boolean> = {
   read: (value) => (value === 'true' ? true : value === 'false' ? false : undefined),
 }
 const text: Reader<string> = { allowed: 'percent-encoded text', read: (value) => decoded(value) || undefined }
-/** Any other node may lag behind what was written, on this server or on another one. */
+/** Followers may lag behind the leader's writes. */
 const preference: Reader<'leader'> = {
   allowed: 'leader: other nodes may lag behind what was written',
   read: (value) => (flat(value) === 'leader' ? 'leader' : undefined),

@@ -4,7 +4,7 @@ import { ConfigError } from './config.ts'
 import type { SettingName } from './setting-table.ts'
 
 interface Place {
-  /** The settings that name it. */
+  /** The settings of the address. */
   settings: { host: SettingName; port: SettingName }
   host: string
   port: number
@@ -12,7 +12,7 @@ interface Place {
 
 const ADVICE = '127.0.0.1 is for this machine alone, 0.0.0.0 means every interface'
 
-/** The error of a start that cannot listen at this place. */
+/** Creates the error of a start that cannot listen on this address. */
 export function listenProblem({ settings, host, port }: Place, error: unknown): ConfigError {
   const place = `${isIPv6(host) ? `[${host}]` : host}:${port}`
   const because = (setting: SettingName, problem: string) =>

@@ -1,6 +1,6 @@
 /**
- * Checks connection strings of MongoDB. The driver has a parser too, but it takes options with which data can be lost
- * or a call can hang. No message from here has a value of the string in it: a value may be a password.
+ * Validates connection strings of MongoDB. The driver has a parser too, but it accepts options that can lose data or hang a
+ * call. Messages of this module contain no values of the string, because a value may be a password.
  */
 
 interface Rule {
@@ -49,7 +49,7 @@ const RULES: Record<string, Rule> = {
   srvServiceName: anything,
   srvAllowedHostsSuffix: anything,
   minPoolSize: between(0, 1000),
-  // Without a limit of its own, a pool of the driver has at most 100 connections; 0 would mean no limit.
+  // Without a limit, the driver's pool has at most 100 connections; 0 would mean unlimited.
   maxPoolSize: between(1, 1000),
   maxConnecting: between(1, 100),
   maxIdleTimeMS: between(0, 86_400_000),
@@ -62,22 +62,21 @@ const RULES: Record<string, Rule> = {
   serverMonitoringMode: oneOf('auto', 'poll', 'stream'),
   retryReads: flag,
   retryWrites: flag,
-  // What follows must stay within limits, or calls would hang or fail too early.
+  // Limited, because calls would hang or fail too early otherwise.
   serverSelectionTimeoutMS: between(100, 15_000),
   connectTimeoutMS: between(100, 15_000),
   heartbeatFrequencyMS: between(500, 10_000),
   waitQueueTimeoutMS: between(100, 30_000),
   socketTimeoutMS: between(60_000, 3_600_000),
   wtimeoutMS: between(1000, 60_000),
-  // Mergelog needs these values: what it has acknowledged must survive the loss of a server, and what it has written
-  // it must read.
+  // Required by Mergelog: acknowledged writes must survive the loss of a server and be readable.
   w: oneOf('majority'),
   journal: oneOf('true'),
   readConcernLevel: oneOf('majority'),
   readPreference: oneOf('primary'),
 }
 
-/** Other names that the driver knows. */
+/** Aliases of options in the driver. */
 const OTHER_NAMES: ReadonlyMap<string, string> = new Map([
   ['j', 'journal'],
   ['wtimeout', 'wtimeoutMS'],
@@ -88,8 +87,8 @@ const NOT_ENCODED =
   '% as %25, / as %2F, @ as %40, ? as %3F, # as %23, : as %3A'
 
 /**
- * What is wrong with a connection string that begins with `mongodb://` or `mongodb+srv://`; undefined when nothing is,
- * or when it is not such a string. The text continues a sentence that begins with the setting's name.
+ * Returns the problem of a connection string that begins with `mongodb://` or `mongodb+srv://`; undefined for a valid one,
+ * or another URL. The text continues a sentence that begins with the setting's name.
  */
 export function mongodbUrlProblem(url: string): string | undefined {
   const [, service, rest = ''] = /^mongodb(\+srv)?:\/\/(.*)$/is.exec(url) ?? []

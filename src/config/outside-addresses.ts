@@ -1,6 +1,6 @@
 /**
- * Which addresses are outside of the server's own network. What users make the server connect to must be outside:
- * otherwise they reach through it what only the server may reach.
+ * Distinguishes public addresses from the server's own network. User-provided targets of the server's connections must be
+ * public: otherwise users would reach internal hosts through the server.
  */
 import { isIP } from 'node:net'
 import { networkInterfaces } from 'node:os'
@@ -8,7 +8,7 @@ import { addressesIn } from './address-ranges.ts'
 
 const inRanges = (...ranges: readonly string[]) => addressesIn(ranges) ?? (() => true)
 
-/** IPv4 that is not of the internet: private, loopback, link-local (also the metadata of clouds), multicast, reserved. */
+/** IPv4 ranges that are not public: private, loopback, link-local (also the metadata of clouds), multicast, reserved. */
 const isInside4 = inRanges(
   '0.0.0.0/8',
   '10.0.0.0/8',
@@ -26,9 +26,9 @@ const isInside4 = inRanges(
   '224.0.0.0/3',
 )
 
-/** All of IPv6 that the internet has. */
+/** All public IPv6 addresses. */
 const isGlobal6 = inRanges('2000::/3')
-/** Of these: Teredo and other protocols, examples, and 6to4, which leads to an IPv4 address. */
+/** Except Teredo and other protocols, examples, and 6to4, which leads to an IPv4 address. */
 const isInside6 = inRanges('2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20')
 /** A gateway translates these to the IPv4 address at their end. */
 const isTranslated = inRanges('64:ff9b::/96')
@@ -51,7 +51,7 @@ function lastIPv4(groups: readonly number[]): string {
   return [high >> 8, high & 255, low >> 8, low & 255].join('.')
 }
 
-/** The plain form of an address: an IPv4 address that is written as IPv6 is the IPv4 address. */
+/** Normalizes an address: an IPv4 address written as IPv6 becomes IPv4. */
 function plainAddress(address: string): string {
   if (isIP(address) !== 6 || address.includes('%')) return address
   const groups = groupsOf(address)
@@ -59,13 +59,13 @@ function plainAddress(address: string): string {
   return isMapped || isTranslated(address) ? lastIPv4(groups) : address
 }
 
-/** Whether an address is this machine's own, also when it is one of the internet. */
+/** Whether an address is this host's own, even a public one. */
 function isOwn(address: string): boolean {
   const all = Object.values(networkInterfaces()).flatMap((of) => of ?? [])
   return all.some((own) => own.address === address)
 }
 
-/** Whether an address is one of the internet, and not this machine's own. What is not an address is not outside. */
+/** Whether an address is public, and not this host's own. False for texts that are not addresses. */
 export function isOutside(address: string): boolean {
   const plain = plainAddress(address)
   const family = plain.includes('%') ? 0 : isIP(plain)
@@ -73,9 +73,9 @@ export function isOutside(address: string): boolean {
   return family === 6 && isGlobal6(plain) && !isInside6(plain) && !isOwn(plain)
 }
 
-/** What an operator allows besides the internet. */
+/** Exceptions by the operator. */
 export interface AllowedHosts {
-  /** Whether a host is allowed whatever its addresses are. */
+  /** Whether a host name is allowed with any address. */
   name(host: string): boolean
   address(address: string): boolean
 }
@@ -84,7 +84,7 @@ const HOST_NAME = /^(?:\*\.)?[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?$/
 
 /**
  * Reads entries: host names (`ci.internal`), all names below one (`*.internal`), addresses, ranges as `10.0.0.0/8`,
- * `loopback`, `linklocal` or `uniquelocal`. Undefined when an entry is none of these.
+ * `loopback`, `linklocal` or `uniquelocal`. Undefined for an invalid entry.
  */
 export function allowedHosts(entries: readonly string[]): AllowedHosts | undefined {
   const names: string[] = []
@@ -106,5 +106,5 @@ export function allowedHosts(entries: readonly string[]): AllowedHosts | undefin
   }
 }
 
-/** An operator who allows nothing. */
+/** No exceptions. */
 export const NO_HOSTS: AllowedHosts = { name: () => false, address: () => false }

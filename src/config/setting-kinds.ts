@@ -1,4 +1,4 @@
-/** The kinds of values that settings take: how each is read from text, checked, and shown in an error. */
+/** Kinds of settings: how to parse, check, and print their values. */
 import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import { addressesIn } from './address-ranges.ts'
@@ -7,13 +7,13 @@ import { mongodbUrlProblem } from './mongodb-url.ts'
 import { type AllowedHosts, allowedHosts } from './outside-addresses.ts'
 
 export interface Kind<T> {
-  /** The allowed values in words, for the error. */
+  /** Describes the allowed values, for the error. */
   allowed: string
-  /** The value of a text; undefined when the text is not allowed. */
+  /** Parses a text; undefined when it is not allowed. */
   read: (text: string) => T | undefined
-  /** What exactly is wrong with a text that is not allowed, when more can be said than `allowed`. Has no secrets. */
+  /** Describes the problem of an invalid text when `allowed` is not enough. Contains no secrets. */
   problem?: (text: string) => string | undefined
-  /** Hides the secrets in a refused text before it is printed. Without it, the text is printed unchanged. */
+  /** Hides secrets in an invalid text before it is printed. Default: unchanged. */
   show?: (text: string) => string
 }
 
@@ -32,7 +32,7 @@ export const wholeNumber = (least: number, most: number): Kind<number> => ({
 
 const UNITS = ['', 'KiB', 'MiB', 'GiB', 'TiB']
 
-/** A number of bytes, written as `4194304` or `4MiB`. `range` is its range in words. */
+/** A number of bytes, written as `4194304` or `4MiB`. `range` describes its range. */
 export const bytes = (range: string, least: number, most = Number.MAX_SAFE_INTEGER): Kind<number> => ({
   allowed: `a number of bytes ${range}, as 1048576, 1024KiB or 1MiB`,
   read(text) {
@@ -54,7 +54,7 @@ export const host: Kind<string> = {
 export const port = wholeNumber(0, 65535)
 export const file = path('the path of a file')
 
-/** As long as a host name may be on Linux. */
+/** Maximum length of a host name on Linux. */
 export const MAX_NODE_NAME = 64
 
 export const nodeName: Kind<string> = matching(
@@ -84,7 +84,7 @@ export const password: Kind<string> = {
   show: (text) => `(${Array.from(text).length} characters)`,
 }
 
-/** A secret that programs show in a header. */
+/** A secret that clients send in a header. */
 export const bearerToken: Kind<string> = {
   ...matching('16 to 512 letters, digits and -._~+/=', /^[A-Za-z0-9._~+/=-]{16,512}$/),
   show: (text) => `(${Array.from(text).length} characters)`,
@@ -111,7 +111,7 @@ export const addresses: Kind<readonly string[]> = {
   },
 }
 
-/** Hosts that are allowed though they may be in the server's own network, for `allowedHosts`. */
+/** Hosts that are allowed even in the server's own network, for `allowedHosts`. */
 export const hosts: Kind<AllowedHosts> = {
   allowed:
     'a list of host names (also *.example.org), IP addresses, ranges as 10.0.0.0/8, or loopback, linklocal or uniquelocal, with commas between them',
@@ -119,8 +119,8 @@ export const hosts: Kind<AllowedHosts> = {
 }
 
 /**
- * A URL without its secrets: credentials stand before the last @, and a query may hold passwords too. Without an @, a
- * name with something other than a port behind it may be a user with a password, too.
+ * Removes secrets from a URL: credentials before the last @, and the query. Without an @, a name with something other than
+ * a port behind it may also be a user with a password.
  */
 function withoutSecrets(text: string): string {
   const at = text.lastIndexOf('@')
@@ -141,7 +141,7 @@ export const webUrl: Kind<string> = {
 
 const ORIGIN = /^https?:\/\/[^\s/@?#\\]+$/i
 
-/** Origins of pages. All of them (`*`) would include hostile ones, which a browser may serve with cached credentials. */
+/** Origins of pages. A wildcard would include hostile ones, which a browser may serve with cached credentials. */
 export const origins: Kind<readonly string[]> = {
   allowed: 'a list of origins as https://app.example.org, without a path, with commas between them',
   read(text) {
@@ -164,7 +164,7 @@ export const issuer: Kind<string> = {
   show: withoutSecrets,
 }
 
-/** One printable word, as an id or the name of a claim. */
+/** One printable word, for example an id or a claim. */
 export const word: Kind<string> = matching(
   '1 to 255 printable characters without spaces',
   /^[\x21-\x7e]{1,255}$/,
@@ -186,7 +186,7 @@ export const openIdScopes: Kind<string> = {
   },
 }
 
-/** What a group of the provider is here. */
+/** The organization and role of a provider's group. */
 export interface GroupGrant {
   group: string
   /** The login of the organization. */
@@ -205,7 +205,7 @@ export const groupGrants: Kind<readonly GroupGrant[]> = {
   },
 }
 
-/** A group may have any characters: `%2C` is a comma. */
+/** A group name may have any characters: `%2C` is a comma. */
 function grantIn(entry: string): GroupGrant | undefined {
   const [, encoded = '', organization = '', permission = 'write'] =
     /^(.+)=([0-9A-Za-z][-.\w]{0,39})(?::(read|write|admin))?$/.exec(entry) ?? []
@@ -214,7 +214,7 @@ function grantIn(entry: string): GroupGrant | undefined {
     const known = (['read', 'write', 'admin'] as const).find((one) => one === permission) ?? 'write'
     return { group: decodeURIComponent(encoded), organization, permission: known }
   } catch {
-    // Bytes that are no UTF-8.
+    // Not UTF-8.
     return undefined
   }
 }

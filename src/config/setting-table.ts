@@ -1,4 +1,4 @@
-/** The table of the settings. Whoever adds one adds a row here; `UPDATE_DOCS=1 node test/documents.test.ts` writes the tables of the documents. */
+/** The table of settings. Add a setting here; `UPDATE_DOCS=1 node test/documents.test.ts` writes the tables of the documents. */
 import {
   addresses,
   bearerToken,
@@ -29,9 +29,9 @@ import {
 } from './setting-kinds.ts'
 
 interface Row {
-  /** The default, written as in the environment. Without it, an unset setting is undefined. */
+  /** The default, as in the environment. Without it, an unset setting is undefined. */
   default?: string
-  /** What the setting means, for docs/configuration.md and `--help`. */
+  /** Description, for docs/configuration.md and `--help`. */
   meaning: string
 }
 
@@ -41,7 +41,7 @@ const setting = <const Name extends string, T, R extends Row>(
   row: R,
 ): { name: Name; kind: Kind<T>; row: R & Row } => ({ name, kind, row })
 
-/** Every setting under its name in `Config`, in the order of docs/configuration.md. */
+/** All settings by their names in `Config`, in the order of docs/configuration.md. */
 export const table = {
   host: setting('HOST', host, {
     default: '127.0.0.1',
@@ -323,7 +323,7 @@ export const table = {
 
 export type SettingName = (typeof table)[keyof typeof table]['name']
 
-/** The settings as the documents and `--help` show them. */
+/** The settings for the documents and `--help`. */
 export const settings = Object.values(table).map(({ name, row: { default: standard = '', meaning } }) => ({
   name,
   default: standard,

@@ -1,6 +1,6 @@
 /**
- * Reads templates of issues, and the configuration of them: files in the formats of Gitea. It runs in a thread of its own,
- * see `template-reader.ts`: YAML of some kilobytes may take half a second. Pure.
+ * Parses issue templates and their configuration, in Gitea's formats. Runs in a thread, see `template-reader.ts`: YAML of
+ * some kilobytes may take half a second. Pure.
  */
 import { parse } from 'yaml'
 
@@ -19,7 +19,7 @@ export interface IssueTemplate {
   labels: string[]
   assignees: string[]
   ref: string
-  /** Of a template in Markdown. */
+  /** The text of a Markdown template. */
   content: string
   /** The fields of a form. */
   body: TemplateField[]
@@ -41,20 +41,20 @@ const propertiesOf = (value: unknown): Properties =>
 const textOf = (value: unknown): string =>
   typeof value === 'string' ? value : typeof value === 'number' ? `${value}` : ''
 
-/** A list, or a text with commas between the words. */
+/** Reads a list, or a text with words separated by commas. */
 function wordsOf(value: unknown): string[] {
   const words = Array.isArray(value) ? value.map(textOf) : textOf(value).split(',')
   return words.map((word) => word.trim()).filter((word) => word !== '')
 }
 
-/** YAML as an object. @throws an error that says why it is no such thing */
+/** Parses a YAML object. @throws an error with the reason */
 function yamlOf(text: string): Properties {
   const value: unknown = parse(text, { prettyErrors: false, logLevel: 'silent' })
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new Error('is not a mapping')
   return propertiesOf(value)
 }
 
-/** The head of a Markdown file between two lines of dashes, and the rest; undefined when it has no such head. */
+/** Returns the front matter of a Markdown file between two lines of dashes, and the rest; undefined without one. */
 function headOf(content: string): { head: Properties; rest: string } | undefined {
   const [whole, head] = /^\uFEFF?---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|$)/s.exec(content) ?? []
   if (whole === undefined || head === undefined) return undefined
@@ -78,7 +78,7 @@ function fieldOf(given: unknown, position: number): TemplateField | undefined {
   }
 }
 
-/** A template that a file is; undefined when it is none: then nobody can open an issue by it. */
+/** Parses a template; undefined for an invalid one, which is not offered. */
 export function templateIn(fileName: string, content: string): IssueTemplate | undefined {
   const isForm = !/\.md$/i.test(fileName)
   const found = isForm ? formIn(content) : (headOf(content) ?? withoutHead(fileName, content))
@@ -111,13 +111,13 @@ function formIn(content: string): { head: Properties; rest: string } | undefined
   }
 }
 
-/** As in Gitea, a Markdown file without a head is a template with the name of the file. */
+/** Like Gitea, a Markdown file without front matter is a template with the name of the file. */
 const withoutHead = (fileName: string, content: string): { head: Properties; rest: string } => ({
   head: { name: fileName.split('/').at(-1) ?? fileName, about: content.slice(0, 80) },
   rest: content,
 })
 
-/** What a configuration says, or why it says nothing. */
+/** Parses a configuration, or returns its problem. */
 export function configIn(content: string): IssueConfig | string {
   try {
     const given = yamlOf(content)

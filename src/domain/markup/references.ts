@@ -1,4 +1,4 @@
-/** Finds the issues and pull requests that a text names, with the keywords before them. Pure. */
+/** Finds references to issues and pull requests in a text, with their keywords. Pure. */
 
 /** The part of a regular expression for `owner/name#1`, `#1` or `!1`. Its parts are bounded, so it takes linear time. */
 export const NUMBER_REFERENCE = String.raw`(?<other>[\w.-]{1,40}\/[\w.-]{1,100})?[#!](?<index>[1-9]\d{0,9})`
@@ -28,11 +28,11 @@ export interface Reference {
   action: ReferenceAction
 }
 
-/** Whether a text may contain references. Most texts have none, and this test is cheap. */
+/** A cheap test whether a text may contain references. Most texts have none. */
 export const mayHaveReferences = (text: string) => HAS_REFERENCE.test(text)
 
 /**
- * The references in a text without markup, each once, in their order. Of several keywords before the same reference the
+ * Returns the references in a text without markup, each once, in order. Of several keywords before the same reference the
  * last one counts.
  */
 export function referencesIn(text: string): Reference[] {
@@ -55,7 +55,7 @@ function actionBefore(text: string, start: number): ReferenceAction {
   return keyword[1] === undefined ? 'reopens' : 'closes'
 }
 
-/** The text with the addresses of issues and pull requests as `owner/name#1`. `site`: as in `publicUrl`. */
+/** Replaces URLs of issues and pull requests by `owner/name#1`. `site`: as in `publicUrl`. */
 export function withShortNames(text: string, site: string): string {
   if (!text.includes(site)) return text
   const address = String.raw`\/([\w.-]{1,40}\/[\w.-]{1,100})\/(?:issues|pulls)\/([1-9]\d{0,9})(?:#issuecomment-\d{1,16})?(?![\w/#-])`
@@ -65,6 +65,6 @@ export function withShortNames(text: string, site: string): string {
 /** Replaces code and links, so that the words around them are not read as one phrase. */
 export const NO_PROSE = '`'
 
-/** A title or a commit message without code spans. They are plain text, but authors write code spans in them, too. */
+/** Removes code spans from a title or a commit message. They are plain text, but authors write code spans in them, too. */
 export const plainProse = (text: string, site: string) =>
   withShortNames(text.replaceAll(/`[^`\n]{1,1000}`/g, NO_PROSE), site)

@@ -1,4 +1,4 @@
-/** The thread that renders: a program that `renderer.ts` starts. */
+/** The thread program of `renderer.ts`. */
 import { parentPort } from 'node:worker_threads'
 import { type Markdown, type Prose, proseOf, renderMarkdown } from './render.ts'
 

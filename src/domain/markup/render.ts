@@ -1,48 +1,48 @@
-/** Markdown as HTML that is safe to show. It runs in a thread of its own: see `renderer.ts`. */
+/** Renders Markdown as safe HTML. Runs in a thread, see `renderer.ts`. */
 import MarkdownIt, { type Token } from 'markdown-it'
 import sanitizeHtml from 'sanitize-html'
 import { NO_PROSE, NUMBER_REFERENCE, REFERENCE_BEGIN, REFERENCE_END, withShortNames } from './references.ts'
 
-/** A text, and where its references lead. */
+/** A text with the context of its references. */
 export interface Markdown {
   text: string
-  /** As in comments: each line break counts. */
+  /** Whether each line break counts, as in comments. */
   hardBreaks: boolean
-  /** The page of the server, without a trailing slash, for mentions of users. */
+  /** The server's URL without a trailing slash, for mentions of users. */
   site: string
-  /** `owner/name` of the repository whose issues and commits the text means; null: none is meant. */
+  /** `owner/name` of the repository for short references; null: none. */
   repository: string | null
 }
 
 const parserWith = (breaks: boolean) => {
   const markdown = new MarkdownIt({ html: true, linkify: true, breaks })
-  // Names of files end like those of sites: only addresses that say so are links.
+  // File names end like domains, so only complete URLs become links.
   markdown.linkify.set({ fuzzyLink: false, fuzzyEmail: false })
   return markdown
 }
 const PARSERS = { soft: parserWith(false), hard: parserWith(true) }
 
 /**
- * What is linked: `owner/name#1`, `#1` or `!1`, `@login`, a commit by at least seven digits. It begins at a word's
- * beginning and has bounded parts, so that it takes linear time.
+ * Linked references: `owner/name#1`, `#1` or `!1`, `@login`, a commit by at least seven digits. It begins at the beginning
+ * of a word and has bounded parts, so that it takes linear time.
  */
 const REFERENCE = new RegExp(
   String.raw`${REFERENCE_BEGIN}(?:${NUMBER_REFERENCE}|@(?<login>\w[\w.-]{0,38}\w|\w)|(?<commit>[0-9a-f]{7,40}))${REFERENCE_END}`,
   'g',
 )
 
-/** The address that a reference leads to; undefined when it has none here. */
+/** Returns the URL of a reference; undefined without one. */
 function addressOf(groups: Readonly<Record<string, string | undefined>>, { site, repository }: Markdown) {
   const { other, index, login, commit } = groups
   if (login !== undefined) return `${site}/${login}`
   const place = other ?? repository
   if (place === null) return undefined
   if (index !== undefined) return `${site}/${place}/issues/${index}`
-  // A number is a word, too.
+  // Without a letter it may be a number.
   return commit === undefined || !/[a-f]/.test(commit) ? undefined : `${site}/${place}/commit/${commit}`
 }
 
-/** The text of a token, with its references as links. */
+/** Returns the text of a token, with its references as links. */
 function linked(token: Token, make: (type: string, tag: string, nesting: 0 | 1 | -1) => Token, to: Markdown) {
   const parts: Token[] = []
   let end = 0
@@ -69,7 +69,7 @@ function linked(token: Token, make: (type: string, tag: string, nesting: 0 | 1 |
   return parts
 }
 
-/** Links the references in the texts of all tokens, apart from those in links and in code. */
+/** Links the references in the texts of all tokens, except in links and in code. */
 function linkReferences(tokens: readonly Token[], to: Markdown): void {
   for (const block of tokens) {
     if (block.children === null) continue
@@ -90,7 +90,7 @@ function linkReferences(tokens: readonly Token[], to: Markdown): void {
 
 const TASK = /^\[([ xX])\](?=\s)/
 
-/** `- [x] done` as a box that nobody can click. */
+/** Shows `- [x] done` as a disabled checkbox. */
 function showTasks(tokens: readonly Token[]): void {
   for (const [i, block] of tokens.entries()) {
     const [first] = block.children ?? []
@@ -125,7 +125,7 @@ const SAFE: sanitizeHtml.IOptions = {
     ...Object.fromEntries(HEADINGS.map((name) => [name, ['align']])),
   },
   allowedClasses: { code: [/^language-[\w+#-]{1,40}$/] },
-  // As markdown-it aligns the cells of tables.
+  // markdown-it's alignment of table cells.
   allowedStyles: { '*': { 'text-align': [/^(?:left|right|center)$/] } },
   allowedSchemes: ['http', 'https', 'mailto'],
   allowedSchemesByTag: { img: ['http', 'https'] },
@@ -141,7 +141,7 @@ const SAFE: sanitizeHtml.IOptions = {
   },
 }
 
-/** The most characters that tokens may have: a short text can stand for a long one, by an address that it names often. */
+/** Maximum number of characters of all tokens: a short text can expand by naming a long URL often. */
 const MAX_CHARACTERS = 1024 * 1024
 
 function charactersIn(tokens: readonly Token[]): number {
@@ -152,8 +152,8 @@ function charactersIn(tokens: readonly Token[]): number {
 }
 
 /**
- * The HTML of a text. Whatever it says, the HTML runs no script and has no form. Undefined: it would be too long. A
- * thread that runs out of memory ends the whole process, so the length is known before the HTML is made.
+ * Renders a text as HTML without scripts and forms; undefined when it would be too long. The length is checked before
+ * rendering, because a thread that runs out of memory ends the whole process.
  */
 export function renderMarkdown(markdown: Markdown): string | undefined {
   const parser = markdown.hardBreaks ? PARSERS.hard : PARSERS.soft
@@ -165,14 +165,17 @@ export function renderMarkdown(markdown: Markdown): string | undefined {
   return sanitizeHtml(parser.renderer.render(tokens, parser.options, env), SAFE)
 }
 
-/** A text of which only the words count. */
+/** A text of which only the words matter. */
 export interface Prose {
   prose: string
   /** As in `Markdown`. */
   site: string
 }
 
-/** The words of a text, without code, HTML and the texts of links. A link to an issue of this server is `owner/name#1`. */
+/**
+ * Returns the words of a text, without code, HTML and the texts of links. A link to an issue of this server becomes
+ * `owner/name#1`.
+ */
 export function proseOf({ prose, site }: Prose): string {
   return PARSERS.soft
     .parse(prose, {})
@@ -196,7 +199,7 @@ function wordsIn(tokens: readonly Token[], site: string): string {
   return words
 }
 
-/** The issue that a link leads to. */
+/** Returns the issue of a link. */
 function nameIn(href: string, site: string): string {
   const name = withShortNames(href.startsWith('/') ? `${site}${href}` : href, site)
   return name === href || name.includes(':') ? NO_PROSE : name

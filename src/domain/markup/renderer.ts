@@ -1,4 +1,4 @@
-/** Reads markdown in a thread of its own, one text at a time: a text may be made to take long. */
+/** Parses Markdown in a thread, one text at a time: a hostile text may take long. */
 
 import { taskThread } from '../../concurrency/task-thread.ts'
 import { limitReached } from '../../errors/limits.ts'
@@ -14,8 +14,8 @@ const thread = taskThread<Markdown | Prose, string>({
 })
 
 /**
- * The safe HTML of a text. `client`: whose work it is.
- * @throws Refused (unprocessable) for a text that takes too long, or whose HTML is too long; SlotsFull when too many wait
+ * Renders a text as safe HTML. `client` is the key of the queue.
+ * @throws Refused (unprocessable) when the text takes too long, or the HTML is too long; SlotsFull when the queue is full
  */
 export async function renderInThread(client: string, markdown: Markdown): Promise<string> {
   const html = await thread.run(client, markdown)
@@ -25,8 +25,8 @@ export async function renderInThread(client: string, markdown: Markdown): Promis
 }
 
 /**
- * The words of a text, without code; empty for a text that takes too long. `client`: as above.
- * @throws SlotsFull when too many wait
+ * Returns the words of a text, without code; empty for a text that takes too long. `client` is the key of the queue.
+ * @throws SlotsFull when the queue is full
  */
 export async function proseInThread(client: string, text: Prose): Promise<string> {
   const prose = await thread.run(client, text)

@@ -1,4 +1,4 @@
-/** Reads issue templates in a thread of its own: a hostile template may take long to parse. */
+/** Parses issue templates in a thread: a hostile template may take long. */
 
 import { taskThread } from '../../concurrency/task-thread.ts'
 import { limitReached } from '../../errors/limits.ts'
@@ -11,7 +11,7 @@ export type TemplateTask =
 
 export type TemplateAnswer =
   | { kind: 'templates'; templates: IssueTemplate[] }
-  /** What is wrong with the configuration, or what it says. */
+  /** The configuration, or its problem. */
   | { kind: 'config'; config: IssueConfig | string }
 
 const DEADLINE_MS = 5000
@@ -23,7 +23,8 @@ const thread = taskThread<TemplateTask, TemplateAnswer>({
 })
 
 /**
- * `client`: whose work it is. @throws Refused (unprocessable) when the files take too long; SlotsFull when too many wait
+ * Parses templates. `client` is the key of the queue.
+ * @throws Refused (unprocessable) when the files take too long; SlotsFull when the queue is full
  */
 export async function readTemplates(client: string, task: TemplateTask): Promise<TemplateAnswer> {
   const answer = await thread.run(client, task)

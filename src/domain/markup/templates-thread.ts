@@ -1,4 +1,4 @@
-/** The thread that reads templates of issues: a program that `template-reader.ts` starts. */
+/** The thread program of `template-reader.ts`. */
 import { parentPort } from 'node:worker_threads'
 import { configIn, templateIn } from './issue-templates.ts'
 import type { TemplateAnswer, TemplateTask } from './template-reader.ts'

@@ -1,4 +1,4 @@
-/** Reads public keys of OpenPGP, and checks signatures by them. It runs in a thread of its own: see `gpg.ts`. */
+/** Parses public OpenPGP keys, and verifies signatures. Runs in a thread, see `gpg.ts`. */
 import {
   createMessage,
   enums,
@@ -11,37 +11,37 @@ import {
   verify,
 } from 'openpgp'
 
-/** A primary key, or a subkey of it. */
+/** A primary key or a subkey. */
 interface GpgKeyPart {
-  /** 16 hexadecimal digits, capitals: what gpg calls the long id of a key. */
+  /** gpg's long id of a key: 16 hexadecimal digits, capitals. */
   longId: string
   /** The packet of the key, base64. */
   publicKey: string
-  /** ISO 8601: when the key was made. */
+  /** Creation time of the key, ISO 8601. */
   madeAt: string
   canSign: boolean
   canEncrypt: boolean
 }
 
-/** What a public key says of itself. */
+/** A parsed public key. */
 export interface GpgKey {
   primary: GpgKeyPart
-  /** Those that the primary key binds, and that are neither expired nor revoked. */
+  /** Subkeys that the primary key binds and that are neither expired nor revoked. */
   subkeys: GpgKeyPart[]
-  /** The addresses that the primary key certifies, in small letters. */
+  /** Addresses that the primary key certifies, in lower case. */
   emails: string[]
   /** ISO 8601; null: never. */
   expiresAt: string | null
-  /** The key as text, without what others say of it. */
+  /** The key as text, without third-party certifications. */
   armored: string
 }
 
-/** A reason for people why a text is no key that can be added. */
+/** The reason why a key cannot be added, for users. */
 export interface GpgKeyProblem {
   problem: string
 }
 
-/** What a key may have at most. More takes long, and nobody has it. */
+/** Limits of a key. Larger ones take long and are not used in practice. */
 const MAX_USERS = 50
 const MAX_SUBKEYS = 50
 const MAX_BITS = 8192
@@ -55,7 +55,7 @@ const ENCRYPTS_ONLY: ReadonlySet<enums.publicKey> = new Set([
 ])
 const ENCRYPTS_TOO: ReadonlySet<enums.publicKey> = new Set([enums.publicKey.rsaEncryptSign])
 
-/** A key or subkey by its algorithm, as Gitea does: not by the flags that its owner gives it. */
+/** Derives the capabilities from the algorithm, as Gitea does, and not from the key's flags. */
 function partOf(key: Key | Subkey): GpgKeyPart {
   const { keyPacket } = key
   const packets = new PacketList<typeof keyPacket>()
@@ -72,7 +72,7 @@ function partOf(key: Key | Subkey): GpgKeyPart {
 
 const reasonOf = (error: unknown) => (error instanceof Error ? error.message.slice(0, 200) : 'it is damaged')
 
-/** Those for which the check does not throw. */
+/** Returns the items for which the check does not throw. */
 async function good<T>(all: readonly T[], check: (one: T) => Promise<unknown>): Promise<T[]> {
   const found: T[] = []
   for (const one of all) {
@@ -80,13 +80,13 @@ async function good<T>(all: readonly T[], check: (one: T) => Promise<unknown>): 
       await check(one)
       found.push(one)
     } catch {
-      // The library throws for whatever it does not accept, and says no more of it.
+      // The library throws for invalid items.
     }
   }
   return found
 }
 
-/** A public key, or why the text is none. */
+/** Parses a public key, or returns the problem. */
 export async function readGpgKey(armored: string): Promise<GpgKey | GpgKeyProblem> {
   try {
     const key = await readKey({ armoredKey: armored })
@@ -105,7 +105,7 @@ function problemOf(key: Key): GpgKeyProblem | undefined {
 }
 
 async function keyOf(key: Key): Promise<GpgKey> {
-  // Photos, and what others say of the key, are not needed, and may be of any length.
+  // Photos and third-party certifications are not needed, and may have any size.
   key.users = key.users.filter(({ userID }) => userID !== null)
   for (const user of key.users) user.otherCertifications = []
   const users = await good(key.users, (user: User) => user.verify())
@@ -121,12 +121,12 @@ async function keyOf(key: Key): Promise<GpgKey> {
   }
 }
 
-/** Whether a detached signature of a text is a good one by the key, or by one of its subkeys. */
+/** Verifies a detached signature of a text by the key or one of its subkeys. */
 export async function isSignedBy(armored: string, text: Uint8Array, signature: string): Promise<boolean> {
   try {
     const key = await readKey({ armoredKey: armored })
     const read = await readSignature({ armoredSignature: signature })
-    // One signature is what gpg makes; a thousand would take long.
+    // gpg makes one signature; a thousand would take long.
     if (read.packets.length !== 1) return false
     const message = await createMessage({ binary: text })
     const { signatures } = await verify({ message, signature: read, verificationKeys: key })

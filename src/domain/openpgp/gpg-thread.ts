@@ -1,4 +1,4 @@
-/** The thread that reads keys of OpenPGP: a program that `gpg.ts` starts. */
+/** The thread program of `gpg.ts`. */
 import { parentPort } from 'node:worker_threads'
 import type { GpgAnswer, GpgTask } from './gpg.ts'
 import { isSignedBy, readGpgKey } from './gpg-key.ts'
@@ -8,7 +8,7 @@ const answerTo = async (task: GpgTask): Promise<GpgAnswer> =>
     ? { kind: 'read', key: await readGpgKey(task.armored) }
     : { kind: 'check', good: await firstGood(task) }
 
-/** Whether the signature is one of any of the texts. */
+/** Whether the signature matches one of the texts. */
 async function firstGood({ armored, texts, signature }: Extract<GpgTask, { kind: 'check' }>) {
   for (const text of texts) if (await isSignedBy(armored, text, signature)) return true
   return false

@@ -1,4 +1,4 @@
-/** Public keys of OpenPGP and signatures by them. The library works in a thread: a key may be made to take long. */
+/** Public OpenPGP keys and their signatures. The library runs in a thread: a hostile key may take long. */
 
 import { taskThread } from '../../concurrency/task-thread.ts'
 import { limitReached } from '../../errors/limits.ts'
@@ -18,7 +18,7 @@ const thread = taskThread<GpgTask, GpgAnswer>({
   deadlineMs: DEADLINE_MS,
 })
 
-/** The characters of a key, and of a signature, at most. */
+/** Maximum length of a key or a signature, in characters. */
 export const MAX_ARMORED = 65_536
 
 async function ask(client: string, task: GpgTask): Promise<GpgAnswer | undefined> {
@@ -28,8 +28,8 @@ async function ask(client: string, task: GpgTask): Promise<GpgAnswer | undefined
 }
 
 /**
- * The one public key in a text. `client`: whose work it is.
- * @throws Refused (unprocessable) for what is no key; SlotsFull when too many wait
+ * Parses the public key in a text. `client` is the key of the queue.
+ * @throws Refused (unprocessable) for an invalid key; SlotsFull when the queue is full
  */
 export async function gpgKeyOf(client: string, armored: string): Promise<GpgKey> {
   const answer = await ask(client, { kind: 'read', armored })
@@ -39,8 +39,8 @@ export async function gpgKeyOf(client: string, armored: string): Promise<GpgKey>
 }
 
 /**
- * Whether a detached signature of any of the texts is a good one by the key, or by one of its subkeys.
- * @throws SlotsFull when too many wait
+ * Verifies a detached signature of one of the texts by the key or one of its subkeys.
+ * @throws SlotsFull when the queue is full
  */
 export async function isGoodSignature(
   client: string,

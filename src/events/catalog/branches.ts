@@ -5,11 +5,11 @@ import { TagTime } from './tags.ts'
 
 /** The demands of a branch protection on reviews. */
 const ReviewRules = Type.Object({
-  /** How many official approvals a merge needs. */
+  /** Number of official approvals that a merge needs. */
   required: Whole,
   /** The ids of the only users whose approvals are official; null: all writers. */
   approvers: OrNull(Type.Array(Whole)),
-  /** Where approvers are named: the ids of the teams whose members are approvers, too. Absent: none. */
+  /** Only with named approvers: ids of teams whose members are approvers, too. */
   approverTeams: Type.Optional(Type.Array(Whole)),
   /** Whether an official review that requests changes blocks the merge. */
   blockOnRejected: Flag,
@@ -33,7 +33,7 @@ const BranchProtection = Type.Object({
   push: Flag,
   /** User ids; null: all writers. */
   pushers: OrNull(Type.Array(Whole)),
-  /** Where pushers are named: the ids of the teams whose members may push, too. Absent: none. The same for merges. */
+  /** Only with named pushers: ids of teams whose members may push, too. The same for merges. */
   pusherTeams: Type.Optional(Type.Array(Whole)),
   /** User ids; null: all writers. */
   mergers: OrNull(Type.Array(Whole)),
@@ -44,7 +44,7 @@ const BranchProtection = Type.Object({
   requireSigned: Flag,
   /** Whether a head must contain all commits of the base before it can be merged. */
   blockOutdated: Flag,
-  /** Whether the rule also holds for an admin who sends `force_merge`. */
+  /** Whether the rule also applies to an admin's `force_merge`. */
   blockAdminOverride: Flag,
   /** Present when it demands something of reviews. */
   reviews: Type.Optional(ReviewRules),
@@ -76,7 +76,7 @@ const CommitSummary = Type.Object({
   message: Text,
   author: Signature,
   committer: Signature,
-  /** Whether it carries a signature, good or not. Absent: it has none. */
+  /** Whether the commit has a signature, good or not. Absent: false. */
   isSigned: Type.Optional(Flag),
 })
 export type CommitSummary = Static<typeof CommitSummary>
@@ -114,7 +114,7 @@ export const gitEvents = {
     repoId: Whole,
     cause: RefCause,
     refs: Type.Array(RefUpdate),
-    /** What the pusher passed with `--push-option`. Of a push of several events, the first has them. */
+    /** Values of `--push-option`. The first event of a push has them. */
     options: Type.Optional(Type.Array(Text)),
     /** The new commits of the branches, each once. What is not a commit is missing. */
     commits: Type.Array(CommitSummary),

@@ -8,7 +8,7 @@ import { LabelRef } from './labels.ts'
 import { MilestoneRef } from './milestones.ts'
 import { AccountRef, type EventsOf, Flag, IssueRef, OrNull, ofIssue, Text, Whole } from './parts.ts'
 
-/** What closed or reopened an issue by naming it. */
+/** The pull request or commit that closed or reopened an issue by naming it. */
 const StatusCause = Type.Object({
   repoId: Whole,
   /** Null: the commit was pushed. */
@@ -52,7 +52,7 @@ const fieldEvents = {
     removed: Type.Array(AccountRef),
   }),
   DeadlineChanged: Type.Object({ ...ofIssue, from: OrNull(Text), to: OrNull(Text) }),
-  /** The branch or tag that it is about; empty: none. */
+  /** The issue's branch or tag; empty for neither. */
   IssueRefChanged: Type.Object({ ...ofIssue, from: Text, to: Text }),
   DependencyAdded: Type.Object({ ...ofIssue, dependency: IssueRef }),
   DependencyRemoved: Type.Object({ ...ofIssue, dependency: IssueRef }),
@@ -74,7 +74,7 @@ const fieldEvents = {
   ErasureFinished: Type.Object({
     ...ofIssue,
     upTo: Whole,
-    /** How many events had texts whose keys were destroyed. */
+    /** Number of events whose text keys were destroyed. */
     texts: Whole,
     files: Whole,
   }),
@@ -91,7 +91,7 @@ export type LockEvent = EventsOf<typeof lockEvents>
 export const discussionEvents = { ...fieldEvents, ...issueFileEvents, ...lockEvents }
 export type DiscussionEvent = EventsOf<typeof fieldEvents> | IssueFileEvent | LockEvent
 
-/** What both issues and pull requests are opened with. */
+/** Fields of new issues and pull requests. */
 export const Opened = Type.Object({
   ...ofIssue,
   /** Unique on the server. */
@@ -108,9 +108,9 @@ export const Opened = Type.Object({
 export type Opened = Static<typeof Opened>
 
 export const issueEvents = {
-  /** `ref`: the branch or tag that it is about; absent: none. */
+  /** `ref`: the issue's branch or tag, if any. */
   IssueOpened: Type.Object({ ...Opened.properties, ref: Type.Optional(Text) }),
-  /** Its number is not used again. `closed` and `milestone`: what counts it; `files`: the uuids of its own files. */
+  /** Its number is not used again. `closed` and `milestone` are for counters; `files` are the uuids of its own files. */
   IssueDeleted: Type.Object({
     ...ofIssue,
     closed: Flag,
@@ -125,7 +125,7 @@ export const pinEvents = {
     repoId: Whole,
     /** Whether it is about pull requests: they are pinned apart from issues. */
     isPull: Flag,
-    /** The numbers of what is pinned, in their order. */
+    /** The pinned numbers, in order. */
     from: Type.Immutable(Type.Array(Whole)),
     to: Type.Immutable(Type.Array(Whole)),
   }),

@@ -7,7 +7,7 @@ const KeyData = Type.Object({
   /** Unique on the server. */
   keyId: Whole,
   title: Text,
-  /** As OpenSSH writes it. */
+  /** In OpenSSH's format. */
   key: Text,
   /** `SHA256:…` */
   fingerprint: Text,
@@ -29,7 +29,7 @@ export type DeployKeyEvent = EventsOf<typeof deployKeyEvents>
 
 /** A primary key of OpenPGP, or a subkey of it. */
 const GpgPartData = Type.Object({
-  /** 16 hexadecimal digits, capitals: what gpg calls the long id of a key. */
+  /** gpg's long id of a key: 16 hexadecimal digits, capitals. */
   longId: Text,
   /** The packet of the key, base64. */
   publicKey: Text,
@@ -40,7 +40,7 @@ const GpgPartData = Type.Object({
 })
 export type GpgPartData = Static<typeof GpgPartData>
 
-/** What a key says of itself. */
+/** A parsed public key. */
 const GpgKeyData = Type.Object({
   primary: GpgPartData,
   subkeys: Type.Array(GpgPartData),
@@ -53,7 +53,7 @@ const GpgKeyData = Type.Object({
 })
 export type GpgKeyData = Static<typeof GpgKeyData>
 
-/** Which key an event is about: its id, unique on the server, and its owner. */
+/** The key of an event: its id, unique on the server, and its owner. */
 const ofGpgKey = { keyId: Whole, user: AccountRef }
 
 /** `gpg-key-<long id>`: so a key has one owner. */

@@ -1,4 +1,4 @@
-/** Large files (git LFS): which objects a repository has, and who has locked what. */
+/** Large files (git LFS): objects and locks of a repository. */
 import { type Static, Type } from 'typebox'
 import { AccountRef, type EventsOf, Flag, OrNull, Text, Whole } from './parts.ts'
 
@@ -17,7 +17,7 @@ const LfsLock = Type.Object({
   id: Whole,
   path: Text,
   owner: AccountRef,
-  /** The ref that the client named; null when it named none. It is kept, but a lock holds for all refs. */
+  /** The ref that the client named, if any. It is stored, but a lock holds for all refs. */
   ref: OrNull(Text),
 })
 export type LfsLock = Static<typeof LfsLock>
@@ -35,7 +35,7 @@ export const lfsEvents = {
     lockId: Whole,
     path: Text,
     by: AccountRef,
-    /** Whether somebody else than its owner has ended it. */
+    /** Whether another user than its owner has ended it. */
     forced: Flag,
   }),
 }

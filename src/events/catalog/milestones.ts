@@ -6,7 +6,7 @@ const MilestoneSettings = Type.Object({
   title: Text,
   description: Text,
   state: Type.Enum(['open', 'closed']),
-  /** ISO 8601; null when there is none. */
+  /** ISO 8601; null without a due date. */
   dueOn: OrNull(Text),
 })
 export type MilestoneSettings = Static<typeof MilestoneSettings>

@@ -1,4 +1,4 @@
-/** What a user follows, hears of, and has read. */
+/** Follows, subscriptions and read status of a user. */
 import { Type } from 'typebox'
 import { AccountRef, type EventsOf, OrNull, ofIssue, Text, Whole } from './parts.ts'
 
@@ -25,7 +25,7 @@ export type SubscriptionEvent = EventsOf<typeof subscriptionEvents>
 export const notificationEvents = {
   /** In the stream of the issue or pull request, after the text: these people are called in it. */
   UsersMentioned: Type.Object({ ...ofIssue, commentId: OrNull(Whole), users: Type.Array(AccountRef) }),
-  /** `reads-<userId>`: what happened up to that time has this status for the user. */
+  /** `reads-<userId>`: notifications up to that time have this status for the user. */
   NotificationMarked: Type.Object({
     ...ofReader,
     status: Type.Enum(['read', 'unread', 'pinned']),

@@ -1,4 +1,4 @@
-/** Numbers, names that must be unique, and what got them but was never created. */
+/** Numbers, unique names, and reserved ones that were never used. */
 import { Type } from 'typebox'
 import { type EventsOf, Text } from './parts.ts'
 

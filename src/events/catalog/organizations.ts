@@ -8,7 +8,7 @@ export type AccountKind = Static<typeof AccountKind>
 export const Permission = Type.Enum(['read', 'write', 'admin'])
 export type Permission = Static<typeof Permission>
 
-/** Who sees an account: everyone, all who are signed in, or only its members. */
+/** Visibility of an account: everyone, signed-in users, or only its members. */
 export const VISIBILITIES = ['public', 'limited', 'private'] as const
 export type Visibility = (typeof VISIBILITIES)[number]
 export const Visibility = Type.Enum([...VISIBILITIES])
@@ -29,7 +29,7 @@ export type OrganizationSettings = Static<typeof OrganizationSettings>
 export const TeamRef = Type.Object({ id: Whole, name: Text })
 export type TeamRef = Static<typeof TeamRef>
 
-/** What a team gives its members. */
+/** The permissions of a team's members. */
 const TeamGrant = Type.Object({
   permission: Permission,
   /** Whether it gives the permission in all repositories of the organization, or only in those that were added. */
@@ -47,12 +47,12 @@ const TeamSettings = Type.Object({
 })
 export type TeamSettings = Static<typeof TeamSettings>
 
-/** What all events of a team have. */
+/** Fields of all events of a team. */
 const ofTeam = { organization: AccountRef, team: TeamRef }
 
 export const teamEvents = {
   TeamCreated: Type.Object({ ...ofTeam, settings: TeamSettings }),
-  /** The complete new settings, and the ids of the members, if their rights change. */
+  /** The complete new settings, and the ids of the members, if their permissions change. */
   TeamEdited: Type.Object({ ...ofTeam, settings: TeamSettings, members: Type.Array(Whole) }),
   TeamDeleted: Type.Object({ ...ofTeam, members: Type.Array(Whole) }),
   TeamMemberAdded: Type.Object({ ...ofTeam, user: AccountRef, grant: TeamGrant }),
@@ -73,11 +73,11 @@ export const organizationEvents = {
   OrganizationEdited: Type.Object({ organization: AccountRef, changes: Changes(organizationSettings) }),
   MemberSet: Type.Object({ ...ofMember, permission: Permission }),
   MemberRemoved: Type.Object(ofMember),
-  /** Whether people outside the organization see that the user is in it. They do not until this event says so. */
+  /** Whether users outside the organization see the membership. Default: no. */
   MembershipShown: Type.Object({ ...ofMember, isPublic: Flag }),
   /** They are in it no more, nor in its teams: it is being deleted, and an event names only some of very many. */
   MembersReleased: Type.Object({ organization: AccountRef, members: Type.Array(Whole) }),
-  /** It is gone with its teams. `members`: the ids of those who still were in it or in one of its teams. */
+  /** Deleted with its teams. `members`: the ids of the last members of the organization and its teams. */
   OrganizationDeleted: Type.Object({
     organization: AccountRef,
     members: Type.Array(Whole),

@@ -1,4 +1,4 @@
-/** What the declarations of events share. */
+/** Shared parts of event declarations. */
 import { type Static, type TProperties, type TSchema, Type } from 'typebox'
 
 /** A number without a fraction, as exact as JavaScript has it. */
@@ -11,7 +11,7 @@ export const OrNull = <T extends TSchema>(type: T) => Type.Union([type, Type.Nul
 /** The fields of something that an edit may change: an event has those that it changed. */
 export const Changes = <Fields extends TProperties>(fields: Fields) => Type.Partial(Type.Object(fields))
 
-/** An account as events name it. The id identifies it; the login is for people who read the log. */
+/** Reference to an account. The id identifies it; the login is for readers of the log. */
 export const AccountRef = Type.Object({ id: Whole, login: Text })
 export type AccountRef = Static<typeof AccountRef>
 

@@ -29,7 +29,9 @@ const MergeIntent = Type.Object({
 })
 export type MergeIntent = Static<typeof MergeIntent>
 
-/** What a scheduled merge waits for. `first-check`: no rule asks for checks, but the repository has them, so one will come. */
+/**
+ * A condition of a scheduled merge. `first-check`: no rule asks for checks, but the repository has them, so one will come.
+ */
 const MergeWait = Type.Enum(['reviews', 'required-checks', 'checks', 'first-check'])
 export type MergeWait = Static<typeof MergeWait>
 
@@ -42,7 +44,7 @@ const ScheduledMerge = Type.Object({
   by: AccountRef,
   /** `head_commit_id`: the only head that may be merged; null when any head that a writer moves may be. */
   expectedHead: OrNull(Text),
-  /** What it waited for when it was scheduled. Empty: it is made at once. */
+  /** Open conditions at the time of scheduling. Empty: it is merged at once. */
   waitsFor: Type.Immutable(Type.Array(MergeWait)),
 })
 export type ScheduledMerge = Static<typeof ScheduledMerge>
@@ -72,7 +74,7 @@ export const pullRequestEvents = {
     mergeable: Flag,
     /** The paths of the files in conflict. */
     conflicts: Type.Array(Text),
-    /** How many files are in conflict. Present when they are too many to be listed. */
+    /** Number of files in conflict, when they are too many to be listed. */
     conflictCount: Type.Optional(Whole),
   }),
   /** The base branch moved, and now contains more or fewer of the head's commits than before. */

@@ -1,4 +1,4 @@
-/** Which issues and pull requests a text names, as a fact with ids. */
+/** The issues and pull requests that a text names, by id. */
 import { type Static, Type } from 'typebox'
 import { REFERENCE_ACTIONS } from '../../domain/markup/references.ts'
 import { type EventsOf, Flag, IssueRef, OrNull, Text, Whole } from './parts.ts'
@@ -18,12 +18,12 @@ const CommitSource = Type.Object({
 })
 
 const ReferencesData = Type.Object({
-  /** Of the text. */
+  /** Repository of the text. */
   repoId: Whole,
   source: Type.Union([TextSource, CommitSource]),
-  /** Of the event that brought the text, in the stream of its issue or pull request; null: a commit never changes. */
+  /** Revision of the text's event in the stream of its issue or pull request; null for a commit, which never changes. */
   revision: OrNull(Whole),
-  /** All of the text now: they replace those before. The title of an issue may name what its body names, too. */
+  /** All references of the text, which replace earlier ones. An issue's title may name the same one as its body. */
   references: Type.Array(
     Type.Object({ issue: IssueRef, action: Type.Enum([...REFERENCE_ACTIONS]), inTitle: Flag }),
   ),

@@ -7,7 +7,7 @@ import { AccountRef, Changes, type EventsOf, Flag, Text, Whole } from './parts.t
 const ReleaseSettings = Type.Object({
   /** The name of the tag, without `refs/tags/`. */
   tag: Text,
-  /** What the tag is made of when it is missing: a branch, a tag or a commit. */
+  /** Target of a missing tag: a branch, a tag or a commit. */
   target: Text,
   name: Text,
   body: Text,
@@ -20,7 +20,7 @@ export type ReleaseSettings = Static<typeof ReleaseSettings>
 /** A file of a release. */
 export type ReleaseAsset = Attachment
 
-/** What all events of a release have. `draft`: after the event. Only admins of the repository see events of a draft. */
+/** Fields of all events of a release. `draft`: after the event. Only admins of the repository see events of a draft. */
 const ofRelease = { releaseId: Whole, repoId: Whole, draft: Flag }
 
 export const releaseEvents = {

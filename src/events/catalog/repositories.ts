@@ -1,4 +1,4 @@
-/** `repo-<id>`: a repository, how it is listed, and who owns it. */
+/** `repo-<id>`: a repository, its listing, and its owner. */
 import { type Static, Type } from 'typebox'
 import { type BranchProtectionEvent, branchProtectionEvents } from './branches.ts'
 import { AccountKind, Permission, Visibility } from './organizations.ts'
@@ -42,7 +42,7 @@ const RepositorySettings = Type.Object({
 })
 export type RepositorySettings = Static<typeof RepositorySettings>
 
-/** What a deleted repository left in one read model: the ids of documents. */
+/** Ids of documents that a deleted repository left in one read model. */
 const LeftDocuments = Type.Object({ model: Text, ids: Type.Array(Text) })
 export type LeftDocuments = Static<typeof LeftDocuments>
 
@@ -59,7 +59,7 @@ const ownEvents = {
     /** Present when not everyone may see the owner. */
     ownerVisibility: Type.Optional(Type.Enum(['limited', 'private'])),
   }),
-  /** The server has found out who may see the owner. */
+  /** The server has noticed a new visibility of the owner. */
   OwnerVisibilityChanged: Type.Object({ repoId: Whole, visibility: Visibility }),
   RepositoryEdited: Type.Object({
     repoId: Whole,
@@ -86,11 +86,11 @@ export type RepositoryEvent = EventsOf<typeof ownEvents> | BranchProtectionEvent
 export const listingEvents = {
   /** An archived repository can be read, and nothing in it changes. */
   ArchivedChanged: Type.Object({ repoId: Whole, archived: Flag }),
-  /** Others may generate repositories from a template. */
+  /** Whether other users may generate repositories from it. */
   TemplateChanged: Type.Object({ repoId: Whole, template: Flag }),
   /**
-   * Also recorded when the repository is shown or hidden: then `topics` stay. `listed` says what changes for everybody:
-   * the topics of a repository that not everybody may see are not in the list of all topics.
+   * Also recorded when the repository is shown or hidden: then `topics` stay. `listed` has the change of the list of all
+   * topics, which only has topics of public repositories.
    */
   TopicsChanged: Type.Object({
     repoId: Whole,
@@ -114,18 +114,18 @@ export const transferEvents = {
   TransferStarted: Type.Object({ repoId: Whole, ...PendingTransfer.properties }),
   /** Its recipient has refused it, or its sender has taken it back: the actor tells. */
   TransferCanceled: Type.Object({ repoId: Whole, recipient: Owner }),
-  /** From here on the repository is the new owner's. Its old name leads to it until somebody takes that. */
+  /** The repository belongs to the new owner from here on. Its old name redirects until it is taken. */
   RepositoryTransferred: Type.Object({
     repoId: Whole,
     name: Text,
     from: Owner,
     owner: Owner,
-    /** Who may see the new owner. */
+    /** Visibility of the new owner. */
     ownerVisibility: Visibility,
     /** The teams of the new owner that get the repository. */
     teamIds: Type.Array(Whole),
   }),
-  /** Recorded with the edit that renames it. Its old name leads to it until somebody takes that. */
+  /** Recorded with the edit that renames it. Its old name redirects until it is taken. */
   RepositoryRenamed: Type.Object({ repoId: Whole, owner: AccountRef, from: Text, name: Text }),
 }
 export type TransferEvent = EventsOf<typeof transferEvents>

@@ -6,11 +6,11 @@ import { type Static, Type } from 'typebox'
 import { TeamRef } from './organizations.ts'
 import { AccountRef, type EventsOf, Flag, OrNull, ofIssue, Text, Whole } from './parts.ts'
 
-/** What a review says about the pull request. */
+/** Verdict of a review. */
 export const VERDICTS = ['approved', 'rejected', 'comment'] as const
 export type Verdict = (typeof VERDICTS)[number]
 
-/** Which version of a file a line is in: the head's, or that of the merge base. */
+/** Version of a file with the line: the head's, or that of the merge base. */
 const SIDES = ['new', 'old'] as const
 export type Side = (typeof SIDES)[number]
 
@@ -23,7 +23,7 @@ const LineComment = Type.Object({
   /** The commits on which it was written: the reviewed one, and the merge base of then. */
   commit: Text,
   base: Text,
-  /** The lines of the difference that end with the commented one, after their `@@` line; empty when it has none there. */
+  /** Diff lines up to the commented one, after their `@@` line; empty for a line outside the diff. */
   hunk: Text,
   body: Text,
 })
@@ -46,7 +46,7 @@ export const reviewEvents = {
     body: Text,
     /** The reviewed commit. */
     commit: Text,
-    /** What the commit was compared with. Absent: it shares no history with the base. */
+    /** The commit's base of comparison. Absent: unrelated histories. */
     mergeBase: Type.Optional(Text),
     /** Whether it counts for branch protections. */
     official: Flag,
@@ -65,7 +65,7 @@ export const reviewEvents = {
   }),
   /** `replyTo`: present when it is recorded alone, on the line of the comment that it answers and in the same review. */
   ReviewCommentAdded: Type.Object({ ...Comment.properties, replyTo: Type.Optional(Whole) }),
-  /** What the comment is about is settled, in the eyes of the resolver; null: it is not any more. */
+  /** The resolver has settled the conversation; null: it is open again. */
   ReviewCommentResolved: Type.Object({ ...ofReview, commentId: Whole, resolver: OrNull(AccountRef) }),
   ReviewDeleted: Type.Object({ ...ofReviewer, comments: Ids }),
   /** `dismissed`: this review, and earlier ones of the same reviewer. */
@@ -75,13 +75,13 @@ export const reviewEvents = {
   ReviewsOutdated: Type.Object({
     ...ofIssue,
     head: Text,
-    /** Reviews of what the pull request was before. */
+    /** Reviews of an earlier state of the pull request. */
     stale: Ids,
-    /** Reviews of exactly what it is again. */
+    /** Reviews of exactly its current state. */
     current: Ids,
     /** Approvals that the branch protection dismisses because of it. */
     dismissed: Ids,
-    /** Present after a change of the base branch: what its rules make official, and what they make unofficial. */
+    /** Present after a change of the base branch: reviews that its rules make official or unofficial. */
     official: Type.Optional(Ids),
     unofficial: Type.Optional(Ids),
   }),
@@ -94,11 +94,11 @@ export const reviewEvents = {
   }),
   /** `restored`: the review that counts again. */
   ReviewRequestRemoved: Type.Object({ ...ofReviewer, restored: OrNull(Whole) }),
-  /** `members`: the ids of the users who are in the team now, and are told of it. */
+  /** `members`: the ids of the team's current users, who are notified. */
   TeamReviewRequested: Type.Object({ ...ofTeam, official: Flag, members: Ids }),
   TeamReviewRequestRemoved: Type.Object(ofTeam),
 }
 export type ReviewEvent = EventsOf<typeof reviewEvents>
 
-/** Whether an event of this type is of a review that is not submitted: its texts are shown to nobody else. */
+/** Whether events of this type belong to an unsubmitted review, whose texts only its author sees. */
 export const isReviewDraft = (type: string) => type === 'ReviewDrafted' || type === 'ReviewCommentDrafted'

@@ -4,14 +4,14 @@ import { type EventsOf, Text, Whole } from './parts.ts'
 
 /** When a tag was made: lists have the newest first, without asking git. */
 export const TagTime = Type.Object({
-  /** What the ref points at: the tag's own object, or its commit. */
+  /** Target of the ref: the tag's own object, or its commit. */
   sha: Text,
   /** ISO 8601: of the tagger, or of the committer. */
   at: Text,
 })
 export type TagTime = Static<typeof TagTime>
 
-/** As in Gitea: only these users and teams make, move and delete the tags that the pattern matches, admins included. */
+/** As in Gitea: only these users and teams create, move and delete matching tags, even admins need to be listed. */
 const TagProtection = Type.Object({
   /** Unique on the server. */
   id: Whole,
@@ -19,7 +19,7 @@ const TagProtection = Type.Object({
   pattern: Text,
   /** User ids. */
   users: Type.Array(Whole),
-  /** Ids of teams. Absent: none. */
+  /** Ids of teams, if any. */
   teams: Type.Optional(Type.Array(Whole)),
   createdAt: Text,
   updatedAt: Text,

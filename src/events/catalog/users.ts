@@ -8,10 +8,10 @@ const userSettings = {
   description: Text,
   location: Text,
   website: Text,
-  /** Whether others see the e-mail address, also in the commits that the server makes. Otherwise they see another one. */
+  /** Whether the e-mail address is public, also in commits that the server makes. Otherwise a substitute is shown. */
   showEmail: Flag,
   siteAdmin: Flag,
-  /** False: the account is switched off. Nobody signs in with it, and it has no rights. */
+  /** False: the account is disabled. It cannot sign in and has no permissions. */
   active: Flag,
   /** True: like an account that is not active. Gitea knows both. */
   prohibitLogin: Flag,
@@ -25,7 +25,7 @@ export type UserSettings = Static<typeof UserSettings>
 export const userEvents = {
   UserCreated: Type.Object({ id: Whole, login: Text, email: Text, fullName: Text, siteAdmin: Flag }),
   UserEdited: Type.Object({ user: AccountRef, changes: Changes(userSettings) }),
-  /** From here on the hash with this id is the user's, in the store of the secrets. The id is no secret. */
+  /** From here on the user's password hash has this id in the store of the secrets. The id is not secret. */
   PasswordChanged: Type.Object({ user: AccountRef, passwordId: Text, mustChangePassword: Flag }),
   /** From here on this person at an OpenID Connect provider signs in to the account. */
   IdentityLinked: Type.Object({ user: AccountRef, issuer: Text, subject: Text }),

@@ -2,7 +2,7 @@
 import { type Static, Type } from 'typebox'
 import { Changes, type EventsOf, Flag, Text, Whole } from './parts.ts'
 
-/** Whose events a hook gets: those of one repository, of all repositories of an account, or of all. */
+/** Scope of a hook: one repository, all repositories of an account, or the whole server. */
 const WebhookScope = Type.Union([
   Type.Object({ kind: Type.Literal('repository'), repoId: Whole }),
   Type.Object({ kind: Type.Literal('owner'), ownerId: Whole }),
@@ -10,7 +10,7 @@ const WebhookScope = Type.Union([
 ])
 export type WebhookScope = Static<typeof WebhookScope>
 
-/** What a hook can be for. The names are Gitea's. Some are of things that this server does not have: they never happen. */
+/** Event names of hooks, as in Gitea. Events of features that this server lacks never happen. */
 export const HOOK_EVENTS = [
   'create',
   'delete',
@@ -44,7 +44,7 @@ export type HookEvent = (typeof HOOK_EVENTS)[number]
 export const HOOK_TYPES = ['gitea', 'gogs'] as const
 export type HookType = (typeof HOOK_TYPES)[number]
 
-/** What a delivery's body is: the JSON, or a form with it in the field `payload`. */
+/** Body format of a delivery: JSON, or a form with it in the field `payload`. */
 export const HOOK_CONTENT_TYPES = ['json', 'form'] as const
 export type HookContentType = (typeof HOOK_CONTENT_TYPES)[number]
 
@@ -73,7 +73,7 @@ export const webhookEvents = {
   WebhookEdited: Type.Object({
     ...ofWebhook,
     changes: Changes(WebhookSettings.properties),
-    /** What the store of the secrets need not keep any more. */
+    /** Id of a secret that can be deleted. */
     replacedConfigId: Type.Optional(Text),
   }),
   WebhookDeleted: Type.Object({ ...ofWebhook, configId: Text }),
