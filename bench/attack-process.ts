@@ -1,4 +1,4 @@
-/** The child process of an attacker. It gives way to the others: what it computes itself is not the server's load. */
+/** The child process of an attacker, at low priority: its own computing is not the server's load. */
 import { setMaxListeners } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { setPriority } from 'node:os'
@@ -8,7 +8,7 @@ import { serveParent } from './serve-parent.ts'
 
 export interface AttackQuestion {
   stage: Stage
-  /** The attacks that begin now. With none, those that run end. */
+  /** Attacks to start; an empty list ends the running ones. */
   names: readonly string[]
 }
 
@@ -17,7 +17,7 @@ try {
   // Where each session has its share of the processors, its priority counts.
   writeFileSync('/proc/self/autogroup', '10')
 } catch {
-  // Where there are no such shares, that of the process counts.
+  // Without session groups, the priority of the process applies.
 }
 let stopping = new AbortController()
 let running: Promise<unknown> = Promise.resolve()

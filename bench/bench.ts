@@ -36,7 +36,7 @@ const GROUPS = [
   'eventstore',
 ] as const
 export type Group = (typeof GROUPS)[number]
-/** The groups that have logs of their own. The others share one. */
+/** Groups with logs of their own. The others share one. */
 const OWN_LOG: ReadonlySet<Group> = new Set(['issues', 'history', 'clones', 'eventstore'])
 
 /** The amounts of data and work. */

@@ -27,7 +27,7 @@ export async function startChild<Ready>(
     ? await plainProgram(name)
     : fileURLToPath(new URL(`${name}-process.ts`, import.meta.url))
   const born = performance.now()
-  // A session of its own: Linux shares processors out among sessions, and a server runs in none of its clients'.
+  // A session of its own: Linux schedules sessions fairly, and a server does not run in its clients' session.
   const child = fork(file, { env: { ...process.env, ...environment }, detached: true })
   const ready: Ready = await nextMessage(child, name)
   return {

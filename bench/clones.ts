@@ -17,7 +17,7 @@ import type { ServerReady } from './server-process.ts'
 import { median, milliseconds, type Row, ratioRow } from './table.ts'
 import { api, type Target } from './target.ts'
 
-/** Measures whole `git clone` processes, in turn with those of the fresh repository. */
+/** Measures whole `git clone` processes, alternating with those of the fresh repository. */
 export async function measureClones(dataDir: string, sizes: Sizes): Promise<Row[]> {
   const environment = { ...environmentOf(dataDir), MAINTENANCE: 'off' }
   const admin = await makeAdmin(environment)
@@ -36,7 +36,7 @@ export async function measureClones(dataDir: string, sizes: Sizes): Promise<Row[
   const started = performance.now()
   await maintain(target, 'pushed')
   const maintenance = performance.now() - started
-  // They take less than a second, most of it in the client, so a few rounds say little.
+  // They take less than a second, mostly in the client, so more rounds are needed.
   const after = await cloneTimes(target, [pushed.url, fresh.url], 4 * sizes.rounds)
   await server.stop()
   const many = `a repository of ${sizes.pushes.toLocaleString('en')} pushes`
@@ -73,7 +73,7 @@ async function makeRepository(target: Target, name: string): Promise<{ dir: stri
   return { dir: join(dataDir, 'git', `${id}.git`), url: url.href }
 }
 
-/** Leaves what so many small pushes leave: loose objects, and a branch. To push them all would take an hour. */
+/** Leaves the result of many small pushes: loose objects and a branch. Real pushes would take an hour. */
 async function fillAsPushed(source: string, dir: string): Promise<void> {
   const [pack] = await packsOf(source)
   if (pack === undefined) throw new Error('the history has no pack')

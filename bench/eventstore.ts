@@ -1,7 +1,7 @@
 /**
  * Measures a server on EventStoreDB. The ceiling is the driver alone, on the same server in the same run. Without
- * `TEST_EVENTSTORE_URL` the server is the test double. With `TEST_MONGODB_URL`, the read models are in a MongoDB: in
- * databases of their own that stay. Else they are embedded. A real one should have no events of others: they are read, too.
+ * `TEST_EVENTSTORE_URL` the server is the test double. With `TEST_MONGODB_URL`, the read models are in databases of a
+ * MongoDB, which stay; otherwise they are embedded. A real server should hold no other events, which would be read too.
  */
 import { spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
@@ -46,7 +46,7 @@ export async function measureEventStore(directory: string, sizes: Sizes): Promis
 
   // Before the catch-up and after it: other work on the machine comes and goes.
   const before = await subscriptionRate(client, events)
-  // The views are new, so the server folds the whole log. Processes have nothing to do with it, as in an embedded log.
+  // The views are new, so the server folds the whole log. As with an embedded log, processes start at its end.
   const behind = { ...environment, DATA_DIR: join(directory, 'behind'), ...readModelsIn('behind') }
   if (process.env.TEST_MONGODB_URL === undefined) await skipProcessesIn(behind.DATA_DIR, url)
   const caughtUp = (events / (await catchUp(behind))) * 1000
@@ -67,7 +67,7 @@ export async function measureEventStore(directory: string, sizes: Sizes): Promis
   for (let i = 0; i <= sizes.rounds; i++) {
     const amount = Math.ceil(sizes.issuesToOpen / (sizes.rounds + 1))
     const posts = await postIssues(target, load, CLIENTS, amount)
-    // One client alone waits for no work that others have left.
+    // A single client does not wait for leftover work of processes.
     await processesAtEnd(server.ready.url)
     // The medians: each half minute EventStoreDB stands still for up to seconds, in which no round trip is.
     const one = await postIssues(target, load, 1, Math.ceil(amount / 10))
@@ -111,14 +111,13 @@ export async function measureEventStore(directory: string, sizes: Sizes): Promis
   ]
 }
 
-/** A subscription to what comes next has nothing to wait for. */
+/** Time limit of a subscription to new events, in milliseconds. */
 const END_MS = 10_000
 
 /**
- * Makes sure that subscriptions say when all old events were sent. Without that, a server that has read all does not know
- * it until more events come, and the measurements that wait for it would never begin.
- *
- * @throws an error that says so, or the driver's when there is no server
+ * Checks that subscriptions report the end of the old events. Otherwise a server cannot tell that it has caught up, and
+ * the measurements would never begin.
+ * @throws an error that explains it, or the driver's without a server
  */
 export async function requireEnd(client: EventStoreDBClient, withinMs = END_MS): Promise<void> {
   const subscription = client.subscribeToAll({ fromPosition: END })
@@ -152,7 +151,7 @@ function readModelsIn(name: string): { MONGODB_URL?: string } {
   return url === undefined ? {} : { MONGODB_URL: withDatabase(url, name) }
 }
 
-/** Notes in new read models that the processes have passed all events. */
+/** Records in new read models that the processes have passed all events. */
 async function skipProcessesIn(dataDir: string, url: string): Promise<void> {
   const events = openEventStoreDb(url)
   const position = await events.lastPosition()
@@ -163,7 +162,7 @@ async function skipProcessesIn(dataDir: string, url: string): Promise<void> {
   await views.close()
 }
 
-/** The URL with the name of a database that nobody has. */
+/** Returns the URL with an unused database name. */
 export const withDatabase = (url: string, name = 'bench') =>
   url.replace(
     /^(mongodb(?:\+srv)?:\/\/[^/?]+)(?:\/[^?]*)?/,

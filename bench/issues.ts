@@ -62,7 +62,7 @@ export async function measureIssues(directory: string, sizes: Sizes): Promise<Ro
   return rows
 }
 
-/** A server, and the token of a user who owns nothing on it. */
+/** A server, and the token of a user without repositories. */
 interface Searched {
   target: Target
   token: string

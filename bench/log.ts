@@ -86,8 +86,8 @@ export async function measureLog(
 }
 
 /**
- * Milliseconds that a server with new read models takes to fold its log: the first start, less what the next one takes,
- * which has all.
+ * Returns the milliseconds that a server with new read models takes to fold its log: the duration of the first start
+ * minus that of the next one.
  */
 export async function catchUp(environment: Record<string, string>): Promise<number> {
   const first = await recoveredAfter(environment)

@@ -2,16 +2,13 @@
 import { readFileSync } from 'node:fs'
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks'
 
-/** How late the event loop was since it was asked before, in milliseconds. */
+/** Event loop delay since the last call, in milliseconds. */
 export interface LoopDelay {
   p99: number
   max: number
-  /**
-   * The most that a turn took, without the time in which other processes had the processor; undefined where the system
-   * cannot tell.
-   */
+  /** Longest turn without the time of other processes; undefined where the system cannot tell. */
   held: number | undefined
-  /** How long this process had processors meanwhile, all of its threads together. */
+  /** Processor time of this process since then, of all threads. */
   processor: number
 }
 
@@ -28,8 +25,8 @@ function waitedForProcessor(): number | undefined {
 }
 
 /**
- * Watches the loop from now on: about a hundredth of its time. Returns what tells the delays since the call before.
- * @param isHeld hears how late each turn is, and how long ago the one before it began
+ * Watches the loop at a cost of about 1 % of its time. Returns a function that returns the delays since its last call.
+ * @param isHeld called with the delay of each turn and the time since the beginning of the turn before
  */
 export function watchLoop(isHeld: (late: number, ago: number) => void): () => LoopDelay {
   const loop = monitorEventLoopDelay({ resolution: RESOLUTION_MS })

@@ -1,7 +1,7 @@
-/** Finds what holds the event loop of this process: a profile, and the turns of the loop that were long. */
+/** Finds the code that blocks the event loop of this process: a profile, and the long turns of the loop. */
 import { Session } from 'node:inspector/promises'
 
-/** One turn of the loop that was long. */
+/** A long turn of the event loop. */
 export interface Held {
   ms: number
   /** The stacks that it was in, innermost function first, with the milliseconds in each; the longest first. */
@@ -29,9 +29,9 @@ export async function profileLoop() {
   let turns: Turn[] = []
   let isAsked = false
   return {
-    /** Notes a turn of `held` milliseconds that ends now. */
+    /** Records a turn of `held` milliseconds that ends now. */
     note(held: number, wall: number): void {
-      // This turn began with the question before it.
+      // This turn began with the last call.
       if (isAsked) {
         isAsked = false
         return
@@ -39,7 +39,7 @@ export async function profileLoop() {
       const to = Number(process.hrtime.bigint()) / 1e6
       turns.push({ from: to - wall, to, held })
     },
-    /** What held the loop since the last call, the longest turns first. */
+    /** Returns the code that blocked the loop since the last call, longest turns first. */
     async holders(count: number): Promise<Held[]> {
       const { profile } = await session.post('Profiler.stop')
       await session.post('Profiler.start')
@@ -78,7 +78,7 @@ export async function profileLoop() {
         longest.forEach(({ from, to }, n) => {
           if (at < from || at > to) return
           const stacks = found[n]
-          // What a sample shows holds until the next one.
+          // A sample lasts until the next one.
           const next = (timeDeltas[i + 1] ?? 0) / 1000
           stacks?.set(id, (stacks.get(id) ?? 0) + next)
         })

@@ -21,7 +21,7 @@ const NAME = 'nodes'
 /** Pull requests in the repository: a page. */
 const PULLS = 30
 
-/** What is measured, in the order of its rows. */
+/** Measured work, in the order of its rows. */
 const WORK = [
   'get one pull request',
   `list ${PULLS} pull requests`,
@@ -60,7 +60,7 @@ export async function measureNodes(directory: string, sizes: Sizes, count: numbe
   }
   const alone: Rates[] = []
   const together: Rates[] = []
-  // In turn, so that other load on the machine affects both. One node alone has no other one that follows the log.
+  // Alternating, so that other load on the host affects both. A single node has no followers.
   for (let i = 0; i < sizes.rounds; i++) {
     alone.push(await measure([first]))
     const others: Child<ServerReady>[] = []

@@ -1,4 +1,4 @@
-/** Measures two request rates in turn: the server's own rate, and the ceiling to compare it with. */
+/** Measures two request rates alternately: the server's rate, and its ceiling. */
 import type { Sizes } from './bench.ts'
 import { median } from './table.ts'
 
@@ -12,8 +12,8 @@ export interface Rates {
 }
 
 /**
- * Resolves to the median of each rate. It measures them in turn, so that other load on the machine affects
- * both. `afterWarmUp` runs once before the first round.
+ * Resolves to the median of each rate. Alternates them, so that other load on the host affects both. `afterWarmUp` runs
+ * once before the first round.
  */
 export async function measureInTurn(
   sizes: Sizes,

@@ -1,4 +1,4 @@
-/** Measures what sealed texts cost the catch-up of the read models: the same log, clear and sealed. */
+/** Measures the cost of sealed texts during the catch-up of read models: the same log, clear and sealed. */
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { secretCollections } from '../src/auth/secrets.ts'
@@ -52,7 +52,7 @@ export async function measureSealing(directory: string, pulls: number, rounds: n
     await close()
   }
   const times = { clear: [] as number[], sealed: [] as number[] }
-  // In turn, so that a slow moment of the machine meets both. The first round compiles the code.
+  // Alternating, so that other load affects both. The first round compiles the code.
   for (let round = 0; round <= rounds; round++) {
     const clear = await catchUp(directory, false, round, count)
     const sealed = await catchUp(directory, true, round, count)

@@ -1,4 +1,4 @@
-/** The child's side of a measurement. Apart from the parent's, which loads what must not be measured with the server. */
+/** The child's side of a measurement, separate from modules that must not be measured with the server. */
 import { on } from 'node:events'
 
 /** Sends `ready`, then answers one question after the other until the parent disconnects. */

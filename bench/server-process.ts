@@ -41,11 +41,11 @@ const server = await startServer(config, pino({ level: config.logLevel }))
 const recovered = server.recovered.then((): Recovered => ({ after: performance.now() - began }))
 const ready: ServerReady = { url: server.url, grpcAddress: server.grpcAddress }
 
-/** A turn of the loop that is as long is explained, when anybody asks. */
+/** Minimum length of a turn that is profiled on request, in milliseconds. */
 const HOLDS_MS = 10
 const holders = process.env.PROFILE_LOOP === undefined ? undefined : await profileLoop()
 
-/** From the first question on: only who asks for it pays for it. */
+/** Starts at the first request, so that other measurements do not pay for it. */
 let loopDelay: (() => LoopDelay) | undefined
 
 async function answerTo({ what }: ServerQuestion): Promise<Recovered | Memory | LoopDelay | Held[]> {

@@ -11,7 +11,7 @@ export interface Row {
   met: boolean | undefined
 }
 
-/** A row whose goal is a ratio. */
+/** Returns a row whose goal is a ratio. */
 export function ratioRow(
   work: string,
   measured: string,

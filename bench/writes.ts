@@ -139,7 +139,7 @@ async function gitRate({ dir }: Repository, times: number): Promise<number> {
   return (times / (performance.now() - started)) * 1000
 }
 
-/** Measures one merge after the other, in turn with the bare git commands of a merge. */
+/** Measures merges one by one, alternating with the bare git commands of a merge. */
 export async function measureMerges(target: Target): Promise<Row[]> {
   const { merges } = target.sizes
   const repository = await makeRepository(target, 'merged', 2 * merges, true)

@@ -8,17 +8,17 @@ import { decode, encode } from '@jridgewell/sourcemap-codec'
 import { build } from 'esbuild'
 import { PROGRAMS } from './programs.js'
 
-/** Must be one folder below the directory, as it is below src/; so must be what the programs share. */
+/** Files in fixed places below the directory, one folder deep as in src/, like the files that the programs share. */
 const FILES_OF_THE_PROJECT = 'storage/project-files'
-/** What `bench/` loads to measure what users run. */
+/** Modules that `bench/` loads to measure the build. */
 const MEASURED = ['config/config', 'server/garbage-collection', 'server/server']
 
-/** Packages that are put into the build as well: they are many small modules. Others are loaded where they are. */
+/** Packages of many small modules, which are bundled. Others are loaded from node_modules. */
 const INCLUDED = ['typebox', '@fastify/type-provider-typebox']
 
 /**
- * Packages that are loaded by `require`: when they are imported, Node looks for the names of their exports first. In
- * generated code that takes 0.15 s.
+ * Packages that are loaded by `require`: on import, Node scans them for export names, which takes 0.15 s in generated
+ * code.
  */
 const REQUIRED = ['@eventstore/db-client']
 
@@ -39,8 +39,8 @@ const packages = {
 }
 
 /**
- * A source map that knows lines alone, and only those of src/. Node reads the map of a file when it first shows a stack
- * with it: a map of all columns held the event loop for 150 ms, and 18 MB.
+ * Reduces a source map to lines of src/. Node parses a map at the first stack trace: a full map blocked the event loop
+ * for 150 ms and took 18 MB.
  */
 function linesOf(map) {
   const isOurs = map.sources.map((source) => !source.includes('node_modules'))
@@ -65,7 +65,7 @@ const { outputFiles } = await build({
   sourcesContent: false,
   write: false,
   plugins: [packages],
-  // It is made when it is used: small programs use none.
+  // Created on first use: small programs need none.
   banner: {
     js: "const requireHere = (path) => process.getBuiltinModule('module').createRequire(import.meta.url)(path);",
   },

@@ -14,7 +14,7 @@ const OWN_NODE = 'node_modules/.bin/node'
 const OWN_NODE_PACKAGE = 'scripts/node'
 const BROUGHT_NODE = join(OWN_NODE_PACKAGE, OWN_NODE)
 
-/** Finds the first version number in what a program says about itself. */
+/** Returns the first version number in the output of a program. */
 function versionOf(program) {
   return /\d+(\.\d+)+/.exec(spawnSync(program, ['--version'], { encoding: 'utf8' }).stdout)?.[0]
 }
@@ -62,7 +62,9 @@ function install(directory, what, node, which = '--include=dev') {
   })
 }
 
-/** Brings the Node of scripts/node; where npm has none for this machine, says what is needed. Returns its path. */
+/**
+ * Installs the Node of scripts/node and returns its path. Without one for this platform, prints the required version.
+ */
 function bringNode(minimum) {
   const found = process.versions.node
   if (!isEnough(versionOf(BROUGHT_NODE), minimum)) {
@@ -76,9 +78,9 @@ function bringNode(minimum) {
 
 const realPath = (path) => (fs.existsSync(path) ? fs.realpathSync(path) : undefined)
 
-/** Puts the brought Node, when it is the one in use, where npm looks first. */
+/** Links the installed Node, if it is in use, where npm looks first. */
 function putFirst(node) {
-  // Most runs have nothing to do, and may be in a checkout of another user.
+  // Most runs need no change, and the checkout may belong to another user.
   if (realPath(node) !== realPath(BROUGHT_NODE) || realPath(OWN_NODE) === realPath(node)) return
   fs.mkdirSync(dirname(OWN_NODE), { recursive: true })
   // At once, because another program of this checkout may start now.
@@ -95,7 +97,7 @@ function build(node) {
   const changedAt = Math.max(...sources.map((file) => fs.lstatSync(file).mtimeMs))
   if (fs.existsSync('dist/.built') && fs.statSync('dist/.built').mtimeMs >= changedAt) return
   console.log('Building src/ into dist/')
-  // Build into a new directory, so that no module stays whose source was removed.
+  // Build into a new directory, so that modules of removed sources disappear.
   fs.rmSync('dist.new', { recursive: true, force: true })
   fs.mkdirSync('dist.new')
   fs.writeFileSync('dist.new/.built', '')
@@ -108,7 +110,7 @@ try {
   process.chdir(fileURLToPath(new URL('..', import.meta.url)))
   const minimum = readJson('package.json').engines.node.replace('>=', '')
   requireVersion('git', '2.39', versionOf('git'))
-  // A container image has dist/ and packages but no src/: there is nothing to prepare.
+  // A container image has dist/ and packages but no src/, so it needs no preparation.
   if (fs.existsSync('src')) {
     const isOld = !isEnough(process.versions.node, minimum)
     const node = isOld ? bringNode(minimum) : process.execPath

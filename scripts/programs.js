@@ -1,4 +1,4 @@
-/** What Node starts from src/ as a process or a thread. */
+/** Programs in src/ that Node starts as a process or a thread. */
 export const PROGRAMS = [
   'main',
   'cli/mergelog',

@@ -1,4 +1,4 @@
-/** Attacks that were tried on a running server, each as one function that goes on until it is told to end. */
+/** Attacks on a running server. Each is a function that runs until it is stopped. */
 import { randomBytes } from 'node:crypto'
 import { request as httpRequest } from 'node:http'
 import { connect, type Socket } from 'node:net'
@@ -16,7 +16,7 @@ const LONG_TEXT = 60 * 1024
 /** Where attackers come from: not from where honest clients come, as limits are shared out by address. */
 const addressOf = (n: number) => `127.0.0.${2 + (n % 4)}`
 
-/** Many at once, each again and again. What fails is tried again: an attacker has nothing to lose. */
+/** Runs many attackers concurrently, each in a loop that ignores failures. */
 async function crowd(
   size: number,
   signal: AbortSignal,

@@ -1,4 +1,4 @@
-/** The honest clients: each does what people do, at a steady pace, and its waiting times are measured. */
+/** The honest clients: typical work at a steady pace, with measured latencies. */
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
@@ -11,7 +11,7 @@ export interface Waiting {
   kind: Kind
   /** From the moment it was due to its end. */
   ms: number
-  /** Why it failed, if it did. */
+  /** Reason of the failure, if any. */
   failure?: string
 }
 
@@ -23,7 +23,7 @@ const PATIENCE_MS = 60_000
 /** `before` is work of the client's own: it is not waited for at the server. */
 type Step = [kind: Kind, what: () => Promise<unknown>, before?: () => Promise<unknown>]
 
-/** What one client does again and again. `round` makes its names new. */
+/** The steps of one client's loop. `round` makes its names unique. */
 function stepsOf(stage: Stage, n: number, round: string): Step[] {
   const login = honestName(n)
   const repository = `/repos/${login}/app`

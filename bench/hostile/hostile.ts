@@ -46,7 +46,7 @@ function rowsOf(attack: string, alone: readonly Waiting[], beside: readonly Wait
     const of = (all: readonly Waiting[]) => all.filter((one) => one.kind === kind).map(({ ms }) => ms)
     const [now, then] = [percentile(of(beside), 0.99), percentile(of(alone), 0.99)]
     const work = `${attack}: p99 of a ${kind}`
-    // In a short phase on a busy machine: nothing is known, so the goal is not met.
+    // A short phase on a busy host has no data, so the goal is not met.
     if (Number.isNaN(now) || Number.isNaN(then)) {
       const goal = `<= ${GOAL}`
       return [{ work, measured: 'none was done', ceiling: '', ratio: undefined, goal, met: false }]
@@ -62,9 +62,8 @@ function rowsOf(attack: string, alone: readonly Waiting[], beside: readonly Wait
 }
 
 /**
- * On a busy machine the loop is also late when other processes have the processor: what counts is what held it. In that is
- * still the time in which the main thread waits for another thread of the server that has no processor (at a garbage
- * collection, or at the lock of the threads for files).
+ * On a busy host the loop is also late when other processes run, so only the blocked time counts. It still includes
+ * waits for other threads of the server (garbage collection, the lock of file threads).
  */
 const loopRow = (phase: string, { p99, max, held }: LoopDelay): Row => ({
   work: `${phase}: delay of the event loop`,
@@ -79,7 +78,7 @@ const loopRow = (phase: string, { p99, max, held }: LoopDelay): Row => ({
 const busyMs = () =>
   cpus().reduce((sum, { times: { user, nice, sys, irq } }) => sum + user + nice + sys + irq, 0)
 
-/** What of the machine the server itself took: the rest is git, the attackers, the honest clients and strangers' work. */
+/** The server's own share of processor time. The rest is git, attackers, honest clients and other work. */
 function processorRow(
   phase: string,
   { wall, busy, server }: { wall: number; busy: number; server: number },
@@ -128,7 +127,7 @@ async function run(directory: string): Promise<Row[]> {
   if (wanted.length > 1 || options.together) phases.push(['all at once', wanted])
   for (const [name, attacks] of phases) {
     console.error(`${name} …`)
-    // Right before the attack: other work on the machine comes and goes.
+    // Measured right before the attack, because other load on the host changes.
     const alone = await phase(`before ${name}`, [])
     if (rows.length === 0) rows.push(loopRow('nobody attacks', alone.delays))
     const { waited, delays, processors } = await phase(name, attacks)

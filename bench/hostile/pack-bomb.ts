@@ -1,4 +1,4 @@
-/** A tiny pack whose one object is huge when it is unfolded: a blob, and deltas that double it again and again. */
+/** A tiny pack with one huge object: a blob, and deltas that repeatedly double it. */
 import { createHash } from 'node:crypto'
 import { deflateSync } from 'node:zlib'
 
@@ -39,7 +39,7 @@ function copy(offset: number, size: number): Buffer {
   return head
 }
 
-/** A delta whose result is its base, twice. */
+/** Returns a delta that doubles its base. */
 function doubling(baseBytes: number): Buffer {
   const parts: Buffer[] = [deltaSize(baseBytes), deltaSize(2 * baseBytes)]
   for (let turn = 0; turn < 2; turn++) {

@@ -1,4 +1,4 @@
-/** What `npm run hostile` plays on: a server with honest users, and mallory, who has an account like anyone. */
+/** The setup of `npm run hostile`: a server with honest users, and mallory, a user without special permissions. */
 import { execFile } from 'node:child_process'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,7 +12,7 @@ export interface Stage {
   directory: string
   /** The number of honest users `honest-<n>`, from 0. Each has a repository `app` with pull request 1 and a clone. */
   honest: number
-  /** The lines of each file of `mallory/evil`, whose pull request 1 changes all of them. */
+  /** Number of lines of each file of `mallory/evil`, whose pull request 1 changes all of them. */
   lines: number
 }
 

@@ -39,7 +39,7 @@ export interface SeededRepository {
 
 export interface SeedPlan {
   owner: AccountRef & { kind: AccountKind }
-  /** The user who creates everything: the owner, when that is a user. */
+  /** The user who creates everything; also the owner, when that is a user. */
   author: AccountRef
   repositories: readonly SeededRepository[]
 }
@@ -167,8 +167,9 @@ export async function seedEvents(
 }
 
 /**
- * Sets the checkpoints of the server's processes to the end of the log. Otherwise some would use git, which
- * seeded repositories don't have, and all would read the log beside what is measured. Only for a log in which all repositories come from `seedEvents`.
+ * Sets the checkpoints of the server's processes to the end of the log, for a log in which all repositories come from
+ * `seedEvents`. Otherwise some would use git, which seeded repositories lack, and all would read the log during
+ * measurements.
  */
 export async function skipProcesses(readStore: ReadStore, position: Position): Promise<void> {
   await readStore.apply([], new Map(PROCESSES.map((name) => processCheckpoint(name, position))))

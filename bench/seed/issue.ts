@@ -8,7 +8,7 @@ import type { DomainEvent } from '../../src/events/domain-events.ts'
 /** The word is in the titles of the marked issues, and in no other text. */
 export const RARE_WORD = 'quokka'
 
-/** Each issue has one of these labels, in turn. */
+/** Labels that the issues use cyclically. */
 export const LABELS = [
   { name: 'bug', color: 'ee0701' },
   { name: 'feature', color: '84b6eb' },
