@@ -6,7 +6,7 @@
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { inGitTurn } from '../src/commands/git/git-turn.ts'
+import { withRefLock } from '../src/commands/git/ref-lock.ts'
 import { recordAndMoveHeads } from '../src/commands/pull-requests/branches/move-heads.ts'
 import { listRefs, type RefChange, resolveRef, updateRefs } from '../src/git/refs/refs.ts'
 import { type Content, writeContents } from './commands/pull-requests/contents.ts'
@@ -152,7 +152,7 @@ export async function hostedWork(test: Test, server: TestServer, hosted: Hosted)
     const account = await services.views.accounts.findOne({ loginKey: login })
     if (account === undefined) throw new Error(`there is no ${login}`)
     const context = aContext({ actor: { id: account.id, login } })
-    await inGitTurn(services, repoId, async (since) => {
+    await withRefLock(services, repoId, async (since) => {
       const before = new Map((await listRefs(bare)).map(({ ref, sha }) => [ref, sha]))
       const changes = [...wanted]
         .map(([ref, to]): RefChange => ({ ref, from: before.get(ref) ?? null, to }))

@@ -9,13 +9,13 @@ import { finishRename, finishRenameInPulls, renameInNote } from '../commands/bra
 import { pulls, repositories } from '../commands/execution/aggregates.ts'
 import { newContext } from '../commands/execution/command-context.ts'
 import { forEachSettled } from '../commands/execution/for-each-settled.ts'
-import { gitTurn } from '../commands/git/git-turn.ts'
 import { recordNoted } from '../commands/git/noted-moves.ts'
 import { recordRefs } from '../commands/git/record-refs.ts'
 import { recordedRefs } from '../commands/git/recorded-refs.ts'
+import { refLockKey } from '../commands/git/ref-lock.ts'
 import { finishErasure } from '../commands/issues/erasures/erase.ts'
 import { unlessDeleted } from '../commands/pull-requests/branches/move-heads.ts'
-import { finishMerge, mergeTurn } from '../commands/pull-requests/finish-merge.ts'
+import { finishMerge, mergeLockKey } from '../commands/pull-requests/finish-merge.ts'
 import { isShared } from '../config/config.ts'
 import type { IssueRef } from '../events/catalog/parts.ts'
 import { StoreUnavailable } from '../events/store/event-store.ts'
@@ -60,7 +60,7 @@ export async function recoverPushes(services: Services): Promise<void> {
   for (const marker of await services.pushJournal.unfinished()) {
     const repoId = Number(marker.key)
     await services
-      .turns(gitTurn(repoId), () => recoverPush(services, repoId, marker))
+      .turns(refLockKey(repoId), () => recoverPush(services, repoId, marker))
       .catch((error: unknown) => notRecovered(services, marker, error))
   }
 }
@@ -107,7 +107,7 @@ function notRecovered({ pushJournal, log }: Services, marker: PushMarker, error:
  */
 export async function recoverMerges(services: Services): Promise<void> {
   await forEachSettled(await services.views.pulls.find({ merging: true }), async ({ repoId, index }) => {
-    await services.turns(mergeTurn(repoId), () => recoverMerge(services, { repoId, index }))
+    await services.turns(mergeLockKey(repoId), () => recoverMerge(services, { repoId, index }))
   })
 }
 
@@ -117,7 +117,7 @@ async function recoverMerge(services: Services, { repoId, index }: IssueRef): Pr
   try {
     const state = await pulls.load(services, { repoId, index })
     if (state.status !== 'open' || state.merging === null) return
-    await services.turns(gitTurn(repoId), () => pushJournal.clean(gitDirOf(services, repoId)))
+    await services.turns(refLockKey(repoId), () => pushJournal.clean(gitDirOf(services, repoId)))
     const refusal = await finishMerge(services, recoveryContext(), state)
     log.info({ repoId, index, failure: refusal?.message }, 'finished a merge that was cut off')
   } catch (error) {
@@ -145,14 +145,14 @@ export async function recoverErasures(services: Services): Promise<void> {
  */
 export async function takeOverTurn(services: Services, key: string): Promise<void> {
   const repoId = Number(/ (\d+)$/.exec(key)?.[1])
-  if (key === gitTurn(repoId)) {
+  if (key === refLockKey(repoId)) {
     await services.pushJournal.clean(gitDirOf(services, repoId))
     await recoverPushesOf(services, repoId)
   }
-  if (key === mergeTurn(repoId)) {
+  if (key === mergeLockKey(repoId)) {
     await awaitPermissions(services)
     // A merge would find neither the old nor the new base of a pull request.
-    await services.turns(gitTurn(repoId), () => recoverPushesOf(services, repoId))
+    await services.turns(refLockKey(repoId), () => recoverPushesOf(services, repoId))
     const merging = await services.views.pulls.find({ repoId, merging: true })
     for (const pull of merging) await recoverMerge(services, pull)
   }

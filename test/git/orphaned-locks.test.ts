@@ -139,13 +139,13 @@ t.test('refs are packed after a killed maintenance, and a stop of the server wai
     return (exit) => exits.push(exit)
   })
   t.teardown(unwatch)
-  const inRefsTurn = async (work: () => Promise<void>) => {
+  const withRefLock = async (work: () => Promise<void>) => {
     const working = work()
     await until('git waits', () => stopping.signal.aborted)
     await rm(lock)
     await working
   }
-  await t.rejects(maintainRepository(dir, { kind: 'full', inRefsTurn, signal: stopping.signal }), {
+  await t.rejects(maintainRepository(dir, { kind: 'full', withRefLock, signal: stopping.signal }), {
     message: 'stopping',
   })
   t.same(exits, [{ code: 0, signal: null }])

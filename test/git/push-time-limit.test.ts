@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t from 'tap'
-import { gitTurn } from '../../src/commands/git/git-turn.ts'
+import { refLockKey } from '../../src/commands/git/ref-lock.ts'
 import { standardShare } from '../../src/git/process/limits.ts'
 import { listRefs, resolveRef } from '../../src/git/refs/refs.ts'
 import { createRepository } from '../../src/git/repository/repository.ts'
@@ -96,7 +96,7 @@ t.test(
     const before = await server.services.events.lastPosition()
     const { promise: isOver, resolve: release } = Promise.withResolvers<void>()
     // git has to wait for the turn of its repository.
-    const other = server.services.turns(gitTurn(repoId), () => isOver)
+    const other = server.services.turns(refLockKey(repoId), () => isOver)
     const answering = server.fetch('alice', '/alice/app.git/git-receive-pack', {
       method: 'POST',
       headers: { 'content-type': 'application/x-git-receive-pack-request' },

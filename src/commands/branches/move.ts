@@ -13,8 +13,8 @@ import { branchId } from '../../projections/models/branches/branches.fold.ts'
 import { notFoundIn } from '../../projections/views/view.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { requestContext, settled } from '../execution/request-context.ts'
-import { inGitTurn } from '../git/git-turn.ts'
 import { moveNoted } from '../git/noted-moves.ts'
+import { withRefLock } from '../git/ref-lock.ts'
 import { type Writer, writerNow } from '../git/writer-now.ts'
 import { recordAndMoveHeads } from '../pull-requests/branches/move-heads.ts'
 import { requireMayPush } from './create.ts'
@@ -86,7 +86,7 @@ export const moveBranchRoutes: Routes = (services) => async (app) => {
       const asking = { request, reply }
       const to = await servedCommitOf(services, asking, repository, wanted)
       const context = requestContext(request)
-      await inGitTurn(services, repository.id, async (since) => {
+      await withRefLock(services, repository.id, async (since) => {
         const writer = await writerNow(services, request, repository.id)
         requireMayPush(writer, branch)
         await requireServed(services, asking, repository, to)

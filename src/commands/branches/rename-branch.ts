@@ -27,14 +27,14 @@ import { appendAtomically, eventsOf } from '../execution/append.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import { earlierResult } from '../execution/idempotency.ts'
 import { load } from '../execution/load.ts'
-import { inGitTurn } from '../git/git-turn.ts'
 import { NO_PROCESS, NotedContext, notedContext } from '../git/noted-moves.ts'
 import { recordRefs } from '../git/record-refs.ts'
 import { recordedRefs } from '../git/recorded-refs.ts'
+import { withRefLock } from '../git/ref-lock.ts'
 import { refsUpdated } from '../git/refs-updated.ts'
 import { unlessDeleted } from '../pull-requests/branches/move-heads.ts'
 import { claimRenamed, renameInPulls } from '../pull-requests/branches/renamed-branches.ts'
-import { mergeTurn } from '../pull-requests/finish-merge.ts'
+import { mergeLockKey } from '../pull-requests/finish-merge.ts'
 import { repositoryDecider } from '../repositories/repository.decider.ts'
 import { renamedSettings } from './renamed-settings.ts'
 
@@ -79,10 +79,10 @@ export function renameBranch(
   decide: () => Promise<string>,
 ): Promise<RefOutcome> {
   const { pushJournal } = services
-  return services.turns(mergeTurn(repoId), async () => {
+  return services.turns(mergeLockKey(repoId), async () => {
     let marker: PushMarker | undefined
     try {
-      const begun = await inGitTurn(services, repoId, async (since) => {
+      const begun = await withRefLock(services, repoId, async (since) => {
         const sha = await decide()
         const giveBack = await claimRenamed(services, context, { repoId, from, to })
         const rename = { id: randomUUID(), repoId, from, to, sha, ...notedContext(context) }

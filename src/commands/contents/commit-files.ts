@@ -19,8 +19,8 @@ import type { AccountDocument } from '../../projections/models/users/accounts.fo
 import { gitDirOf, type Services } from '../../services/services.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import { reserveSpace } from '../execution/reserve-space.ts'
-import { inGitTurn } from '../git/git-turn.ts'
 import { movedBefore, moveNoted } from '../git/noted-moves.ts'
+import { withRefLock } from '../git/ref-lock.ts'
 import { recordAndMoveHeads } from '../pull-requests/branches/move-heads.ts'
 import { pushableRefs } from '../pull-requests/maintainer-edits.ts'
 import { signatureOf } from '../users/accounts/signature.ts'
@@ -66,7 +66,7 @@ export async function commitFiles(
   let isDone = false
   try {
     const stored = await storeContents(gitDirOf(services, repoId), changes)
-    const sha = await inGitTurn(services, repoId, async (since) => {
+    const sha = await withRefLock(services, repoId, async (since) => {
       const before = await movedBefore(services, context, repoId, STEP)
       if (before?.type === 'RefsUpdated') return before.data.refs[0]?.to ?? ''
       // The rights may have ended, or the rules may have changed, while the request waited for its turn.

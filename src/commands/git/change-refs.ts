@@ -6,9 +6,9 @@ import type { ExpectedRevision } from '../../events/store/event-store.ts'
 import type { RefChange, RefOutcome } from '../../git/refs/refs.ts'
 import type { Services } from '../../services/services.ts'
 import type { CommandContext } from '../execution/command-context.ts'
-import { inGitTurn } from './git-turn.ts'
 import { movedBefore, moveNoted, withMarker } from './noted-moves.ts'
 import { recordRefs } from './record-refs.ts'
+import { withRefLock } from './ref-lock.ts'
 
 /**
  * Runs `work`, which moves refs of a repository and records the moves. It waits for its turn with pushes, so that the log
@@ -20,7 +20,7 @@ export function moveRefs<T>(
   repoId: number,
   work: (since: ExpectedRevision) => Promise<T>,
 ): Promise<T> {
-  return inGitTurn(services, repoId, (since) => withMarker(services, repoId, () => work(since)))
+  return withRefLock(services, repoId, (since) => withMarker(services, repoId, () => work(since)))
 }
 
 /**
@@ -37,7 +37,7 @@ export function changeRef(
   change: RefChange,
   requireAllowed: () => Promise<unknown>,
 ): Promise<RefOutcome> {
-  return inGitTurn(services, repoId, async (since) => {
+  return withRefLock(services, repoId, async (since) => {
     await requireAllowed()
     // Before git moves anything: the log takes the event of a request only once.
     if (await movedBefore(services, context, repoId, cause)) return 'moved'

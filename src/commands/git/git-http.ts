@@ -31,7 +31,7 @@ import { reserveSpace, type SpaceRequest } from '../execution/reserve-space.ts'
 import { recordAndMoveHeads } from '../pull-requests/branches/move-heads.ts'
 import { pushableRefs } from '../pull-requests/maintainer-edits.ts'
 import { gitRepository } from './git-repository.ts'
-import { inGitTurn } from './git-turn.ts'
+import { withRefLock } from './ref-lock.ts'
 
 const GitParams = Type.Object({ owner: Type.String(), repo: Type.String() })
 
@@ -262,7 +262,7 @@ export const gitHttpRoutes: Routes = (services) => {
             journal: services.pushJournal,
             isShared: isShared(services.config),
             runExclusive: (work) =>
-              inGitTurn(services, repository.id, (revision) => {
+              withRefLock(services, repository.id, (revision) => {
                 since = revision
                 return work()
               }),

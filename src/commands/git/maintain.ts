@@ -84,7 +84,7 @@ async function maintainNow(
       : await maintainRepository(dir, {
           kind: isDue ? 'full' : kind,
           // With a marker: what a crash leaves of it is removed at the next start.
-          inRefsTurn: (work) => moveRefs(services, repoId, work),
+          withRefLock: (work) => moveRefs(services, repoId, work),
           ...(!isShared(config) && { orphanedBefore: startedAt() }),
           signal,
           ...(onStep && { onStep }),

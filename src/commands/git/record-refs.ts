@@ -27,7 +27,7 @@ const MAX_COMPARISONS = 20
  * Appends the moves of refs. They have happened in git already, so there is nothing to refuse. Many moves are several
  * appends. When one of them fails, the ones before it stay; the recovery compares git with the log and records the rest.
  *
- * `options`: what the pusher passed with `--push-option`. `since`: what `inGitTurn` gave. When the log has moved on from
+ * `options`: what the pusher passed with `--push-option`. `since`: what `withRefLock` gave. When the log has moved on from
  * there, this node has lost its turn, and others have recorded what they found. Then only the moves are recorded that git
  * still has and the log lacks.
  */

@@ -17,8 +17,8 @@ import { appendAtomically, eventsOf } from '../execution/append.ts'
 import { releaseClaim, releaseOf } from '../execution/claims.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import { load } from '../execution/load.ts'
-import { inGitTurn } from '../git/git-turn.ts'
 import { moveOfMerge, recordMerge } from '../git/record-refs.ts'
+import { withRefLock } from '../git/ref-lock.ts'
 import {
   type ActivePull,
   decideMerged,
@@ -28,7 +28,7 @@ import {
 } from './pull-request.decider.ts'
 
 /** The key of the turns of merges into one repository, on all nodes: two merges into one branch both succeed. */
-export const mergeTurn = (repoId: number) => `merge ${repoId}`
+export const mergeLockKey = (repoId: number) => `merge ${repoId}`
 
 /** Finishes the merge under way, if there is one. Resolves to the reason when it failed. */
 export async function finishMerge(
@@ -69,7 +69,7 @@ async function moveBase(
   const dir = gitDirOf(services, repoId)
   const ref = `refs/heads/${baseBranch}`
   // In turn with pushes, so that the log has the moves of a branch in git's order.
-  return inGitTurn(services, repoId, async (since) => {
+  return withRefLock(services, repoId, async (since) => {
     const outcome = await updateRef(dir, ref, { from, to: commit })
     const tip = outcome === 'moved' ? commit : await resolveRef(dir, ref)
     if (tip === null || !(await isAncestor(dir, commit, tip))) {

@@ -46,7 +46,7 @@ export interface Merge {
 
 /**
  * Records the intent, moves the base branch, records the outcome, and deletes the head branch. To be called only in
- * the turn of the repository's merges (`mergeTurn`).
+ * the turn of the repository's merges (`mergeLockKey`).
  *
  * @throws Refused, even after a successful merge when its head branch could not be deleted (`merge.8`)
  */

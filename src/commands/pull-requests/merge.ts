@@ -15,7 +15,7 @@ import { pulls } from '../execution/aggregates.ts'
 import { append } from '../execution/append.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { TextOf } from '../execution/text-schema.ts'
-import { mergeTurn } from './finish-merge.ts'
+import { mergeLockKey } from './finish-merge.ts'
 import { type Merge, mergePull } from './merge-pull.ts'
 import { decideCancelSchedule } from './pull-request.decider.ts'
 import { scheduleMerge } from './schedule.decider.ts'
@@ -92,7 +92,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
         deleteBranch: body.delete_branch_after_merge ?? repository.deleteBranchAfterMerge,
         deletionIsDefault: body.delete_branch_after_merge === undefined,
       }
-      const merging = services.turns(mergeTurn(repository.id), async () => {
+      const merging = services.turns(mergeLockKey(repository.id), async () => {
         const inTime = await withRightsNow(services, request, merge)
         if (!inTime.request.scheduling) {
           await mergePull(services, context, inTime)
@@ -121,7 +121,7 @@ export const mergePullRoutes: Routes = (services) => async (app) => {
       const pull = await pullFor(services, repository.id, request.params.index)
       const context = commandContext(request)
       // In turn: a merge that has begun gets its outcome first, and a canceled merge does not begin.
-      await services.turns(mergeTurn(repository.id), () =>
+      await services.turns(mergeLockKey(repository.id), () =>
         pulls.change(services, context, pull, 'cancel schedule', (state) =>
           decideCancelSchedule(state, { id: requester.id, login: requester.login }, access === 'admin'),
         ),

@@ -11,7 +11,7 @@ import { setDefaultBranch } from '../../git/repository/repository.ts'
 import { notFoundIn } from '../../projections/views/view.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
-import { inGitTurn } from '../git/git-turn.ts'
+import { withRefLock } from '../git/ref-lock.ts'
 import { mayPublishFork } from './creation/publish-fork.ts'
 import { moveRepository } from './move.ts'
 import { whileOwnedBy } from './ownership/same-owner.ts'
@@ -96,7 +96,7 @@ async function withDefaultBranch(
   change: () => Promise<RepositoryState>,
 ): Promise<void> {
   const dir = gitDirOf(services, repoId)
-  await inGitTurn(services, repoId, async () => {
+  await withRefLock(services, repoId, async () => {
     if ((await resolveRef(dir, `refs/heads/${branch}`)) === null) {
       throw new Refused(refuse.unprocessable('default_branch: the branch does not exist'))
     }

@@ -27,7 +27,7 @@ export interface MaintenanceOptions {
    * Runs work that briefly locks all refs: no push or merge may move a ref meanwhile. After a crash, its locks must be
    * removed before a ref moves.
    */
-  inRefsTurn(work: () => Promise<void>): Promise<void>
+  withRefLock(work: () => Promise<void>): Promise<void>
   /** Git's files that were last written before this time (milliseconds since 1970) are orphaned. */
   orphanedBefore?: number
   signal?: AbortSignal | undefined
@@ -81,7 +81,7 @@ export function maintenanceDue(loose: number, packs: readonly PackFiles[], now: 
  */
 export async function maintainRepository(
   dir: string,
-  { kind = 'due', inRefsTurn, orphanedBefore, signal, onStep = () => {} }: MaintenanceOptions,
+  { kind = 'due', withRefLock, orphanedBefore, signal, onStep = () => {} }: MaintenanceOptions,
 ): Promise<MaintenanceKind> {
   const options = { dir, config: CONFIG, queue: 'held', timeout: STEP_TIMEOUT, signal } as const
   const run = (...args: string[]) => gitOutput(args, options)
@@ -90,7 +90,7 @@ export async function maintainRepository(
   await removeOrphans(dir, orphanedBefore)
   onStep('refs')
   if ((await looseRefs(dir)) >= MANY_REFS) {
-    await inRefsTurn(async () => {
+    await withRefLock(async () => {
       await freeLocks(dir, ['packed-refs'])
       // Without the signal: a shutdown waits for this, so that it leaves no lock.
       await gitOutput(['pack-refs', '--all', '--prune'], { ...options, signal: undefined, timeout: 60_000 })

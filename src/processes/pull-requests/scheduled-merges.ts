@@ -7,7 +7,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { pulls } from '../../commands/execution/aggregates.ts'
 import { type CommandContext, newContext } from '../../commands/execution/command-context.ts'
-import { finishMerge, mergeTurn } from '../../commands/pull-requests/finish-merge.ts'
+import { finishMerge, mergeLockKey } from '../../commands/pull-requests/finish-merge.ts'
 import { headHasMoved, scheduleIsGone } from '../../commands/pull-requests/merge-checks.decider.ts'
 import { isWaiting } from '../../commands/pull-requests/merge-facts.ts'
 import { mergePull } from '../../commands/pull-requests/merge-pull.ts'
@@ -116,7 +116,7 @@ export function createScheduledMerges(
   )
 
   async function attempt({ pull, cause }: Attempt, failures: number): Promise<void> {
-    await services.turns(mergeTurn(pull.repoId), async () => {
+    await services.turns(mergeLockKey(pull.repoId), async () => {
       // A repeated attempt finds no schedule, so its events need no derived ids. After a push, the next attempt is
       // another merge with other events.
       const context = newContext(cause.actor, cause.correlationId, cause.causationId)

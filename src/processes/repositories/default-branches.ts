@@ -3,7 +3,7 @@
  * die between the two.
  */
 import { repositories } from '../../commands/execution/aggregates.ts'
-import { inGitTurn } from '../../commands/git/git-turn.ts'
+import { withRefLock } from '../../commands/git/ref-lock.ts'
 import { unlessDeleted } from '../../commands/pull-requests/branches/move-heads.ts'
 import { setDefaultBranch } from '../../git/repository/repository.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
@@ -13,7 +13,7 @@ export function defaultBranches(services: Services): ProcessManager {
   return processManager('default_branches', {
     async RepositoryEdited(_, { data: { repoId, changes } }) {
       if (changes.defaultBranch === undefined) return
-      await inGitTurn(services, repoId, async () => {
+      await withRefLock(services, repoId, async () => {
         const state = await repositories.load(services, repoId)
         if (state.status !== 'active') return
         await setDefaultBranch(gitDirOf(services, repoId), state.settings.defaultBranch)

@@ -3,8 +3,8 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import t from 'tap'
 import { newContext } from '../../../src/commands/execution/command-context.ts'
-import { gitTurn, inGitTurn } from '../../../src/commands/git/git-turn.ts'
 import { recordRefs } from '../../../src/commands/git/record-refs.ts'
+import { refLockKey, withRefLock } from '../../../src/commands/git/ref-lock.ts'
 import { StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { claimKeys, claimStream } from '../../../src/events/streams.ts'
 import { updateRef } from '../../../src/git/refs/refs.ts'
@@ -47,14 +47,14 @@ t.test('what is pushed while a rename waits for its turn is in the branch of the
   const { turns } = services
   let waits = false
   const { promise: held, resolve: leave } = Promise.withResolvers<void>()
-  const turn = inGitTurn(services, repoId, async (since) => {
+  const turn = withRefLock(services, repoId, async (since) => {
     await held
     const move = { ref: 'refs/heads/main', from, to }
     await updateRef(dir, move.ref, move)
     await recordRefs(services, newContext(null, 'push'), repoId, 'push', [move], since)
   })
   services.turns = (key, ...work) => {
-    waits ||= key === gitTurn(repoId)
+    waits ||= key === refLockKey(repoId)
     return turns(key, ...work)
   }
   const renamed = rename(made, 'main', 'trunk')

@@ -4,7 +4,7 @@ import { createHash, hash, randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { gitTurn } from '../../../src/commands/git/git-turn.ts'
+import { refLockKey } from '../../../src/commands/git/ref-lock.ts'
 import { decode } from '../../../src/events/codec.ts'
 import { gitStream } from '../../../src/events/streams.ts'
 import { makeKey } from '../../git/ssh-keys.ts'
@@ -335,7 +335,7 @@ t.test('rights that end while a commit waits for its turn end the commit', async
   const { repoId, send, git } = await newRepository('waiting')
   await alice.repos.repoAddCollaborator('alice', 'waiting', 'bob', { permission: 'write' })
   const { promise: held, resolve: leave } = Promise.withResolvers<void>()
-  const turn = server.services.turns(gitTurn(repoId), () => held)
+  const turn = server.services.turns(refLockKey(repoId), () => held)
   const asked = send('POST', '/contents/late', { content: base64('late') }, 'bob')
   const blob = hash('sha1', 'blob 4\0late', 'hex')
   await until('its file is stored', () =>

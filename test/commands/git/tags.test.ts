@@ -2,8 +2,8 @@ import type { Tag } from 'gitea-js'
 import t from 'tap'
 import type { Static } from 'typebox'
 import type { TagWire } from '../../../src/api/tags/tags.ts'
-import { inGitTurn } from '../../../src/commands/git/git-turn.ts'
 import { recordedRefs } from '../../../src/commands/git/recorded-refs.ts'
+import { withRefLock } from '../../../src/commands/git/ref-lock.ts'
 import { looseObjects } from '../../../src/git/repository/object-counts.ts'
 import { reconcileRefs } from '../../../src/processes/recovery.ts'
 import { gitDirOf } from '../../../src/services/services.ts'
@@ -157,7 +157,7 @@ t.test('two attempts at the same time make one tag, and both answer with it', as
   const { services } = server
   const dir = gitDirOf(services, repoId)
   let letGo = () => {}
-  const held = inGitTurn(services, repoId, () => new Promise<void>((resolve) => (letGo = resolve)))
+  const held = withRefLock(services, repoId, () => new Promise<void>((resolve) => (letGo = resolve)))
   const attempt = async (ms: number) => {
     const objects = await looseObjects(dir)
     setClock(ms)

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import t from 'tap'
-import { mergeTurn } from '../../../src/commands/pull-requests/finish-merge.ts'
+import { mergeLockKey } from '../../../src/commands/pull-requests/finish-merge.ts'
 import { type Merge, mergePull } from '../../../src/commands/pull-requests/merge-pull.ts'
 import { scheduleMerge } from '../../../src/commands/pull-requests/schedule.decider.ts'
 import type { DomainEvent } from '../../../src/events/domain-events.ts'
@@ -550,7 +550,7 @@ async function tryFirst(
   const scheduled = (await eventsOf(1)).find(({ type }) => type === 'MergeScheduled')
   if (scheduled === undefined) throw new Error('not scheduled')
   const { promise: gate, resolve: openGate } = Promise.withResolvers<void>()
-  const before = services.turns(mergeTurn(repoId), () => gate)
+  const before = services.turns(mergeLockKey(repoId), () => gate)
   const { promise: isFound, resolve: found } = Promise.withResolvers<void>()
   const pulls = {
     ...services.views.pulls,
@@ -712,7 +712,7 @@ t.test('scheduled merge: one that takes long keeps no other repository waiting',
   const scheduled = [await schedule(slow, 'alice'), await schedule(quick, 'bob')]
   let end = () => {}
   const held = services.turns(
-    mergeTurn(slow.repoId),
+    mergeLockKey(slow.repoId),
     () =>
       new Promise<void>((resolve) => {
         end = resolve

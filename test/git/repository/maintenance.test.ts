@@ -47,7 +47,7 @@ async function setUp(t: Test) {
   const turns: string[] = []
   const maintain = (options: Partial<MaintenanceOptions> = {}) =>
     maintainRepository(dir, {
-      async inRefsTurn(work) {
+      async withRefLock(work) {
         turns.push('turn')
         await work()
       },

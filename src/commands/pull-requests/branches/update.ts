@@ -22,11 +22,11 @@ import { gitDirOf, type Services } from '../../../services/services.ts'
 import { pulls } from '../../execution/aggregates.ts'
 import type { CommandContext } from '../../execution/command-context.ts'
 import { requestContext, settled } from '../../execution/request-context.ts'
-import { inGitTurn } from '../../git/git-turn.ts'
 import { moveNoted } from '../../git/noted-moves.ts'
+import { withRefLock } from '../../git/ref-lock.ts'
 import { signatureOf } from '../../users/accounts/signature.ts'
 import { cleanTree, rebasedTip } from '../build-merge.ts'
-import { mergeTurn } from '../finish-merge.ts'
+import { mergeLockKey } from '../finish-merge.ts'
 import { invitesToPush } from '../maintainer-edits.ts'
 import { headHasMoved } from '../merge-checks.decider.ts'
 import { gitTips } from '../merge-facts.ts'
@@ -101,7 +101,7 @@ async function updatePull(
   { updaterNow, ...wanted }: Omit<Update, 'updater'> & { updaterNow: () => Promise<AccountDocument> },
 ): Promise<void> {
   const { repository } = wanted
-  await services.turns(mergeTurn(repository.id), async () => {
+  await services.turns(mergeLockKey(repository.id), async () => {
     const update = { ...wanted, updater: await updaterNow() }
     const state = await pulls.load(services, { repoId: repository.id, index })
     if (state.status === 'none') throw new Refused(refuse.notFound('pull request not found'))
@@ -119,7 +119,7 @@ async function updatePull(
     const tip = await buildUpdate(services, context, state, update, baseTip)
 
     const ref = `refs/heads/${head.branch}`
-    await inGitTurn(services, head.repoId, async (since) => {
+    await withRefLock(services, head.repoId, async (since) => {
       // To rebase many commits takes long: the right may have ended, or the branch been protected, since.
       await services.projector.current()
       await requireUpdateRight(services, state, { ...wanted, updater: await updaterNow() })

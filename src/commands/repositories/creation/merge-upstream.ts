@@ -20,8 +20,8 @@ import { gitDirOf, type Services } from '../../../services/services.ts'
 import { requireMayPush } from '../../branches/create.ts'
 import type { CommandContext } from '../../execution/command-context.ts'
 import { commandContext, settled } from '../../execution/request-context.ts'
-import { inGitTurn } from '../../git/git-turn.ts'
 import { movedBefore, moveNoted } from '../../git/noted-moves.ts'
+import { withRefLock } from '../../git/ref-lock.ts'
 import { type Writer, writerNow } from '../../git/writer-now.ts'
 import { mergeLfsObjects } from '../../lfs/merged.ts'
 import { recordAndMoveHeads } from '../../pull-requests/branches/move-heads.ts'
@@ -110,7 +110,7 @@ async function mergeUpstream(
   // Before the lock: it may take long.
   await fetchObjects(dir, gitDirOf(services, parent.id), tip)
   const isForward = async (to: string) => ((await isAncestor(dir, to, tip)) ? 'fast-forward' : 'merge')
-  return inGitTurn(services, repoId, async (since) => {
+  return withRefLock(services, repoId, async (since) => {
     const before = await movedBefore(services, context, repoId, 'update')
     if (before?.type === 'RefsUpdated') return isForward(before.data.refs[0]?.to ?? tip)
     const writer = await writerNow(services, request, repoId)

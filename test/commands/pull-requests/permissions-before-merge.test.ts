@@ -1,7 +1,7 @@
 /** Merges and updates wait for their turn. What counts are the rights when it comes. */
 import t from 'tap'
-import { gitTurn, inGitTurn } from '../../../src/commands/git/git-turn.ts'
-import { mergeTurn } from '../../../src/commands/pull-requests/finish-merge.ts'
+import { refLockKey, withRefLock } from '../../../src/commands/git/ref-lock.ts'
+import { mergeLockKey } from '../../../src/commands/pull-requests/finish-merge.ts'
 import { pullId } from '../../../src/projections/models/pull-requests/pulls.fold.ts'
 import { until } from '../../until.ts'
 import { startPulls } from './pull-repository.ts'
@@ -25,7 +25,7 @@ async function waiting(
   meanwhile: () => Promise<unknown>,
 ): Promise<number> {
   const { promise: held, resolve: leave } = Promise.withResolvers<void>()
-  const turn = server.services.turns(mergeTurn(repoId), () => held)
+  const turn = server.services.turns(mergeLockKey(repoId), () => held)
   const id = pullId(repoId, index)
   const before = looked.get(id) ?? 0
   const asked = ask().then(
@@ -84,7 +84,7 @@ for (const [title, { statuses, end }] of Object.entries(ENDS)) {
       const status = await waiting({ repoId, index }, ask, () => end(name, token.id))
       t.ok(statuses.includes(status), `${status}`)
       // What comes next has its turn after it.
-      await server.services.turns(mergeTurn(repoId), async () => undefined)
+      await server.services.turns(mergeLockKey(repoId), async () => undefined)
       t.same([await made.tip('main'), await made.tip('topic')], before, 'no branch has moved')
       t.match(await made.get(index), { merged: false, state: 'open' })
       const types = await made.typesOf(index)
@@ -153,9 +153,9 @@ t.test('a head branch that is protected while its update is built is not moved',
   const { promise: held, resolve: leave } = Promise.withResolvers<void>()
   let waits = false
   const { turns } = server.services
-  const turn = inGitTurn(server.services, made.repoId, () => held)
+  const turn = withRefLock(server.services, made.repoId, () => held)
   server.services.turns = (key, work, ...more) => {
-    waits ||= key === gitTurn(made.repoId)
+    waits ||= key === refLockKey(made.repoId)
     return turns(key, work, ...more)
   }
   t.teardown(() => {

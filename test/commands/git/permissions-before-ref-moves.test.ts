@@ -1,6 +1,6 @@
 /** Requests that move refs wait for their turn. What counts are the rights and the rules when it comes. */
 import t from 'tap'
-import { gitTurn, inGitTurn } from '../../../src/commands/git/git-turn.ts'
+import { refLockKey, withRefLock } from '../../../src/commands/git/ref-lock.ts'
 import { updateRef } from '../../../src/git/refs/refs.ts'
 import { gitDirOf } from '../../../src/services/services.ts'
 import { until } from '../../until.ts'
@@ -16,10 +16,10 @@ async function waiting(
 ): Promise<number> {
   const { promise: held, resolve: leave } = Promise.withResolvers<void>()
   const { turns } = server.services
-  const turn = inGitTurn(server.services, repoId, () => held)
+  const turn = withRefLock(server.services, repoId, () => held)
   let waits = false
   server.services.turns = (key, work, ...more) => {
-    waits ||= key === gitTurn(repoId)
+    waits ||= key === refLockKey(repoId)
     return turns(key, work, ...more)
   }
   const asked = ask()
@@ -147,7 +147,7 @@ t.test('a head branch that is protected while its deletion waits is kept', async
   let isMerged = false
   // The first turn of the refs is that of the merge itself.
   server.services.turns = async (key, work, ...more) => {
-    if (key !== gitTurn(made.repoId)) return turns(key, work, ...more)
+    if (key !== refLockKey(made.repoId)) return turns(key, work, ...more)
     if (isMerged) await made.protect('topic', { enable_push: false })
     isMerged = true
     return turns(key, work, ...more)

@@ -5,19 +5,19 @@ import { gitStream } from '../../events/streams.ts'
 import type { Services } from '../../services/services.ts'
 
 /** The key of the turn. Whoever needs the turn of the repository's merges, too, takes that one first. */
-export const gitTurn = (repoId: number) => `git ${repoId}`
+export const refLockKey = (repoId: number) => `git ${repoId}`
 
 /**
  * Runs `work`, which moves refs and records the moves, in the repository's turn. `since`: the revision at which
  * `recordRefs` must find the stream. A node that stood still may have lost its turn without knowing: then another node
  * has written meanwhile, and nothing is recorded over it. A single node cannot lose a turn, so nothing is read there.
  */
-export function inGitTurn<T>(
+export function withRefLock<T>(
   services: Pick<Services, 'config' | 'events' | 'turns'>,
   repoId: number,
   work: (since: ExpectedRevision) => Promise<T>,
 ): Promise<T> {
-  return services.turns(gitTurn(repoId), async () => work(await revisionNow(services, repoId)))
+  return services.turns(refLockKey(repoId), async () => work(await revisionNow(services, repoId)))
 }
 
 async function revisionNow(
