@@ -21,7 +21,7 @@ import { recordedLfsObjects } from '../lfs/record.ts'
 import { moveRefs } from './change-refs.ts'
 
 /** The key of the turn. Its holder makes no other take turns, but that of the refs for a moment. */
-const MAINTENANCE_TURN = 'maintenance'
+const MAINTENANCE_LOCK = 'maintenance'
 
 /** What maintenance needs of a server. */
 export type MaintenanceServices = Pick<
@@ -60,7 +60,7 @@ export function maintain(
   repoId: number,
   options: MaintainOptions,
 ): Promise<Maintained | undefined> {
-  return services.turns(MAINTENANCE_TURN, () => maintainNow(services, repoId, options))
+  return services.turns(MAINTENANCE_LOCK, () => maintainNow(services, repoId, options))
 }
 
 async function maintainNow(

@@ -13,7 +13,7 @@ import { requestContext, settled } from '../execution/request-context.ts'
 import { endTransfersTo } from '../repositories/ownership/transfers-to.ts'
 import { whileDeleting } from '../users/accounts/deletion.ts'
 import { decideDeleteOrganization, type MemberActor } from './organization.decider.ts'
-import { inTurnOfOrganization } from './turn.ts'
+import { withOrganizationLock } from './organization-lock.ts'
 
 /**
  * Deletes an organization that owns no repository. One append ends it with its members and its teams, so a crash leaves it
@@ -48,7 +48,7 @@ export const deleteOrganizationRoutes: Routes = (services) => async (app) => {
       const actor = signedIn(request)
       const { id, login } = await organizationFor(services, request, request.params.org)
       const context = requestContext(request)
-      await inTurnOfOrganization(services, id, () =>
+      await withOrganizationLock(services, id, () =>
         deleteOrganization(services, context, { id, login }, actor),
       )
       await settled(services, context, reply)

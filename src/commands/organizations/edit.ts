@@ -18,7 +18,7 @@ import { requestContext, settled } from '../execution/request-context.ts'
 import { finishHiding, hideRepositories, showOwnerIn } from '../repositories/ownership/hidden-owners.ts'
 import { organizationOptions } from './options.ts'
 import { decideEditOrganization, NOT_ITS_ADMIN } from './organization.decider.ts'
-import { inTurnOfOrganization } from './turn.ts'
+import { withOrganizationLock } from './organization-lock.ts'
 import { decideStartHiding } from './visibility.ts'
 
 const EditOrgOption = Type.Object(
@@ -68,7 +68,7 @@ export const editOrganizationRoutes: Routes = (services) => async (app) => {
       const { visibility: wantedVisibility } = wanted
       if (wantedVisibility === undefined) await edit()
       else
-        await inTurnOfOrganization(services, id, async () => {
+        await withOrganizationLock(services, id, async () => {
           const refusal = decideEditOrganization(await organizations.load(services, id), actor, wanted)
           if (isRefusal(refusal)) throw new Refused(refusal)
           // An earlier request may have been cut off.

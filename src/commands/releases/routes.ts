@@ -111,7 +111,7 @@ async function claimTag(
  * What claims and frees tags for a release: one at a time of each release, on all nodes. None frees a tag that another one
  * relies on.
  */
-const inTurnOfRelease = <T>({ turns }: Services, id: number, work: () => Promise<T>): Promise<T> =>
+const withReleaseLock = <T>({ turns }: Services, id: number, work: () => Promise<T>): Promise<T> =>
   turns(`release ${id}`, work)
 
 /** The release as the log has it. @throws Refused (not found) */
@@ -163,7 +163,7 @@ export const releaseRoutes: Routes = (services) => {
     const releaseId = await takeNumber(services, context, idsStream('release'))
     const author = { id: requester.id, login: requester.login }
     const holder = releaseStream(releaseId)
-    await inTurnOfRelease(services, releaseId, async () => {
+    await withReleaseLock(services, releaseId, async () => {
       if ((await releases.ifDone(services, context, releaseId, 'create')) !== undefined) return
       await withTag(services, context, { repoId, tag, holder }, async () => {
         const wanted = { ...settings, message: request.body.tag_message ?? '' }
@@ -207,7 +207,7 @@ export const releaseRoutes: Routes = (services) => {
   }
 
   const remove = (context: CommandContext, { id, assetUuids }: ReleaseDocument): Promise<void> =>
-    inTurnOfRelease(services, id, async () => {
+    withReleaseLock(services, id, async () => {
       const { repoId, tag } = await releaseInLog(services, id)
       await changeRelease(services, context, id, 'delete', decideDeleteRelease)
       await releaseClaim(services, context, claimKeys.release(repoId, tag), releaseStream(id))
@@ -242,7 +242,7 @@ export const releaseRoutes: Routes = (services) => {
           requester: signedIn(request),
           asking: { request, reply },
         }
-        await inTurnOfRelease(services, id, () => edit(context, tagging, id, wanted))
+        await withReleaseLock(services, id, () => edit(context, tagging, id, wanted))
         await settled(services, context, reply)
         return releaseWire(services, found.repository, await releaseNow(services, id))
       },

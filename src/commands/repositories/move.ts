@@ -18,7 +18,7 @@ function after(state: RepositoryState, decision: Decision<RepositoryEvent>): Rep
 }
 
 /** One at a time of each repository, on all nodes. */
-const turnOf = (repoId: number) => `place ${repoId}`
+const lockKeyOf = (repoId: number) => `place ${repoId}`
 
 /** Frees a name that the repository has left, if a server died before it did so. */
 export function releaseLeftName(
@@ -28,7 +28,7 @@ export function releaseLeftName(
   left: { ownerId: number; name: string },
 ): Promise<void> {
   const key = claimKeys.repository(left.ownerId, left.name)
-  return services.turns(turnOf(repoId), async () => {
+  return services.turns(lockKeyOf(repoId), async () => {
     const has = keysOf(await repositories.load(services, repoId)).includes(key)
     if (!has) await releaseClaim(services, context, key, repositoryStream(repoId))
   })
@@ -52,7 +52,7 @@ export function moveRepository(
   const release = (keys: readonly string[]) =>
     Promise.all(keys.map((key) => releaseClaim(services, context, key, stream)))
 
-  return services.turns(turnOf(repoId), async () => {
+  return services.turns(lockKeyOf(repoId), async () => {
     // Another attempt of a retried request may have moved it while this one waited.
     const done = await repositories.ifDone(services, context, repoId, step)
     if (done !== undefined) return done

@@ -46,9 +46,9 @@ export async function changeUser(
   const { siteAdmin, active, prohibitLogin } = change.changes ?? {}
   const mayEndAdmin = siteAdmin === false || active === false || prohibitLogin === true
   const inOwnTurn = (hasOtherAdmin: boolean) =>
-    inTurnOfUser(services, id, () => changeNow(services, context, id, change, hasOtherAdmin))
+    withUserLock(services, id, () => changeNow(services, context, id, change, hasOtherAdmin))
   if (!mayEndAdmin) return inOwnTurn(true)
-  await inTurnOfAdmins(services, async () => inOwnTurn(await otherAdmin()))
+  await withSiteAdminLock(services, async () => inOwnTurn(await otherAdmin()))
 }
 
 async function changeNow(
@@ -108,12 +108,12 @@ async function changeNow(
 /**
  * Changes to site admins take turns on all nodes: two who end each other's rights at the same time would both succeed.
  */
-export function inTurnOfAdmins<T>({ turns }: Pick<Services, 'turns'>, work: () => Promise<T>): Promise<T> {
+export function withSiteAdminLock<T>({ turns }: Pick<Services, 'turns'>, work: () => Promise<T>): Promise<T> {
   return turns('site admins', work)
 }
 
 /** The turn of what a user has claimed. Whoever needs the turn of the site admins, too, takes that one first. */
-export function inTurnOfUser<T>(
+export function withUserLock<T>(
   { turns }: Pick<Services, 'turns'>,
   id: number,
   work: () => Promise<T>,

@@ -18,7 +18,7 @@ import { requestContext, settled } from '../execution/request-context.ts'
 import { leaveTeams, organizationsIn } from '../organizations/ghosts.ts'
 import { decideForgetUser } from '../repositories/ownership/ownership.decider.ts'
 import { whileDeleting } from './accounts/deletion.ts'
-import { hasOtherAdmin, inTurnOfAdmins, inTurnOfUser, requireStillAdmin } from './change.ts'
+import { hasOtherAdmin, requireStillAdmin, withSiteAdminLock, withUserLock } from './change.ts'
 import { decideDeleteUser } from './user.decider.ts'
 
 /**
@@ -85,9 +85,9 @@ export const deleteUserRoutes: Routes = (services) => async (app) => {
       const { id } = await userNamed(services, request.params.username)
       if (id === requester.id) throw new Refused(refuse.unprocessable('you cannot delete yourself'))
       const context = requestContext(request)
-      await inTurnOfAdmins(services, async () => {
+      await withSiteAdminLock(services, async () => {
         await requireStillAdmin(services, requester)
-        await inTurnOfUser(services, id, () => deleteUser(services, context, id))
+        await withUserLock(services, id, () => deleteUser(services, context, id))
       })
       await settled(services, context, reply)
       return reply.code(204).send(null)

@@ -12,7 +12,7 @@ import { releaseClaim } from '../execution/claims.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeName } from './accounts/claims.ts'
-import { inTurnOfUser } from './change.ts'
+import { withUserLock } from './change.ts'
 import { decideAddEmails, decideRemoveEmails } from './user.decider.ts'
 
 const MAX_EMAILS = 100
@@ -81,7 +81,7 @@ export const emailRoutes: Routes = (services) => {
   ) {
     const { id } = signedIn(request)
     const context = commandContext(request)
-    await inTurnOfUser(services, id, () => work(services, context, id, request.body.emails))
+    await withUserLock(services, id, () => work(services, context, id, request.body.emails))
     services.accountChanges.note(id, context.written)
     await settled(services, context, reply)
     return (await services.views.accounts.get(`${id}`)) ?? signedIn(request)

@@ -4,7 +4,7 @@
  */
 import { organizations, repositories } from '../../commands/execution/aggregates.ts'
 import type { CommandContext } from '../../commands/execution/command-context.ts'
-import { inTurnOfOrganization } from '../../commands/organizations/turn.ts'
+import { withOrganizationLock } from '../../commands/organizations/organization-lock.ts'
 import { shownTo } from '../../commands/organizations/visibility.ts'
 import {
   finishHiding,
@@ -34,7 +34,7 @@ export function ownerVisibility(services: Services): ProcessManager {
       return organization.status === 'active' ? shownTo(organization) : repository.ownerVisibility
     }
     if (repository.ownerVisibility === (await visibility())) return
-    await inTurnOfOrganization(services, owner.id, async () => {
+    await withOrganizationLock(services, owner.id, async () => {
       const now = await visibility()
       await repositories.change(services, { ...context, actor: null }, repoId, 'owner visibility', (state) =>
         state.status === 'active' && state.owner.id === owner.id ? decideOwnerVisibility(state, now) : [],
@@ -62,13 +62,13 @@ export function ownerVisibility(services: Services): ProcessManager {
       if (data.ownerVisibility !== 'public') await hideForksOf(services, context, data.repoId)
     },
     async HidingStarted(context, { data: { organization } }) {
-      await inTurnOfOrganization(services, organization.id, () =>
+      await withOrganizationLock(services, organization.id, () =>
         finishHiding(services, context, organization.id),
       )
     },
     async OrganizationEdited(context, { data: { organization, changes } }) {
       if (changes.visibility === undefined) return
-      await inTurnOfOrganization(services, organization.id, () =>
+      await withOrganizationLock(services, organization.id, () =>
         showOwnerIn(services, context, organization.id),
       )
     },

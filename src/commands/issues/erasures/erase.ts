@@ -39,7 +39,7 @@ export type ErasureServices = Pick<
 
 type Discussion = IssueRef & { isPull: boolean }
 
-const turnOf = ({ repoId, index }: Discussion) => `erasure of ${repoId}.${index}`
+const lockKeyOf = ({ repoId, index }: Discussion) => `erasure of ${repoId}.${index}`
 
 /** Tries to append between the events of others. */
 const MAX_APPENDS = 100
@@ -113,7 +113,7 @@ export function finishErasure(
   context: CommandContext,
   issue: Discussion,
 ): Promise<void> {
-  return services.turns(turnOf(issue), async () => {
+  return services.turns(lockKeyOf(issue), async () => {
     const { pending } = await erasableIn(services.texts.stored, issue)
     const last = pending.at(-1)
     if (last === undefined) return

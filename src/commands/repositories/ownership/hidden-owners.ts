@@ -8,7 +8,7 @@ import type { Services } from '../../../services/services.ts'
 import { organizations, repositories } from '../../execution/aggregates.ts'
 import type { CommandContext } from '../../execution/command-context.ts'
 import { forEachSettled } from '../../execution/for-each-settled.ts'
-import { inTurnOfOrganization } from '../../organizations/turn.ts'
+import { withOrganizationLock } from '../../organizations/organization-lock.ts'
 import { decideEndHiding, shownTo, widerThan } from '../../organizations/visibility.ts'
 import { visibilityNow } from '../../organizations/visibility-now.ts'
 import { decideEdit, decideOwnerVisibility, hiddenness } from '../repository.decider.ts'
@@ -42,7 +42,7 @@ export async function whileOwnerStaysShown<T>(
   work: () => Promise<T>,
 ): Promise<T> {
   if (owner.kind === 'user') return work()
-  return inTurnOfOrganization(services, owner.id, async () => {
+  return withOrganizationLock(services, owner.id, async () => {
     const made = await work()
     await hideAs(services, context, owner, repoId)
     return made

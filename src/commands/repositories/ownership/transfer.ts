@@ -25,11 +25,11 @@ import type { CommandContext } from '../../execution/command-context.ts'
 import type { Decision } from '../../execution/decider.ts'
 import { commandContext, settled } from '../../execution/request-context.ts'
 import { reserveQuota } from '../../execution/reserve-space.ts'
+import { withOrganizationLock } from '../../organizations/organization-lock.ts'
 import { MAX_TEAMS } from '../../organizations/team.decider.ts'
-import { inTurnOfOrganization } from '../../organizations/turn.ts'
 import { visibilityNow } from '../../organizations/visibility-now.ts'
 import { isBeingDeleted } from '../../users/accounts/deletion.ts'
-import { inTurnOfAdmins } from '../../users/change.ts'
+import { withSiteAdminLock } from '../../users/change.ts'
 import { repositoryNow } from '../creation/create.ts'
 import { moveRepository } from '../move.ts'
 import type { RepositoryEvent, RepositoryState } from '../repository.decider.ts'
@@ -146,8 +146,8 @@ async function transferNow(
   }
   try {
     await (owner.kind === 'user'
-      ? inTurnOfAdmins(services, move)
-      : inTurnOfOrganization(services, owner.id, move))
+      ? withSiteAdminLock(services, move)
+      : withOrganizationLock(services, owner.id, move))
   } finally {
     // From the event on, the repository itself counts for its owner.
     room.end('dropped')
