@@ -4,7 +4,7 @@
  */
 import { forEachSettled } from '../../commands/execution/for-each-settled.ts'
 import { removeDeployKey } from '../../commands/keys/change.ts'
-import { removeLeft } from '../../commands/repositories/left-documents.ts'
+import { removeOrphans } from '../../commands/repositories/orphaned-documents.ts'
 import { StoreUnavailable } from '../../events/store/event-store.ts'
 import { filesOfRepository } from '../../projections/models/attachments/attached-files.fold.ts'
 import type { Services } from '../../services/services.ts'
@@ -28,7 +28,7 @@ export function deletedRepositories(services: Services): ProcessManager {
       // Ending a subscription writes a document that must be removed too.
       if (!(await projector.waitFor(own.written, config.projectionWaitMs)))
         throw new StoreUnavailable('the read models lag: what a deleted repository left is removed later')
-      await removeLeft(services, own, repoId)
+      await removeOrphans(services, own, repoId)
     },
   })
 }

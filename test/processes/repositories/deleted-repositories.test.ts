@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { append } from '../../../src/commands/execution/append.ts'
 import { newContext } from '../../../src/commands/execution/command-context.ts'
-import { LEAVING_MODELS } from '../../../src/commands/repositories/left-documents.ts'
+import { MODELS_WITH_ORPHANS } from '../../../src/commands/repositories/orphaned-documents.ts'
 import type { DomainEvent } from '../../../src/events/domain-events.ts'
 import { StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { openSqliteEventStore } from '../../../src/events/store/sqlite/sqlite.ts'
@@ -208,7 +208,7 @@ t.test('no read model keeps documents of a deleted repository', async (t) => {
   await must('alice', 'PATCH', base, { name: `${repo}-renamed` })
 
   const before = await modelsOf(server, repoId)
-  const expected = [...LEAVING_MODELS, 'follows', 'deploy_keys', 'webhooks', 'tag_protections']
+  const expected = [...MODELS_WITH_ORPHANS, 'follows', 'deploy_keys', 'webhooks', 'tag_protections']
   t.strictSame(
     expected.filter((model) => before[model] === undefined),
     [],

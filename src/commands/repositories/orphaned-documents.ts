@@ -72,10 +72,10 @@ const finders: Record<string, Finder> = {
 }
 
 /** The read models of which something may be left. */
-export const LEAVING_MODELS: readonly string[] = Object.keys(finders)
+export const MODELS_WITH_ORPHANS: readonly string[] = Object.keys(finders)
 
 /** How what a deleted issue left is found, apart from what its own events end. */
-export const leftOfIssue = (index: number): Record<string, Finder> => ({
+export const orphansOfIssue = (index: number): Record<string, Finder> => ({
   reactions: ({ views }, repoId) =>
     views.reactions.someIds({ repoId, index }, first(SMALL, 'commentId', 'createdAt')),
   participations: ({ views }, repoId) =>
@@ -86,7 +86,7 @@ export const leftOfIssue = (index: number): Record<string, Finder> => ({
  * Removes all of it, one part after the other: the next one when the read models have the one before, so that others wait
  * for one part at most. To be called again after a crash.
  */
-export async function removeLeft(
+export async function removeOrphans(
   services: Services,
   context: CommandContext,
   repoId: number,
@@ -95,7 +95,7 @@ export async function removeLeft(
   const { projector, config } = services
   const models = new Set(Object.keys(left))
   for (let before: readonly LeftDocuments[] = []; ; ) {
-    const found = await nextLeft(services, repoId, left, models)
+    const found = await nextOrphans(services, repoId, left, models)
     const parts = found.filter(({ model, ids }) => {
       const isSame = before.some((one) => one.model === model && one.ids[0] === ids[0])
       // A read model that has stopped shows the same for ever; it removes them when it goes on.
@@ -114,7 +114,7 @@ export async function removeLeft(
 }
 
 /** Some of what is left: as much as one event names. A model of which nothing is left is not asked again. */
-async function nextLeft(
+async function nextOrphans(
   services: Services,
   repoId: number,
   finders: Record<string, Finder>,
