@@ -1,4 +1,4 @@
-/** Schedules a merge that waits for its checks: merge rule 6, and `docs/architecture/decided-points.md#scheduled-merge`. */
+/** Schedules a merge that waits for its checks: `merge.6`, and `docs/architecture/decided-points.md#scheduled-merge`. */
 
 import { isRefusal, refuse } from '../../errors/refusal.ts'
 import type { PullRequestEvent } from '../../events/catalog/pull-requests.ts'
