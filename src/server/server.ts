@@ -1,26 +1,18 @@
 /** Builds a whole server from its configuration, starts it, and stops it in order. */
 import { setMaxListeners } from 'node:events'
-import { mkdir } from 'node:fs/promises'
 import { findSourceMap } from 'node:module'
 import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import type { FastifyBaseLogger } from 'fastify'
 import { historyJson } from '../api/history/history.ts'
-import { createOpenRequests } from '../auth/open-requests.ts'
 import { secretCollections } from '../auth/secrets.ts'
 import { ensureSiteAdmin } from '../commands/users/site-admin.ts'
-import { deadlineAfter } from '../concurrency/deadline.ts'
-import { addressesIn } from '../config/address-ranges.ts'
 import { type Config, isShared } from '../config/config.ts'
-import { createDataDir } from '../config/create-directories.ts'
 import { listenProblem } from '../config/listen-problem.ts'
-import { limitReached } from '../errors/limits.ts'
 import { createStartupRetry } from '../events/store/startup-retry.ts'
 import { objectReaders } from '../git/objects/object-readers.ts'
 import { createGitLimits } from '../git/process/limits.ts'
 import { limitGitMemory } from '../git/process/memory-limit.ts'
-import { HOOKS } from '../git/push/push-hook.ts'
 import { openPushJournal } from '../git/push/push-journal.ts'
 import { requireCertificate } from '../http/connections/https.ts'
 import { observeCalls } from '../observability/grpc-calls.ts'
@@ -38,28 +30,23 @@ import { createDiskUsage } from '../projections/installation/disk-usage.ts'
 import { createLiveEvents } from '../projections/live/live-events.ts'
 import { createWebhookDeliveries } from '../projections/models/webhooks/webhook-deliveries.fold.ts'
 import type { AroundBatch } from '../projections/projector/batch-writer.ts'
-import { createProjector } from '../projections/projector/projector.ts'
-import { createRebuild } from '../projections/projector/rebuild.ts'
-import type { Touched } from '../projections/store/read-store.ts'
-import { createAccountChanges } from '../projections/views/account-changes.ts'
-import { createViews, READ_MODELS } from '../projections/views/views.ts'
+import { READ_MODELS } from '../projections/views/views.ts'
 import { createHistoryCaches } from '../services/history/history-caches.ts'
 import type { Services } from '../services/services.ts'
 import { createClaimAges } from '../services/writes/claim-ages.ts'
 import { createWriteState } from '../services/writes/write-state.ts'
 import { openAttachmentFiles } from '../storage/attachments/files.ts'
-import { openDataDir } from '../storage/data-format.ts'
-import { compareClocks } from '../storage/disk.ts'
 import { watchFreeSpace } from '../storage/free-space.ts'
 import { connectionsWithin } from '../storage/open-files.ts'
-import { makePrivateFiles, restrictDataDir } from '../storage/private-files.ts'
+import { makePrivateFiles } from '../storage/private-files.ts'
 import { recordNow } from '../storage/steady-clock.ts'
-import { refuseUnfinishedRestore } from '../storage/unfinished-restore.ts'
-import { VERSION } from '../storage/version.ts'
-import { createUpgradeAnswers } from '../upgrade/answers.ts'
 import { startGrpc } from '../upgrade/grpc-server.ts'
 import { buildApp } from './app.ts'
-import { requireGit, requirePushHook, requireReadableEnd, requireSigningKey } from './start-checks.ts'
+import { connectionLimits, trustedProxies } from './client-limits.ts'
+import { prepareDataDir } from './data-directory.ts'
+import { closeInTime, drain } from './drain.ts'
+import { createReadModels } from './read-models.ts'
+import { requireGit, requireReadableEnd, requireSigningKey } from './start-checks.ts'
 import { openEvents, openNodes, openReadStores, withOpenTexts } from './stores.ts'
 
 export type Server = Awaited<ReturnType<typeof startServer>>
@@ -67,30 +54,12 @@ export type Server = Awaited<ReturnType<typeof startServer>>
 const tlsFiles = ({ grpcTlsCert: cert, grpcTlsKey: key }: Config) =>
   cert === undefined || key === undefined ? undefined : { cert, key }
 
-const connectionLimits = ({ maxConnections, maxConnectionsPerAddress, trustProxy = [] }: Config) => ({
-  all: maxConnections,
-  perNetwork: maxConnectionsPerAddress,
-  isProxy: addressesIn(trustProxy) ?? (() => false),
-})
-
 /** Loads OpenTelemetry only when traces are wanted: it is not small. */
 async function tracingOf({ otlpEndpoint: endpoint, nodeName: node }: Config): Promise<Tracing | undefined> {
   if (endpoint === undefined) return undefined
   const { openTracing } = await import('../observability/tracing.ts')
   return openTracing({ endpoint, node })
 }
-
-/** What an operator asks first about a server. */
-const startFacts = ({ eventStoreUrl, mongodbUrl }: Config, git: string) => ({
-  version: VERSION,
-  nodejs: process.version,
-  git,
-  log: eventStoreUrl === undefined ? 'embedded' : 'EventStoreDB',
-  readModels: mongodbUrl === undefined ? 'embedded' : 'MongoDB',
-})
-
-/** How long a start waits for the file system of DATA_DIR, also with a START_TIMEOUT_MS of 0. */
-const LEAST_PATIENCE_MS = 1000
 
 /** When to free what the rebuilds of an earlier process left behind. */
 const FREE_SPARES_AFTER_MS = 10_000
@@ -116,23 +85,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
   const git = await requireGit()
   await requireSigningKey(config)
   const certificate = await requireCertificate(config)
-  const gitDir = join(config.dataDir, 'git')
-  await createDataDir(config.dataDir, Math.max(config.startTimeoutMs, LEAST_PATIENCE_MS))
-  await mkdir(gitDir, { recursive: true })
-  const { unlock, news } = await openDataDir(config.dataDir, isShared(config) ? 'shared' : 'alone', () =>
-    refuseUnfinishedRestore(config.dataDir, () => {}),
-  )
-  log.info(startFacts(config, git), `Mergelog ${VERSION} starts`)
-  if (news !== undefined) log.info(news)
-  await requirePushHook(gitDir)
-  await compareClocks(join(gitDir, HOOKS))
-  const readableByOthers = await restrictDataDir(config.dataDir)
-  if (readableByOthers.length > 0) {
-    log.warn(
-      { paths: readableByOthers },
-      'others may read files of the data directory; they are not ours to change',
-    )
-  }
+  const { gitDir, unlock } = await prepareDataDir(config, log, git)
 
   /** Aborted first: from then on clients are asked to go elsewhere, but all is answered as before. */
   const leaving = new AbortController()
@@ -160,49 +113,31 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
       takeOver: (key) => takeOverTurn(services, key),
     }),
   )
-  const { generations, readStore, secrets } = await inStart(() => openReadStores(config, nodes))
+  const stores = await inStart(() => openReadStores(config, nodes))
+  const { readStore, secrets } = stores
   const events = withOpenTexts(stored, secrets, log)
-  const views = createViews(readStore, (model) =>
-    projector.status().some(({ name, stopped }) => name === model && stopped !== undefined),
-  )
-  const applied = (touched: readonly Touched[]) => {
-    for (const view of Object.values(views)) view.applied(touched)
-    openRequests.applied(touched)
-    upgrade.applied(touched)
-  }
-  const forget = (collection: string) => {
-    for (const view of Object.values(views)) view.exchanged(collection)
-    openRequests.exchanged(collection)
-    upgrade.exchanged(collection)
-  }
+  const beginning = await inStart(() => events.lastPosition())
   const around: AroundBatch = async (batch, work) => {
     const begun = performance.now()
     const ids = batch.map(({ metadata }) => metadata.correlationId)
     await (tracing === undefined ? work() : tracing.following('projector batch', ids, work))
     metrics.projected(batch, performance.now() - begun)
   }
-  const sharing = { membership: nodes, forget }
-  const projector = createProjector({
+  const { projector, views, accountChanges, openRequests, upgrade, rebuilder } = createReadModels({
     log,
     events,
-    views: readStore,
-    models: READ_MODELS,
-    applied,
-    sharing,
+    stores,
+    nodes,
+    beginning,
     around,
+    signal,
   })
-  generations.onExchanged(forget)
-  const accountChanges = createAccountChanges()
-  const openRequests = createOpenRequests({ events, views, accountChanges, projector, secrets })
-  const beginning = await inStart(() => events.lastPosition())
   const isOnly = () => !nodes.all().some(({ id, name }) => id !== nodes.self().id && name === config.nodeName)
   const writeState = createWriteState({
     keyedEvents: { projector, readStore },
     claimAges: createClaimAges({ node: config.nodeName, position: beginning, isOnly }),
     isAlone: !isShared(config),
   })
-  const upgrade = createUpgradeAnswers(readStore, projector, beginning, nodes.isMember)
-
   const attachments = await openAttachmentFiles(join(config.dataDir, 'attachments'), {
     isShared: isShared(config),
   })
@@ -220,7 +155,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     nodes,
     turns,
     projector,
-    rebuilder: createRebuild({ events, generations, projector, exchanged: forget, signal }),
+    rebuilder,
     gitDir,
     gitLimits: createGitLimits(config),
     pushJournal: await openPushJournal(join(config.dataDir, 'pushes'), {
@@ -285,7 +220,7 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
     host: config.host,
     port: config.grpcPort,
     tls: tlsFiles(config),
-    connections: connectionLimits(config),
+    connections: { ...connectionLimits(config), isProxy: trustedProxies(config) ?? (() => false) },
     maxMessageBytes: config.grpcMaxMessageBytes,
     answers: upgrade,
     ready: () => isOpen && !leaving.signal.aborted && upgrade.ready(),
@@ -336,21 +271,9 @@ export async function startServer(wanted: Config, logger: FastifyBaseLogger) {
 
   async function stop(hurry?: AbortSignal): Promise<void> {
     leaving.abort()
-    if (config.drainMs > 0) {
-      log.info(
-        { drainMs: config.drainMs },
-        'stopping; /healthz is 503 now, everything else goes on for a while',
-      )
-      await delay(config.drainMs, undefined, { signal: hurry }).catch(() => {})
-    }
+    await drain(config, log, hurry)
     stopping.abort()
-    const cancel = deadlineAfter(config.stopTimeoutMs, () => {
-      limitReached('stop_time')
-      log.warn({ stopTimeoutMs: config.stopTimeoutMs }, 'requests still run; their connections are closed')
-      app.server.closeAllConnections()
-    })
-    await Promise.all([app.close(), grpc.stop(), metricsServer?.stop()])
-    cancel()
+    await closeInTime(config, log, app, [grpc.stop(), metricsServer?.stop()])
     await Promise.all([recovery.stopped(), freeing])
     await background.stop()
     await projector.stop()

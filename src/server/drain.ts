@@ -1,0 +1,30 @@
+/** Ends the requests of a server that stops. */
+import { setTimeout as delay } from 'node:timers/promises'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import { deadlineAfter } from '../concurrency/deadline.ts'
+import type { Config } from '../config/config.ts'
+import { limitReached } from '../errors/limits.ts'
+
+/** Waits `DRAIN_MS`, so that a load balancer notices that the server is not ready. `hurry` ends the wait. */
+export async function drain({ drainMs }: Config, log: FastifyBaseLogger, hurry?: AbortSignal): Promise<void> {
+  if (drainMs > 0) {
+    log.info({ drainMs }, 'stopping; /healthz is 503 now, everything else goes on for a while')
+    await delay(drainMs, undefined, { signal: hurry }).catch(() => {})
+  }
+}
+
+/** Closes the application and waits for `others`. After `STOP_TIMEOUT_MS` closes the connections of running requests. */
+export async function closeInTime(
+  { stopTimeoutMs }: Config,
+  log: FastifyBaseLogger,
+  app: FastifyInstance,
+  others: readonly (Promise<void> | undefined)[],
+): Promise<void> {
+  const cancel = deadlineAfter(stopTimeoutMs, () => {
+    limitReached('stop_time')
+    log.warn({ stopTimeoutMs }, 'requests still run; their connections are closed')
+    app.server.closeAllConnections()
+  })
+  await Promise.all([app.close(), ...others])
+  cancel()
+}
