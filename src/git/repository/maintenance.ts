@@ -87,7 +87,7 @@ export async function maintainRepository(
   const run = (...args: string[]) => gitOutput(args, options)
 
   onStep('clean')
-  await removeOrphans(dir, orphanedBefore)
+  await removeLeft(dir, orphanedBefore)
   onStep('refs')
   if ((await looseRefs(dir)) >= MANY_REFS) {
     await withRefLock(async () => {
@@ -205,7 +205,7 @@ const REPACK_TEMPORARY = /^\.tmp-\d+-pack-/
 const KEPT = /^pack-[0-9a-f]{40}\.keep$/
 
 /** Removes leftovers of killed processes: unfinished objects and packs, and locks of the commit graph. */
-async function removeOrphans(dir: string, orphanedBefore = Number.NEGATIVE_INFINITY): Promise<void> {
+async function removeLeft(dir: string, orphanedBefore = Number.NEGATIVE_INFINITY): Promise<void> {
   const isOrphaned = (written: number) => written < orphanedBefore || isAbandoned(written)
   await removeObjects(dir, isOrphaned)
   const packDirectory = join(dir, 'objects', 'pack')
