@@ -15,7 +15,7 @@ import { tagId } from '../../projections/models/tags/tags.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { changeRef } from '../git/change-refs.ts'
-import { type Writer, writerNow } from '../git/writer-now.ts'
+import { reauthorizeWriter, type Writer } from '../git/reauthorize-writer.ts'
 
 /** @throws Refused (forbidden) */
 export function requireMayPush({ repository, access, requester }: Writer, branch: string): void {
@@ -70,7 +70,7 @@ export const createBranchRoutes: Routes = (services) => async (app) => {
         'branch-creation',
         change,
         async () => {
-          const writer = await writerNow(services, request, repository.id)
+          const writer = await reauthorizeWriter(services, request, repository.id)
           await requireAllowed(services, writer, name)
           await requireServed(services, asking, repository, to)
         },

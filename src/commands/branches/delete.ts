@@ -13,7 +13,7 @@ import type { Services } from '../../services/services.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { removeBranch } from '../git/change-refs.ts'
-import { writerNow } from '../git/writer-now.ts'
+import { reauthorizeWriter } from '../git/reauthorize-writer.ts'
 import { closeFromDeleted } from '../pull-requests/branches/deleted-branches.ts'
 
 function requireDeletable({ defaultBranch, protections }: RepositoryDocument, name: string): void {
@@ -48,7 +48,7 @@ export const deleteBranchRoutes: Routes = (services) => async (app) => {
       const context = commandContext(request)
       const point = { repoId: repository.id, branch: name, sha: branch.commit.sha }
       const outcome = await removeBranch(services, context, point, async () => {
-        requireDeletable((await writerNow(services, request, repository.id)).repository, name)
+        requireDeletable((await reauthorizeWriter(services, request, repository.id)).repository, name)
       })
       if (outcome !== 'moved')
         throw new Refused(refuse.conflict('a push has moved the branch in the meantime'))

@@ -14,8 +14,8 @@ import { notFoundIn } from '../../projections/views/view.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { requestContext, settled } from '../execution/request-context.ts'
 import { moveNoted } from '../git/noted-moves.ts'
+import { reauthorizeWriter, type Writer } from '../git/reauthorize-writer.ts'
 import { withRefLock } from '../git/ref-lock.ts'
-import { type Writer, writerNow } from '../git/writer-now.ts'
 import { recordAndMoveHeads } from '../pull-requests/branches/move-heads.ts'
 import { requireMayPush } from './create.ts'
 
@@ -87,7 +87,7 @@ export const moveBranchRoutes: Routes = (services) => async (app) => {
       const to = await servedCommitOf(services, asking, repository, wanted)
       const context = requestContext(request)
       await withRefLock(services, repository.id, async (since) => {
-        const writer = await writerNow(services, request, repository.id)
+        const writer = await reauthorizeWriter(services, request, repository.id)
         requireMayPush(writer, branch)
         await requireServed(services, asking, repository, to)
         const from = await resolveRef(gitDirOf(services, repository.id), ref)

@@ -13,7 +13,7 @@ import { newBranchNameProblem } from '../../git/refs/names.ts'
 import { branchId } from '../../projections/models/branches/branches.fold.ts'
 import { notFoundIn } from '../../projections/views/view.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
-import { type Writer, writerNow } from '../git/writer-now.ts'
+import { reauthorizeWriter, type Writer } from '../git/reauthorize-writer.ts'
 import { renameBranch } from './rename-branch.ts'
 
 const taken = refuse.unprocessable('name: there is a branch with that name, or its path has that name')
@@ -83,7 +83,7 @@ export const renameBranchRoutes: Routes = (services) => async (app) => {
       if ((await branches.get(branchId(repoId, names.to))) !== undefined) throw new Refused(taken)
       const context = commandContext(request)
       const outcome = await renameBranch(services, context, { repoId, ...names }, async () => {
-        requireMayRename(await writerNow(services, request, repoId), names)
+        requireMayRename(await reauthorizeWriter(services, request, repoId), names)
         if ((await branches.get(branchId(repoId, names.to))) !== undefined) throw new Refused(taken)
         return await requireBranch()
       })

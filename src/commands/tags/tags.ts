@@ -13,7 +13,7 @@ import { gitDirOf, type Services } from '../../services/services.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import { reserveSpace } from '../execution/reserve-space.ts'
 import { changeRef } from '../git/change-refs.ts'
-import { writerNow } from '../git/writer-now.ts'
+import { reauthorizeWriter } from '../git/reauthorize-writer.ts'
 import { signatureOf } from '../users/accounts/signature.ts'
 
 /** The files of a tag object and of its ref take about so much on disk, besides the message. */
@@ -56,7 +56,7 @@ async function requireTagRightNow(
   { repository, request }: Pick<Tagging, 'repository' | 'request'>,
   name: string,
 ): Promise<void> {
-  await requireTagRight(services, await writerNow(services, request, repository.id), name)
+  await requireTagRight(services, await reauthorizeWriter(services, request, repository.id), name)
 }
 
 /**

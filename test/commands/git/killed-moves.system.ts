@@ -6,7 +6,7 @@ import t from 'tap'
 import { killedAfter } from '../../killed-server.ts'
 import { passwordOf, startTestServer } from '../../start-server.ts'
 import { startPulls } from '../pull-requests/pull-repository.ts'
-import { movesOf, REQUESTS } from './moving-requests.ts'
+import { movesOf, REQUESTS } from './ref-requests.ts'
 
 /** One for each way to move a ref. The others are in `lost-moves.test.ts`. */
 const KILLED = REQUESTS.filter(({ what }) => what !== 'a commit to a new branch' && what !== 'a branch')

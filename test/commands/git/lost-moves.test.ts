@@ -4,7 +4,7 @@ import { StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { gitStream } from '../../../src/events/streams.ts'
 import { until } from '../../until.ts'
 import { startPulls } from '../pull-requests/pull-repository.ts'
-import { movesOf, REQUESTS } from './moving-requests.ts'
+import { movesOf, REQUESTS } from './ref-requests.ts'
 
 t.test('a request whose move the log could not take is found done by a retry before recovery', async (t) => {
   const { server, repository } = await startPulls(t, { LOG_LEVEL: 'silent' })

@@ -9,8 +9,8 @@ import { temporaryDirectory } from '../../maintenance/backup/restored.ts'
 import { sharedStores } from '../../shared-stores.ts'
 import { passwordOf, startTestServer, type TestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
-import { ART_PULL, artFromFork, textOf } from './art.ts'
 import { lfsOf, objectOf } from './lfs-client.ts'
+import { ART_PULL, artFromFork, textOf } from './lfs-fixture.ts'
 
 t.test('kill -9 between a merge, its objects and their record leaves them to the next start', async (t) => {
   const DATA_DIR = await temporaryDirectory(t)

@@ -12,8 +12,8 @@ import { temporaryDirectory } from '../../maintenance/backup/restored.ts'
 import { clockOf } from '../../set-clock.ts'
 import { startTestServer } from '../../start-server.ts'
 import { until } from '../../until.ts'
-import { ART_PULL, artFromFork, files, textOf } from './art.ts'
 import { lfsOf, objectOf } from './lfs-client.ts'
+import { ART_PULL, artFromFork, files, textOf } from './lfs-fixture.ts'
 
 const server = await startTestServer(t, { LOG_LEVEL: 'silent' })
 

@@ -31,7 +31,7 @@ import { reserveSpace } from '../../execution/reserve-space.ts'
 import { takeNumber } from '../../execution/sequences.ts'
 import { moveRefs } from '../../git/change-refs.ts'
 import { recordRefs } from '../../git/record-refs.ts'
-import { visibilityNow } from '../../organizations/visibility-now.ts'
+import { currentVisibility } from '../../organizations/current-visibility.ts'
 import { isBeingDeleted } from '../../users/accounts/deletion.ts'
 import { signatureOf } from '../../users/accounts/signature.ts'
 import { deleteWithClaims } from '../delete.ts'
@@ -181,7 +181,7 @@ export const createRepositoryRoutes: Routes = (services) => {
           decideCreate(state, {
             repoId,
             owner: { id, login, kind },
-            ownerVisibility: await visibilityNow(services, owner),
+            ownerVisibility: await currentVisibility(services, owner),
             settings,
             template: body.template ?? false,
             creator: onlyCreator(creator, owner),

@@ -25,7 +25,7 @@ import { takeNumber } from '../../execution/sequences.ts'
 import { moveRefs } from '../../git/change-refs.ts'
 import { recordRefs } from '../../git/record-refs.ts'
 import { inheritLfsObjects } from '../../lfs/inherit.ts'
-import { visibilityNow } from '../../organizations/visibility-now.ts'
+import { currentVisibility } from '../../organizations/current-visibility.ts'
 import { watchNew } from '../follows/change.ts'
 import { hideFork, isHidden, whileOwnerStaysShown } from '../ownership/hidden-owners.ts'
 import { decideCreate, repositoryDecider } from '../repository.decider.ts'
@@ -145,7 +145,7 @@ async function recordFork(
             repoId,
             owner: { id: owner.id, login: owner.login, kind: owner.kind },
             parent: { repoId: id, owner: { id: ownerId, login: ownerLogin }, name: base.name },
-            ownerVisibility: await visibilityNow(services, owner),
+            ownerVisibility: await currentVisibility(services, owner),
             creator: onlyCreator(creator, owner),
             settings: {
               name,

@@ -26,7 +26,7 @@ import { reserveSpace } from '../../execution/reserve-space.ts'
 import { takeNumber } from '../../execution/sequences.ts'
 import { moveRefs } from '../../git/change-refs.ts'
 import { recordRefs } from '../../git/record-refs.ts'
-import { visibilityNow } from '../../organizations/visibility-now.ts'
+import { currentVisibility } from '../../organizations/current-visibility.ts'
 import { signatureOf } from '../../users/accounts/signature.ts'
 import { watchNew } from '../follows/change.ts'
 import { whileOwnerStaysShown } from '../ownership/hidden-owners.ts'
@@ -127,7 +127,7 @@ async function generate(
           decideCreate(state, {
             repoId,
             owner: { id: owner.id, login: owner.login, kind: owner.kind },
-            ownerVisibility: await visibilityNow(services, owner),
+            ownerVisibility: await currentVisibility(services, owner),
             settings: {
               name,
               description: wanted.description ?? '',

@@ -21,8 +21,8 @@ import { requireMayPush } from '../../branches/create.ts'
 import type { CommandContext } from '../../execution/command-context.ts'
 import { commandContext, settled } from '../../execution/request-context.ts'
 import { movedBefore, moveNoted } from '../../git/noted-moves.ts'
+import { reauthorizeWriter, type Writer } from '../../git/reauthorize-writer.ts'
 import { withRefLock } from '../../git/ref-lock.ts'
-import { type Writer, writerNow } from '../../git/writer-now.ts'
 import { mergeLfsObjects } from '../../lfs/merged.ts'
 import { recordAndMoveHeads } from '../../pull-requests/branches/move-heads.ts'
 import { cleanTree } from '../../pull-requests/build-merge.ts'
@@ -113,7 +113,7 @@ async function mergeUpstream(
   return withRefLock(services, repoId, async (since) => {
     const before = await movedBefore(services, context, repoId, 'update')
     if (before?.type === 'RefsUpdated') return isForward(before.data.refs[0]?.to ?? tip)
-    const writer = await writerNow(services, request, repoId)
+    const writer = await reauthorizeWriter(services, request, repoId)
     requireMayUpdate(writer, branch)
     const from = await resolveRef(dir, ref)
     if (from === null) throw new Refused(refuse.notFound('branch not found'))

@@ -8,9 +8,9 @@ import type { Services } from '../../../services/services.ts'
 import { organizations, repositories } from '../../execution/aggregates.ts'
 import type { CommandContext } from '../../execution/command-context.ts'
 import { forEachSettled } from '../../execution/for-each-settled.ts'
+import { currentVisibility } from '../../organizations/current-visibility.ts'
 import { withOrganizationLock } from '../../organizations/organization-lock.ts'
 import { decideEndHiding, shownTo, widerThan } from '../../organizations/visibility.ts'
-import { visibilityNow } from '../../organizations/visibility-now.ts'
 import { decideEdit, decideOwnerVisibility, hiddenness } from '../repository.decider.ts'
 
 /** So many repositories are written at one time. */
@@ -30,7 +30,7 @@ export async function showOwnerIn(
 }
 
 /**
- * Runs `work`, which makes a repository the owner's and records who may see the owner: as `visibilityNow` says it then. An
+ * Runs `work`, which makes a repository the owner's and records who may see the owner: as `currentVisibility` says it then. An
  * organization does not begin to be hidden meanwhile: that has the same turn. A node that stood still may have lost the turn
  * without knowing, so it looks again; after a crash the process `owner_visibility` does it.
  */
@@ -57,7 +57,7 @@ export async function hideAs(
   repoId: number,
 ): Promise<void> {
   if (owner.kind === 'user') return
-  const now = await visibilityNow(services, owner)
+  const now = await currentVisibility(services, owner)
   if (now === 'public') return
   await repositories.change(services, { ...context, actor: null }, repoId, 'hide as owner', (state) => {
     const isShown =

@@ -25,9 +25,9 @@ import type { CommandContext } from '../../execution/command-context.ts'
 import type { Decision } from '../../execution/decider.ts'
 import { commandContext, settled } from '../../execution/request-context.ts'
 import { reserveQuota } from '../../execution/reserve-space.ts'
+import { currentVisibility } from '../../organizations/current-visibility.ts'
 import { withOrganizationLock } from '../../organizations/organization-lock.ts'
 import { MAX_TEAMS } from '../../organizations/team.decider.ts'
-import { visibilityNow } from '../../organizations/visibility-now.ts'
 import { isBeingDeleted } from '../../users/accounts/deletion.ts'
 import { withSiteAdminLock } from '../../users/change.ts'
 import { repositoryNow } from '../creation/create.ts'
@@ -140,7 +140,7 @@ async function transferNow(
       : (await organizations.load(services, owner.id)).status === 'active'
   const move = async () => {
     if (!(await isThere())) throw new Refused(beingDeleted(owner))
-    const ownerVisibility = await visibilityNow(services, owner)
+    const ownerVisibility = await currentVisibility(services, owner)
     await moveRepository(services, context, id, 'transfer', (state) => decideAndKeep(state, ownerVisibility))
     await hideAs(services, context, owner, id)
   }

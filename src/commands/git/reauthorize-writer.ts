@@ -15,7 +15,7 @@ export interface Writer extends RepositoryAccess {
  * A request may wait long for the turn of the refs. What counts then are the credentials, the rights and the rules of that
  * moment. @throws Refused when the requester may not write to the repository any more
  */
-export async function writerNow(
+export async function reauthorizeWriter(
   services: Services,
   request: FastifyRequest,
   repoId: number,

@@ -5,7 +5,7 @@ import { organizations } from '../execution/aggregates.ts'
 import { shownTo } from './visibility.ts'
 
 /** Who may see what an account gets now, by the log: its document may say who could see it before it was hidden. */
-export async function visibilityNow(
+export async function currentVisibility(
   services: WriteServices,
   { id, kind, visibility }: Pick<AccountDocument, 'id' | 'kind' | 'visibility'>,
 ): Promise<Visibility> {
