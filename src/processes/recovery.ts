@@ -9,7 +9,7 @@ import { finishRename, finishRenameInPulls, renameInNote } from '../commands/bra
 import { pulls, repositories } from '../commands/execution/aggregates.ts'
 import { newContext } from '../commands/execution/command-context.ts'
 import { forEachSettled } from '../commands/execution/for-each-settled.ts'
-import { recordNoted } from '../commands/git/noted-moves.ts'
+import { recordJournaled } from '../commands/git/journaled-moves.ts'
 import { recordRefs } from '../commands/git/record-refs.ts'
 import { recordedRefs } from '../commands/git/recorded-refs.ts'
 import { refLockKey } from '../commands/git/ref-lock.ts'
@@ -77,7 +77,7 @@ async function recoverPush(services: Services, repoId: number, marker: PushMarke
   const { pushJournal, projector, log } = services
   try {
     await pushJournal.settle(marker, gitDirOf(services, repoId))
-    await recordNoted(services, repoId).catch(unlessDeleted)
+    await recordJournaled(services, repoId).catch(unlessDeleted)
     const rename = renameInNote(await pushJournal.noteOf(marker))
     const renamedAt = rename && (await finishRename(services, rename))
     const moved = await reconcileRefs(services, repoId)

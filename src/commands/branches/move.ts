@@ -13,7 +13,7 @@ import { branchId } from '../../projections/models/branches/branches.fold.ts'
 import { notFoundIn } from '../../projections/views/view.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { requestContext, settled } from '../execution/request-context.ts'
-import { moveNoted } from '../git/noted-moves.ts'
+import { moveJournaled } from '../git/journaled-moves.ts'
 import { reauthorizeWriter, type Writer } from '../git/reauthorize-writer.ts'
 import { withRefLock } from '../git/ref-lock.ts'
 import { recordAndMoveHeads } from '../pull-requests/branches/move-heads.ts'
@@ -96,7 +96,7 @@ export const moveBranchRoutes: Routes = (services) => async (app) => {
         if (from === to) return
         await requireMayMove(services, writer, { branch, from, to, force: force ?? false })
         const moves = [{ ref, from, to }]
-        const outcome = await moveNoted(services, context, repository.id, 'push', moves, () =>
+        const outcome = await moveJournaled(services, context, repository.id, 'push', moves, () =>
           recordAndMoveHeads(services, context, repository.id, 'push', moves, since),
         )
         if (outcome !== 'moved') throw moved()

@@ -27,7 +27,7 @@ import { appendAtomically, eventsOf } from '../execution/append.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import { earlierResult } from '../execution/idempotency.ts'
 import { load } from '../execution/load.ts'
-import { NO_PROCESS, NotedContext, notedContext } from '../git/noted-moves.ts'
+import { JournaledContext, journaledContext, NO_PROCESS } from '../git/journaled-moves.ts'
 import { recordRefs } from '../git/record-refs.ts'
 import { recordedRefs } from '../git/recorded-refs.ts'
 import { withRefLock } from '../git/ref-lock.ts'
@@ -46,7 +46,7 @@ const Rename = Type.Object({
   to: Type.String(),
   /** The tip of the branch. */
   sha: Type.String(),
-  ...NotedContext.properties,
+  ...JournaledContext.properties,
 })
 type Rename = Static<typeof Rename>
 const isRename = checkOf(Rename)
@@ -85,7 +85,7 @@ export function renameBranch(
       const begun = await withRefLock(services, repoId, async (since) => {
         const sha = await decide()
         const giveBack = await claimRenamed(services, context, { repoId, from, to })
-        const rename = { id: randomUUID(), repoId, from, to, sha, ...notedContext(context) }
+        const rename = { id: randomUUID(), repoId, from, to, sha, ...journaledContext(context) }
         marker = await pushJournal.begin(`${repoId}`, NO_PROCESS, JSON.stringify(rename))
         const outcome = await updateRefs(gitDirOf(services, repoId), changesOf(rename))
         if (outcome !== 'moved') {

@@ -19,7 +19,7 @@ import type { AccountDocument } from '../../projections/models/users/accounts.fo
 import { gitDirOf, type Services } from '../../services/services.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import { reserveSpace } from '../execution/reserve-space.ts'
-import { movedBefore, moveNoted } from '../git/noted-moves.ts'
+import { moveJournaled, moveOfEarlierAttempt } from '../git/journaled-moves.ts'
 import { withRefLock } from '../git/ref-lock.ts'
 import { recordAndMoveHeads } from '../pull-requests/branches/move-heads.ts'
 import { pushableRefs } from '../pull-requests/maintainer-edits.ts'
@@ -67,7 +67,7 @@ export async function commitFiles(
   try {
     const stored = await storeContents(gitDirOf(services, repoId), changes)
     const sha = await withRefLock(services, repoId, async (since) => {
-      const before = await movedBefore(services, context, repoId, STEP)
+      const before = await moveOfEarlierAttempt(services, context, repoId, STEP)
       if (before?.type === 'RefsUpdated') return before.data.refs[0]?.to ?? ''
       // The rights may have ended, or the rules may have changed, while the request waited for its turn.
       await awaitPermissions(services)
@@ -77,7 +77,7 @@ export async function commitFiles(
       if (from === null) requireBranchName('new_branch', wishes.newBranch, newBranchNameProblem)
       const ref = `refs/heads/${wishes.newBranch}`
       const moved = [{ ref, from, to }]
-      const outcome = await moveNoted(services, context, repoId, STEP, moved, () =>
+      const outcome = await moveJournaled(services, context, repoId, STEP, moved, () =>
         recordAndMoveHeads(services, context, repoId, STEP, moved, since),
       )
       if (outcome === 'name-conflict') throw conflict('new_branch: another branch has a part of this name')

@@ -6,7 +6,7 @@ import type { ExpectedRevision } from '../../events/store/event-store.ts'
 import type { RefChange, RefOutcome } from '../../git/refs/refs.ts'
 import type { Services } from '../../services/services.ts'
 import type { CommandContext } from '../execution/command-context.ts'
-import { movedBefore, moveNoted, withMarker } from './noted-moves.ts'
+import { moveJournaled, moveOfEarlierAttempt, withMarker } from './journaled-moves.ts'
 import { recordRefs } from './record-refs.ts'
 import { withRefLock } from './ref-lock.ts'
 
@@ -40,8 +40,8 @@ export function changeRef(
   return withRefLock(services, repoId, async (since) => {
     await requireAllowed()
     // Before git moves anything: the log takes the event of a request only once.
-    if (await movedBefore(services, context, repoId, cause)) return 'moved'
-    return moveNoted(services, context, repoId, cause, [change], () =>
+    if (await moveOfEarlierAttempt(services, context, repoId, cause)) return 'moved'
+    return moveJournaled(services, context, repoId, cause, [change], () =>
       recordRefs(services, context, repoId, cause, [change], since),
     )
   })

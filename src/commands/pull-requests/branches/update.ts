@@ -22,7 +22,7 @@ import { gitDirOf, type Services } from '../../../services/services.ts'
 import { pulls } from '../../execution/aggregates.ts'
 import type { CommandContext } from '../../execution/command-context.ts'
 import { requestContext, settled } from '../../execution/request-context.ts'
-import { moveNoted } from '../../git/noted-moves.ts'
+import { moveJournaled } from '../../git/journaled-moves.ts'
 import { withRefLock } from '../../git/ref-lock.ts'
 import { signatureOf } from '../../users/accounts/signature.ts'
 import { cleanTree, rebasedTip } from '../build-merge.ts'
@@ -124,7 +124,7 @@ async function updatePull(
       await services.projector.current()
       await requireUpdateRight(services, state, { ...wanted, updater: await updaterNow() })
       const moved = [{ ref, from: headTip, to: tip }]
-      const outcome = await moveNoted(services, context, head.repoId, 'update', moved, () =>
+      const outcome = await moveJournaled(services, context, head.repoId, 'update', moved, () =>
         recordAndMoveHeads(services, context, head.repoId, 'update', moved, since),
       )
       if (outcome !== 'moved') throw new Refused(headHasMoved)

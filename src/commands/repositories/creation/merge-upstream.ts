@@ -20,7 +20,7 @@ import { gitDirOf, type Services } from '../../../services/services.ts'
 import { requireMayPush } from '../../branches/create.ts'
 import type { CommandContext } from '../../execution/command-context.ts'
 import { commandContext, settled } from '../../execution/request-context.ts'
-import { movedBefore, moveNoted } from '../../git/noted-moves.ts'
+import { moveJournaled, moveOfEarlierAttempt } from '../../git/journaled-moves.ts'
 import { reauthorizeWriter, type Writer } from '../../git/reauthorize-writer.ts'
 import { withRefLock } from '../../git/ref-lock.ts'
 import { mergeLfsObjects } from '../../lfs/merged.ts'
@@ -111,7 +111,7 @@ async function mergeUpstream(
   await fetchObjects(dir, gitDirOf(services, parent.id), tip)
   const isForward = async (to: string) => ((await isAncestor(dir, to, tip)) ? 'fast-forward' : 'merge')
   return withRefLock(services, repoId, async (since) => {
-    const before = await movedBefore(services, context, repoId, 'update')
+    const before = await moveOfEarlierAttempt(services, context, repoId, 'update')
     if (before?.type === 'RefsUpdated') return isForward(before.data.refs[0]?.to ?? tip)
     const writer = await reauthorizeWriter(services, request, repoId)
     requireMayUpdate(writer, branch)
@@ -122,7 +122,7 @@ async function mergeUpstream(
     // Before the move: a retry after a crash finds the branch moved, and does nothing more.
     await mergeLfsObjects(services, context, { repoId, head: { repoId: parent.id } }, { from, to })
     const moves = [{ ref, from, to }]
-    const outcome = await moveNoted(services, context, repoId, 'update', moves, () =>
+    const outcome = await moveJournaled(services, context, repoId, 'update', moves, () =>
       recordAndMoveHeads(services, context, repoId, 'update', moves, since),
     )
     if (outcome !== 'moved') throw new Refused(refuse.conflict('a push has moved the branch in the meantime'))

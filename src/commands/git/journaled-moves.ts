@@ -17,31 +17,37 @@ import { recordRefs, unrecordedMoves } from './record-refs.ts'
 const Account = Type.Object({ id: Type.Integer(), login: Type.String() })
 
 /** What a note says of the request. */
-export const NotedContext = Type.Object({
+export const JournaledContext = Type.Object({
   actor: Type.Union([Account, Type.Null()]),
   sudo: Type.Optional(Account),
   at: Type.String(),
   correlationId: Type.String(),
   causationId: Type.String(),
 })
-type NotedContext = Static<typeof NotedContext>
+type JournaledContext = Static<typeof JournaledContext>
 
 const Sha = Type.Union([Type.String(), Type.Null()])
 
-const NotedMoves = Type.Object({
-  ...NotedContext.properties,
+const JournaledMoves = Type.Object({
+  ...JournaledContext.properties,
   retry: Type.Optional(Type.Object({ namespace: Type.String(), digest: Type.String() })),
   repoId: Type.Integer(),
   cause: RefCause,
   changes: Type.Array(Type.Object({ ref: Type.String(), from: Sha, to: Sha })),
 })
-type NotedMoves = Static<typeof NotedMoves>
-const isNotedMoves = checkOf(NotedMoves)
+type JournaledMoves = Static<typeof JournaledMoves>
+const isJournaledMoves = checkOf(JournaledMoves)
 
 /** The refs move in this process, so a recovery has no other process to wait for by its id. */
 export const NO_PROCESS = 0
 
-export function notedContext({ actor, sudo, at, correlationId, causationId }: CommandContext): NotedContext {
+export function journaledContext({
+  actor,
+  sudo,
+  at,
+  correlationId,
+  causationId,
+}: CommandContext): JournaledContext {
   return { actor, ...(sudo && { sudo }), at, correlationId, causationId }
 }
 
@@ -64,16 +70,16 @@ export async function withMarker<T>(
 }
 
 /** The moves that a marker is for, if it names them. */
-function movesInNote(note: string | undefined): NotedMoves | undefined {
+function movesInNote(note: string | undefined): JournaledMoves | undefined {
   const moves: unknown = note === undefined ? undefined : JSON.parse(note)
-  return isNotedMoves(moves) ? moves : undefined
+  return isJournaledMoves(moves) ? moves : undefined
 }
 
 /**
  * Makes all of the changes or none, and has `record` record them when they were made. In the turn of the refs. A crash or a
- * failure before they are recorded leaves the marker for `recordNoted`.
+ * failure before they are recorded leaves the marker for `recordJournaled`.
  */
-export async function moveNoted(
+export async function moveJournaled(
   services: Services,
   context: CommandContext,
   repoId: number,
@@ -83,7 +89,13 @@ export async function moveNoted(
 ): Promise<RefOutcome> {
   const { retry } = context
   const named = retry && { retry: { namespace: retry.namespace, digest: retry.digest } }
-  const moves: NotedMoves = { ...notedContext(context), ...named, repoId, cause, changes: [...changes] }
+  const moves: JournaledMoves = {
+    ...journaledContext(context),
+    ...named,
+    repoId,
+    cause,
+    changes: [...changes],
+  }
   const move = async () => {
     const outcome = await updateRefs(gitDirOf(services, repoId), changes)
     if (outcome === 'moved') await record()
@@ -98,7 +110,7 @@ export async function moveNoted(
  *
  * @throws RepositoryMissing
  */
-export async function recordNoted(services: Services, repoId: number, namespace?: string): Promise<void> {
+export async function recordJournaled(services: Services, repoId: number, namespace?: string): Promise<void> {
   for (const note of await services.pushJournal.notesOf(`${repoId}`)) {
     const moves = movesInNote(note)
     if (moves === undefined || (namespace !== undefined && moves.retry?.namespace !== namespace)) continue
@@ -106,7 +118,7 @@ export async function recordNoted(services: Services, repoId: number, namespace?
   }
 }
 
-async function recordMoves(services: Services, moves: NotedMoves): Promise<void> {
+async function recordMoves(services: Services, moves: JournaledMoves): Promise<void> {
   const { repoId, changes, cause, ...by } = moves
   const { missing, revision } = await unrecordedMoves(services, repoId, changes)
   await recordRefs(services, { ...by, written: LOG_START }, repoId, cause, missing, revision)
@@ -116,13 +128,13 @@ async function recordMoves(services: Services, moves: NotedMoves): Promise<void>
  * The event of an earlier attempt of the request that moved refs for this cause. An attempt that could not record its moves
  * has left a marker: they are recorded first. In the turn of the refs, before git moves anything.
  */
-export async function movedBefore(
+export async function moveOfEarlierAttempt(
   services: Services,
   context: CommandContext,
   repoId: number,
   cause: GitEvent['data']['cause'],
 ): Promise<DomainEvent | undefined> {
   if (context.retry === undefined) return undefined
-  await recordNoted(services, repoId, context.retry.namespace)
+  await recordJournaled(services, repoId, context.retry.namespace)
   return earlierResult(services, context, gitStream(repoId), cause)
 }
