@@ -17,6 +17,7 @@ import { documentNow } from '../execution/document-now.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { appendNumbered, takeNumberOfEach } from '../execution/sequences.ts'
 import { decideStatus } from './discussion.decider.ts'
+import { openedByEarlierAttempt } from './earlier-attempt.ts'
 import {
   discussionOptions,
   IssueRefOption,
@@ -26,7 +27,6 @@ import {
   openedFields,
   refOf,
 } from './fields.ts'
-import { openedBefore } from './opened-before.ts'
 import { statusChange } from './status-change.ts'
 
 const CreateIssueOption = (services: Services) =>
@@ -95,7 +95,7 @@ export const openIssueRoutes: Routes = (services) => async (app) => {
         }
       }
       const index =
-        (await openedBefore(services, context, issues, repository.id)) ??
+        (await openedByEarlierAttempt(services, context, issues, repository.id)) ??
         (await openIssue(services, context, await opening()))
       const issue = { repoId: repository.id, index }
       // `issues.create.4`: a new issue may be closed at once.

@@ -25,8 +25,8 @@ import type { CommandContext } from '../execution/command-context.ts'
 import { documentNow } from '../execution/document-now.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumberOfEach, takeNumbers } from '../execution/sequences.ts'
+import { openedByEarlierAttempt } from '../issues/earlier-attempt.ts'
 import { discussionOptions, LabelIds, newTitleOf, type OpenedFields, openedFields } from '../issues/fields.ts'
-import { openedBefore } from '../issues/opened-before.ts'
 import { decideRequestReviews } from '../reviews/request.decider.ts'
 import {
   type Reviewers,
@@ -237,7 +237,7 @@ export const openPullRoutes: Routes = (services) => async (app) => {
         }
       }
       const index =
-        (await openedBefore(services, context, pulls, repository.id)) ??
+        (await openedByEarlierAttempt(services, context, pulls, repository.id)) ??
         (await openPull(services, context, await opening()))
       await settled(services, context, reply)
       const pull = await documentNow(services, 'pull request', {

@@ -3,7 +3,7 @@
  * a push.
  */
 
-import { adoptFirstBranch } from '../../commands/branches/first-branch.ts'
+import { adoptDefaultBranch } from '../../commands/branches/adopt-default-branch.ts'
 import type { CommandContext } from '../../commands/execution/command-context.ts'
 import { forEachSettled } from '../../commands/execution/for-each-settled.ts'
 import { branchNames, recordedTip } from '../../commands/pull-requests/branches/branch-tips.ts'
@@ -62,7 +62,7 @@ export function pullHeads(services: Services, check: LateMerges['check']): Proce
       () => moveHeads(services, context, repoId, refs),
       () => forEachSettled(data.refs, (update) => moveMergeBases(services, context, repoId, update)),
       () => checkBranches(context, position, repoId, refs),
-      () => adoptFirstBranch(services, context, repoId, refs),
+      () => adoptDefaultBranch(services, context, repoId, refs),
     ]
     await forEachSettled(steps, (step) => step())
   }

@@ -13,7 +13,7 @@ import { resolveRef, updateRef } from '../../../git/refs/refs.ts'
 import { fetchObjects } from '../../../git/repository/fetch-objects.ts'
 import { branchKey } from '../../../projections/models/pull-requests/pulls.fold.ts'
 import { gitDirOf, type Services } from '../../../services/services.ts'
-import { adoptFirstBranch } from '../../branches/first-branch.ts'
+import { adoptDefaultBranch } from '../../branches/adopt-default-branch.ts'
 import { pulls } from '../../execution/aggregates.ts'
 import type { CommandContext } from '../../execution/command-context.ts'
 import { forEachSettled } from '../../execution/for-each-settled.ts'
@@ -53,7 +53,7 @@ export async function recordAndMoveHeads(
   await closeFromDeleted(services, context, repoId, moved, context.written).catch((error: unknown) =>
     services.log.warn({ err: error, repoId }, 'pull requests from deleted branches are left to the process'),
   )
-  await adoptFirstBranch(services, context, repoId, refs).catch((error: unknown) =>
+  await adoptDefaultBranch(services, context, repoId, refs).catch((error: unknown) =>
     services.log.warn({ err: error, repoId }, 'the default branch is left to the process'),
   )
   await untilSeen(services)

@@ -21,7 +21,7 @@ const isMain = (branch: string) => !branch.includes('/') && branch !== 'git-anne
  * Makes one of the moved branches the default one, when the default branch is not there: as Gitea does at the first push.
  * Otherwise a clone would check out nothing. May be repeated.
  */
-export async function adoptFirstBranch(
+export async function adoptDefaultBranch(
   services: Services,
   context: CommandContext,
   repoId: number,

@@ -12,7 +12,7 @@ import { earlierNumber } from '../execution/sequences.ts'
  * The number of the issue or pull request; undefined when there is none yet, or when that is hard to tell.
  * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
  */
-export async function openedBefore(
+export async function openedByEarlierAttempt(
   services: WriteServices,
   context: CommandContext,
   kind: Pick<typeof issues | typeof pulls, 'ifDone'>,
