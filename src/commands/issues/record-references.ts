@@ -8,7 +8,7 @@ import type { AccountDocument } from '../../projections/models/users/accounts.fo
 import type { Services } from '../../services/services.ts'
 import { append } from '../execution/append.ts'
 import type { CommandContext } from '../execution/command-context.ts'
-import { mayChangeStatus, type NamedIssue } from './named-issues.ts'
+import { mayChangeStatus, type ReferencedIssue } from './referenced-issues.ts'
 
 export type TextPlace = Pick<ReferencesData, 'repoId' | 'source'>
 
@@ -66,7 +66,7 @@ export async function recordReferences(
  */
 export function referencesOf(
   { repoId, source }: TextPlace,
-  named: readonly NamedIssue[],
+  named: readonly ReferencedIssue[],
   author: AccountDocument,
   inTitle: boolean,
 ): ReferencesData['references'] {

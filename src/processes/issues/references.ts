@@ -8,18 +8,18 @@ import { pulls } from '../../commands/execution/aggregates.ts'
 import type { CommandContext } from '../../commands/execution/command-context.ts'
 import { forEachSettled } from '../../commands/execution/for-each-settled.ts'
 import {
-  changeNamedIssues,
-  mayChangeStatus,
-  type NamedIssue,
-  namedIssues,
-  type WantedChange,
-} from '../../commands/issues/named-issues.ts'
-import {
   recordedReferences,
   recordReferences,
   referencesOf,
   type TextPlace,
 } from '../../commands/issues/record-references.ts'
+import {
+  changeReferencedIssues,
+  mayChangeStatus,
+  type ReferencedIssue,
+  type RequestedStatus,
+  referencedIssues,
+} from '../../commands/issues/referenced-issues.ts'
 import { unlessDeleted } from '../../commands/pull-requests/branches/move-heads.ts'
 import {
   mayHaveReferences,
@@ -112,20 +112,20 @@ export function references(services: Services): ProcessManager {
   ): Promise<void> {
     const [author, poster] = await Promise.all([by.id, posterId].map((id) => views.accounts.get(`${id}`)))
     if (author === undefined) return
-    const mayChange = (named: NamedIssue) =>
+    const mayChange = (named: ReferencedIssue) =>
       mayChangeStatus(named, author) &&
       (named.issue.repoId === repoId || (poster !== undefined && mayChangeStatus(named, poster)))
-    const wanted = new Map<string, WantedChange>()
+    const wanted = new Map<string, RequestedStatus>()
     for (const { references, cause } of said) {
       const keywords = references.filter(({ action }) => action !== 'none')
       if (keywords.length === 0) continue
-      for (const named of await namedIssues(services, repoId, author, keywords)) {
+      for (const named of await referencedIssues(services, repoId, author, keywords)) {
         const id = issueId(named.issue.repoId, named.issue.index)
         const isOneMore = wanted.size < MAX_CHANGED || wanted.has(id)
         if (isOneMore && mayChange(named)) wanted.set(id, { named, cause })
       }
     }
-    await changeNamedIssues(services, { ...context, actor: by }, [...wanted.values()])
+    await changeReferencedIssues(services, { ...context, actor: by }, [...wanted.values()])
   }
 
   /** Uses the texts as they were at the merge. */
@@ -214,7 +214,7 @@ export function references(services: Services): ProcessManager {
     const place = { repoId, source: { sha, subject } }
     // The same commits arrive again on other branches.
     if ((await recordedReferences(services, place)) !== undefined) return
-    const named = await namedIssues(services, repoId, author, references)
+    const named = await referencedIssues(services, repoId, author, references)
     await recordReferences(services, context, place, {
       revision: null,
       body: referencesOf(place, named, author, false),
@@ -232,7 +232,7 @@ export function references(services: Services): ProcessManager {
     if (author === undefined) return
     const place = placeOf(stream, data, commentId)
     const resolved = async (found: Reference[], inTitle: boolean) =>
-      referencesOf(place, await namedIssues(services, place.repoId, author, found), author, inTitle)
+      referencesOf(place, await referencedIssues(services, place.repoId, author, found), author, inTitle)
     await recordReferences(services, context, place, {
       revision,
       ...(title !== undefined && { title: await resolved(titleReferences(title), true) }),

@@ -16,7 +16,7 @@ import { forEachSettled } from '../execution/for-each-settled.ts'
 import { decideStatus } from './discussion.decider.ts'
 import { statusChange } from './status-change.ts'
 
-export interface NamedIssue {
+export interface ReferencedIssue {
   repository: RepositoryDocument
   issue: IssueDocument
   action: ReferenceAction
@@ -26,12 +26,12 @@ export interface NamedIssue {
  * Resolves references in a repository, each once. Finds only issues that the author may read, so that a text does not
  * reveal what exists.
  */
-export async function namedIssues(
+export async function referencedIssues(
   services: Services,
   repoId: number,
   author: AccountDocument,
   references: readonly Reference[],
-): Promise<NamedIssue[]> {
+): Promise<ReferencedIssue[]> {
   const places = [...new Set(references.map(({ place }) => place))]
   const found = await Promise.all(places.map((place) => repositoryAt(services, repoId, place)))
   const repositories = new Map(places.map((place, i) => [place, found[i]]))
@@ -42,7 +42,7 @@ export async function namedIssues(
   })
   const documents = await services.views.issues.getMany([...new Set(named.map(({ id }) => id))])
   const byId = new Map(documents.map((issue) => [issueId(issue.repoId, issue.index), issue]))
-  const result = new Map<string, NamedIssue>()
+  const result = new Map<string, ReferencedIssue>()
   for (const { repository, id, action } of named) {
     const issue = byId.get(id)
     // `#1` and `owner/name#1` may be the same.
@@ -62,15 +62,15 @@ async function repositoryAt(services: Services, repoId: number, place: string | 
 }
 
 /** Whether somebody may close an issue by naming it: as by a request. Pull requests are not closed like that. */
-export function mayChangeStatus({ repository, issue }: NamedIssue, by: AccountDocument): boolean {
+export function mayChangeStatus({ repository, issue }: ReferencedIssue, by: AccountDocument): boolean {
   if (issue.isPull || repository.archived === true) return false
   const access = accessTo(repository, by)
   return atLeast(access, 'write') || (issue.posterId === by.id && atLeast(access, 'read'))
 }
 
 /** An issue, and why it changes. */
-export interface WantedChange {
-  named: NamedIssue
+export interface RequestedStatus {
+  named: ReferencedIssue
   cause: StatusCause
 }
 
@@ -78,24 +78,24 @@ export interface WantedChange {
  * Closes and reopens issues. One that depends on open issues stays open, as a request to close it would be refused, unless
  * these issues are closed here, too. May be repeated when the context has ids that are the same each time.
  */
-export async function changeNamedIssues(
+export async function changeReferencedIssues(
   services: Services,
   context: CommandContext,
-  wanted: readonly WantedChange[],
+  wanted: readonly RequestedStatus[],
 ): Promise<void> {
-  const blocked: WantedChange[] = []
+  const blocked: RequestedStatus[] = []
   await forEachSettled(wanted, async (one) => {
-    if (!(await changeNamedIssue(services, context, one))) blocked.push(one)
+    if (!(await changeReferencedIssue(services, context, one))) blocked.push(one)
   })
   if (blocked.length > 0 && blocked.length < wanted.length)
-    await changeNamedIssues(services, context, blocked)
+    await changeReferencedIssues(services, context, blocked)
 }
 
 /** Resolves to whether the issue is as wanted: others may block it. */
-async function changeNamedIssue(
+async function changeReferencedIssue(
   services: Services,
   context: CommandContext,
-  { named: { issue, action }, cause }: WantedChange,
+  { named: { issue, action }, cause }: RequestedStatus,
 ): Promise<boolean> {
   let isBlocked = false
   const own = partOf(context, `status of ${issueId(issue.repoId, issue.index)}`)
