@@ -2,7 +2,6 @@
 import fc from 'fast-check'
 import type { Decision } from '../../src/commands/execution/decider.ts'
 import type { ActivePull } from '../../src/commands/pull-requests/pull-request.decider.ts'
-import { decideRemoveRequests, decideRequestReviews } from '../../src/commands/reviews/request.decider.ts'
 import {
   decideDeleteReview,
   decideDismiss,
@@ -13,6 +12,10 @@ import {
   decideUndismiss,
   type NewComment,
 } from '../../src/commands/reviews/review.decider.ts'
+import {
+  decideRemoveRequests,
+  decideRequestReviews,
+} from '../../src/commands/reviews/review-request.decider.ts'
 import type { AccountRef } from '../../src/events/catalog/parts.ts'
 import type { PullRequestEvent } from '../../src/events/catalog/pull-requests.ts'
 import { VERDICTS } from '../../src/events/catalog/reviews.ts'

@@ -27,13 +27,13 @@ import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumberOfEach, takeNumbers } from '../execution/sequences.ts'
 import { openedByEarlierAttempt } from '../issues/earlier-attempt.ts'
 import { discussionOptions, LabelIds, newTitleOf, type OpenedFields, openedFields } from '../issues/fields.ts'
-import { decideRequestReviews } from '../reviews/request.decider.ts'
+import { decideRequestReviews } from '../reviews/review-request.decider.ts'
 import {
   type Reviewers,
   requireTeamsFit,
   reviewerOptions,
   reviewersAsked,
-  wantedReviews,
+  reviewRequests,
 } from '../reviews/reviewers.ts'
 import { requireTip } from './branches/branch-tips.ts'
 import { tryMerge } from './check-mergeability.ts'
@@ -160,7 +160,7 @@ async function openPull(services: Services, context: CommandContext, opening: Op
     throw new Refused(refuse.unprocessable(`reviewers: ${poster.login} opens the pull request`))
   }
   const wantedBy = (ids: readonly number[]) =>
-    wantedReviews(services, repository, poster, baseBranch, reviewers, ids)
+    reviewRequests(services, repository, poster, baseBranch, reviewers, ids)
   requireTeamsFit((await wantedBy([])).asked)
   if (headRepository.id !== repoId) {
     await fetchObjects(dir, gitDirOf(services, headRepository.id), headSha)

@@ -21,7 +21,7 @@ import { type ReviewFacts, reviewChanges } from '../../projections/models/review
 import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 import { snapshots } from '../execution/snapshots.ts'
 import { decideStatus, type StatusChange } from '../issues/discussion.decider.ts'
-import { type MovedContent, outdatedReviews } from '../reviews/outdated.decider.ts'
+import { type MovedContent, outdatedReviews } from '../reviews/outdated-reviews.decider.ts'
 
 export interface ActivePull extends Discussion {
   status: 'open' | 'closed' | 'merged'

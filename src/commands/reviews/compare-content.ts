@@ -8,7 +8,7 @@ import { GitFailed, GitOutputTooLarge, GitTookTooLong } from '../../git/process/
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import type { ActivePull } from '../pull-requests/pull-request.decider.ts'
-import type { MovedContent } from './outdated.decider.ts'
+import type { MovedContent } from './outdated-reviews.decider.ts'
 
 /** Whether to ask git again is of no use: a commit is gone, or there is too much to compare. */
 const cannotTell = (error: unknown) =>

@@ -4,7 +4,7 @@ import { isOfficialReviewer, isOfficialTeam } from '../../access/review-rules.ts
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import type { ReviewFacts } from '../../projections/models/reviews/review-facts.ts'
 import type { Services } from '../../services/services.ts'
-import { askedTeam } from './wanted-teams.ts'
+import { askedTeam } from './team-reviewers.ts'
 
 const isOfTeam = ({ kind }: ReviewFacts) => kind === 'team-request'
 

@@ -8,8 +8,8 @@ import { requireListFits } from '../../events/store/append-size.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 import type { Services } from '../../services/services.ts'
-import type { Wanted, WantedTeam } from './request.decider.ts'
-import { type AskedTeam, requireReaders, teamReviewers, wantedTeams } from './wanted-teams.ts'
+import type { TeamRequest, UserRequest } from './review-request.decider.ts'
+import { type AskedTeam, requireReaders, teamRequests, teamReviewers } from './team-reviewers.ts'
 
 const MAX_REVIEWERS = 50
 /** An event names the members of a team, and an append all events of a request. */
@@ -76,14 +76,14 @@ export async function reviewersAsked(
 }
 
 /** What is decided on. `ids`: one for each of them. @throws Refused (unprocessable) when the teams have too many members */
-export async function wantedReviews(
+export async function reviewRequests(
   services: Services,
   repository: RepositoryDocument,
   requester: AccountDocument,
   baseBranch: string,
   { people, teams }: Reviewers,
   ids: readonly number[],
-): Promise<{ wanted: Wanted[]; asked: WantedTeam[] }> {
+): Promise<{ wanted: UserRequest[]; asked: TeamRequest[] }> {
   // Whose review is official would tell a stranger who may write. What a stranger asks for decides about no merge.
   const mayBeOfficial = !isPublicReaderOnly(repository, requester)
   const wanted = people.map((reviewer, i) => ({
@@ -91,11 +91,11 @@ export async function wantedReviews(
     reviewId: ids[i] ?? 0,
     official: mayBeOfficial && isOfficialReviewer(repository, baseBranch, reviewer),
   }))
-  const asked = await wantedTeams(services, repository, baseBranch, teams, ids.slice(people.length))
+  const asked = await teamRequests(services, repository, baseBranch, teams, ids.slice(people.length))
   return { wanted, asked }
 }
 
 /** Refuses teams whose members do not fit into the append that opens a pull request. @throws Refused (unprocessable) */
-export function requireTeamsFit(asked: readonly WantedTeam[]): void {
+export function requireTeamsFit(asked: readonly TeamRequest[]): void {
   requireListFits('team_reviewers', asked)
 }

@@ -35,7 +35,7 @@ import {
   type NewReview,
   type SubmitFacts,
 } from './review.decider.ts'
-import { CreateReviewOptions, writtenReview } from './written-review.ts'
+import { CreateReviewOptions, reviewFromBody } from './review-body.ts'
 
 /** A dismissal is one line of the timeline. */
 const MAX_MESSAGE = 4096
@@ -180,7 +180,7 @@ export const reviewRoutes: Routes = (services) => {
         const { body } = request
         const verdict = verdictOf(body.event ?? '', body.body ?? '')
         const context = commandContext(request)
-        const written = await writtenReview(services, context, pull, body, (answer) =>
+        const written = await reviewFromBody(services, context, pull, body, (answer) =>
           services.gitLimits.diffs.ask(clientOf(request), disconnectSignal(reply), answer),
         )
         const sent = { ...written, namesCommit: (body.commit_id ?? '').trim() !== '' }

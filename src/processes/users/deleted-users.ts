@@ -13,7 +13,7 @@ import { leaveTeams, organizationsIn, removeGhost } from '../../commands/organiz
 import { deleteWithClaims } from '../../commands/repositories/delete.ts'
 import { decideForgetUser } from '../../commands/repositories/ownership/ownership.decider.ts'
 import { endTransfersTo } from '../../commands/repositories/ownership/transfers-to.ts'
-import { decideRemoveRequests } from '../../commands/reviews/request.decider.ts'
+import { decideRemoveRequests } from '../../commands/reviews/review-request.decider.ts'
 import type { LabelScope } from '../../events/catalog/labels.ts'
 import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
 import { scopeKey } from '../../projections/models/labels/labels.fold.ts'

@@ -19,7 +19,11 @@ const AT_ONCE = 50
  * Several pushes may have come since; one by someone who may not is enough for a no. So is a push of which only git knows
  * (`recovered`). Without a scheduled merge nothing depends on it, and nothing is read.
  */
-export async function movedByMergers(services: Services, pull: PullState, to: string): Promise<boolean> {
+export async function movedByUsersWhoMayMerge(
+  services: Services,
+  pull: PullState,
+  to: string,
+): Promise<boolean> {
   if (pull.status === 'none' || pull.schedule === null) return true
   const movers = await moversOf(services, pull, to)
   if (movers === undefined) return false

@@ -19,12 +19,12 @@ import type { CommandContext } from '../../execution/command-context.ts'
 import { forEachSettled } from '../../execution/for-each-settled.ts'
 import { recordRefs } from '../../git/record-refs.ts'
 import { movedContent } from '../../reviews/compare-content.ts'
-import type { MovedContent } from '../../reviews/outdated.decider.ts'
+import type { MovedContent } from '../../reviews/outdated-reviews.decider.ts'
 import { checkMergeability } from '../check-mergeability.ts'
 import { type ActivePull, decideHeadMoved, decideMergeBaseMoved } from '../pull-request.decider.ts'
 import { branchNames, recordedTip } from './branch-tips.ts'
 import { closeFromDeleted } from './deleted-branches.ts'
-import { movedByMergers } from './head-movers.ts'
+import { movedByUsersWhoMayMerge } from './head-movers.ts'
 
 /** The pull requests of so many branches are looked for at a time. A push may have thousands. */
 const BRANCHES_AT_ONCE = 200
@@ -120,7 +120,7 @@ export async function moveHead(
         const repository = await services.views.repositories.get(`${repoId}`)
         const after = { base: moved.mergeBase, head: to }
         const content = await movedContent(services, current, repository, current.base.branch, after)
-        return decideHeadMoved(current, moved, await movedByMergers(services, current, to), content)
+        return decideHeadMoved(current, moved, await movedByUsersWhoMayMerge(services, current, to), content)
       })
     })
     .catch(unlessDeleted)

@@ -50,7 +50,7 @@ type Ask = <T>(answer: (question: Question) => Promise<T>) => Promise<T>
 const unprocessable = (problem: string) => new Refused(refuse.unprocessable(problem))
 
 /** The review with the numbers that it takes. @throws Refused (unprocessable) with the field */
-export async function writtenReview(
+export async function reviewFromBody(
   services: Services,
   context: CommandContext,
   pull: PullDocument,

@@ -32,7 +32,7 @@ export function outdatedReviews(
   const dismissed = dismissStale
     ? outdated.filter((review) => review.kind === 'approved' && !review.dismissed)
     : []
-  const counted = official && recounted(reviews, official)
+  const counted = official && recountOfficial(reviews, official)
   const affected = [...current, ...stale, ...dismissed, ...(counted?.gained ?? []), ...(counted?.lost ?? [])]
   if (affected.length === 0) return []
   const data = {
@@ -54,7 +54,7 @@ const idsOf = (some: readonly ReviewFacts[]) => some.map(({ id }) => id)
  * rejection stays until it is dismissed: a change of the base branch and back must not lift that of a former writer. What an
  * open request supersedes stays superseded. No request becomes official: a stranger may have made it, to learn who may write.
  */
-function recounted(reviews: readonly ReviewFacts[], official: ReadonlySet<number>) {
+function recountOfficial(reviews: readonly ReviewFacts[], official: ReadonlySet<number>) {
   const requests = reviews.filter(({ kind }) => kind === 'request' || kind === 'team-request')
   const superseded = new Set(requests.flatMap(({ superseded = [] }) => superseded))
   const last = new Map<number, ReviewFacts>()

@@ -10,7 +10,7 @@ import type { PullState } from '../pull-requests/pull-request.decider.ts'
 import { MAX_REVIEWS, supersededBy } from './review.decider.ts'
 
 /** A user whose review is wanted. */
-export interface Wanted {
+export interface UserRequest {
   reviewer: AccountRef
   /** The id that the request takes. */
   reviewId: number
@@ -19,7 +19,7 @@ export interface Wanted {
 }
 
 /** A team whose review is wanted: of any of its members. */
-export interface WantedTeam {
+export interface TeamRequest {
   team: TeamRef
   reviewId: number
   /** Whether the request would count for branch protections. */
@@ -40,8 +40,8 @@ const requestTo = (reviews: readonly ReviewFacts[], { id }: TeamRef) =>
  */
 export function decideRequestReviews(
   state: PullState,
-  wanted: readonly Wanted[],
-  teams: readonly WantedTeam[] = [],
+  wanted: readonly UserRequest[],
+  teams: readonly TeamRequest[] = [],
 ): Decision<PullRequestEvent> {
   if (state.status === 'none') return gone
   const { repoId, index, reviews, poster, status } = state

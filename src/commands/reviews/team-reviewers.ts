@@ -9,7 +9,7 @@ import type { TeamRef } from '../../events/catalog/organizations.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import type { AccountDocument } from '../../projections/models/users/accounts.fold.ts'
 import type { Services } from '../../services/services.ts'
-import type { WantedTeam } from './request.decider.ts'
+import type { TeamRequest } from './review-request.decider.ts'
 
 const FIELD = 'team_reviewers'
 
@@ -54,14 +54,14 @@ export function requireReaders(
 }
 
 /** What is decided on: each team with its members of now, and the id that its request takes. */
-export async function wantedTeams(
+export async function teamRequests(
   { views }: Services,
   repository: RepositoryDocument,
   baseBranch: string,
   teams: readonly AskedTeam[],
   reviewIds: readonly number[],
-): Promise<WantedTeam[]> {
-  const wanted: WantedTeam[] = []
+): Promise<TeamRequest[]> {
+  const wanted: TeamRequest[] = []
   for (const [i, team] of teams.entries()) {
     const { id, name } = team
     const among = id === repository.ownerId ? { ownedIds: id } : { teamIds: id }

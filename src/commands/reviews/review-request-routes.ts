@@ -16,8 +16,8 @@ import { pulls } from '../execution/aggregates.ts'
 import { documentNow } from '../execution/document-now.ts'
 import { commandContext, requestContext, settled } from '../execution/request-context.ts'
 import { takeNumbers } from '../execution/sequences.ts'
-import { decideRemoveRequests, decideRequestReviews } from './request.decider.ts'
-import { reviewerOptions, reviewersAsked, reviewersNamed, wantedReviews } from './reviewers.ts'
+import { decideRemoveRequests, decideRequestReviews } from './review-request.decider.ts'
+import { reviewerOptions, reviewersAsked, reviewersNamed, reviewRequests } from './reviewers.ts'
 
 const ReviewRequestOptions = Type.Object(reviewerOptions, { title: 'PullReviewRequestOptions' })
 
@@ -47,7 +47,7 @@ export const reviewRequestRoutes: Routes = (services) => async (app) => {
       const count = reviewers.people.length + reviewers.teams.length
       const ids = await takeNumbers(services, context, idsStream('comment'), count)
       const { branch } = pull.base
-      const { wanted, asked } = await wantedReviews(services, repository, requester, branch, reviewers, ids)
+      const { wanted, asked } = await reviewRequests(services, repository, requester, branch, reviewers, ids)
       const state = await pulls.change(services, context, pull, 'request reviews', (now) =>
         decideRequestReviews(now, wanted, asked),
       )
