@@ -17,7 +17,7 @@ import { branchId } from '../../projections/models/branches/branches.fold.ts'
 import type { RepositoryDocument } from '../../projections/models/repositories/repositories.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import { exists } from '../../storage/disk.ts'
-import { recordedLfsObjects } from '../lfs/record.ts'
+import { recordedLfsObjects } from '../lfs/record-objects.ts'
 import { moveRefs } from './change-refs.ts'
 
 /** The key of the turn. Its holder makes no other take turns, but that of the refs for a moment. */

@@ -41,7 +41,7 @@ import { reserveSpace } from '../execution/reserve-space.ts'
 import { gitRepository, requireNotArchived } from '../git/git-repository.ts'
 import { mayPushAnyBranch } from '../pull-requests/maintainer-edits.ts'
 import { LFS_TAGS, lfsSchema, parseLfsBodies } from './json-routes.ts'
-import { recordLfsObjects } from './record.ts'
+import { recordLfsObjects } from './record-objects.ts'
 
 const ObjectParams = Type.Object({ owner: Type.String(), repo: Type.String(), oid: Type.String() })
 const UploadParams = Type.Object({

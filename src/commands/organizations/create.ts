@@ -14,6 +14,7 @@ import { load } from '../execution/load.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
 import { takeName } from '../users/accounts/claims.ts'
+import { requireRoomForOrganization } from './membership-limits.ts'
 import { organizationOptions } from './options.ts'
 import {
   decideCreateOrganization,
@@ -21,7 +22,6 @@ import {
   organizationDecider,
   organizationProblem,
 } from './organization.decider.ts'
-import { requireRoomForOrganization } from './places.ts'
 
 const CreateOrgOption = Type.Object(
   {

@@ -16,14 +16,14 @@ import { Refused } from '../../errors/refusal.ts'
 import { hasValidBody } from '../../http/requests/deferred-validation.ts'
 import { organizations } from '../execution/aggregates.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
-import { requireMemberStays } from './ghosts.ts'
+import { requireMemberStays } from './deleted-members.ts'
+import { requireRoomForOrganization } from './membership-limits.ts'
 import {
   decideRemoveMember,
   decideSetMember,
   decideShowMembership,
   NOT_ADMIN,
 } from './organization.decider.ts'
-import { requireRoomForOrganization } from './places.ts'
 
 const SetMemberOption = Type.Object(
   {

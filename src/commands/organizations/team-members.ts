@@ -16,9 +16,9 @@ import { Refused, refuse } from '../../errors/refusal.ts'
 import { organizations } from '../execution/aggregates.ts'
 import { valueAt } from '../execution/id-map.ts'
 import { requestContext, settled } from '../execution/request-context.ts'
-import { requireMemberStays } from './ghosts.ts'
+import { requireMemberStays } from './deleted-members.ts'
+import { requireRoomForOrganization, requireRoomForTeam } from './membership-limits.ts'
 import { decideRemoveMember, decideSetMember } from './organization.decider.ts'
-import { requireRoomForOrganization, requireRoomForTeam } from './places.ts'
 import { decideAddTeamMember, decideRemoveTeamMember, decideTeamRepository } from './team.decider.ts'
 
 export const teamMemberRoutes: Routes = (services) => {

@@ -14,9 +14,9 @@ import { repositories } from '../execution/aggregates.ts'
 import { releaseClaim } from '../execution/claims.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
-import { keysOf } from './claimed-keys.ts'
 import { whileOwnedBy } from './ownership/same-owner.ts'
 import { decideDelete, type RepositoryState } from './repository.decider.ts'
+import { keysOf } from './repository-claims.ts'
 
 /** Deletes a repository of this owner, and frees what it holds at that moment: it may just have got another name. */
 export async function deleteWithClaims(

@@ -17,7 +17,7 @@ import { moveRepository } from './move.ts'
 import { whileOwnedBy } from './ownership/same-owner.ts'
 import { decideEdit, type RepositoryEdit, type RepositoryState } from './repository.decider.ts'
 import { requireRepositoryName } from './repository-name.ts'
-import { UNSUPPORTED_SWITCHES, unsupportedSwitches } from './unsupported-switches.ts'
+import { UNSUPPORTED_SETTINGS, unsupportedSettings } from './unsupported-settings.ts'
 
 const EditRepoOption = Type.Object(
   {
@@ -38,7 +38,7 @@ const EditRepoOption = Type.Object(
     default_allow_maintainer_edit: Type.Optional(Type.Boolean()),
     archived: Type.Optional(Type.Boolean()),
     template: Type.Optional(Type.Boolean()),
-    ...UNSUPPORTED_SWITCHES,
+    ...UNSUPPORTED_SETTINGS,
   },
   { title: 'EditRepoOption' },
 )
@@ -55,7 +55,7 @@ const STYLE_FIELDS = {
 
 /** The changes in a request. @throws Refused (unprocessable) */
 function editOf(body: Static<typeof EditRepoOption>): RepositoryEdit {
-  const problems = unsupportedSwitches(body)
+  const problems = unsupportedSettings(body)
   if (problems.length > 0) throw new Refused(refuse.unprocessable(problems.join('; '), problems))
   const edit: RepositoryEdit = {}
   if (body.name !== undefined) edit.name = requireRepositoryName(body.name)

@@ -7,10 +7,10 @@ import { repositories } from '../execution/aggregates.ts'
 import { releaseClaim } from '../execution/claims.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import type { Decision } from '../execution/decider.ts'
-import { claimsOf, keysOf } from './claimed-keys.ts'
 import { claimRepositoryName } from './creation/create.ts'
 import { claimFork } from './creation/fork.ts'
 import { type RepositoryEvent, type RepositoryState, repositoryDecider } from './repository.decider.ts'
+import { claimsOf, keysOf } from './repository-claims.ts'
 
 function after(state: RepositoryState, decision: Decision<RepositoryEvent>): RepositoryState {
   if (isRefusal(decision)) throw new Refused(decision)
@@ -21,7 +21,7 @@ function after(state: RepositoryState, decision: Decision<RepositoryEvent>): Rep
 const lockKeyOf = (repoId: number) => `place ${repoId}`
 
 /** Frees a name that the repository has left, if a server died before it did so. */
-export function releaseLeftName(
+export function releaseOldName(
   services: Services,
   context: CommandContext,
   repoId: number,

@@ -2,8 +2,8 @@
  * Gives repositories the LFS objects of their commits: a fork those of its parent (after a crash), and a base
  * repository those of a merged pull request from a fork.
  */
-import { inheritLfsObjects } from '../../commands/lfs/inherit.ts'
-import { mergeLfsObjects } from '../../commands/lfs/merged.ts'
+import { inheritLfsObjects } from '../../commands/lfs/inherit-objects.ts'
+import { mergeLfsObjects } from '../../commands/lfs/merge-objects.ts'
 import { RepositoryMissing } from '../../git/process/errors.ts'
 import { pullId } from '../../projections/models/pull-requests/pulls.fold.ts'
 import type { Services } from '../../services/services.ts'

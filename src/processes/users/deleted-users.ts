@@ -9,7 +9,11 @@ import { forEachSettled } from '../../commands/execution/for-each-settled.ts'
 import { removeSshKey } from '../../commands/keys/change.ts'
 import { removeGpgKey } from '../../commands/keys/change-gpg.ts'
 import { decideDeleteLabel } from '../../commands/labels/label.decider.ts'
-import { leaveTeams, organizationsIn, removeGhost } from '../../commands/organizations/ghosts.ts'
+import {
+  leaveTeams,
+  organizationsIn,
+  removeDeletedMember,
+} from '../../commands/organizations/deleted-members.ts'
 import { deleteWithClaims } from '../../commands/repositories/delete.ts'
 import { decideForgetUser } from '../../commands/repositories/ownership/ownership.decider.ts'
 import { endTransfersTo } from '../../commands/repositories/ownership/transfers-to.ts'
@@ -61,7 +65,7 @@ export function deletedUsers(services: Services): ProcessManager {
       if (await isGhost(owner.id)) await takeBack(context, await documents.get(`${repoId}`))
     },
     async MemberSet(context, { data: { organization, user } }) {
-      if (await isGhost(user.id)) await removeGhost(services, context, organization.id, user)
+      if (await isGhost(user.id)) await removeDeletedMember(services, context, organization.id, user)
     },
     async TeamMemberAdded(context, { data: { organization, user } }) {
       if (await isGhost(user.id)) await leaveTeams(services, context, organization.id, user)
@@ -81,7 +85,8 @@ export function deletedUsers(services: Services): ProcessManager {
         await accessCleanup(context, Number(id), user)
       const { memberships = {}, teams = {} } = (await accounts.get(`${user.id}`)) ?? {}
       for (const id of organizationsIn(teams)) await leaveTeams(services, context, id, user)
-      for (const id of Object.keys(memberships)) await removeGhost(services, context, Number(id), user)
+      for (const id of Object.keys(memberships))
+        await removeDeletedMember(services, context, Number(id), user)
     },
     async OrganizationDeleted(context, { data: { organization } }) {
       const own = { ...context, actor: null }

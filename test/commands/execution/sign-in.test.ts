@@ -4,8 +4,8 @@ import { keyFor, seal, unseal } from '../../../src/auth/sealed.ts'
 import { joinedClaims, personIn } from '../../../src/auth/sessions/openid-provider.ts'
 import { keepSession, sessionOf, sessions } from '../../../src/auth/sessions/session-store.ts'
 import { loginProblem } from '../../../src/commands/users/accounts/names.ts'
+import { membershipsBy } from '../../../src/commands/users/sign-in/group-memberships.ts'
 import { loginsFor } from '../../../src/commands/users/sign-in/login-name.ts'
-import { membershipsBy } from '../../../src/commands/users/sign-in/memberships.ts'
 import { openStores } from '../../stores.ts'
 
 t.test('a login is made of what the provider says, valid in each case, and then with numbers', async (t) => {

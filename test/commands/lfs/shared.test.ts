@@ -1,7 +1,7 @@
 import { mkdir, rm, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import t from 'tap'
-import { recordedLfsObjects } from '../../../src/commands/lfs/record.ts'
+import { recordedLfsObjects } from '../../../src/commands/lfs/record-objects.ts'
 import { Refused } from '../../../src/errors/refusal.ts'
 import { StoreUnavailable } from '../../../src/events/store/event-store.ts'
 import { lfsPath } from '../../../src/git/lfs/lfs-files.ts'

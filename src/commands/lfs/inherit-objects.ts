@@ -6,7 +6,7 @@ import { repositoryStream } from '../../events/streams.ts'
 import { shareLfsFiles } from '../../git/lfs/lfs-files.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import type { CommandContext } from '../execution/command-context.ts'
-import { recordedLfsAdditions, recordedLfsObjects, recordLfsObjects } from './record.ts'
+import { recordedLfsAdditions, recordedLfsObjects, recordLfsObjects } from './record-objects.ts'
 
 /** About this many objects are shared and recorded together. */
 const BATCH = 500

@@ -11,7 +11,7 @@ import { decideRemoveMember, isLastAdmin } from './organization.decider.ts'
 import { decideLeaveTeams } from './team.decider.ts'
 
 /** Ends a membership, if there is one. The last admin stays: an organization needs one, even one who is gone. */
-export async function removeGhost(
+export async function removeDeletedMember(
   services: Services,
   context: CommandContext,
   organizationId: number,
@@ -55,7 +55,7 @@ export async function requireMemberStays(
   user: AccountRef,
 ): Promise<void> {
   if (!(await isBeingDeleted(services, { id: user.id, kind: 'user' }))) return
-  await removeGhost(services, context, organizationId, user)
+  await removeDeletedMember(services, context, organizationId, user)
   await leaveTeams(services, context, organizationId, user)
   throw new Refused(refuse.conflict(`the account ${user.login} is being deleted`))
 }

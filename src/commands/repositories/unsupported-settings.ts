@@ -22,7 +22,7 @@ const flag = Type.Optional(Type.Boolean())
 const word = Type.Optional(Type.String({ maxLength: 255 }))
 const settings = Type.Optional(Type.Object({}))
 
-export const UNSUPPORTED_SWITCHES = {
+export const UNSUPPORTED_SETTINGS = {
   has_issues: flag,
   has_pull_requests: flag,
   has_releases: flag,
@@ -46,10 +46,10 @@ export const UNSUPPORTED_SWITCHES = {
   ),
 }
 
-const Option = Type.Object(UNSUPPORTED_SWITCHES)
+const Option = Type.Object(UNSUPPORTED_SETTINGS)
 
 /** A problem for each switch that is in a position which does not exist here; none when the rest may be done. */
-export function unsupportedSwitches(body: Static<typeof Option>): string[] {
+export function unsupportedSettings(body: Static<typeof Option>): string[] {
   const problems: string[] = []
   for (const [name, fixed] of Object.entries(FIXED)) {
     const wanted: unknown = Reflect.get(body, name)

@@ -4,7 +4,7 @@ import { eachLfsPointer } from '../../git/lfs/lfs-pointers.ts'
 import { lfsObjectId } from '../../projections/models/lfs/lfs-objects.fold.ts'
 import { gitDirOf, type Services } from '../../services/services.ts'
 import type { CommandContext } from '../execution/command-context.ts'
-import { recordedLfsObjects, recordLfsObjects } from './record.ts'
+import { recordedLfsObjects, recordLfsObjects } from './record-objects.ts'
 
 /** Gives the base repository the objects to which the merged commits point. May be repeated. */
 export async function mergeLfsObjects(
