@@ -2,7 +2,10 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import t from 'tap'
-import { hideForksOf, showOwnerIn } from '../../src/commands/repositories/ownership/hidden-owners.ts'
+import {
+  hideForksOf,
+  recordOwnerVisibility,
+} from '../../src/commands/repositories/ownership/owner-visibility.ts'
 import { organizationStream, repositoryStream } from '../../src/events/streams.ts'
 import { hostedWork } from '../hosted-work.ts'
 import { startTestServer } from '../start-server.ts'
@@ -301,7 +304,7 @@ t.test(
     const find = () => Promise.reject(new Error('documents of all repositories are read'))
     const views = { ...services.views, repositories: { ...repositories, find } }
     const { id } = (await services.views.accounts.findOne({ loginKey: 'many' })) ?? { id: 0 }
-    await showOwnerIn({ ...services, views }, aContext(), id)
+    await recordOwnerVisibility({ ...services, views }, aContext(), id)
     await hideForksOf({ ...services, views }, aContext(), repoId)
     t.equal((await call(null, 'GET', '/repos/bob/forked')).status, 200, 'nothing to hide')
     await must('alice', 'PATCH', '/orgs/many', { visibility: 'private' })

@@ -15,7 +15,11 @@ import type { OrganizationSettings } from '../../events/catalog/organizations.ts
 import { notFoundIn } from '../../projections/views/view.ts'
 import { organizations } from '../execution/aggregates.ts'
 import { requestContext, settled } from '../execution/request-context.ts'
-import { finishHiding, hideRepositories, showOwnerIn } from '../repositories/ownership/hidden-owners.ts'
+import {
+  finishHiding,
+  hideRepositories,
+  recordOwnerVisibility,
+} from '../repositories/ownership/owner-visibility.ts'
 import { organizationOptions } from './options.ts'
 import { decideEditOrganization, NOT_ITS_ADMIN } from './organization.decider.ts'
 import { withOrganizationLock } from './organization-lock.ts'
@@ -79,7 +83,7 @@ export const editOrganizationRoutes: Routes = (services) => async (app) => {
           await hideRepositories(services, context, id)
           await edit()
           // Also when nothing has changed: an earlier request may have been cut off before this.
-          await showOwnerIn(services, context, id)
+          await recordOwnerVisibility(services, context, id)
         })
       await settled(services, context, reply)
       const edited = await accounts.get(`${id}`)

@@ -8,7 +8,7 @@ import { Refused, refuse } from '../../errors/refusal.ts'
 import type { Permission } from '../../events/catalog/organizations.ts'
 import { repositories } from '../execution/aggregates.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
-import { whileOwnedBy } from './ownership/same-owner.ts'
+import { ifStillOwnedBy } from './ownership/same-owner.ts'
 import { decideRemoveCollaborator, decideSetCollaborator } from './repository.decider.ts'
 
 const PERMISSIONS: readonly Permission[] = ['read', 'write', 'admin']
@@ -34,7 +34,7 @@ export const collaboratorRoutes: Routes = (services) => async (app) => {
       const permission = permissionOf(request.body?.permission)
       const { id, login } = await collaboratorNamed(services, request.params.collaborator)
       const context = commandContext(request)
-      const decide = whileOwnedBy(repository, (state) =>
+      const decide = ifStillOwnedBy(repository, (state) =>
         decideSetCollaborator(state, { id, login }, permission),
       )
       await repositories.change(services, context, repository.id, 'set collaborator', decide)
@@ -50,7 +50,7 @@ export const collaboratorRoutes: Routes = (services) => async (app) => {
       const { repository } = await onRepository(services, request, 'admin')
       const { id, login } = await collaboratorNamed(services, request.params.collaborator)
       const context = commandContext(request)
-      const decide = whileOwnedBy(repository, (state) => decideRemoveCollaborator(state, { id, login }))
+      const decide = ifStillOwnedBy(repository, (state) => decideRemoveCollaborator(state, { id, login }))
       await repositories.change(services, context, repository.id, 'remove collaborator', decide)
       await settled(services, context, reply)
       return reply.code(204).send(null)

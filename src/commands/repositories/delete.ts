@@ -14,7 +14,7 @@ import { repositories } from '../execution/aggregates.ts'
 import { releaseClaim } from '../execution/claims.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
-import { whileOwnedBy } from './ownership/same-owner.ts'
+import { ifStillOwnedBy } from './ownership/same-owner.ts'
 import { decideDelete, type RepositoryState } from './repository.decider.ts'
 import { keysOf } from './repository-claims.ts'
 
@@ -29,7 +29,7 @@ export async function deleteWithClaims(
     held = keysOf(state)
     return decideDelete(state)
   }
-  await repositories.change(services, context, id, 'delete', whileOwnedBy({ ownerId }, decide))
+  await repositories.change(services, context, id, 'delete', ifStillOwnedBy({ ownerId }, decide))
   // The event decides. A crash after it leaves claims, which the next repository of that name takes over,
   // and objects, which the next start removes.
   for (const key of held) await releaseClaim(services, context, key, repositoryStream(id))

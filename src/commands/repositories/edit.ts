@@ -14,7 +14,7 @@ import { commandContext, settled } from '../execution/request-context.ts'
 import { withRefLock } from '../git/ref-lock.ts'
 import { mayPublishFork } from './creation/publish-fork.ts'
 import { moveRepository } from './move.ts'
-import { whileOwnedBy } from './ownership/same-owner.ts'
+import { ifStillOwnedBy } from './ownership/same-owner.ts'
 import { decideEdit, type RepositoryEdit, type RepositoryState } from './repository.decider.ts'
 import { requireRepositoryName } from './repository-name.ts'
 import { UNSUPPORTED_SETTINGS, unsupportedSettings } from './unsupported-settings.ts'
@@ -122,7 +122,7 @@ export const editRepositoryRoutes: Routes = (services) => async (app) => {
       const context = commandContext(request)
       const { defaultBranch } = wanted
       const mayPublish = wanted.private !== false || (await mayPublishFork(services, repository, requester))
-      const decide = whileOwnedBy(repository, (state) => decideEdit(state, wanted, mayPublish))
+      const decide = ifStillOwnedBy(repository, (state) => decideEdit(state, wanted, mayPublish))
       const change = () => moveRepository(services, context, repository.id, 'edit', decide)
       if (defaultBranch === undefined) await change()
       else await withDefaultBranch(services, repository.id, defaultBranch, change)

@@ -19,7 +19,7 @@ import { teamIdsNamed, userIdsNamed } from '../branches/protections/settings.ts'
 import { repositories } from '../execution/aggregates.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
-import { whileOwnedBy } from '../repositories/ownership/same-owner.ts'
+import { ifStillOwnedBy } from '../repositories/ownership/same-owner.ts'
 import type { RepositoryState } from '../repositories/repository.decider.ts'
 import {
   decideAddTagProtection,
@@ -83,7 +83,7 @@ export const tagProtectionRoutes: Routes = (services) => async (app) => {
       const named = { users, ...(teams.length > 0 && { teams }) }
       const context = commandContext(request)
       const id = await takeNumber(services, context, idsStream('tag-protection'))
-      const decide = whileOwnedBy(repository, (now) =>
+      const decide = ifStillOwnedBy(repository, (now) =>
         decideAddTagProtection(now, { id, pattern, ...named }, context.at),
       )
       const state = await repositories.change(services, context, repository.id, 'protect tags', decide)
@@ -110,7 +110,7 @@ export const tagProtectionRoutes: Routes = (services) => async (app) => {
         ...(teams !== undefined && { teams }),
       }
       const context = commandContext(request)
-      const decide = whileOwnedBy(repository, (now) => decideEditTagProtection(now, id, given, context.at))
+      const decide = ifStillOwnedBy(repository, (now) => decideEditTagProtection(now, id, given, context.at))
       const state = await repositories.change(services, context, repository.id, 'protect tags', decide)
       await settled(services, context, reply)
       return await tagProtectionWire(services, repository, protectionsIn(state), id)
@@ -124,7 +124,7 @@ export const tagProtectionRoutes: Routes = (services) => async (app) => {
       const { repository } = await onRepository(services, request, 'admin')
       const id = tagProtectionId(request.params.id)
       const context = commandContext(request)
-      const decide = whileOwnedBy(repository, (now) => decideRemoveTagProtection(now, id))
+      const decide = ifStillOwnedBy(repository, (now) => decideRemoveTagProtection(now, id))
       await repositories.change(services, context, repository.id, 'protect tags', decide)
       await settled(services, context, reply)
       return reply.code(204).send(null)

@@ -8,11 +8,11 @@ import { withOrganizationLock } from '../../commands/organizations/organization-
 import { shownTo } from '../../commands/organizations/visibility.ts'
 import {
   finishHiding,
-  hideAs,
   hideFork,
   hideForksOf,
-  showOwnerIn,
-} from '../../commands/repositories/ownership/hidden-owners.ts'
+  hideLikeOwner,
+  recordOwnerVisibility,
+} from '../../commands/repositories/ownership/owner-visibility.ts'
 import { decideOwnerVisibility } from '../../commands/repositories/repository.decider.ts'
 import type { AccountKind } from '../../events/catalog/organizations.ts'
 import type { Services } from '../../services/services.ts'
@@ -46,7 +46,7 @@ export function ownerVisibility(services: Services): ProcessManager {
     const repository = await documents.get(`${repoId}`)
     if (repository === undefined) return
     const { ownerId: id, ownerKind: kind, ownerVisibility } = repository
-    await hideAs(services, context, { id, kind, visibility: ownerVisibility }, repoId)
+    await hideLikeOwner(services, context, { id, kind, visibility: ownerVisibility }, repoId)
   }
 
   return processManager('owner_visibility', {
@@ -69,7 +69,7 @@ export function ownerVisibility(services: Services): ProcessManager {
     async OrganizationEdited(context, { data: { organization, changes } }) {
       if (changes.visibility === undefined) return
       await withOrganizationLock(services, organization.id, () =>
-        showOwnerIn(services, context, organization.id),
+        recordOwnerVisibility(services, context, organization.id),
       )
     },
     async RepositoryEdited(context, { data: { repoId, changes } }) {

@@ -15,8 +15,8 @@ import {
   removeDeletedMember,
 } from '../../commands/organizations/deleted-members.ts'
 import { deleteWithClaims } from '../../commands/repositories/delete.ts'
+import { endTransfersTo } from '../../commands/repositories/ownership/end-transfers.ts'
 import { decideForgetUser } from '../../commands/repositories/ownership/ownership.decider.ts'
-import { endTransfersTo } from '../../commands/repositories/ownership/transfers-to.ts'
 import { decideRemoveRequests } from '../../commands/reviews/review-request.decider.ts'
 import type { LabelScope } from '../../events/catalog/labels.ts'
 import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'

@@ -14,7 +14,7 @@ import { idsStream } from '../../../events/streams.ts'
 import { repositories } from '../../execution/aggregates.ts'
 import { commandContext, settled } from '../../execution/request-context.ts'
 import { takeNumber } from '../../execution/sequences.ts'
-import { whileOwnedBy } from '../../repositories/ownership/same-owner.ts'
+import { ifStillOwnedBy } from '../../repositories/ownership/same-owner.ts'
 import type { RepositoryState } from '../../repositories/repository.decider.ts'
 import {
   decideAddProtection,
@@ -62,7 +62,7 @@ export const branchProtectionRoutes: Routes = (services) => async (app) => {
       const settings = withOptions({ ...NEW_PROTECTION, rule }, request.body, named)
       const context = commandContext(request)
       const id = await takeNumber(services, context, idsStream('branch-protection'))
-      const decide = whileOwnedBy(repository, (now) => decideAddProtection(now, id, settings, context.at))
+      const decide = ifStillOwnedBy(repository, (now) => decideAddProtection(now, id, settings, context.at))
       const state = await repositories.change(services, context, repository.id, 'protect', decide)
       await settled(services, context, reply)
       return reply.code(201).send(await protectionWire(services, repository, ruleIn(state, rule)))
@@ -80,7 +80,7 @@ export const branchProtectionRoutes: Routes = (services) => async (app) => {
       const { repository } = await onRepository(services, request, 'admin')
       const { ids } = request.body
       const context = commandContext(request)
-      const decide = whileOwnedBy(repository, (now) => decideOrderProtections(now, ids, context.at))
+      const decide = ifStillOwnedBy(repository, (now) => decideOrderProtections(now, ids, context.at))
       await repositories.change(services, context, repository.id, 'order protections', decide)
       await settled(services, context, reply)
       return reply.code(204).send(null)
@@ -102,7 +102,7 @@ export const branchProtectionRoutes: Routes = (services) => async (app) => {
       const named = await checkOptions(services, repository, request.body)
       const context = commandContext(request)
       const edit = (before: BranchProtection) => withOptions(before, request.body, named)
-      const decide = whileOwnedBy(repository, (now) => decideEditProtection(now, rule, edit, context.at))
+      const decide = ifStillOwnedBy(repository, (now) => decideEditProtection(now, rule, edit, context.at))
       const state = await repositories.change(services, context, repository.id, 'protect', decide)
       await settled(services, context, reply)
       return await protectionWire(services, repository, ruleIn(state, rule))
@@ -115,7 +115,7 @@ export const branchProtectionRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       const { repository } = await onRepository(services, request, 'admin')
       const context = commandContext(request)
-      const decide = whileOwnedBy(repository, (now) => decideRemoveProtection(now, request.params['*']))
+      const decide = ifStillOwnedBy(repository, (now) => decideRemoveProtection(now, request.params['*']))
       await repositories.change(services, context, repository.id, 'protect', decide)
       await settled(services, context, reply)
       return reply.code(204).send(null)

@@ -36,7 +36,7 @@ import { isBeingDeleted } from '../../users/accounts/deletion.ts'
 import { signatureOf } from '../../users/accounts/signature.ts'
 import { deleteWithClaims } from '../delete.ts'
 import { watchNew } from '../follows/change.ts'
-import { whileOwnerStaysShown } from '../ownership/hidden-owners.ts'
+import { withOwnerVisibility } from '../ownership/owner-visibility.ts'
 import { decideCreate, repositoryDecider } from '../repository.decider.ts'
 import { requireRepositoryName } from '../repository-name.ts'
 import { addDefaultLabels, FIRST_CONTENT, firstFiles } from './first-content.ts'
@@ -176,7 +176,7 @@ export const createRepositoryRoutes: Routes = (services) => {
       room.end('dropped')
       await claimRepositoryName(services, context, claimKeys.repository(id, name), repositoryStream(repoId))
       await createRepository(gitDirOf(services, repoId), { defaultBranch })
-      await whileOwnerStaysShown(services, context, owner, repoId, () =>
+      await withOwnerVisibility(services, context, owner, repoId, () =>
         repositories.change(services, context, repoId, 'create', async (state) =>
           decideCreate(state, {
             repoId,

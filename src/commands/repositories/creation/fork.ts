@@ -27,7 +27,7 @@ import { recordRefs } from '../../git/record-refs.ts'
 import { inheritLfsObjects } from '../../lfs/inherit-objects.ts'
 import { currentVisibility } from '../../organizations/current-visibility.ts'
 import { watchNew } from '../follows/change.ts'
-import { hideFork, isHidden, whileOwnerStaysShown } from '../ownership/hidden-owners.ts'
+import { hideFork, isHidden, withOwnerVisibility } from '../ownership/owner-visibility.ts'
 import { decideCreate, repositoryDecider } from '../repository.decider.ts'
 import { requireRepositoryName } from '../repository-name.ts'
 import {
@@ -139,7 +139,7 @@ async function recordFork(
   const { id, ownerId, ownerLogin, description, defaultBranch } = base
   await moveRefs(services, repoId, async (since) => {
     try {
-      await whileOwnerStaysShown(services, context, owner, repoId, () =>
+      await withOwnerVisibility(services, context, owner, repoId, () =>
         repositories.change(services, context, repoId, 'create', async (state) =>
           decideCreate(state, {
             repoId,

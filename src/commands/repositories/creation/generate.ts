@@ -29,7 +29,7 @@ import { recordRefs } from '../../git/record-refs.ts'
 import { currentVisibility } from '../../organizations/current-visibility.ts'
 import { signatureOf } from '../../users/accounts/signature.ts'
 import { watchNew } from '../follows/change.ts'
-import { whileOwnerStaysShown } from '../ownership/hidden-owners.ts'
+import { withOwnerVisibility } from '../ownership/owner-visibility.ts'
 import { decideCreate } from '../repository.decider.ts'
 import { requireRepositoryName } from '../repository-name.ts'
 import {
@@ -122,7 +122,7 @@ async function generate(
       const key = claimKeys.repository(owner.id, name)
       await claimRepositoryName(services, context, key, repositoryStream(repoId))
       await createRepository(dir, { defaultBranch })
-      await whileOwnerStaysShown(services, context, owner, repoId, () =>
+      await withOwnerVisibility(services, context, owner, repoId, () =>
         repositories.change(services, context, repoId, 'create', async (state) =>
           decideCreate(state, {
             repoId,

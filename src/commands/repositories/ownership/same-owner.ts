@@ -7,7 +7,7 @@ import type { RepositoryEvent, RepositoryState } from '../repository.decider.ts'
 type Decide<Event> = (state: RepositoryState) => Decision<Event>
 
 /** The requester's rights were those in a repository of this owner. When it has another one since, nothing is decided. */
-export const whileOwnedBy =
+export const ifStillOwnedBy =
   <Event extends RepositoryEvent>(
     { ownerId }: Pick<RepositoryDocument, 'ownerId'>,
     decide: Decide<Event>,

@@ -33,7 +33,7 @@ import { withSiteAdminLock } from '../../users/change.ts'
 import { repositoryNow } from '../creation/create.ts'
 import { moveRepository } from '../move.ts'
 import type { RepositoryEvent, RepositoryState } from '../repository.decider.ts'
-import { hideAs } from './hidden-owners.ts'
+import { hideLikeOwner } from './owner-visibility.ts'
 import {
   decideAcceptTransfer,
   decideCancelTransfer,
@@ -142,7 +142,7 @@ async function transferNow(
     if (!(await isThere())) throw new Refused(beingDeleted(owner))
     const ownerVisibility = await currentVisibility(services, owner)
     await moveRepository(services, context, id, 'transfer', (state) => decideAndKeep(state, ownerVisibility))
-    await hideAs(services, context, owner, id)
+    await hideLikeOwner(services, context, owner, id)
   }
   try {
     await (owner.kind === 'user'

@@ -17,7 +17,7 @@ import { decideEdit, decideOwnerVisibility, hiddenness } from '../repository.dec
 const AT_ONCE = 32
 
 /** Records in the repositories of an organization who may see it now. Those that know it already stay as they are. */
-export async function showOwnerIn(
+export async function recordOwnerVisibility(
   services: Services,
   context: CommandContext,
   organizationId: number,
@@ -34,7 +34,7 @@ export async function showOwnerIn(
  * organization does not begin to be hidden meanwhile: that has the same turn. A node that stood still may have lost the turn
  * without knowing, so it looks again; after a crash the process `owner_visibility` does it.
  */
-export async function whileOwnerStaysShown<T>(
+export async function withOwnerVisibility<T>(
   services: Services,
   context: CommandContext,
   owner: AccountDocument,
@@ -44,13 +44,13 @@ export async function whileOwnerStaysShown<T>(
   if (owner.kind === 'user') return work()
   return withOrganizationLock(services, owner.id, async () => {
     const made = await work()
-    await hideAs(services, context, owner, repoId)
+    await hideLikeOwner(services, context, owner, repoId)
     return made
   })
 }
 
 /** Hides an organization's repository from those who may not see the organization now. It is never shown to more by this. */
-export async function hideAs(
+export async function hideLikeOwner(
   services: Services,
   context: CommandContext,
   owner: Pick<AccountDocument, 'id' | 'kind' | 'visibility'>,
@@ -97,7 +97,7 @@ export async function hideRepositories(
 ): Promise<boolean> {
   const organization = await organizations.load(services, organizationId)
   if (organization.status !== 'active' || organization.hidesTo === null) return false
-  await showOwnerIn(services, context, organizationId)
+  await recordOwnerVisibility(services, context, organizationId)
   // Some may have come meanwhile.
   await awaitPermissions(services)
   const wider = { ownerId: organizationId, ownerVisibility: { $in: widerThan(organization.hidesTo) } }
