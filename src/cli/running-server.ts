@@ -3,7 +3,7 @@ import { isIPv6 } from 'node:net'
 import { Type } from 'typebox'
 import { ErasedWire } from '../api/issues/erasures.ts'
 import type { MaintenanceProgress } from '../commands/git/maintain-all.ts'
-import type { WhatGoes } from '../commands/issues/erasures/erasure.decider.ts'
+import type { ErasurePreview } from '../commands/issues/erasures/erasure.decider.ts'
 import type { Config } from '../config/config.ts'
 import type { RebuildProgress } from '../projections/projector/rebuild.ts'
 import { type Check, checked, checkOf } from '../storage/checked-json.ts'
@@ -119,7 +119,7 @@ export async function askToErase(
   authorization: string,
   { owner, repo, index }: { owner: string; repo: string; index: number },
   { comment, dryRun }: { comment: number | null; dryRun: boolean },
-): Promise<WhatGoes | undefined> {
+): Promise<ErasurePreview | undefined> {
   const path = [owner, repo].map(encodeURIComponent).join('/')
   const url = `${server}/api/v1/repos/${path}/issues/${index}/erase`
   const which = comment === null ? { all: true } : { comment }

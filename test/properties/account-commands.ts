@@ -145,7 +145,7 @@ export const accountCommands = [
     record({ who: account, name: oneOf(['t1', 't2']), deletes: fc.boolean() }),
     (world, { who, name, deletes }) =>
       world.users.change(who.id, who, (state) => {
-        const token = user.tokenCalled(state, name)
+        const token = user.tokenByIdOrName(state, name)
         if (deletes) return user.decideDeleteToken(state, token?.id ?? 0)
         const details = { name, lastEight: '12345678', scopes: ['all'] }
         return user.decideCreateToken(state, { id: nextId(world), ...details })

@@ -15,7 +15,7 @@ import {
 import {
   addErasable,
   decideErase,
-  nothingErasable,
+  emptyErasable,
 } from '../../src/commands/issues/erasures/erasure.decider.ts'
 import {
   decideAddIssueFile,
@@ -139,7 +139,7 @@ export type Opening = typeof opening extends fc.Arbitrary<infer T> ? T : never
 
 /** What can be erased: the log of this world has no sealed texts, so they are taken for sealed. */
 function erasable(world: World, of: IssueRef) {
-  const facts = nothingErasable()
+  const facts = emptyErasable()
   const stream = discussionStream({ ...of, isPull: isPull(of) })
   for (const event of world.log) {
     if (event.stream !== stream) continue

@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { beginSession } from '../../src/auth/sessions/sessions.ts'
 import { newContext } from '../../src/commands/execution/command-context.ts'
-import { takeName } from '../../src/commands/users/accounts/claims.ts'
+import { claimName } from '../../src/commands/users/accounts/claims.ts'
 import { createToken } from '../../src/commands/users/tokens.ts'
 import type { RecordedEvent } from '../../src/events/store/event-store.ts'
 import { userStream } from '../../src/events/streams.ts'
@@ -419,7 +419,7 @@ t.test('an address that an account has added, unchecked, links nobody and keeps 
   const { events } = linking.server.services
   const alice = (await userOf('alice', linking.server))?.id ?? 0
   const context = newContext(null, 'adding')
-  t.equal(await takeName(writerOf(events), context, 'email', 'late@example.org', userStream(alice)), true)
+  t.equal(await claimName(writerOf(events), context, 'email', 'late@example.org', userStream(alice)), true)
   const late = { sub: 'v-2', preferred_username: 'late', email: 'late@example.org', email_verified: true }
   t.match(
     await signIn(late, linking),

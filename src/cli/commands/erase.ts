@@ -4,8 +4,8 @@ import { type Command, InvalidArgumentError } from 'commander'
 import { pino } from 'pino'
 import { secretCollections } from '../../auth/secrets.ts'
 import { newContext } from '../../commands/execution/command-context.ts'
-import { erasedBy, eraseTexts } from '../../commands/issues/erasures/erase.ts'
-import type { WhatGoes } from '../../commands/issues/erasures/erasure.decider.ts'
+import { dryRunErasure, eraseTexts } from '../../commands/issues/erasures/erase.ts'
+import type { ErasurePreview } from '../../commands/issues/erasures/erasure.decider.ts'
 import { type Config, isShared, loadConfig } from '../../config/config.ts'
 import { pathNumber } from '../../http/requests/path-number.ts'
 import { createProjector } from '../../projections/projector/projector.ts'
@@ -39,7 +39,7 @@ const CATCH_UP_MS = 600_000
 async function erase(
   name: DiscussionName,
   { comment, all: _all, dryRun = false, ...server }: EraseArguments,
-): Promise<WhatGoes | undefined> {
+): Promise<ErasurePreview | undefined> {
   const config = loadConfig(process.env)
   const commentId = comment ?? null
   return await runOnServerOrLocal(
@@ -51,10 +51,19 @@ async function erase(
 }
 
 /** Lists the texts that `eraseHere` would erase. Reads only the log. */
-async function erasedHere(config: Config, name: DiscussionName, commentId: number | null): Promise<WhatGoes> {
+async function erasedHere(
+  config: Config,
+  name: DiscussionName,
+  commentId: number | null,
+): Promise<ErasurePreview> {
   const stored = await openLog(config)
   try {
-    return await erasedBy(stored, newContext(null, 'erase'), await findDiscussion(stored, name), commentId)
+    return await dryRunErasure(
+      stored,
+      newContext(null, 'erase'),
+      await findDiscussion(stored, name),
+      commentId,
+    )
   } finally {
     await stored.close()
   }

@@ -1,7 +1,11 @@
 /** `mergelog maintain`: repacks repositories now, with or without a running server. */
 import { join } from 'node:path'
 import type { Command } from 'commander'
-import { type MaintenanceProgress, maintainAll, repositoryCalled } from '../../commands/git/maintain-all.ts'
+import {
+  type MaintenanceProgress,
+  maintainAll,
+  repositoryByFullName,
+} from '../../commands/git/maintain-all.ts'
 import { createKeyedMutex } from '../../concurrency/keyed-mutex.ts'
 import { type Config, loadConfig } from '../../config/config.ts'
 import { prepareLaunches } from '../../git/process/launcher.ts'
@@ -53,7 +57,7 @@ async function* maintainHere(config: Config, name: string | undefined): AsyncGen
       const pushJournal = await openPushJournal(join(config.dataDir, 'pushes'))
       const turns = createKeyedMutex()
       const services = { config, events, turns, pushJournal, views, diskUsage, gitDir, startedAt }
-      const one = name === undefined ? undefined : await repositoryCalled(services, name)
+      const one = name === undefined ? undefined : await repositoryByFullName(services, name)
       if (name !== undefined && one === undefined) throw new CommandFailed(`there is no repository ${name}`)
       yield* maintainAll(services, one, new AbortController().signal)
     } finally {

@@ -9,7 +9,7 @@ import { Refused, refuse } from '../../errors/refusal.ts'
 import { NDJSON } from '../../http/answers/ndjson.ts'
 import { sendStreamedText } from '../../http/answers/streamed-text.ts'
 import type { Services } from '../../services/services.ts'
-import { type MaintenanceProgress, maintainAll, repositoryCalled } from '../git/maintain-all.ts'
+import { type MaintenanceProgress, maintainAll, repositoryByFullName } from '../git/maintain-all.ts'
 
 const MaintenanceOption = Type.Object(
   {
@@ -40,7 +40,7 @@ export function maintenanceRoutes(services: Services): FastifyPluginAsyncTypebox
       },
       async (request, reply) => {
         const name = request.body?.repository ?? undefined
-        const one = name === undefined ? undefined : await repositoryCalled(services, name)
+        const one = name === undefined ? undefined : await repositoryByFullName(services, name)
         if (name !== undefined && one === undefined)
           throw new Refused(refuse.notFound('repository not found'))
         const stopping = new AbortController()

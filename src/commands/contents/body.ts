@@ -58,7 +58,7 @@ type CommitBody = Static<ReturnType<typeof contentsBodies>['create']>
 type Person = { name?: string; email?: string }
 
 /** What a request says about its commit. */
-export interface CommitWishes {
+export interface CommitOptions {
   message: string
   branch: string
   newBranch: string
@@ -71,7 +71,7 @@ export interface CommitWishes {
 }
 
 /** @throws Refused (unprocessable) for a date that is none */
-export function commitWishes(body: Omit<CommitBody, 'content'>, defaultBranch: string): CommitWishes {
+export function commitOptions(body: Omit<CommitBody, 'content'>, defaultBranch: string): CommitOptions {
   const branch = body.branch || defaultBranch
   return {
     message: body.message?.trim() ?? '',
@@ -93,7 +93,7 @@ function dateIn(field: string, text: string | undefined): string | undefined {
 }
 
 /** A change whose content is not stored yet. */
-export type WantedChange = Omit<FileChange, 'blob'> & { content: readonly Buffer[] | undefined }
+export type RequestedChange = Omit<FileChange, 'blob'> & { content: readonly Buffer[] | undefined }
 
 interface ChangeBody {
   operation: string
@@ -108,11 +108,11 @@ interface ChangeBody {
  *
  * @throws Refused (unprocessable) for an unknown operation, or content that is not base64
  */
-export function wantedChange(
+export function requestedChange(
   body: ChangeBody,
   decode: (text: string) => readonly Buffer[] | undefined,
   field = '',
-): WantedChange {
+): RequestedChange {
   const { operation, path, from_path, sha } = body
   if (!isOperation(operation)) {
     throw unprocessable(`${field}operation: must be one of ${OPERATIONS.join(', ')}`)

@@ -24,7 +24,7 @@ import { withRefLock } from '../git/ref-lock.ts'
 import { recordAndMoveHeads } from '../pull-requests/branches/move-heads.ts'
 import { pushableRefs } from '../pull-requests/maintainer-edits.ts'
 import { signatureOf } from '../users/accounts/signature.ts'
-import type { CommitWishes, WantedChange } from './body.ts'
+import type { CommitOptions, RequestedChange } from './body.ts'
 import { changeProblem, defaultMessage, type FileChange, filesAfter } from './contents.decider.ts'
 
 /** Blobs are stored so many at a time. */
@@ -37,8 +37,8 @@ const STEP = 'push'
 
 export interface FilesChange {
   repository: RepositoryDocument
-  wishes: CommitWishes
-  changes: readonly WantedChange[]
+  wishes: CommitOptions
+  changes: readonly RequestedChange[]
 }
 
 /**
@@ -141,7 +141,7 @@ async function accessToBranch(
 }
 
 /** Stores the contents as blobs. Equal ones are one object. */
-async function storeContents(dir: string, changes: readonly WantedChange[]): Promise<FileChange[]> {
+async function storeContents(dir: string, changes: readonly RequestedChange[]): Promise<FileChange[]> {
   const stored: FileChange[] = []
   for (let i = 0; i < changes.length; i += AT_ONCE) {
     const part = changes.slice(i, i + AT_ONCE).map(async ({ content, ...change }) => ({
@@ -162,7 +162,7 @@ async function makeCommit(
     committer: doer,
     wishes,
     changes,
-  }: { repoId: number; committer: AccountDocument; wishes: CommitWishes; changes: readonly FileChange[] },
+  }: { repoId: number; committer: AccountDocument; wishes: CommitOptions; changes: readonly FileChange[] },
 ): Promise<{ from: string | null; to: string }> {
   const dir = gitDirOf(services, repoId)
   const tip = await tipFor(dir, wishes)
@@ -184,7 +184,7 @@ async function makeCommit(
 }
 
 /** The tip of the branch; null in a repository that has no branch yet. @throws Refused (not found, unprocessable) */
-async function tipFor(dir: string, { branch, newBranch }: CommitWishes): Promise<string | null> {
+async function tipFor(dir: string, { branch, newBranch }: CommitOptions): Promise<string | null> {
   const refs = [branch, newBranch].map((name) => `refs/heads/${name}`)
   const [tip = null, other = null] = await readRefs(dir, refs).then((found) =>
     refs.map((ref) => found.get(ref) ?? null),
@@ -206,7 +206,7 @@ async function tipFor(dir: string, { branch, newBranch }: CommitWishes): Promise
 function peopleOf(
   services: Services,
   doer: AccountDocument,
-  { author, committer, authorDate, committerDate }: CommitWishes,
+  { author, committer, authorDate, committerDate }: CommitOptions,
   now: string,
 ): { author: Signature; committer: Signature } {
   const own = signatureOf(services, doer, now)
@@ -223,7 +223,7 @@ function peopleOf(
 }
 
 function messageOf(
-  { message, signoff }: CommitWishes,
+  { message, signoff }: CommitOptions,
   changes: readonly FileChange[],
   committer: Signature,
 ): string {

@@ -15,7 +15,7 @@ import { base64In, readBase64Bodies } from '../../http/bodies/base64-bodies.ts'
 import { hasValidBody } from '../../http/requests/deferred-validation.ts'
 import { gitDirOf } from '../../services/services.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
-import { commitWishes, contentsBodies, type WantedChange, wantedChange } from './body.ts'
+import { commitOptions, contentsBodies, type RequestedChange, requestedChange } from './body.ts'
 import { commitFiles, requireMayCommit } from './commit-files.ts'
 
 const FileParams = Type.Object({ ...RepositoryParams.properties, '*': Type.String() })
@@ -29,7 +29,7 @@ const decode = (request: FastifyRequest) => (text: string) => base64In(request, 
 const PIECE = 256 * 1024
 
 /** What tells two requests with the same Idempotency-Key apart: the body, with hashes of its files. */
-async function digestible(body: object, changes: readonly WantedChange[]): Promise<unknown> {
+async function digestible(body: object, changes: readonly RequestedChange[]): Promise<unknown> {
   const files: object[] = []
   for (const { content, ...change } of changes) {
     const hash = createHash('sha256')
@@ -54,10 +54,10 @@ export const contentsRoutes: Routes = (services) => {
     request: FastifyRequest & RepositoryRequest,
     reply: FastifyReply,
     body: Omit<Static<typeof bodies.create>, 'content'>,
-    wanted: () => WantedChange[],
+    wanted: () => RequestedChange[],
   ): Promise<Static<typeof FilesWire>> {
     const { repository } = await onRepository(services, request, 'read')
-    const wishes = commitWishes(body, repository.defaultBranch)
+    const wishes = commitOptions(body, repository.defaultBranch)
     await requireMayCommit(services, repository.id, signedIn(request), wishes.newBranch)
     const changes = wanted()
     // Only a key makes a digest of it, and what stands for long contents in the body differs each time.
@@ -113,7 +113,7 @@ export const contentsRoutes: Routes = (services) => {
       async (request, reply) => {
         const { body } = request
         const answer = await change(request, reply, body, () =>
-          body.files.map((file, i) => wantedChange(file, decode(request), `files.${i}.`)),
+          body.files.map((file, i) => requestedChange(file, decode(request), `files.${i}.`)),
         )
         return reply.code(201).send(answer)
       },
@@ -130,7 +130,7 @@ export const contentsRoutes: Routes = (services) => {
         const file = { operation: 'create', path: params['*'], content: body.content }
         return reply
           .code(201)
-          .send(await changeOne(request, reply, body, () => [wantedChange(file, decode(request))]))
+          .send(await changeOne(request, reply, body, () => [requestedChange(file, decode(request))]))
       },
     )
 
@@ -149,7 +149,7 @@ export const contentsRoutes: Routes = (services) => {
         // Without the sha of a file, there is none yet.
         const operation = body.sha || body.from_path ? 'update' : 'create'
         const file = { ...body, operation, path: params['*'] }
-        const answer = await changeOne(request, reply, body, () => [wantedChange(file, decode(request))])
+        const answer = await changeOne(request, reply, body, () => [requestedChange(file, decode(request))])
         return reply.code(operation === 'create' ? 201 : 200).send(answer)
       },
     )
@@ -160,7 +160,7 @@ export const contentsRoutes: Routes = (services) => {
       async (request, reply) => {
         const { body, params } = request
         const file = { operation: 'delete', path: params['*'], sha: body.sha }
-        return changeOne(request, reply, body, () => [wantedChange(file, decode(request))])
+        return changeOne(request, reply, body, () => [requestedChange(file, decode(request))])
       },
     )
   }

@@ -20,7 +20,7 @@ export interface MaintenanceProgress {
 const BATCH = 200
 
 /** The repository with this full name; undefined when there is none. */
-export const repositoryCalled = (
+export const repositoryByFullName = (
   { views }: Pick<MaintenanceServices, 'views'>,
   name: string,
 ): Promise<RepositoryDocument | undefined> => {

@@ -13,7 +13,7 @@ import { documentNow } from '../execution/document-now.ts'
 import { load } from '../execution/load.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
-import { takeName } from '../users/accounts/claims.ts'
+import { claimName } from '../users/accounts/claims.ts'
 import { requireRoomForOrganization } from './membership-limits.ts'
 import { organizationOptions } from './options.ts'
 import {
@@ -59,7 +59,7 @@ export const createOrganizationRoutes: Routes = (services) => {
     const { revision } = await load(services, stream, organizationDecider)
     if (revision === null) {
       requireRoomForOrganization(creator, id)
-      if (!(await takeName(services, context, 'login', details.login, stream)))
+      if (!(await claimName(services, context, 'login', details.login, stream)))
         throw new Refused(
           coded('username_taken', refuse.unprocessable(`username: "${details.login}" is taken`)),
         )

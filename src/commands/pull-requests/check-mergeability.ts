@@ -14,9 +14,9 @@ import { type ActivePull, decideMergeability } from './pull-request.decider.ts'
 /** One git process tries this many merges. They are recorded before the next ones are tried. */
 const BATCH = 100
 /** How long merges may be tried, in milliseconds. */
-export const TRY_MS = 60_000
+export const MERGE_TRIAL_MS = 60_000
 
-export interface Trying {
+export interface MergeTrial {
   /** How long, in milliseconds, for all of them. */
   withinMs: number
   /** Whether a single one that takes longer counts as one that cannot be merged. A merge itself may take longer. */
@@ -36,7 +36,7 @@ export async function checkMergeability(
   context: CommandContext,
   repoId: number,
   open: readonly IssueRef[],
-  trying: Trying,
+  trying: MergeTrial,
 ): Promise<void> {
   const began = performance.now()
   const left = () => ({ ...trying, withinMs: Math.max(0, trying.withinMs - (performance.now() - began)) })
@@ -62,7 +62,7 @@ async function checkBatch(
   context: CommandContext,
   repoId: number,
   open: readonly IssueRef[],
-  trying: Trying,
+  trying: MergeTrial,
 ): Promise<void> {
   const checks = await Promise.all(open.map((pull) => checkOf(services, pull)))
   const due = checks.filter((check) => check !== undefined)
@@ -88,7 +88,7 @@ export async function tryMerge(
   services: Services,
   repoId: number,
   pair: Pair,
-  withinMs = TRY_MS,
+  withinMs = MERGE_TRIAL_MS,
 ): Promise<MergeResult | undefined> {
   const [merge] = await tryMerges(services, repoId, [pair], { withinMs, isLastTry: true })
   return merge
@@ -99,7 +99,7 @@ async function tryMerges(
   services: Services,
   repoId: number,
   pairs: readonly Pair[],
-  { withinMs, isLastTry = false, signal }: Trying,
+  { withinMs, isLastTry = false, signal }: MergeTrial,
 ): Promise<MergeResult[]> {
   try {
     if (withinMs <= 0) throw new GitTookTooLong('no time is left to try merges')

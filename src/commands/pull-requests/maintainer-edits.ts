@@ -31,7 +31,7 @@ const AT_ONCE = 100
 const BRANCHES_AT_ONCE = 200
 
 /** Those of the pull requests from a repository whose posters may write to it now. */
-async function givenByWriters<P extends Pick<PullDocument, 'poster'>>(
+async function ofPostersWhoMayWrite<P extends Pick<PullDocument, 'poster'>>(
   { views }: Services,
   headRepository: RepositoryDocument,
   pulls: readonly P[],
@@ -43,14 +43,14 @@ async function givenByWriters<P extends Pick<PullDocument, 'poster'>>(
 }
 
 /** Whether a pull request lets the requester, a writer of its base repository, push to its head branch now. */
-export async function invitesToPush(
+export async function allowsPushToHead(
   services: Services,
   pull: Pick<PullDocument, 'poster' | 'allowMaintainerEdit'>,
   repositories: { base: RepositoryDocument; head: RepositoryDocument },
   requester: AccountDocument,
 ): Promise<boolean> {
   if (!pull.allowMaintainerEdit || !atLeast(accessTo(repositories.base, requester), 'write')) return false
-  return (await givenByWriters(services, repositories.head, [pull])).length > 0
+  return (await ofPostersWhoMayWrite(services, repositories.head, [pull])).length > 0
 }
 
 /** Whether a requester without write access to the fork may push to any branch of it. */
@@ -66,7 +66,7 @@ export async function mayPushAnyBranch(
   for (let skip = 0; ; skip += AT_ONCE) {
     const sort = [['index', 1]] as const
     const found = await services.views.pulls.find({ ...inviting, headKey }, { sort, skip, limit: AT_ONCE })
-    if ((await givenByWriters(services, fork, found)).length > 0) return true
+    if ((await ofPostersWhoMayWrite(services, fork, found)).length > 0) return true
     if (found.length < AT_ONCE) return false
   }
 }
@@ -88,7 +88,7 @@ export async function pushableRefs(
       $in: branches.slice(i, i + BRANCHES_AT_ONCE).map((branch) => branchKey(fork.id, branch)),
     }
     const found = await services.views.pulls.find({ ...inviting, headKey })
-    for (const { head } of await givenByWriters(services, fork, found))
+    for (const { head } of await ofPostersWhoMayWrite(services, fork, found))
       pushable.add(`refs/heads/${head.branch}`)
   }
   return pushable

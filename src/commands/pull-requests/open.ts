@@ -126,7 +126,7 @@ async function repositoryOfHead(
  *
  * @throws Refused (forbidden) when the request gives what the poster may not give
  */
-function invites(
+function allowsMaintainerEdit(
   base: RepositoryDocument,
   head: RepositoryDocument,
   poster: AccountDocument,
@@ -222,7 +222,7 @@ export const openPullRoutes: Routes = (services) => async (app) => {
           headRepository,
           headBranch,
           baseBranch,
-          maintainerEdit: invites(
+          maintainerEdit: allowsMaintainerEdit(
             repository,
             headRepository,
             requester,

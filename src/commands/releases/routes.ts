@@ -42,7 +42,7 @@ import {
 const short = { maxLength: 255 }
 
 /** What some clients send, and what nothing here would honour. */
-const notHere = {
+const unsupportedFields = {
   hide_archive_links: Type.Optional(Type.Boolean({ description: 'only false' })),
   external_url: Type.Optional(Type.String({ ...short, description: 'only empty' })),
 }
@@ -57,7 +57,7 @@ const EditReleaseOption = (services: Services) =>
       body: Type.Optional(TextOf(services)),
       draft: Type.Optional(Type.Boolean()),
       prerelease: Type.Optional(Type.Boolean()),
-      ...notHere,
+      ...unsupportedFields,
     },
     { title: 'EditReleaseOption' },
   )

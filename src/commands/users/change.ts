@@ -11,7 +11,7 @@ import type { Services, WriteServices } from '../../services/services.ts'
 import { users } from '../execution/aggregates.ts'
 import { releaseClaim } from '../execution/claims.ts'
 import type { CommandContext } from '../execution/command-context.ts'
-import { takeName } from './accounts/claims.ts'
+import { claimName } from './accounts/claims.ts'
 import { passwordProblem } from './create.ts'
 import {
   decideEditUser,
@@ -68,7 +68,7 @@ async function changeNow(
   const newKey = claimKeys.email(email ?? before.settings.email)
   if (isOtherEmail(before, email)) throw new Refused(OTHER_EMAIL)
   const isMoving = newKey !== claimKeys.email(before.settings.email)
-  if (isMoving && !(await takeName(services, context, 'email', email ?? '', stream))) {
+  if (isMoving && !(await claimName(services, context, 'email', email ?? '', stream))) {
     throw new Refused(refuse.unprocessable(`email: "${email}" is used by another user`))
   }
   let password: NewPassword | undefined

@@ -16,7 +16,7 @@ import { documentNow } from '../execution/document-now.ts'
 import { load } from '../execution/load.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
-import { takeName } from './accounts/claims.ts'
+import { claimName } from './accounts/claims.ts'
 import { decideCreateUser, type UserDetails, userDecider, userProblem } from './user.decider.ts'
 
 const CreateUserOption = Type.Object(
@@ -87,10 +87,10 @@ export async function createUser(
   const { revision } = await load(services, stream, userDecider)
   if (revision === null) {
     const { login, email } = details
-    if (!(await takeName(services, context, 'login', login, stream))) {
+    if (!(await claimName(services, context, 'login', login, stream))) {
       throw new Refused(coded('username_taken', refuse.unprocessable(`username: "${login}" is taken`)))
     }
-    if (!(await takeName(services, context, 'email', email, stream))) {
+    if (!(await claimName(services, context, 'email', email, stream))) {
       await releaseClaim(services, context, claimKeys.login(login), stream)
       throw new Refused(refuse.unprocessable(`email: "${email}" is used by another user`))
     }

@@ -11,7 +11,7 @@ import { users } from '../execution/aggregates.ts'
 import { releaseClaim } from '../execution/claims.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
-import { takeName } from './accounts/claims.ts'
+import { claimName } from './accounts/claims.ts'
 import { withUserLock } from './change.ts'
 import { decideAddEmails, decideRemoveEmails } from './user.decider.ts'
 
@@ -46,7 +46,7 @@ async function addEmails(
   const taken: string[] = []
   try {
     for (const email of emails) {
-      if (!(await takeName(services, context, 'email', email, userStream(id)))) {
+      if (!(await claimName(services, context, 'email', email, userStream(id)))) {
         throw new Refused(refuse.unprocessable(`emails: ${JSON.stringify(email)} is used by another user`))
       }
       taken.push(claimKeys.email(email))

@@ -15,7 +15,7 @@ import type { CommandContext } from '../execution/command-context.ts'
 import { commandContext, settled } from '../execution/request-context.ts'
 import { takeNumber } from '../execution/sequences.ts'
 import { textProblem } from './accounts/names.ts'
-import { decideCreateToken, decideDeleteToken, type Token, tokenCalled } from './user.decider.ts'
+import { decideCreateToken, decideDeleteToken, type Token, tokenByIdOrName } from './user.decider.ts'
 
 const MAX_SCOPES = 50
 
@@ -77,7 +77,7 @@ export async function createToken(
     const state = await users.change(services, context, owner.id, 'create token', (user) =>
       decideCreateToken(user, made),
     )
-    if (tokenCalled(state, `${tokenId}`)?.id !== tokenId) {
+    if (tokenByIdOrName(state, `${tokenId}`)?.id !== tokenId) {
       throw new Refused(refuse.conflict('the access token that this request created has been deleted'))
     }
   } catch (error) {
@@ -96,7 +96,7 @@ export async function deleteToken(
   owner: Pick<AccountDocument, 'id'>,
   idOrName: string,
 ): Promise<void> {
-  const token = tokenCalled(await users.load(services, owner.id), idOrName)
+  const token = tokenByIdOrName(await users.load(services, owner.id), idOrName)
   if (token === undefined) throw new Refused(refuse.notFound('access token not found'))
   await users.change(services, context, owner.id, 'delete token', (user) => decideDeleteToken(user, token.id))
   await forgetToken(services.secrets, token.id)

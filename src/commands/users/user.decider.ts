@@ -288,7 +288,7 @@ export function decideCreateToken(state: UserState, token: Token): Decision<User
 }
 
 /** The token with that id or, if there is none, with that name. */
-export function tokenCalled(state: UserState, idOrName: string): Token | undefined {
+export function tokenByIdOrName(state: UserState, idOrName: string): Token | undefined {
   if (state.status !== 'existing') return undefined
   const byId = /^[1-9]\d{0,15}$/.test(idOrName) ? valueAt(state.tokens, Number(idOrName)) : undefined
   return byId ?? tokenNamed(state.tokens, idOrName)

@@ -4,7 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { type CommandContext, newContext } from '../../commands/execution/command-context.ts'
-import { checkMergeability, TRY_MS } from '../../commands/pull-requests/check-mergeability.ts'
+import { checkMergeability, MERGE_TRIAL_MS } from '../../commands/pull-requests/check-mergeability.ts'
 import { createWorker, type Work } from '../../concurrency/worker.ts'
 import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
 import type { Position } from '../../events/store/event-store.ts'
@@ -41,7 +41,7 @@ interface LateMergeOptions {
 export function createLateMerges(
   services: Services,
   signal: AbortSignal,
-  { atOnceMs, tryMs = TRY_MS, tryMerges = checkMergeability }: LateMergeOptions = {},
+  { atOnceMs, tryMs = MERGE_TRIAL_MS, tryMerges = checkMergeability }: LateMergeOptions = {},
 ) {
   const { log, readStore } = services
   const notes = openLateMerges(readStore)

@@ -4,7 +4,7 @@ import t from 'tap'
 import { isPassword } from '../../../src/auth/passwords/passwords.ts'
 import { passwordHashOf, secretCollections } from '../../../src/auth/secrets.ts'
 import type { CommandContext } from '../../../src/commands/execution/command-context.ts'
-import { takeName } from '../../../src/commands/users/accounts/claims.ts'
+import { claimName } from '../../../src/commands/users/accounts/claims.ts'
 import { type AdminPassword, ensureSiteAdmin } from '../../../src/commands/users/site-admin.ts'
 import { createKeyedMutex } from '../../../src/concurrency/keyed-mutex.ts'
 import { loadConfig } from '../../../src/config/config.ts'
@@ -167,16 +167,16 @@ t.test(
   'a claim that a crash left is free after the grace period, and its first request is too late',
   async (t) => {
     const { call, admin, services } = await identityApp(t)
-    await takeName(services, crashed(), 'login', 'bob', userStream(77))
+    await claimName(services, crashed(), 'login', 'bob', userStream(77))
     t.equal((await call('POST', '/admin/users', { as: admin, body: bob })).status, 422)
-    await takeName(services, crashed(), 'login', 'carol', userStream(78))
+    await claimName(services, crashed(), 'login', 'carol', userStream(78))
     let now = 0
     const position = await services.events.lastPosition()
     services.writeState.claimAges = createClaimAges({ node: 'another', position }, () => now)
     now = 60_000
     const carol = { ...bob, username: 'carol' }
     t.equal((await call('POST', '/admin/users', { as: admin, body: carol })).status, 201)
-    t.equal(await takeName(services, crashed(), 'login', 'carol', userStream(78)), false)
+    t.equal(await claimName(services, crashed(), 'login', 'carol', userStream(78)), false)
     const late: string[] = []
     for await (const { type } of services.events.readStream(userStream(78))) late.push(type)
     t.same(late, ['CreationAbandoned'])
@@ -189,7 +189,7 @@ t.test('a login whose holder exists is never taken over, even if its claim is ol
   const position = await services.events.lastPosition()
   services.writeState.claimAges = createClaimAges({ node: 'another', position }, () => now)
   now = 120_000
-  t.equal(await takeName(services, crashed(), 'login', 'Admin', userStream(77)), false)
+  t.equal(await claimName(services, crashed(), 'login', 'Admin', userStream(77)), false)
 })
 
 t.test('after a first start dies at any write, the next start creates one admin', async (t) => {

@@ -6,7 +6,7 @@ import {
   decideDeleteUser,
   decideEditUser,
   MAX_TOKENS,
-  tokenCalled,
+  tokenByIdOrName,
   userDecider,
 } from '../../../src/commands/users/user.decider.ts'
 import type { UserEvent } from '../../../src/events/catalog/users.ts'
@@ -95,11 +95,11 @@ t.test('a token is found by its id and, when there is none, by its name', async 
   const five = { ...made, data: { ...made.data, tokenId: 5, name: '3' } } as const
   const four = { ...made, data: { ...made.data, tokenId: 4, name: '99' } } as const
   const state = folded(created, made, five, four)
-  t.equal(tokenCalled(state, '3')?.name, 'ci')
-  t.equal(tokenCalled(state, 'ci')?.id, 3)
-  t.equal(tokenCalled(state, '99')?.id, 4)
-  t.equal(tokenCalled(state, '98'), undefined)
-  t.equal(tokenCalled(userDecider.initialState, '3'), undefined)
+  t.equal(tokenByIdOrName(state, '3')?.name, 'ci')
+  t.equal(tokenByIdOrName(state, 'ci')?.id, 3)
+  t.equal(tokenByIdOrName(state, '99')?.id, 4)
+  t.equal(tokenByIdOrName(state, '98'), undefined)
+  t.equal(tokenByIdOrName(userDecider.initialState, '3'), undefined)
 })
 
 const admin: UserEvent = { type: 'UserCreated', data: { id: 7, ...details, siteAdmin: true } }

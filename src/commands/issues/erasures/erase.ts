@@ -18,9 +18,9 @@ import {
   addErasable,
   decideErase,
   type Erasable,
-  nothingErasable,
-  type WhatGoes,
-  whatGoes,
+  type ErasurePreview,
+  emptyErasable,
+  previewErasure,
 } from './erasure.decider.ts'
 
 /** What an erasure works with. */
@@ -47,19 +47,19 @@ const MAX_APPENDS = 100
 const PROJECTION_MS = 10_000
 
 async function erasableIn(stored: EventStore, issue: Discussion): Promise<Erasable> {
-  const facts = nothingErasable()
+  const facts = emptyErasable()
   for await (const event of stored.readStream(discussionStream(issue))) addErasable(facts, event)
   return facts
 }
 
 /** Lists what `eraseTexts` would erase. `stored`: the log with sealed texts. @throws Refused as `eraseTexts` */
-export async function erasedBy(
+export async function dryRunErasure(
   stored: EventStore,
   { actor: by, at }: CommandContext,
   issue: Discussion,
   commentId: number | null,
-): Promise<WhatGoes> {
-  const found = whatGoes(await erasableIn(stored, issue), commentId, { by, at })
+): Promise<ErasurePreview> {
+  const found = previewErasure(await erasableIn(stored, issue), commentId, { by, at })
   if ('refused' in found) throw new Refused(found)
   return found
 }

@@ -48,7 +48,7 @@ export interface Erasable {
   pending: PendingErasure[]
 }
 
-export const nothingErasable = (): Erasable => ({
+export const emptyErasable = (): Erasable => ({
   of: undefined,
   revision: -1,
   own: { keys: [] },
@@ -150,14 +150,14 @@ function textsOf({ own, comments }: Erasable, commentId: number | null): (Texts 
 }
 
 /** The answer of a dry run: how many events with texts, and which comments and files, an erasure would remove. */
-export interface WhatGoes {
+export interface ErasurePreview {
   texts: number
   comments: number[]
   files: string[]
 }
 
 /** Lists what `decideErase` would erase. */
-export function whatGoes(facts: Erasable, commentId: number | null, by: By): WhatGoes | Refusal {
+export function previewErasure(facts: Erasable, commentId: number | null, by: By): ErasurePreview | Refusal {
   const decision = decideErase(facts, commentId, by)
   if (isRefusal(decision)) return decision
   return {

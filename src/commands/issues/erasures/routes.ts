@@ -8,7 +8,7 @@ import { Refused, refuse } from '../../../errors/refusal.ts'
 import { pathNumber } from '../../../http/requests/path-number.ts'
 import { issueId } from '../../../projections/models/issues/issue-selection.ts'
 import { requestContext, settled } from '../../execution/request-context.ts'
-import { erasedBy, eraseTexts } from './erase.ts'
+import { dryRunErasure, eraseTexts } from './erase.ts'
 
 /** Nothing brings erased texts back, so a misspelt field is refused, and nothing is erased that is not asked for. */
 const EraseOption = Type.Object(
@@ -52,7 +52,7 @@ export const eraseRoutes: Routes = (services) => async (app) => {
       const comment = commentIn(request.body)
       const context = requestContext(request)
       if (request.body.dry_run) {
-        return reply.code(200).send(await erasedBy(services.texts.stored, context, issue, comment))
+        return reply.code(200).send(await dryRunErasure(services.texts.stored, context, issue, comment))
       }
       await eraseTexts(services, context, issue, comment)
       await settled(services, context, reply)

@@ -27,7 +27,7 @@ import { withRefLock } from '../../git/ref-lock.ts'
 import { signatureOf } from '../../users/accounts/signature.ts'
 import { cleanTree, rebasedTip } from '../build-merge.ts'
 import { mergeLockKey } from '../finish-merge.ts'
-import { invitesToPush } from '../maintainer-edits.ts'
+import { allowsPushToHead } from '../maintainer-edits.ts'
 import { headHasMoved } from '../merge-checks.decider.ts'
 import { gitTips } from '../merge-facts.ts'
 import type { ActivePull } from '../pull-request.decider.ts'
@@ -53,7 +53,7 @@ async function requireUpdateRight(services: Services, pull: ActivePull, update: 
   if (headRepository.archived) throw new Refused(archivedRefusal)
   const protection = protectionOf(headRepository.protections, pull.head.branch)
   const repositories = { base: repository, head: headRepository }
-  const invited = await invitesToPush(services, pull, repositories, updater)
+  const invited = await allowsPushToHead(services, pull, repositories, updater)
   const access = invited ? 'write' : accessTo(headRepository, updater)
   if (!mayPush(protection, memberOf(headRepository, updater), access)) {
     throw new Refused(refuse.forbidden('you may not push to the head branch'))

@@ -6,7 +6,7 @@ import { type Claim, claimHolder, takeClaim } from '../../execution/claims.ts'
 import type { CommandContext } from '../../execution/command-context.ts'
 
 /** Claims a login or an e-mail address for the stream of a new account. Resolves to false when another one has it. */
-export async function takeName(
+export async function claimName(
   services: WriteServices,
   context: CommandContext,
   kind: 'login' | 'email',

@@ -13,7 +13,7 @@ import { type Claim, claimHolder, releaseClaim, takeClaim } from '../../executio
 import type { CommandContext } from '../../execution/command-context.ts'
 import { load } from '../../execution/load.ts'
 import { takeNumber } from '../../execution/sequences.ts'
-import { holderOfName, takeName } from '../accounts/claims.ts'
+import { claimName, holderOfName } from '../accounts/claims.ts'
 import { emailProblem } from '../accounts/names.ts'
 import {
   decideCreateLinkedUser,
@@ -132,7 +132,7 @@ async function create(
     const login = await firstFree(services, context, logins, stream)
     taken.push(claimKeys.login(login))
     const address = email ?? noReplyAddress(login, publicUrl())
-    if (!(await takeName(services, context, 'email', address, stream))) {
+    if (!(await claimName(services, context, 'email', address, stream))) {
       throw new Refused(refuse.conflict('your e-mail address was given to another account at this moment'))
     }
     taken.push(claimKeys.email(address))
@@ -157,7 +157,7 @@ async function firstFree(
   logins: readonly string[],
   stream: string,
 ): Promise<string> {
-  for (const login of logins) if (await takeName(services, context, 'login', login, stream)) return login
+  for (const login of logins) if (await claimName(services, context, 'login', login, stream)) return login
   throw new Refused(refuse.unprocessable(`"${logins[0]}" and names like it are taken; ask a site admin`))
 }
 

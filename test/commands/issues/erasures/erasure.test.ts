@@ -3,7 +3,7 @@ import t from 'tap'
 import {
   addErasable,
   decideErase,
-  nothingErasable,
+  emptyErasable,
 } from '../../../../src/commands/issues/erasures/erasure.decider.ts'
 import type { DomainEvent } from '../../../../src/events/domain-events.ts'
 import { textsIn } from '../../../../src/events/sealing/sealed-texts.ts'
@@ -47,7 +47,7 @@ const finished = (upTo: number): DomainEvent => ({
 
 /** The facts of a stream whose texts are sealed. */
 function given(events: readonly DomainEvent[]) {
-  const facts = nothingErasable()
+  const facts = emptyErasable()
   for (const [revision, event] of events.entries()) {
     const found = textsIn(event)
     const data =
