@@ -53,7 +53,7 @@ export function maintenanceRoutes(services: Services): FastifyPluginAsyncTypebox
   }
 }
 
-/** A line for each step, then the outcome. There is no outcome when the server stops first. */
+/** Yields a line for each step, then the outcome. The outcome is missing when the server stops first. */
 async function* linesOf(
   progress: AsyncIterable<MaintenanceProgress>,
   log: FastifyBaseLogger,

@@ -36,7 +36,7 @@ const ANSWER = {
   },
 }
 
-/** @throws Refused (unprocessable) for a name that no read model has */
+/** @throws Refused (unprocessable) for an unknown read model */
 function modelsIn(names: readonly string[]): readonly ReadModel[] {
   try {
     return modelsNamed(names)
@@ -54,7 +54,7 @@ export function rebuildRoutes({
   rebuilder: Services['rebuilder']
   live: Pick<Services['live'], 'ending'>
 }): FastifyPluginAsyncTypebox {
-  /** @throws Refused (conflict) when no rebuild can begin */
+  /** @throws Refused (conflict) when a rebuild cannot start */
   function requireFree(): void {
     try {
       rebuilder.requireFree()
@@ -82,7 +82,7 @@ export function rebuildRoutes({
   }
 }
 
-/** A line for each step, then the outcome. There is no outcome when the server stops first. */
+/** Yields a line for each step, then the outcome. The outcome is missing when the server stops first. */
 async function* linesOf(
   progress: AsyncIterable<RebuildProgress>,
   log: FastifyBaseLogger,

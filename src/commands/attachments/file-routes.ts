@@ -1,4 +1,4 @@
-/** The routes that add files to something, rename them and delete them: `…/assets`. */
+/** Adds, renames and deletes the files of an issue, a comment or a release: `…/assets`. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Static, TObject } from 'typebox'
 import {
@@ -23,21 +23,24 @@ import { takeNumber } from '../execution/sequences.ts'
 import { EditAttachmentOptions, newNameOf, readUploads, storeUpload, UploadQuery } from './store-upload.ts'
 import type { Upload } from './upload.ts'
 
-/** An issue, a comment or a release whose files the requester may change. */
+/** An issue, comment or release whose files the requester may change. */
 interface FileHolder extends WithFiles {
   repository: RepositoryDocument
-  /** Its files as queries show them by now. */
+  /** Returns its files as queries show them now. */
   filesNow(): Promise<WithFiles['files']>
-  /** Resolves to the file of that id, which an earlier try may have added; undefined when it was deleted since. */
+  /**
+   * Adds the file. Resolves to it, or to the file that an earlier attempt has added; undefined when it was deleted
+   * since.
+   */
   add(context: CommandContext, file: Attachment): Promise<Attachment | undefined>
   rename(context: CommandContext, fileId: number, name: string): Promise<unknown>
   remove(context: CommandContext, fileId: number): Promise<unknown>
 }
 
 interface Options<P extends TObject> extends HasFiles<P, FileHolder> {
-  /** The types of files that may be there, as `isAllowed` reads them. */
+  /** Allowed file types, in the syntax of `isAllowed`. */
   allowed: readonly string[]
-  /** Whether a body that is no form is the file itself. */
+  /** Whether a body without a form is the file itself. */
   takesRaw?: boolean
 }
 
@@ -53,14 +56,14 @@ export const fileRoutes =
     const { attachments } = services
     const holderIn = requestOf(params, holderOf)
 
-    /** Records a file that is stored already. Resolves to the file; for a retried request, to the first one. */
+    /** Records a stored file. Resolves to the file; for a retried request, to the first one. */
     async function recordUpload(
       request: FastifyRequest,
       reply: FastifyReply,
       { uuid, size, digest }: Upload,
       name: string,
     ) {
-      // Check the rights again: the upload may have taken long.
+      // Check permissions again: the upload may have taken long.
       const holder = await holderIn(request)
       const uploader = signedIn(request)
       const context = commandContext(request, { name, size, digest })
@@ -68,10 +71,10 @@ export const fileRoutes =
       const added = { id, uuid, name, size, uploader: { id: uploader.id, login: uploader.login } }
       const file = await holder.add(context, added)
       if (file === undefined) throw new Refused(refuse.notFound('this attachment has been deleted since'))
-      // This is a retried request: the file of the first one is the attachment.
+      // A retried request: the file of the first attempt is the attachment.
       if (file.uuid !== uuid) await attachments.remove(uuid)
       await settled(services, context, reply)
-      // When queries lag, they do not have it yet.
+      // Queries that lag do not return it yet.
       const known = (await holder.filesNow()).find((one) => one.id === id)
       return attachmentWire({ createdAt: context.at, ...known, ...file }, services.publicUrl())
     }

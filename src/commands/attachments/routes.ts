@@ -1,4 +1,4 @@
-/** What has files, and who may change them: issues and pull requests, comments, releases. */
+/** Routes for files of issues, pull requests, comments and releases, with the permission that each needs. */
 
 import { atLeast } from '../../access/access.ts'
 import { onRepository } from '../../access/repository-access.ts'
@@ -30,7 +30,7 @@ import { changeRelease } from '../releases/change-release.ts'
 import { decideAddAsset, decideDeleteAsset, decideRenameAsset } from '../releases/release.decider.ts'
 import { fileRoutes } from './file-routes.ts'
 
-/** Files of issues and pull requests: their poster may change them, and who may write. */
+/** Files of issues and pull requests: for the poster and for writers. */
 export const issueFileRoutes: Routes = (services) => {
   const { config, views } = services
   return fileRoutes(services, {
@@ -45,7 +45,7 @@ export const issueFileRoutes: Routes = (services) => {
           refuse.forbidden('only its poster and writers may change the attachments of an issue'),
         )
       }
-      /** Clients add several files at once: on this node they take turns instead of meeting each other at the log. */
+      /** Serializes changes on this node: clients add several files at once, and these would conflict in the log. */
       const change = (
         context: CommandContext,
         step: string,
@@ -72,7 +72,7 @@ export const issueFileRoutes: Routes = (services) => {
   })
 }
 
-/** Files of comments: an admin of the repository may change them, and the poster who may write to the repository. */
+/** Files of comments: for admins, and for the poster with write access. */
 export const attachmentRoutes: Routes = (services) => {
   const { config, views } = services
   return fileRoutes(services, {
@@ -115,7 +115,7 @@ export const attachmentRoutes: Routes = (services) => {
   })
 }
 
-/** Files of releases: who may write to the repository may change them. */
+/** Files of releases: for writers. */
 export const releaseAssetRoutes: Routes = (services) => {
   const { config, views } = services
   return fileRoutes(services, {

@@ -1,4 +1,4 @@
-/** What all uploads of files have in common: the limits, the quota, the name, and what a failure leaves behind. */
+/** Stores an upload: checks limits, quota and type, and removes the file after a refusal. */
 import { randomUUID } from 'node:crypto'
 import { Readable } from 'node:stream'
 import multipart from '@fastify/multipart'
@@ -14,7 +14,7 @@ import { cleanFileName } from '../../storage/attachments/file-name.ts'
 import { reserveSpace } from '../execution/reserve-space.ts'
 import { drainRequest, receiveRawUpload, receiveUpload, type Upload } from './upload.ts'
 
-/** The name of an upload without a usable name. */
+/** File name when the client gives no usable one. */
 const NAMELESS = 'attachment'
 
 export const UploadQuery = Type.Object({
@@ -28,7 +28,7 @@ export const EditAttachmentOptions = Type.Object(
   { title: 'EditAttachmentOptions' },
 )
 
-/** Makes the routes of this scope read multipart bodies, or raw ones, themselves, and nothing else. */
+/** Leaves multipart and raw bodies to the routes of this scope, and rejects other content types. */
 export async function readUploads(app: FastifyInstance): Promise<void> {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
@@ -36,7 +36,7 @@ export async function readUploads(app: FastifyInstance): Promise<void> {
   app.addHook('onError', async (request, reply) => drainRequest(request, reply))
 }
 
-/** `attachments.4`: checks the type of a file by its name and its first bytes. @throws Refused (unprocessable) */
+/** `attachments.4`: checks the type of a file by its name and first bytes. @throws Refused (unprocessable) */
 async function requireAllowed(allowed: readonly string[], name: string, head: Uint8Array): Promise<void> {
   if (isAllowed(allowed, name, await sniff(head))) return
   throw new Refused(refuse.unprocessable('attachment: files of this type are not allowed here'))
@@ -44,19 +44,19 @@ async function requireAllowed(allowed: readonly string[], name: string, head: Ui
 
 interface Into {
   repository: RepositoryDocument
-  /** The types of files that may be there, as `isAllowed` reads them. */
+  /** Allowed file types, in the syntax of `isAllowed`. */
   allowed: readonly string[]
-  /** The name that the request asks for. */
+  /** The name in the request. */
   name: string | undefined
-  /** Whether a body that is no form is the file itself, with the name that is asked for. */
+  /** Whether a body without a form is the file itself, named as requested. */
   takesRaw?: boolean
 }
 
 /**
- * Stores the file of a request, and has it recorded. When it is refused, nothing is left of it.
+ * Stores the file of a request and records it. After a refusal the file is removed.
  *
  * @throws FileTooLarge
- * @throws Refused invalid, unprocessable, too large beyond the quota, insufficient storage
+ * @throws Refused (invalid, unprocessable, quota exceeded, insufficient storage)
  */
 export async function storeUpload<T>(
   services: Services,
@@ -69,7 +69,7 @@ export async function storeUpload<T>(
   const owner = { id: ownerId, login: ownerLogin }
   const room = (bytes: number) =>
     reserveSpace({ config, diskUsage, freeSpace }, { owner, repoId, bytes, place: 'attachments' })
-  // What it says of its size is refused before it is read; what it is counts in the end.
+  // The announced size is checked before the upload, the real size after it.
   const bytes = Number(request.headers['content-length'] ?? 0)
   const announced = await room(Math.min(bytes, config.attachmentMaxBytes))
   announced.end('dropped')
@@ -94,7 +94,7 @@ export async function storeUpload<T>(
     throw error
   }
   try {
-    // The upload may have taken hours. `record` looks up the rights again, for the requester as of now.
+    // The upload may have taken hours: `record` checks the requester's permissions again.
     await awaitPermissions(services)
     await request.signInAgain()
     const recorded = await record(received, name)
@@ -102,13 +102,13 @@ export async function storeUpload<T>(
     return recorded
   } catch (error) {
     taken.end('dropped')
-    // After any other failure it may be recorded. If it is not, the next start removes the file.
+    // After any other failure it may be recorded. Otherwise the next start removes the file.
     if (error instanceof Refused) await attachments.remove(uuid)
     throw error
   }
 }
 
-/** The name that a file gets by a request to rename it; its own when none is asked for. @throws Refused (unprocessable) */
+/** Returns the new name of a file; the present one when the request has none. @throws Refused (unprocessable) */
 export async function newNameOf(
   { attachments }: Pick<Services, 'attachments'>,
   file: { uuid: string; name: string },

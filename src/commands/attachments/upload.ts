@@ -1,30 +1,32 @@
-/** Stores the file of a multipart request, and ends requests that are too large. */
+/** Stores the file of a request, and aborts requests that are too large. */
 import type { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { limitReached } from '../../errors/limits.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { type AttachmentFiles, FileTooLarge, type ReceivedFile } from '../../storage/attachments/files.ts'
 
-/** The name of the part with the file. */
+/** Name of the form part with the file. */
 const PART = 'attachment'
-/** Bytes that a request may have besides the file. Other parts are read and ignored. */
+/** Maximum size of a request without the file, in bytes. Other parts are read and ignored. */
 const MAX_BESIDES = 16 * 1024 * 1024
 const LIMITS = { parts: 50, fields: 40, files: 10, fieldSize: 64 * 1024, headerPairs: 50 }
-/** After a refusal the rest of a request is still read, for this time: many clients read the answer only at the end. */
+/**
+ * Time for which the rest of a refused request is read, in milliseconds: many clients read the answer only at the end.
+ */
 const DRAIN_MS = 30_000
 
 export interface Upload extends ReceivedFile {
-  /** The name that the client gave. */
+  /** The name from the client. */
   fileName: string
 }
 
 /**
  * Reads a multipart request to its end and stores its first part `attachment`: in constant memory, flushed, under a
- * temporary name. When it fails, nothing is left on disk. `maxSize`: of the file, in bytes. `digest`: whether to
- * compute the file's SHA-256.
+ * temporary name. Removes the file on failure. `maxSize`: of the file, in bytes. `digest`: whether to compute the
+ * SHA-256.
  *
- * @throws FileTooLarge when the file, or the request, is larger than allowed
- * @throws Refused (invalid) when the part is missing, or the request is malformed or cut off
+ * @throws FileTooLarge when the file or the request is too large
+ * @throws Refused (invalid) when the part is missing, or the request is malformed or aborted
  */
 export async function receiveUpload(
   request: FastifyRequest,
@@ -41,7 +43,7 @@ export async function receiveUpload(
     total += chunk.length
     if (total <= most || tooMuch !== undefined) return
     tooMuch = new FileTooLarge(maxSize)
-    // Ends the iteration below, as if the client had gone away.
+    // Ends the iteration below, as if the client had disconnected.
     raw.emit('error', tooMuch)
   }
   raw.on('data', count)
@@ -72,7 +74,7 @@ export async function receiveUpload(
   }
 }
 
-/** The chunks of a file. Marks errors of the request, to tell them from errors of the disk. */
+/** Yields the chunks of a file. Marks errors of the request, to tell them from errors of the disk. */
 async function* chunksOf(file: Readable): AsyncGenerator<Buffer> {
   try {
     for await (const chunk of file) if (Buffer.isBuffer(chunk)) yield chunk
@@ -82,11 +84,10 @@ async function* chunksOf(file: Readable): AsyncGenerator<Buffer> {
 }
 
 /**
- * Stores the body of a request that is the file itself, as `receiveUpload` does. `body`: what is left of it when its
- * content encoding is undone.
+ * Stores a raw body as `receiveUpload` stores a part. `body`: after its content encoding is decoded.
  *
  * @throws FileTooLarge
- * @throws Refused (invalid) when the request is cut off
+ * @throws Refused (invalid) when the request is aborted
  */
 export async function receiveRawUpload(
   request: FastifyRequest,
@@ -104,15 +105,12 @@ function malformed(error: unknown): Error {
   return new Refused(refuse.invalid(`the body is malformed or incomplete: ${reason}`))
 }
 
-/**
- * Reads and ignores the rest of a request that was answered before its end. A client that still sends after half a
- * minute is cut off.
- */
+/** Reads and ignores the rest of a request that was answered early. Disconnects the client after half a minute. */
 export function drainRequest(request: FastifyRequest, reply: FastifyReply): void {
   const { raw } = request
   if (raw.readableEnded || raw.destroyed) return
   raw.unpipe()
-  // An error at this point has no effect, but without a listener it would end the process.
+  // Without a listener an error would end the process.
   raw.on('error', () => undefined)
   raw.resume()
   reply.raw.once('finish', () => {

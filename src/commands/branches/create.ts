@@ -1,4 +1,4 @@
-/** Makes a branch: `POST /repos/{owner}/{repo}/branches`. */
+/** Creates a branch: `POST /repos/{owner}/{repo}/branches`. */
 import { Type } from 'typebox'
 import { mayPush, protectionOf } from '../../access/protection-rules.ts'
 import { onRepository } from '../../access/repository-access.ts'
@@ -27,8 +27,10 @@ export function requireMayPush({ repository, access, requester }: Writer, branch
 }
 
 /**
- * All that must hold when the branch is made. A rule that requires signed commits asks for those that are new to the
- * repository, as for a push: here none is. @throws Refused: forbidden, conflict with a tag
+ * Checks the permissions for a new branch. A rule for signed commits concerns commits new to the repository, and a
+ * new branch brings none.
+ *
+ * @throws Refused (forbidden; conflict with a tag)
  */
 async function requireAllowed(services: Services, writer: Writer, name: string): Promise<void> {
   const { id: repoId } = writer.repository

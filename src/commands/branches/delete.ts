@@ -26,7 +26,7 @@ function requireDeletable({ defaultBranch, protections }: RepositoryDocument, na
   }
 }
 
-/** Closes the pull requests from the branch before the answer. The process `pull_heads` does the rest. */
+/** Closes the pull requests from the branch before the answer. After a failure the process `pull_heads` closes them. */
 async function closePulls(services: Services, context: CommandContext, { repoId, branch, sha }: BranchPoint) {
   if (!(await services.projector.waitFor(context.written, services.config.projectionWaitMs))) return
   const deleted = { ref: `refs/heads/${branch}`, from: sha, to: null }

@@ -30,8 +30,8 @@ interface Move {
 }
 
 /**
- * A protected branch takes fast-forwards only, as for a push; any other one takes the rest when that is asked for. Where a
- * rule requires signed commits, a push checks all that are new to the branch, so the branch is moved by pushes alone.
+ * Checks whether the branch may move. A protected branch accepts only fast-forwards; others accept the rest with
+ * `force`. A rule for signed commits accepts only pushes, which verify signatures.
  *
  * @throws Refused (forbidden, conflict)
  */

@@ -1,11 +1,11 @@
 /**
- * Renames a branch: in git, in the settings that name it, and in pull requests. A marker in the journal of pushes says what
- * is wanted until all of it is done, so a crash at any point leaves the old state, or one that the next recovery finishes:
+ * Renames a branch: in git, in the settings that name it, and in pull requests. A marker in the push journal holds the
+ * request until all is done, so recovery can finish it after a crash:
  *
- * 1. the claims of the pull requests under the new name, before there is a branch of that name;
- * 2. the marker; 3. git; 4. the settings and the move of the refs, in this order; 5. the pull requests.
+ * 1. claims of the pull requests under the new name, before that branch exists;
+ * 2. the marker; 3. git; 4. settings and the move of the refs, in this order; 5. pull requests.
  *
- * Before 3 nothing has happened: claims without their pull request can be taken over. After it all goes on.
+ * A crash before 3 leaves the old state, and claims that others can take over. After 3 recovery finishes the rename.
  */
 import { randomUUID } from 'node:crypto'
 import { type Static, Type } from 'typebox'
@@ -38,13 +38,12 @@ import { mergeLockKey } from '../pull-requests/finish-merge.ts'
 import { repositoryDecider } from '../repositories/repository.decider.ts'
 import { renamedSettings } from './renamed-settings.ts'
 
-/** What a marker says of a rename: all that is needed to finish it in the name of who asked for it. */
+/** The content of a marker: all that is needed to finish the rename for its requester. */
 const Rename = Type.Object({
   id: Type.String(),
   repoId: Type.Integer(),
   from: Type.String(),
   to: Type.String(),
-  /** The tip of the branch. */
   sha: Type.String(),
   ...JournaledContext.properties,
 })
@@ -55,22 +54,23 @@ const CAUSE = 'branch-rename'
 
 const headOf = (branch: string) => `refs/heads/${branch}`
 
-/** The rename that a marker is for. */
+/** Parses the rename in a marker. */
 export function renameInNote(note: string | undefined): Rename | undefined {
   const rename: unknown = note === undefined ? undefined : JSON.parse(note)
   return isRename(rename) ? rename : undefined
 }
 
-/** The context in which a rename is recorded: its events have the same ids whenever that is. */
+/** Returns the context that records a rename: its event ids are always the same. */
 function contextOf({ id, repoId: _repoId, from: _from, to: _to, sha: _sha, ...by }: Rename): CommandContext {
   return { ...by, retry: { namespace: id, digest: CAUSE }, written: LOG_START }
 }
 
 /**
- * Renames a branch. In turn with merges, which would find neither the old nor the new base of a pull request. `decide` is
- * called when the turn has come: it resolves to the tip of the branch, or throws when it must not be renamed.
+ * Renames a branch, under the lock of merges, which would miss the old or the new base. `decide` runs under the lock:
+ * it
+ * resolves to the tip of the branch, or throws.
  *
- * @throws Refused (conflict, unprocessable), also by what pull requests need
+ * @throws Refused (conflict, unprocessable), also because of pull requests
  */
 export function renameBranch(
   services: Services,
@@ -108,8 +108,8 @@ export function renameBranch(
 }
 
 /**
- * Finishes in git and in the log, in the turn of the refs, what a marker says. Resolves to the position of the event of the
- * rename; undefined when git had not renamed the branch, so that it keeps its name.
+ * Finishes the rename of a marker in git and in the log, under the ref lock. Resolves to the position of its event;
+ * undefined when git had not renamed the branch, which then keeps its name.
  */
 export async function finishRename(services: Services, rename: Rename): Promise<Position | undefined> {
   const { repoId, from, to, sha } = rename
@@ -124,12 +124,12 @@ export async function finishRename(services: Services, rename: Rename): Promise<
   const { refs, revision } = await recordedRefs(services, repoId)
   const isOut = now.get(headOf(from)) === null && refs.get(headOf(from)) === sha
   if (now.get(headOf(to)) === null || (refs.has(headOf(to)) && !isOut)) return undefined
-  // git makes the new ref first. When it was killed before it removed the old one, this is the rest.
+  // git creates the new ref first. A killed git may have left the old one.
   if (now.get(headOf(from)) === sha) await updateRefs(dir, [{ ref: headOf(from), from: sha, to: null }])
   return await record(services, rename, revision)
 }
 
-/** Gives the pull requests the new name, after `finishRename`. Read models must have passed the position. */
+/** Renames the branch in pull requests, after `finishRename`. Read models must have passed the position. */
 export async function finishRenameInPulls(
   services: Services,
   rename: Rename,
@@ -145,8 +145,8 @@ const changesOf = ({ from, to, sha }: Rename) => [
 ]
 
 /**
- * Records the settings and the move of the refs: at once where the log can do that. Otherwise the settings come first: who
- * sees the refs move finds a default branch that is there. Resolves to the position of the move.
+ * Records the settings and the move of the refs: in one append where the log supports it, otherwise settings first,
+ * so that the default branch exists for readers of the move. Resolves to the position of the move.
  */
 async function record(services: Services, rename: Rename, since: ExpectedRevision): Promise<Position> {
   const { repoId } = rename
@@ -184,7 +184,7 @@ async function recordAtOnce(
   return await appendAtomically(services, context, appends)
 }
 
-/** Makes git's HEAD name the default branch. May be repeated. */
+/** Points git's HEAD to the default branch. Idempotent. */
 async function alignHead(services: Services, { repoId, to }: Rename): Promise<void> {
   const state = await repositories.load(services, repoId)
   if (state.status !== 'active' || state.settings.defaultBranch !== to) return

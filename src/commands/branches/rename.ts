@@ -19,9 +19,10 @@ import { renameBranch } from './rename-branch.ts'
 const taken = refuse.unprocessable('name: there is a branch with that name, or its path has that name')
 
 /**
- * As in Gitea, admins rename the default branch and one that a rule protects by exactly its name, which goes with it. A
- * rule for several names would not: so what it protects keeps its name. A rule that protects the new name must let the
- * requester push to it, unless it is the one that goes with the branch.
+ * Checks the permission. As in Gitea, only admins rename the default branch, and a branch with a rule of exactly its
+ * name; that rule is renamed too. A branch under a pattern keeps its name. A rule for the new name must let the
+ * requester
+ * push, unless it is the renamed one.
  *
  * @throws Refused (forbidden, unprocessable)
  */
@@ -32,7 +33,7 @@ function requireMayRename(
   const { defaultBranch, protections } = repository
   const own = protectionOf(protections, from)
   const isNamed = own?.rule === from
-  // As they will be: the rule of the branch goes with it, but one for several names may come before it then.
+  // The rules after the rename: a pattern may then come before the branch's own rule.
   const later = isNamed ? withProtection(protections, { ...own, rule: to }) : protections
   if (own !== undefined && !isNamed) {
     throw new Refused(
@@ -70,7 +71,7 @@ export const renameBranchRoutes: Routes = (services) => async (app) => {
       const requester = signedIn(request)
       const repoId = repository.id
       const names = { from: request.params['*'], to: request.body.name }
-      /** Its tip. */
+      /** Resolves to the tip of the branch. */
       async function requireBranch(): Promise<string> {
         const branch = await branches.get(branchId(repoId, names.from))
         if (branch === undefined) throw notFoundIn(branches, 'branch not found')

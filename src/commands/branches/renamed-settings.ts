@@ -1,9 +1,9 @@
-/** What the settings of a repository say of a branch, under its new name. Pure. */
+/** Decides how a rename of a branch changes the settings of its repository. Pure. */
 import type { RepositoryEvent, RepositoryState } from '../repositories/repository.decider.ts'
 
 /**
- * The default branch stays the default one, and the rule with exactly its name stays its rule: in one append. No event when
- * the settings do not name the branch. There is nothing to refuse: git has renamed it already.
+ * Renames the default branch and the rule with exactly this name, in one append; no event when the settings do not name
+ * the branch. Never refuses: git has renamed it already.
  */
 export function renamedSettings(
   state: RepositoryState,
@@ -17,7 +17,7 @@ export function renamedSettings(
   }
   const protection = protections.find(({ rule }) => rule === from)
   if (protection !== undefined) {
-    // The new rule first: at no moment is the branch without one.
+    // The new rule comes first, so the branch is always protected.
     events.push({ type: 'BranchProtectionSet', data: { repoId, protection: { ...protection, rule: to } } })
     events.push({ type: 'BranchProtectionRemoved', data: { repoId, rule: from } })
   }

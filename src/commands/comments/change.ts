@@ -14,14 +14,14 @@ import { execute } from '../execution/execute.ts'
 import { type CommentState, commentDecider } from './comment.decider.ts'
 
 /**
- * All comments of an issue are in one stream, so changes of one would conflict with changes of another and with new
- * comments. Changes take turns on this node to avoid that. Between nodes it is enough that the revision of the stream
- * decides: what others write about other comments leaves the decision as it is.
+ * All comments of an issue share a stream, so changes of different comments would conflict. This lock prevents that on
+ * one
+ * node. Between nodes the revision of the stream decides: changes of other comments do not affect the decision.
  */
 const mutexKeyOf = (stream: string) => `comments of ${stream}`
 
 /**
- * Appends a new comment. No other change of the issue can be a reason to refuse it, so no revision is expected.
+ * Appends a new comment. It expects no revision, since it is valid after any change of the issue.
  *
  * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
  */
@@ -41,10 +41,11 @@ export async function addComment(
 }
 
 /**
- * Appends the decided events to the stream of the comment. Resolves to the comment's state after them. `step` names
- * this change within its request.
+ * Appends the decided events to the stream of the comment. Resolves to its new state. `step` names this change within
+ * its
+ * request.
  *
- * @throws Refused when the decision is a refusal: not found for a comment that is gone
+ * @throws Refused, also not found for a deleted comment
  */
 export async function changeComment(
   services: Services,
@@ -63,23 +64,21 @@ export async function changeComment(
   })
 }
 
-/**
- * What is decided without the whole stream follows the rule of what reads it: a stream that an operator has cut off or
- * deleted takes nothing more. The embedded log has no such streams.
- */
+/** Refuses changes in a truncated or deleted stream, as a full read would. The embedded log has no such streams. */
 async function requireStream({ events }: Services, stream: string): Promise<void> {
   if (events.problems === undefined) return
   for await (const _ of events.readStream(stream, { maxCount: 1 })) return
   throw new Refused(refuse.notFound('issue not found'))
 }
 
-/** To read a stream costs less than to wait longer. */
+/** Maximum wait for the read model, in milliseconds. A longer wait costs more than to read the stream. */
 const WAIT_MS = 500
 const ATTEMPTS = 3
 
 /**
- * The comment at the end of its stream, from its document: the stream has all other comments of the issue, too.
- * Undefined when the read model does not know.
+ * Returns the comment from its document, at the end of its stream, which has all comments of the issue. Undefined when
+ * the
+ * read model lags.
  */
 async function knownState(
   { events, projector, readStore }: Services,
@@ -95,7 +94,7 @@ async function knownState(
     if (end === undefined || !(await projector.waitFor(end.position, WAIT_MS)) || hasStopped())
       return undefined
     const [stored] = await readStore.getMany(commentFold.collection, [`${id}`])
-    // It may hold events after the end that was read: then the end is another one now.
+    // The document may be newer than the end that was read.
     if (stored !== undefined && stored.position > end.position) continue
     return { state: stateOf(stored?.body), revision: end.revision, abandoned: false }
   }

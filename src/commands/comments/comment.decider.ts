@@ -13,10 +13,10 @@ export type CommentState =
   | { status: 'none' }
   | ({ status: 'there'; attachments: readonly Attachment[] } & EventOf<'CommentAdded'>['data'])
 
-/** What changes a comment: its own events, an erasure of its texts, and the deletion of its issue. */
+/** Events that change a comment: its own, an erasure of its texts, and the deletion of its issue. */
 type CommentChange = CommentEvent | CommentsEvent | Extract<DiscussionEvent, { type: 'TextsErased' }>
 
-/** At most this many files in a comment. */
+/** Maximum number of files in a comment. */
 const MAX_ATTACHMENTS = 100
 
 const decider: Decider<CommentState, CommentChange> = deciderOf({
@@ -43,15 +43,15 @@ const decider: Decider<CommentState, CommentChange> = deciderOf({
   },
 })
 
-/** Whether an event of the stream concerns a comment. An erasure without a comment concerns all. */
+/** Whether an event concerns the comment. An erasure without a comment id concerns all. */
 const concerns = ({ type, data }: CommentChange, commentId: number) =>
   type === 'CommentsDeleted'
     ? data.comments.includes(commentId)
     : data.commentId === commentId || data.commentId === null
 
 /**
- * The decider of one comment. The stream has the events of many comments; those of the others change nothing. `known`: the
- * comment at a revision of the stream, so that a load reads only what is after it.
+ * Creates the decider of one comment; it ignores events of other comments. `known`: the state at a revision, so that a
+ * load reads only later events.
  */
 export function commentDecider(
   commentId: number,
@@ -69,7 +69,7 @@ export function commentDecider(
 const gone = refuse.notFound('comment not found')
 const noSuchFile = refuse.notFound('attachment not found')
 
-/** Changes the text; no event when it is the same. */
+/** Changes the text; no event for the same text. */
 export function decideEditComment(state: CommentState, body: string): Decision<CommentEvent> {
   if (state.status === 'none') return gone
   if (state.body === body) return []

@@ -1,4 +1,4 @@
-/** Adds comments to issues and pull requests, changes and deletes them. */
+/** Adds, changes and deletes comments of issues and pull requests. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { atLeast } from '../../access/access.ts'
@@ -21,7 +21,7 @@ const IssueCommentParams = Type.Object({ ...IssueParams.properties, id: Type.Str
 const CommentOption = (services: Services) =>
   Type.Object({ body: TextOf(services) }, { title: 'CreateIssueCommentOption' })
 
-/** The text of a comment, unchanged. @throws Refused (unprocessable) when it is blank */
+/** Returns the text unchanged. @throws Refused (unprocessable) when it is blank */
 function textOf({ body }: Static<ReturnType<typeof CommentOption>>): string {
   if (body.trim() === '') throw new Refused(refuse.unprocessable('body: must not be empty'))
   return body
@@ -30,7 +30,7 @@ function textOf({ body }: Static<ReturnType<typeof CommentOption>>): string {
 export const commentRoutes: Routes = (services) => {
   const { views } = services
 
-  /** The comment in the path, for its author and for those who may write to the repository. */
+  /** Returns the comment in the path. Only its author and writers may change it. */
   async function commentToChange(request: RepositoryRequest & { params: { id: string; index?: string } }) {
     const { repository, access } = await onRepository(services, request, 'read')
     const requester = signedIn(request)
@@ -73,7 +73,7 @@ export const commentRoutes: Routes = (services) => {
       },
     )
 
-    // The second path of each is Gitea's older one, with the issue: clients still use it.
+    // The second path is Gitea's older one, with the issue; clients still use it.
     const edit = { body: CommentOption(services), response: { 200: CommentWire } }
     async function editComment(
       request: FastifyRequest<{ Body: { body: string } }> & Parameters<typeof commentToChange>[0],

@@ -1,4 +1,4 @@
-/** The bodies of requests that change files, and what they say about the commit. */
+/** Schemas of bodies that change files, and the commit options in them. */
 import { type Static, Type } from 'typebox'
 import { instantOf, ZERO_TIME } from '../../domain/times.ts'
 import { Refused, refuse } from '../../errors/refusal.ts'
@@ -6,7 +6,7 @@ import type { Services } from '../../services/services.ts'
 import { TextOf } from '../execution/text-schema.ts'
 import { type FileChange, OPERATIONS, type Operation } from './contents.decider.ts'
 
-/** Most files of one commit: each is an object that is flushed to disk. */
+/** Maximum number of files in a commit: each is an object that is flushed to disk. */
 const MAX_FILES = 500
 
 const Name = Type.Optional(Type.String({ maxLength: 255 }))
@@ -26,7 +26,7 @@ const commitFields = (services: Services) => ({
   signoff: Type.Optional(Type.Boolean()),
 })
 
-/** The schemas of the bodies, with the server's limits. */
+/** Returns the schemas of the bodies, with the configured limits. */
 export function contentsBodies(services: Services) {
   const commit = commitFields(services)
   return {
@@ -57,20 +57,20 @@ export function contentsBodies(services: Services) {
 type CommitBody = Static<ReturnType<typeof contentsBodies>['create']>
 type Person = { name?: string; email?: string }
 
-/** What a request says about its commit. */
+/** The options of a commit in a request. */
 export interface CommitOptions {
   message: string
   branch: string
   newBranch: string
   author: Person
   committer: Person
-  /** ISO 8601; undefined: the time of the request. */
+  /** ISO 8601; undefined for the time of the request. */
   authorDate: string | undefined
   committerDate: string | undefined
   signoff: boolean
 }
 
-/** @throws Refused (unprocessable) for a date that is none */
+/** @throws Refused (unprocessable) for an invalid date */
 export function commitOptions(body: Omit<CommitBody, 'content'>, defaultBranch: string): CommitOptions {
   const branch = body.branch || defaultBranch
   return {
@@ -85,7 +85,7 @@ export function commitOptions(body: Omit<CommitBody, 'content'>, defaultBranch: 
   }
 }
 
-/** Go's clients send the zero time when there is none. */
+/** Parses a date. Go clients send the zero time for an absent one. */
 function dateIn(field: string, text: string | undefined): string | undefined {
   if (text === undefined || text === '' || text === ZERO_TIME) return undefined
   if ((instantOf(text) ?? -1) < 0) throw unprocessable(`${field}: must be a date-time after 1970`)
@@ -104,9 +104,10 @@ interface ChangeBody {
 }
 
 /**
- * `decode`: the content that base64 gives; undefined when it is none: what is not sent whole must not become a file.
+ * Parses one change of a file. `decode` returns undefined for invalid base64: a truncated content must not become a
+ * file.
  *
- * @throws Refused (unprocessable) for an unknown operation, or content that is not base64
+ * @throws Refused (unprocessable) for an unknown operation or invalid base64
  */
 export function requestedChange(
   body: ChangeBody,

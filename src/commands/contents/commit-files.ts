@@ -27,12 +27,12 @@ import { signatureOf } from '../users/accounts/signature.ts'
 import type { CommitOptions, RequestedChange } from './body.ts'
 import { changeProblem, defaultMessage, type FileChange, filesAfter } from './contents.decider.ts'
 
-/** Blobs are stored so many at a time. */
+/** Number of blobs that are stored concurrently. */
 const AT_ONCE = 8
-/** About what a commit takes besides its files: the trees on the way to them. */
+/** Estimated size of a commit without its files, in bytes: mostly trees. */
 const COMMIT_BYTES = 16 * 1024
 
-/** A retried request finds the event of its first attempt by this name. */
+/** Name of the step by which a retried request finds its first event. */
 const STEP = 'push'
 
 export interface FilesChange {
@@ -42,11 +42,12 @@ export interface FilesChange {
 }
 
 /**
- * Makes the commit and moves the branch to it, or makes the new branch there. Resolves to the id of the commit. The files
- * are stored before; when anything else fails, they are unreachable objects, and no ref has moved.
+ * Commits the changes and moves the branch, or creates the new branch. Resolves to the commit id. Files are stored
+ * before; after a failure they are unreachable objects, and no ref has moved.
  *
- * @throws Refused: forbidden (rights, protection), not found (branch, file), unprocessable (path, stale sha, existing
- *   file or branch), conflict when the branch moved meanwhile
+ * @throws Refused: forbidden (permission, protection), not found (branch, file), unprocessable (path, stale sha,
+ * existing
+ * file or branch), conflict when the branch has moved
  */
 export async function commitFiles(
   services: Services,
@@ -69,7 +70,7 @@ export async function commitFiles(
     const sha = await withRefLock(services, repoId, async (since) => {
       const before = await moveOfEarlierAttempt(services, context, repoId, STEP)
       if (before?.type === 'RefsUpdated') return before.data.refs[0]?.to ?? ''
-      // The rights may have ended, or the rules may have changed, while the request waited for its turn.
+      // Permissions and rules may have changed while the request waited for the lock.
       await awaitPermissions(services)
       const committer = await requesterNow(request)
       await requireMayCommit(services, repoId, committer, wishes.newBranch)
@@ -101,7 +102,7 @@ function requireBranchName(field: string, name: string, problemOf = branchNamePr
   throw new Refused(refuse.unprocessable(`${field}: ${problem}`, [`${field}: ${problem}`]))
 }
 
-/** Whoever may push to a branch may commit to it. @throws Refused (not found, forbidden, locked) */
+/** Checks that the requester may push to the branch. @throws Refused (not found, forbidden, locked) */
 export async function requireMayCommit(
   services: Services,
   repoId: number,
@@ -127,7 +128,7 @@ export async function requireMayCommit(
   }
 }
 
-/** A pull request may let writers of its base repository push to its head branch. */
+/** Returns the access to the branch: a pull request may let writers of its base push to its head branch. */
 async function accessToBranch(
   services: Services,
   repository: RepositoryDocument,
@@ -140,7 +141,7 @@ async function accessToBranch(
   return (await pushableRefs(services, repository, requester, [ref])).has(ref) ? 'write' : access
 }
 
-/** Stores the contents as blobs. Equal ones are one object. */
+/** Stores contents as blobs; equal contents once. */
 async function storeContents(dir: string, changes: readonly RequestedChange[]): Promise<FileChange[]> {
   const stored: FileChange[] = []
   for (let i = 0; i < changes.length; i += AT_ONCE) {
@@ -153,7 +154,7 @@ async function storeContents(dir: string, changes: readonly RequestedChange[]): 
   return stored
 }
 
-/** The commit on the tip of the branch, and where the ref stands that is to have it. */
+/** Creates the commit on the tip. Returns it with the expected value of the ref. */
 async function makeCommit(
   services: Services,
   context: CommandContext,
@@ -183,7 +184,7 @@ async function makeCommit(
   return { from: wishes.newBranch === wishes.branch ? tip : null, to }
 }
 
-/** The tip of the branch; null in a repository that has no branch yet. @throws Refused (not found, unprocessable) */
+/** Returns the tip of the branch; null in an empty repository. @throws Refused (not found, unprocessable) */
 async function tipFor(dir: string, { branch, newBranch }: CommitOptions): Promise<string | null> {
   const refs = [branch, newBranch].map((name) => `refs/heads/${name}`)
   const [tip = null, other = null] = await readRefs(dir, refs).then((found) =>
@@ -199,10 +200,7 @@ async function tipFor(dir: string, { branch, newBranch }: CommitOptions): Promis
   return tip
 }
 
-/**
- * The author and the committer: those that the request names by an address; who is not named is the other one; when
- * neither is, the requester.
- */
+/** Returns author and committer: each as the request names it, or else as the other one, or else the requester. */
 function peopleOf(
   services: Services,
   doer: AccountDocument,

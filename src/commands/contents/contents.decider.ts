@@ -1,4 +1,4 @@
-/** Decides what changes of files make of a tree: whether each may be made, and what each path has then. Pure. */
+/** Applies changes of files to a tree: checks each, and returns the new entry of each path. Pure. */
 
 import { isRefusal, type Refusal, refuse } from '../../errors/refusal.ts'
 import { type FileAt, kindOf, type TreeEntry } from '../../git/trees/tree-entries.ts'
@@ -8,26 +8,26 @@ import { newPathProblem, partsOf } from '../../git/trees/tree-path.ts'
 export const OPERATIONS = ['create', 'update', 'upload', 'rename', 'delete'] as const
 export type Operation = (typeof OPERATIONS)[number]
 
-/** One change. The changes of a commit are made one after the other. */
+/** One change of a file. Changes of a commit are applied in order. */
 export interface FileChange {
   operation: Operation
   path: string
-  /** Where the file is before; without it, at `path`. */
+  /** The path before the change; `path` by default. */
   fromPath: string
-  /** The blob that the client believes to be there; empty when it does not say. */
+  /** The blob id that the client expects; empty for any. */
   sha: string
-  /** The blob with the new content; undefined when the operation has none. */
+  /** The blob with the new content, for operations that have one. */
   blob?: string | undefined
-  /** What comes before the names of fields in refusals: `files.0.`, or nothing. */
+  /** Prefix of field names in refusals: `files.0.`, or empty. */
   field: string
 }
 
-/** What the tree has at a path and at the directories above it; undefined: nothing. */
+/** Looks up the entry of a path or a directory above it; undefined when there is none. */
 export type TreeLookup = (path: string) => Pick<TreeEntry, 'mode' | 'id'> | undefined
 
 type Entry = Pick<TreeEntry, 'mode' | 'id'> | undefined
 
-/** The path as trees have it; a refusal for one that no file can have. */
+/** Returns the normalized path, or a refusal for an invalid one. */
 function pathIn(path: string, field: string): string | Refusal {
   const parts = partsOf(path)
   if (parts === undefined || parts.length === 0) {
@@ -37,7 +37,7 @@ function pathIn(path: string, field: string): string | Refusal {
   return parts.join('/')
 }
 
-/** Why a change cannot be made whatever the tree has. */
+/** Returns why a change is invalid in any tree. */
 export function changeProblem({
   operation,
   path,
@@ -64,7 +64,7 @@ export function changeProblem({
   return undefined
 }
 
-/** The files after all changes, by path (null: removed), or why they cannot be made. */
+/** Returns the changed files by path (null: removed), or a refusal. */
 export function filesAfter(
   changes: readonly FileChange[],
   before: TreeLookup,
@@ -119,7 +119,7 @@ function decideChange(change: FileChange, at: TreeLookup): [path: string, file: 
 const fileMode = ({ mode }: Pick<TreeEntry, 'mode'>): FileAt['mode'] =>
   mode === '100755' || mode === '120000' || mode === '160000' ? mode : '100644'
 
-/** Why what is to be changed is not there, or is not what the client believes. */
+/** Returns a refusal when the file to change is missing, or differs from the expected blob. */
 function staleRefusal(
   { operation, sha, field }: FileChange,
   from: string,
@@ -137,7 +137,7 @@ function staleRefusal(
   return refuse.unprocessable(reason, [reason])
 }
 
-/** Why no file can be made at the path. */
+/** Returns a refusal when the path is not free. */
 function takenRefusal(
   { operation, field }: FileChange,
   path: string,
@@ -166,7 +166,7 @@ function pathTaken(field: string, reason: string): Refusal {
   return refuse.unprocessable(text, [text])
 }
 
-/** The message of a commit without one, as in Gitea: what was added, updated and deleted. */
+/** Returns Gitea's default message: the added, updated and deleted files. */
 export function defaultMessage(changes: readonly Pick<FileChange, 'operation' | 'path'>[]): string {
   const words = {
     create: 'Add',

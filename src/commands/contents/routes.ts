@@ -20,15 +20,15 @@ import { commitFiles, requireMayCommit } from './commit-files.ts'
 
 const FileParams = Type.Object({ ...RepositoryParams.properties, '*': Type.String() })
 
-/** In an answer about many files, so many of them are shown, as on the first page of a list. */
+/** Maximum size of the contents in an answer about many files, in bytes, as on the first page of a list. */
 const MAX_SHOWN_BYTES = 4 * 1024 * 1024
 
 const decode = (request: FastifyRequest) => (text: string) => base64In(request, text)
 
-/** Hashed in one turn of the event loop. */
+/** Bytes that are hashed in one tick of the event loop. */
 const PIECE = 256 * 1024
 
-/** What tells two requests with the same Idempotency-Key apart: the body, with hashes of its files. */
+/** Returns what identifies a body with an Idempotency-Key: the body, with hashes of its files. */
 async function digestible(body: object, changes: readonly RequestedChange[]): Promise<unknown> {
   const files: object[] = []
   for (const { content, ...change } of changes) {
@@ -49,7 +49,7 @@ async function digestible(body: object, changes: readonly RequestedChange[]): Pr
 export const contentsRoutes: Routes = (services) => {
   const bodies = contentsBodies(services)
 
-  /** Makes the commit, and shows it with the files as it has them: null for a file that is gone. */
+  /** Commits the changes. Resolves to the commit with its files: null for a deleted file. */
   async function change(
     request: FastifyRequest & RepositoryRequest,
     reply: FastifyReply,
@@ -60,7 +60,7 @@ export const contentsRoutes: Routes = (services) => {
     const wishes = commitOptions(body, repository.defaultBranch)
     await requireMayCommit(services, repository.id, signedIn(request), wishes.newBranch)
     const changes = wanted()
-    // Only a key makes a digest of it, and what stands for long contents in the body differs each time.
+    // Only an Idempotency-Key needs a digest. The placeholders of long contents differ in each attempt.
     const digested = request.headers['idempotency-key'] === undefined ? null : await digestible(body, changes)
     const context = commandContext(request, digested)
     const sha = await commitFiles(services, request, context, { repository, wishes, changes })
@@ -82,17 +82,17 @@ export const contentsRoutes: Routes = (services) => {
     return { files, ...fileCommitWire({ repository, publicUrl }, facts, isSigned) }
   }
 
-  /** The same for one file. */
+  /** Commits a change of one file. */
   async function changeOne(...args: Parameters<typeof change>): Promise<Static<typeof FileWire>> {
     const { files, ...commit } = await change(...args)
     return { content: files[0] ?? null, ...commit }
   }
 
-  /** Options of a route whose body may hold files. */
+  /** Route options for bodies with files. */
   const withFiles = { bodyLimit: services.config.maxFileBodyBytes }
 
   return async (app) => {
-    // The rights depend on the branch that a body names.
+    // The permission depends on the branch in the body.
     app.addHook<{ Params: RepositoryPath }>('preHandler', async (request) => {
       if (hasValidBody(request)) return
       const { repository } = await onRepository(services, request, 'read')
@@ -146,7 +146,7 @@ export const contentsRoutes: Routes = (services) => {
       },
       async (request, reply) => {
         const { body, params } = request
-        // Without the sha of a file, there is none yet.
+        // Without a sha the file is new.
         const operation = body.sha || body.from_path ? 'update' : 'create'
         const file = { ...body, operation, path: params['*'] }
         const answer = await changeOne(request, reply, body, () => [requestedChange(file, decode(request))])

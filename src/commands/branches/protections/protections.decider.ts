@@ -10,15 +10,17 @@ import type { RepositoryState } from '../../repositories/repository.decider.ts'
 export type ProtectionSettings = Omit<BranchProtection, 'id' | 'createdAt' | 'updatedAt'>
 
 export const MAX_RULES = 200
-/** Characters of all rules as JSON: each read of the repository reads them. */
+/** Maximum length of all rules as JSON, in characters: each read of the repository reads them. */
 const MAX_RULES_LENGTH = 200_000
-/** Characters of all patterns: a list of branches matches each branch of a page with each pattern in one go. */
+/**
+ * Maximum length of all patterns, in characters: a list matches each branch of a page with each pattern in one tick.
+ */
 const MAX_PATTERNS_LENGTH = 1000
 
 const gone = refuse.notFound('repository not found')
 const unknown = refuse.notFound('there is no branch protection with that name')
 
-/** Adds a rule. One with priority 0 comes after all others, as in Gitea. */
+/** Adds a rule. Priority 0 sorts it last, as in Gitea. */
 export function decideAddProtection(
   state: RepositoryState,
   id: number,
@@ -38,7 +40,7 @@ export function decideAddProtection(
   return setProtection(state.id, protections, { id, ...settings, priority, createdAt: at, updatedAt: at })
 }
 
-/** Changes a rule; no event when nothing changes. `edit` makes the new settings from the present ones. */
+/** Changes a rule; no event without a change. `edit` returns the new settings. */
 export function decideEditProtection(
   state: RepositoryState,
   rule: string,
@@ -54,7 +56,7 @@ export function decideEditProtection(
   return setProtection(state.id, state.protections, { ...after, createdAt, updatedAt: at })
 }
 
-/** Gives these rules the priorities 1, 2, … in this order; the other ones keep theirs, as in Gitea. */
+/** Gives these rules the priorities 1, 2, … in this order; others keep theirs, as in Gitea. */
 export function decideOrderProtections(
   state: RepositoryState,
   ids: readonly number[],

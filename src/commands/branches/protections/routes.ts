@@ -42,7 +42,7 @@ const UpdateBranchProtectionPriories = Type.Object(
   { title: 'UpdateBranchProtectionPriories' },
 )
 
-/** The rule of that name; undefined when it is gone. From the log, since the read models may lag. */
+/** Returns the rule with that name, from the log, since read models may lag; undefined when it is deleted. */
 function ruleIn(state: RepositoryState, name: string): BranchProtection | undefined {
   return state.status === 'active' ? state.protections.find(({ rule }) => rule === name) : undefined
 }
@@ -97,7 +97,7 @@ export const branchProtectionRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       const { repository } = await onRepository(services, request, 'admin')
       const rule = request.params['*']
-      // A rule that does not exist gives 404, whatever the body says.
+      // An unknown rule gives 404 before any error of the body.
       protectionNamed(repository, rule)
       const named = await checkOptions(services, repository, request.body)
       const context = commandContext(request)

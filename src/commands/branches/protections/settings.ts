@@ -1,4 +1,4 @@
-/** The settings of a branch protection from what a client sends, with all its limits. */
+/** Parses the settings of a branch protection and checks their limits. */
 import { isDeepStrictEqual } from 'node:util'
 import { type Static, Type } from 'typebox'
 import { globProblem, isPattern } from '../../../access/glob.ts'
@@ -13,7 +13,7 @@ import type { ProtectionSettings } from './protections.decider.ts'
 
 export const ProtectionOptions = Type.Partial(Type.Object(ProtectionFields))
 
-/** `rule_name` and the older `branch_name` mean the same; one of them must be there. */
+/** `rule_name`, or its older name `branch_name`, is required. */
 export const CreateProtectionOptions = Type.Partial(
   Type.Object({ rule_name: Type.String(), branch_name: Type.String(), ...ProtectionFields }),
 )
@@ -22,10 +22,13 @@ type Options = Static<typeof ProtectionOptions>
 
 const MAX_RULE_LENGTH = 255
 const MAX_NAMES = 100
-/** Characters of all patterns among the contexts of a rule: each is matched against all statuses of a commit. */
+/**
+ * Maximum length of all patterns in the contexts of a rule, in characters: each is matched with all statuses of a
+ * commit.
+ */
 const MAX_CONTEXT_PATTERNS_LENGTH = 500
 
-/** The settings of a new rule, before the options change them: nobody pushes, and writers merge. */
+/** Defaults of a new rule: pushes are forbidden, writers merge. */
 export const NEW_PROTECTION: Omit<ProtectionSettings, 'rule'> = {
   priority: 0,
   push: false,
@@ -38,14 +41,14 @@ export const NEW_PROTECTION: Omit<ProtectionSettings, 'rule'> = {
   blockAdminOverride: false,
 }
 
-/** At most this many approvals can be required: more than a repository has reviewers would block every merge. */
+/** Maximum of required approvals: more than the reviewers of a repository would block every merge. */
 const MAX_APPROVALS = 100
 
 function unprocessable(problem: string): Refused {
   return new Refused(refuse.unprocessable(problem))
 }
 
-/** The branch name or pattern that the rule is for. @throws Refused (unprocessable) */
+/** Returns the branch name or pattern of a rule. @throws Refused (unprocessable) */
 export function ruleOf(body: { rule_name?: string; branch_name?: string }): string {
   const [field, rule] =
     body.rule_name === undefined || body.rule_name === ''
@@ -59,7 +62,7 @@ export function ruleOf(body: { rule_name?: string; branch_name?: string }): stri
   return rule
 }
 
-/** Refuses a protection that this server does not enforce, instead of ignoring it. */
+/** Rejects options that this server does not enforce, instead of ignoring them. */
 function requireEnforced(options: Options): void {
   for (const [field, neutral] of Object.entries(NEUTRAL)) {
     const wanted: unknown = Reflect.get(options, field)
@@ -88,13 +91,13 @@ function requireContexts(contexts: readonly string[]): void {
   }
 }
 
-/** The ids of the users and teams that one whitelist names; undefined: it is not given. */
+/** The ids of the users and teams in a whitelist; undefined when the request omits it. */
 interface Named {
   users: number[] | undefined
   teams: number[] | undefined
 }
 
-/** What the whitelists of the options name. */
+/** The whitelists in a request. */
 interface NamedIn {
   push: Named
   merge: Named
@@ -102,8 +105,8 @@ interface NamedIn {
 }
 
 /**
- * The ids on a whitelist: of users null without a whitelist, and empty when it is enabled and names nobody. Names without
- * an enabled whitelist would have no effect, so they are refused.
+ * Returns the ids on a whitelist; for users null when it is disabled. Names on a disabled whitelist would have no
+ * effect, so they are rejected.
  */
 function whitelistOf(
   before: { users: number[] | null; teams: number[] | undefined },
@@ -124,14 +127,17 @@ function whitelistOf(
   return { users: null, teams: [] }
 }
 
-/** The names of the fields of each whitelist. */
+/** Field names of each whitelist. */
 const FIELDS = {
   push: { users: 'push_whitelist_usernames', teams: 'push_whitelist_teams' },
   merge: { users: 'merge_whitelist_usernames', teams: 'merge_whitelist_teams' },
   approvals: { users: 'approvals_whitelist_username', teams: 'approvals_whitelist_teams' },
 } as const satisfies Record<keyof NamedIn, Record<keyof Named, keyof Options>>
 
-/** The demands on reviews after the options change them; undefined when there is none. @throws Refused (unprocessable) */
+/**
+ * Returns the review rules with the options applied; undefined when nothing is required. @throws Refused
+ * (unprocessable)
+ */
 function withReviewOptions(before: ReviewRules, options: Options, named: Named): ReviewRules | undefined {
   const required = options.required_approvals ?? before.required
   if (required < 0 || required > MAX_APPROVALS) {
@@ -155,7 +161,7 @@ function withReviewOptions(before: ReviewRules, options: Options, named: Named):
   return isDeepStrictEqual(rules, NO_REVIEW_RULES) ? undefined : rules
 }
 
-/** The settings after the options change them. @throws Refused for options that contradict each other */
+/** Returns the settings with the options applied. @throws Refused for contradictory options */
 export function withOptions(
   before: ProtectionSettings,
   options: Options,
@@ -163,7 +169,7 @@ export function withOptions(
 ): ProtectionSettings {
   const push = options.enable_push ?? before.push
   const reviews = withReviewOptions(reviewRulesOf(before), options, named.approvals)
-  // Without pushes there is no whitelist of those who push.
+  // A whitelist of pushers needs pushes.
   const isListed = push && options.enable_push_whitelist
   const pushing = { users: before.pushers, teams: before.pusherTeams }
   const pushers = whitelistOf(pushing, 'push', isListed, named.push)
@@ -186,7 +192,7 @@ export function withOptions(
   }
 }
 
-/** The ids of the users that a field names. @throws Refused (unprocessable) when there are too many, or no such user */
+/** Returns the ids of the named users. @throws Refused (unprocessable) for too many, or an unknown one */
 export async function userIdsNamed(
   { views }: Services,
   field: string,
@@ -207,8 +213,9 @@ export async function userIdsNamed(
 }
 
 /**
- * The ids of the teams that a field names, in the organization that owns the repository.
- * @throws Refused (unprocessable) when there are too many, no such team, or no organization
+ * Returns the ids of the named teams of the organization that owns the repository.
+ *
+ * @throws Refused (unprocessable) for too many, an unknown one, or a repository of a user
  */
 export async function teamIdsNamed(
   services: Services,
@@ -223,7 +230,7 @@ export async function teamIdsNamed(
   return teams.map((team) => (team.kind === 'owners' ? repository.ownerId : team.team.id))
 }
 
-/** Checks the options that do not depend on other settings. Resolves to the users and teams that they name. */
+/** Checks the options that do not depend on other settings. Resolves to the named users and teams. */
 export async function checkOptions(
   services: Services,
   repository: RepositoryDocument,
