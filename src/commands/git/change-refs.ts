@@ -1,4 +1,4 @@
-/** Moves refs for a command, and records the moves: in the turn of the repository, with a marker for a crash between. */
+/** Moves refs for a command and records the moves, under the ref lock, with a marker against a crash in between. */
 
 import type { GitEvent } from '../../events/catalog/branches.ts'
 import type { BranchPoint } from '../../events/catalog/pull-requests.ts'
@@ -11,9 +11,8 @@ import { recordRefs } from './record-refs.ts'
 import { withRefLock } from './ref-lock.ts'
 
 /**
- * Runs `work`, which moves refs of a repository and records the moves. It waits for its turn with pushes, so that the log
- * has the moves of a branch in git's order; `since` is for `recordRefs`. A crash or a failure between the two leaves a
- * marker: the next recovery then records the refs that git has.
+ * Runs `work`, which moves and records refs, under the ref lock, so that the log has git's order. `since` is for
+ * `recordRefs`. A crash or failure in between leaves a marker; the next recovery then records git's refs.
  */
 export function moveRefs<T>(
   services: Pick<Services, 'config' | 'events' | 'turns' | 'pushJournal'>,
@@ -24,10 +23,11 @@ export function moveRefs<T>(
 }
 
 /**
- * Makes, moves or deletes one ref if it is where the change expects it, and records that. A retried request whose first
- * attempt did it finds it done, and does nothing, whatever happened to the ref since. `stale` and `name-conflict` as in
- * `updateRefs`: nothing moved then. Rights may end and rules may change while the request waits for its turn:
- * `requireAllowed` decides again when the turn has come, and throws when the ref must not move any more.
+ * Creates, moves or deletes one ref if it has the expected value, and records that. A retried request whose first
+ * attempt
+ * succeeded does nothing. `stale` and `name-conflict` as in `updateRefs`: nothing has moved. `requireAllowed` checks
+ * the
+ * permission again under the lock, and throws when it has ended.
  */
 export function changeRef(
   services: Services,
@@ -39,7 +39,7 @@ export function changeRef(
 ): Promise<RefOutcome> {
   return withRefLock(services, repoId, async (since) => {
     await requireAllowed()
-    // Before git moves anything: the log takes the event of a request only once.
+    // Before git moves the ref: the log accepts the event of a request only once.
     if (await moveOfEarlierAttempt(services, context, repoId, cause)) return 'moved'
     return moveJournaled(services, context, repoId, cause, [change], () =>
       recordRefs(services, context, repoId, cause, [change], since),
@@ -47,7 +47,7 @@ export function changeRef(
   })
 }
 
-/** Deletes a branch if its tip is `sha`, and records that. Resolves to `stale` when the tip is another commit. */
+/** Deletes a branch if its tip is `sha`, and records that. Resolves to `stale` for another tip. */
 export function removeBranch(
   services: Services,
   context: CommandContext,

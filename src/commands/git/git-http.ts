@@ -1,4 +1,4 @@
-/** The routes of git's smart HTTP protocol, `/{owner}/{repo}.git`: with the credentials and rights of the API. */
+/** Serves git's smart HTTP protocol, `/{owner}/{repo}.git`, with the API's sign-in and permissions. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { accessTo, atLeast } from '../../access/access.ts'
@@ -40,24 +40,24 @@ const PERMISSION = { 'git-upload-pack': 'read', 'git-receive-pack': 'write' } as
   Permission
 >
 
-/** Who pushes, and to which repository. */
+/** The user who pushes, and the repository. */
 interface Pusher extends RepositoryAccess {
   requester: AccountDocument
 }
 
 const TAGS = 'refs/tags/'
 
-/** The rules that a push must obey. */
+/** The rules for a push. */
 interface PushRules {
-  /** Why a ref may not be pushed, by the full name of the ref. git itself would accept it. */
+  /** Reasons to reject refs that git would accept, by full name. */
   problems: Map<string, string>
-  /** Full names of the refs whose new commits must be signed. */
+  /** Full names of refs whose new commits must be signed. */
   requireSigned: string[]
-  /** Full names of the protected refs: their history must not be rewritten. */
+  /** Full names of protected refs: they accept only fast-forwards. */
   forwardOnly: string[]
 }
 
-/** Fills in the rules of a push, before git gets it. */
+/** Fills in the rules of a push before git reads it. */
 async function checkPush(
   services: Services,
   pusher: Pusher,
@@ -95,7 +95,7 @@ function checkChange(
   { problems, requireSigned, forwardOnly }: PushRules,
 ): void {
   if (isServersRef(ref)) problems.set(ref, 'only the server moves the refs of pull requests')
-  // Tags, notes, and whatever else users keep beside their branches.
+  // Tags, notes and other refs.
   if (!ref.startsWith('refs/heads/')) return
   const branch = ref.slice('refs/heads/'.length)
   const protection = protectionOf(repository.protections, branch)
@@ -111,7 +111,7 @@ function checkChange(
   }
 }
 
-/** Whether there is room for a push. A reason for each of its refs says when there is none. */
+/** Reserves space for a push. Without space each of its refs gets a reason. */
 async function admitPush(services: Services, commands: readonly RefChange[], wanted: SpaceRequest) {
   try {
     const room = await reserveSpace(services, wanted)
@@ -132,9 +132,8 @@ function except(refs: readonly string[], checked: readonly string[]): string[] {
 }
 
 /**
- * Decides on a push again, when git has its objects and is about to move the refs: by the credentials, the repository
- * and its rules as they are now. The pack may have been on its way for hours. `before`: the rules by which git has
- * checked the objects.
+ * Checks a push again when git has its objects, before refs move: the pack may have taken hours. `before`: the rules by
+ * which git has checked the objects.
  */
 async function checkPushAgain(
   services: Services,
@@ -154,7 +153,7 @@ async function checkPushAgain(
       throw new Refused(refuse.notFound('repository not found'))
     }
     await checkPush(services, { repository, access, requester }, commands, rules)
-    // A node that stood still meanwhile may have lost its turn. What it has decided is old then.
+    // A node that was suspended may have lost its lock, and then its decision is outdated.
     requireMember(services.nodes)
   } catch (error) {
     if (!(error instanceof Refused)) throw error
@@ -175,7 +174,7 @@ export const gitHttpRoutes: Routes = (services) => {
   }
 
   const { reads, pushes, pace } = services.gitLimits
-  /** The decoded body, which takes a place among those that are being read. @throws SlotsFull */
+  /** Returns the decoded body, which takes a slot of the bodies being read. @throws SlotsFull */
   async function bodyOf(request: FastifyRequest, reply: FastifyReply, { placeForBody }: typeof reads) {
     const leave = await placeForBody(clientOf(request))
     reply.raw.once('close', leave)
@@ -188,7 +187,7 @@ export const gitHttpRoutes: Routes = (services) => {
     app.setErrorHandler((error: Error, request, reply) =>
       sendGitProblem(error, request, reply, baseFor(request.host, services.config.publicUrl)),
     )
-    // git itself reads the body, as much of it and when it wants. Any other content type gives 415.
+    // git reads the body at its own pace. Other content types give 415.
     app.removeAllContentTypeParsers()
     app.addContentTypeParser(
       ['application/x-git-upload-pack-request', 'application/x-git-receive-pack-request'],
@@ -205,7 +204,7 @@ export const gitHttpRoutes: Routes = (services) => {
       const { repository } = await gitRepository(services, request, request.params, PERMISSION[service])
       const signal = disconnectSignal(reply)
       const dir = gitDirOf(services, repository.id)
-      // Readers must not keep the first request of a push waiting.
+      // Readers must not delay the first request of a push.
       const share = (service === 'git-upload-pack' ? reads : pushes).schedulingKey(clientOf(request))
       const answer = await advertiseRefs(dir, service, { protocol: protocolOf(request), signal, share })
       return reply

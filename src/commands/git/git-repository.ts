@@ -1,4 +1,4 @@
-/** The repository of a git client: who may, and what the others are told. */
+/** Finds the repository of a git client, and checks its permission. */
 import type { FastifyRequest } from 'fastify'
 import { atLeast } from '../../access/access.ts'
 import { archivedRefusal } from '../../access/archived.ts'
@@ -14,15 +14,16 @@ import type { RepositoryDocument } from '../../projections/models/repositories/r
 import type { Services } from '../../services/services.ts'
 import { mayPushAnyBranch } from '../pull-requests/maintainer-edits.ts'
 
-/** @throws Refused (forbidden), which git and git-lfs show to people */
+/** @throws Refused (forbidden); git and git-lfs show the message */
 export function requireNotArchived({ archived }: Pick<RepositoryDocument, 'archived'>): void {
   if (archived) throw new Refused(refuse.forbidden(archivedRefusal.message))
 }
 
 /**
- * The repository, for a client that may read it or push to it. An anonymous client is asked for credentials, whether the
- * repository exists or not: git sends credentials only when it is asked. A signed-in client that may not read the
- * repository gets 404. The request gets the id of the repository.
+ * Returns the repository, if the client may read it or push to it. Asks an anonymous client for credentials, whether
+ * the
+ * repository exists or not: git sends them only then. A signed-in client without access gets 404. Sets the id of the
+ * repository in the request.
  */
 export async function gitRepository(
   services: Services,

@@ -1,6 +1,7 @@
 /**
- * Moves of refs whose marker in the journal has a note: all that is needed to record them as their request would have, with
- * its user and the event ids of its Idempotency-Key. So a retry finds that its first attempt took effect.
+ * Moves of refs whose marker in the push journal holds all that is needed to record them as their request would have:
+ * its
+ * user, and the event ids of its Idempotency-Key. So a retry finds that its first attempt succeeded.
  */
 import { type Static, Type } from 'typebox'
 import { type GitEvent, RefCause } from '../../events/catalog/branches.ts'
@@ -16,7 +17,7 @@ import { recordRefs, unrecordedMoves } from './record-refs.ts'
 
 const Account = Type.Object({ id: Type.Integer(), login: Type.String() })
 
-/** What a note says of the request. */
+/** The context of the request. */
 export const JournaledContext = Type.Object({
   actor: Type.Union([Account, Type.Null()]),
   sudo: Type.Optional(Account),
@@ -38,7 +39,7 @@ const JournaledMoves = Type.Object({
 type JournaledMoves = Static<typeof JournaledMoves>
 const isJournaledMoves = checkOf(JournaledMoves)
 
-/** The refs move in this process, so a recovery has no other process to wait for by its id. */
+/** Process id in markers of moves in this process: recovery has no process to wait for. */
 export const NO_PROCESS = 0
 
 export function journaledContext({
@@ -51,7 +52,7 @@ export function journaledContext({
   return { actor, ...(sudo && { sudo }), at, correlationId, causationId }
 }
 
-/** Runs `work`, which moves refs and records the moves. A crash or a failure leaves a marker, with the note. */
+/** Runs `work`, which moves and records refs. A crash or failure leaves the marker. */
 export async function withMarker<T>(
   { pushJournal }: Pick<Services, 'pushJournal'>,
   repoId: number,
@@ -69,15 +70,15 @@ export async function withMarker<T>(
   }
 }
 
-/** The moves that a marker is for, if it names them. */
+/** Parses the moves in a marker. */
 function movesInNote(note: string | undefined): JournaledMoves | undefined {
   const moves: unknown = note === undefined ? undefined : JSON.parse(note)
   return isJournaledMoves(moves) ? moves : undefined
 }
 
 /**
- * Makes all of the changes or none, and has `record` record them when they were made. In the turn of the refs. A crash or a
- * failure before they are recorded leaves the marker for `recordJournaled`.
+ * Makes all changes or none, under the ref lock; then `record` records them. A crash or failure in between leaves the
+ * marker for `recordJournaled`.
  */
 export async function moveJournaled(
   services: Services,
@@ -105,8 +106,9 @@ export async function moveJournaled(
 }
 
 /**
- * Records those moves in the notes of a repository's markers that git has and the log lacks. With a namespace, only those of
- * the request that has it (`Retry`). In the turn of the refs, before anything else compares git with the log.
+ * Records the journaled moves that git has and the log lacks, under the ref lock, before other comparisons of git with
+ * the
+ * log. `namespace`: only those of the request with this one (`Retry`).
  *
  * @throws RepositoryMissing
  */
@@ -125,8 +127,9 @@ async function recordMoves(services: Services, moves: JournaledMoves): Promise<v
 }
 
 /**
- * The event of an earlier attempt of the request that moved refs for this cause. An attempt that could not record its moves
- * has left a marker: they are recorded first. In the turn of the refs, before git moves anything.
+ * Returns the event by which an earlier attempt of the request moved refs for this cause. Records moves that the
+ * attempt
+ * left in a marker. Call it under the ref lock, before git moves refs.
  */
 export async function moveOfEarlierAttempt(
   services: Services,

@@ -1,4 +1,4 @@
-/** Maintains one repository or all of them, one after the other, and tells how far it is. */
+/** Maintains one repository, or all in sequence, and reports progress. */
 import {
   type RepositoryDocument,
   repositoryKey,
@@ -9,17 +9,17 @@ export interface MaintenanceProgress {
   /** OWNER/REPO. */
   repository: string
   step: string
-  /** Repositories that are done, and all of them. */
+  /** Finished repositories, and all. */
   done: number
   total: number
-  /** What git took on disk before and after, with the last step of a repository. */
+  /** Disk usage of git, with the last step of a repository. */
   bytes_before?: number
   bytes_after?: number
 }
 
 const BATCH = 200
 
-/** The repository with this full name; undefined when there is none. */
+/** Returns the repository with this full name; undefined when it does not exist. */
 export const repositoryByFullName = (
   { views }: Pick<MaintenanceServices, 'views'>,
   name: string,
@@ -38,7 +38,7 @@ async function* allRepositories({ views }: Pick<MaintenanceServices, 'views'>) {
   }
 }
 
-/** Does a full maintenance of `one`, or of all repositories when it is undefined. @throws what `maintain` throws */
+/** Runs a full maintenance of `one`, or of all repositories. @throws what `maintain` throws */
 export async function* maintainAll(
   services: MaintenanceServices,
   one: RepositoryDocument | undefined,
@@ -69,7 +69,7 @@ export async function* maintainAll(
         isDone = true
         change()
       })
-    // The caller may stop in between; then the failure is nobody's.
+    // The caller may stop early: then this promise is not awaited.
     working.catch(() => {})
     for (let told = step; !isDone; ) {
       await new Promise<void>((resolve) => {

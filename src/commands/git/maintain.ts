@@ -1,4 +1,4 @@
-/** Maintains a repository's files, and records what they take. One at a time in the whole installation. */
+/** Maintains a repository's files and records their size. One repository at a time in the installation. */
 import { setTimeout as delay } from 'node:timers/promises'
 import { isShared } from '../../config/config.ts'
 import { removeUnknownLfsFiles } from '../../git/lfs/lfs-files.ts'
@@ -20,23 +20,22 @@ import { exists } from '../../storage/disk.ts'
 import { recordedLfsObjects } from '../lfs/record-objects.ts'
 import { moveRefs } from './change-refs.ts'
 
-/** The key of the turn. Its holder makes no other take turns, but that of the refs for a moment. */
+/** The key of the lock. Its holder takes no other lock but that of the refs, briefly. */
 const MAINTENANCE_LOCK = 'maintenance'
 
-/** What maintenance needs of a server. */
 export type MaintenanceServices = Pick<
   Services,
   'config' | 'events' | 'turns' | 'pushJournal' | 'views' | 'diskUsage' | 'gitDir' | 'startedAt'
 >
 
 export interface MaintainOptions {
-  /** `measure`: only records what the files take. */
+  /** `measure`: only records sizes. */
   kind: 'measure' | 'due' | 'full'
   signal?: AbortSignal | undefined
   onStep?: (step: MaintenanceStep) => void
-  /** Whether the files of its comments are counted again. They always are when nobody has before. */
+  /** Whether to sum the attachments again. The first maintenance always does. */
   countAttachments?: boolean
-  /** Whether it has changed again since; asked when all is done. */
+  /** Returns whether the repository has changed meanwhile; called at the end. */
   hasChanged?: () => boolean
 }
 
@@ -46,13 +45,14 @@ export interface Maintained {
 }
 
 const DAY = 24 * 3600_000
-/** Everything that a repository gets is packed and looked through at least once in this time. */
+/** Interval of the full maintenance, in milliseconds. */
 const FULL_AFTER = 7 * DAY
-/** What is in a cruft pack is removed by the full maintenance after this time. */
+/** Time after which the full maintenance removes a cruft pack, in milliseconds. */
 const EXPIRY_AFTER = (UNREACHABLE_DAYS + 2) * DAY
 
 /**
- * Resolves to what was done; undefined when there is no such repository any more.
+ * Maintains a repository. Resolves to what was done; undefined when the repository is deleted.
+ *
  * @throws what `maintainRepository` throws, StoreUnavailable
  */
 export function maintain(
@@ -83,7 +83,7 @@ async function maintainNow(
       ? 'none'
       : await maintainRepository(dir, {
           kind: isDue ? 'full' : kind,
-          // With a marker: what a crash leaves of it is removed at the next start.
+          // With a marker, so the next start removes leftovers of a crash.
           withRefLock: (work) => moveRefs(services, repoId, work),
           ...(!isShared(config) && { orphanedBefore: startedAt() }),
           signal,
@@ -107,15 +107,15 @@ async function maintainNow(
     pending: hasChanged(),
     dueAt: kind === 'measure' ? (before?.dueAt ?? 0) : dueAfter(done, before?.dueAt ?? 0, hasCruft),
   }
-  // It may have been deleted meanwhile. If that is not known here yet, its event will remove the record.
+  // The repository may be deleted meanwhile. If the view lags, that event will remove the record.
   const now = await views.repositories.get(`${repoId}`)
   if (now === undefined) return undefined
-  // Its owner may have changed meanwhile, too.
+  // Its owner may have changed, too.
   await diskUsage.put({ ...usage, ownerId: now.ownerId })
   return { kind: done, usage }
 }
 
-/** Bytes of the default branch by language. Counted again only after the branch has moved. */
+/** Returns the bytes of the default branch by language. Recounts only after the branch has moved. */
 async function languagesNow(
   services: MaintenanceServices,
   { id, defaultBranch }: RepositoryDocument,
@@ -128,7 +128,7 @@ async function languagesNow(
   try {
     return { commit, bytes: await languagesOf(gitDirOf(services, id), commit, { signal }) }
   } catch (error) {
-    // The branch has moved meanwhile, or git took too long: what its files take is known all the same.
+    // The branch has moved, or git took too long: the sizes are still valid.
     if (error instanceof GitFailed || error instanceof GitUnavailable) return before?.languages
     throw error
   }
@@ -137,11 +137,11 @@ async function languagesNow(
 function dueAfter(done: MaintenanceKind, before: number, hasCruft: boolean): number {
   const now = Date.now()
   if (done === 'full') return hasCruft ? now + EXPIRY_AFTER : 0
-  // The repository was looked at because it has changed.
+  // The repository was measured because it has changed.
   return before === 0 ? now + FULL_AFTER : Math.min(before, now + FULL_AFTER)
 }
 
-/** The sizes of all files of a repository's comments and releases. Lets others work in between. */
+/** Sums the sizes of all attachments and release assets of a repository. Yields to the event loop. */
 async function attachmentBytesOf({ views }: MaintenanceServices, repoId: number): Promise<number> {
   let bytes = 0
   for await (const files of filesOfRepository(views, repoId)) {

@@ -1,4 +1,4 @@
-/** Who asks for a move of refs, and the repository, as they are when the turn has come. */
+/** Checks the permission to move refs again, when the request has the ref lock. */
 import type { FastifyRequest } from 'fastify'
 import { awaitPermissions } from '../../access/await-permissions.ts'
 import { type RepositoryAccess, repositoryNow } from '../../access/repository-access.ts'
@@ -12,8 +12,9 @@ export interface Writer extends RepositoryAccess {
 }
 
 /**
- * A request may wait long for the turn of the refs. What counts then are the credentials, the rights and the rules of that
- * moment. @throws Refused when the requester may not write to the repository any more
+ * Returns the requester and the repository as they are now, since a request may wait long for the ref lock.
+ *
+ * @throws Refused when the requester may not write to the repository any more
  */
 export async function reauthorizeWriter(
   services: Services,
@@ -23,7 +24,7 @@ export async function reauthorizeWriter(
   await awaitPermissions(services)
   const requester = await requesterNow(request)
   const found = await repositoryNow(services, requester, repoId, 'write')
-  // A node that stood still meanwhile may have lost its turn. What it has decided is old then.
+  // A node that was suspended may have lost its lock, and then its decision is outdated.
   requireMember(services.nodes)
   return { ...found, requester }
 }

@@ -16,20 +16,21 @@ import type { CommandContext } from '../execution/command-context.ts'
 import { recordedRefs } from './recorded-refs.ts'
 import { refsUpdated } from './refs-updated.ts'
 
-/** Room for the metadata of one event: ids, times and names, all of them short. */
+/** Reserved size of the metadata of one event, in bytes. */
 const METADATA_BYTES = 2 * 1024
 const MOVE_NAMESPACE = '0a3e3f0b-6c0f-4f4e-9a53-5a3a2f3f7c52'
 
-/** How often the moves are compared with the log again, when others write it at the same time. */
+/** Maximum number of comparisons with the log under concurrent appends. */
 const MAX_COMPARISONS = 20
 
 /**
- * Appends the moves of refs. They have happened in git already, so there is nothing to refuse. Many moves are several
- * appends. When one of them fails, the ones before it stay; the recovery compares git with the log and records the rest.
+ * Appends moves of refs. git has made them, so this never refuses. Many moves are several appends; after a failure
+ * recovery
+ * records the rest.
  *
- * `options`: what the pusher passed with `--push-option`. `since`: what `withRefLock` gave. When the log has moved on from
- * there, this node has lost its turn, and others have recorded what they found. Then only the moves are recorded that git
- * still has and the log lacks.
+ * `options`: the pusher's `--push-option` values. `since`: from `withRefLock`. When the log has moved past it, this
+ * node has
+ * lost the lock, and records only moves that git still has and the log lacks.
  */
 export async function recordRefs(
   services: Services,
@@ -48,7 +49,7 @@ export async function recordRefs(
   }
 }
 
-/** Records those of the moves that git has and the log has not. Needs no turn: each append expects what was read. */
+/** Records moves that git has and the log lacks. Needs no lock: each append expects the revision that was read. */
 async function recordMissing(
   services: Services,
   context: CommandContext,
@@ -60,7 +61,7 @@ async function recordMissing(
   for (let tries = 0; tries < MAX_COMPARISONS; tries++) {
     const { missing, revision } = await unrecordedMoves(services, repoId, moved)
     try {
-      // The ids must not be those of the first attempt: a part of it may be in the log.
+      // New event ids: the log may have a part of the first attempt.
       const step = `${cause} after ${revision}`
       return await appendMoves(services, context, repoId, { cause, options, step }, missing, revision)
     } catch (error) {
@@ -71,7 +72,7 @@ async function recordMissing(
 }
 
 /**
- * Those of the moves that git has and the log has not, as from what the log has. `revision`: of the log that was read.
+ * Returns the moves that git has and the log lacks, relative to the log, with the revision that was read.
  *
  * @throws RepositoryMissing
  */
@@ -89,9 +90,9 @@ export async function unrecordedMoves(services: Services, repoId: number, moved:
 
 interface Reason {
   cause: GitEvent['data']['cause']
-  /** What the pusher passed with `--push-option`. */
+  /** The pusher's `--push-option` values. */
   options: readonly string[]
-  /** Names the appends within their request. */
+  /** The step of the appends within their request. */
   step: string
 }
 
@@ -109,7 +110,7 @@ async function appendMoves(
   let bytes = 0
   async function flushed(): Promise<void> {
     if (events.length === 0) return
-    // The first append has the id that it had before there could be several.
+    // The first append keeps the id from before appends could be split.
     const own = part === 0 ? step : `${step} ${part}`
     const { revision } = await append(services, context, gitStream(repoId), own, events, expected)
     if (expected !== 'any') expected = revision
@@ -127,10 +128,7 @@ async function appendMoves(
   await flushed()
 }
 
-/**
- * Records the move that merges a pull request. `isRepeated`: git had made it before; then it is recorded only if the log
- * lacks it.
- */
+/** Records the move of a merge. `isRepeated`: git has made it before, so record it only if the log lacks it. */
 export async function recordMerge(
   services: Services,
   context: CommandContext,
@@ -140,13 +138,13 @@ export async function recordMerge(
   { since, isRepeated }: { since: ExpectedRevision; isRepeated: boolean },
 ): Promise<void> {
   const own = ofMerge(context, repoId, index, moved)
-  // Recovery may have recorded it already, as the move of a push: then the log has it with another id.
+  // Recovery may have recorded it as the move of a push, with another id.
   if (isRepeated) await recordMissing(services, own, repoId, 'merge', [moved])
   else await recordRefs(services, own, repoId, 'merge', [moved], since)
   context.written = Math.max(context.written, own.written)
 }
 
-/** The append of `recordMerge` for a move that is not repeated, for who makes it together with others. */
+/** Returns the append of `recordMerge` for a first attempt, to be combined with others. */
 export async function moveOfMerge(
   services: Services,
   context: CommandContext,
@@ -164,7 +162,7 @@ export async function moveOfMerge(
   return { stream, events: eventsOf(own, stream, 'merge', moves), expected: since }
 }
 
-/** The context in which the move of a merge is recorded: its event has the same id whenever that is. */
+/** Returns the context that records the move of a merge: its event id is always the same. */
 function ofMerge(context: CommandContext, repoId: number, index: number, { ref, from, to }: RefUpdate) {
   const namespace = uuidV5(`${repoId}.${index} ${ref} ${from} ${to}`, MOVE_NAMESPACE)
   return { ...context, retry: { namespace, digest: 'merge' } }

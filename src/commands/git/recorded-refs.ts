@@ -5,13 +5,13 @@ import { gitStream } from '../../events/streams.ts'
 import type { Services } from '../../services/services.ts'
 
 export interface RecordedRefs {
-  /** The object ids by the full names of the refs. */
+  /** Object ids by full ref name. */
   refs: ReadonlyMap<string, string>
-  /** Where the stream stands: what an append after these refs expects. */
+  /** The revision that an append after these refs expects. */
   revision: Exclude<ExpectedRevision, 'any' | 'stream-exists'>
 }
 
-/** Reads the whole stream of a repository's refs. */
+/** Reads the whole ref stream of a repository. */
 export async function recordedRefs(
   { events }: Pick<Services, 'events'>,
   repoId: number,

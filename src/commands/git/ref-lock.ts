@@ -1,16 +1,17 @@
-/** The turn of a repository's refs: from before they move until the moves are in the log. It holds on all nodes. */
+/** The lock of a repository's refs, on all nodes: held from before they move until the moves are in the log. */
 import { isShared } from '../../config/config.ts'
 import type { ExpectedRevision } from '../../events/store/event-store.ts'
 import { gitStream } from '../../events/streams.ts'
 import type { Services } from '../../services/services.ts'
 
-/** The key of the turn. Whoever needs the turn of the repository's merges, too, takes that one first. */
+/** The key of the lock. Take the lock of the repository's merges first, if both are needed. */
 export const refLockKey = (repoId: number) => `git ${repoId}`
 
 /**
- * Runs `work`, which moves refs and records the moves, in the repository's turn. `since`: the revision at which
- * `recordRefs` must find the stream. A node that stood still may have lost its turn without knowing: then another node
- * has written meanwhile, and nothing is recorded over it. A single node cannot lose a turn, so nothing is read there.
+ * Runs `work`, which moves and records refs, under the lock. `since`: the revision that `recordRefs` must expect. A
+ * suspended node may lose its lock without notice; when another node has appended meanwhile, nothing is recorded over
+ * it.
+ * A single node cannot lose a lock, so it skips the read.
  */
 export function withRefLock<T>(
   services: Pick<Services, 'config' | 'events' | 'turns'>,

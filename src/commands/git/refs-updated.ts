@@ -1,4 +1,4 @@
-/** What events say of refs that have moved: each ref and, for a branch, its new commit; for a tag, its time. */
+/** Builds the events of moved refs: each ref with its new commit (branch) or time (tag). */
 
 import { timeSlices } from '../../concurrency/event-loop.ts'
 import type { CommitSummary, GitEvent, RefUpdate } from '../../events/catalog/branches.ts'
@@ -8,20 +8,19 @@ import { type CommitFacts, fromCommits, type Signature } from '../../git/commits
 import { tagTimes } from './tag-times.ts'
 
 /**
- * At most this many refs go into one event. A larger push is several events, in as many appends as they need. Whoever folds
- * an event does it in one go, and so it holds the event loop for as long.
+ * Maximum number of refs in an event. A larger push is several events, since a fold of one event blocks the event loop.
  */
 const REFS_PER_EVENT = 200
-/** Bytes of the refs and commits of one event. */
+/** Maximum size of the refs and commits of an event, in bytes. */
 const MAX_EVENT_BYTES = 256 * 1024
-/** The commits of so many branches are read at a time: each may have a message of 1 MB. */
+/** Number of branches whose commits are read together: each message may have 1 MB. */
 const BRANCHES_AT_ONCE = 50
-/** Bytes of a commit message in an event. Lists show only its beginning, and git has all of it. */
+/** Maximum size of a commit message in an event, in bytes. Lists show its beginning; git has all of it. */
 const MAX_MESSAGE_BYTES = 8 * 1024
-/** Bytes of a name and of an address in a commit. Nobody's is longer; git itself has no limit. */
+/** Maximum size of a name or an address in an event, in bytes. git itself has no limit. */
 const MAX_NAME_BYTES = 512
 
-/** The data of the `RefsUpdated` events of these moves, in order. */
+/** Yields the data of the `RefsUpdated` events of these moves, in order. */
 export async function* refsUpdated(
   dir: string,
   repoId: number,
@@ -66,13 +65,13 @@ export async function* refsUpdated(
 
 const isBranch = (ref: string) => ref.startsWith('refs/heads/')
 
-/** The new commits of the branches among the moved refs, by id. */
+/** Returns the new commits of the moved branches, by id. */
 async function summariesOf(dir: string, moved: readonly RefUpdate[]): Promise<Map<string, CommitSummary>> {
   const shas = moved.flatMap(({ ref, to }) => (to === null || !isBranch(ref) ? [] : [to]))
   return await fromCommits(dir, shas, summaryOf)
 }
 
-/** The parts of a commit that an event has, cut to what fits. */
+/** Returns the parts of a commit for an event, truncated to the limits. */
 function summaryOf({ sha, message, author, committer, signed }: CommitFacts): CommitSummary {
   return {
     sha,

@@ -1,12 +1,13 @@
-/** When tags were made, for the events about them. */
+/** Reads the times of new tags, for their events. */
 import type { TagTime } from '../../events/catalog/tags.ts'
 import { fromCommits } from '../../git/commits/commits.ts'
 import { objectReaders } from '../../git/objects/object-readers.ts'
 import { fromTags } from '../../git/refs/tags.ts'
 
 /**
- * The times of the new tags among refs that moved, by what the refs point at: the tagger's, or the committer's of a
- * commit that has no tag object. What leads to no commit has none.
+ * Returns the times of new tags by object id: the tagger's, or the committer's for a lightweight tag. A tag that leads
+ * to
+ * no commit has no time.
  */
 export async function tagTimes(
   dir: string,

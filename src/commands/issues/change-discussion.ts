@@ -1,4 +1,4 @@
-/** Carries out a change of what issues and pull requests have in common. */
+/** Applies a change that issues and pull requests have in common. */
 
 import { refuse } from '../../errors/refusal.ts'
 import type { DiscussionEvent } from '../../events/catalog/issues.ts'
@@ -13,11 +13,11 @@ import type { ActivePull } from '../pull-requests/pull-request.decider.ts'
 
 interface DiscussionDecision {
   issue(discussion: Discussion): Decision<DiscussionEvent> | Promise<Decision<DiscussionEvent>>
-  /** The decision for a pull request, where it differs from the one for an issue. */
+  /** The decision for a pull request, if it differs. */
   pull?(pull: ActivePull): Decision<PullRequestEvent> | Promise<Decision<PullRequestEvent>>
 }
 
-/** Resolves to what it is after the change. */
+/** Resolves to the state after the change. */
 export async function changeDiscussion(
   services: Services,
   context: CommandContext,

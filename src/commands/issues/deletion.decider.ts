@@ -1,4 +1,4 @@
-/** The deletion of an issue, decided on all of its stream: also on its comments. Pure. */
+/** Decides the deletion of an issue, on its whole stream with the comments. Pure. */
 
 import { refuse } from '../../errors/refusal.ts'
 import type { CommentEvent, CommentsEvent } from '../../events/catalog/comments.ts'
@@ -7,11 +7,11 @@ import { type Discussion, discussionChanges } from '../../projections/models/iss
 import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 import { entriesOf, type IdMap, noIds, valueAt, withId, withoutId } from '../execution/id-map.ts'
 
-/** An issue with its comments: the uuids of the files of each. */
+/** An issue with the file uuids of each comment. */
 type WholeIssue = { status: 'none' } | ({ status: 'there'; comments: IdMap<readonly string[]> } & Discussion)
 type WholeIssueEvent = IssueEvent | CommentEvent | CommentsEvent
 
-/** Without snapshots: an issue is deleted once. */
+/** Without snapshots, since an issue is deleted once. */
 export const wholeIssueDecider: Decider<WholeIssue, WholeIssueEvent> = deciderOf({
   initialState: { status: 'none' },
   becomes: {
@@ -50,10 +50,10 @@ function withFiles(
   return files === undefined ? comments : withId(comments, commentId, next(files))
 }
 
-/** One event ends so many comments: a read model must not be changed in thousands of places by one event. */
+/** Number of comments that one event deletes: a read model must not change in thousands of places for one event. */
 const COMMENTS_PER_EVENT = 500
 
-/** Deletes the issue with its comments. What is written after it changes nothing. */
+/** Deletes the issue with its comments. Later events have no effect. */
 export function decideDeleteIssue(state: WholeIssue): Decision<WholeIssueEvent> {
   if (state.status === 'none') return refuse.notFound('issue not found')
   const { repoId, index, closed, milestone, assets = [] } = state

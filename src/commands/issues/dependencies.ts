@@ -27,7 +27,7 @@ import { changeDiscussion } from './change-discussion.ts'
 import { dependsOn } from './dependency-paths.ts'
 import { decideAddDependency, decideRemoveDependency } from './discussion.decider.ts'
 
-/** The other issue. Without owner and name it is in the repository of the path. */
+/** The other issue; owner and name default to the repository in the path. */
 const IssueMeta = Type.Object(
   {
     owner: Type.Optional(Type.String()),
@@ -37,10 +37,10 @@ const IssueMeta = Type.Object(
   { title: 'IssueMeta' },
 )
 
-/** At most this many issues can depend on one issue: each query for them reads all of them. */
+/** Maximum number of issues that depend on one issue: each query for them reads all. */
 const MAX_DEPENDENTS = 1000
 
-/** The issue that waits, and the one that it waits for. */
+/** The blocked issue and the blocking one. */
 interface Dependency {
   blocked: IssueRef & { isPull: boolean }
   blocking: IssueRef
@@ -60,8 +60,7 @@ async function add(
       return decideAddDependency(discussion, blocking, await dependsOn(services, blocking, blocked))
     },
   })
-  // Two dependencies that are added at the same time can make a circle that neither request saw. Then this one is
-  // removed again.
+  // Two concurrent dependencies can form a cycle that neither request saw. Then this one is removed.
   if (!(await dependsOn(services, blocking, blocked))) return
   await changeDiscussion(services, context, blocked, 'give up dependency', {
     issue: (discussion) => decideRemoveDependency(discussion, blocking),
@@ -80,13 +79,15 @@ async function remove(
   })
 }
 
-/** The list that changes: what the issue in the path depends on, or what it blocks. */
+/** The list that changes: dependencies of the issue in the path, or issues that it blocks. */
 type Side = 'dependencies' | 'blocks'
 
 /**
- * The blocking issue, when the requester may not read its repository any more. A writer of the blocked issue may still remove
- * the dependency: otherwise that issue would wait for it forever. Undefined for an issue that does not block this one, so
- * that nobody learns which repositories there are.
+ * Returns the blocking issue when the requester has lost access to its repository: a writer of the blocked issue may
+ * still
+ * remove the dependency, or the issue would wait forever. Undefined for an issue that does not block this one, so that
+ * the
+ * answer does not reveal which repositories exist.
  */
 async function hiddenBlocking(
   services: Services,
@@ -102,8 +103,9 @@ async function hiddenBlocking(
 }
 
 /**
- * The issue in the path, and the dependency between it and the issue in the body. The requester must be able to write
- * in the repository of the blocked issue and to read the repository of the blocking one, unless the dependency is removed.
+ * Returns the dependency between the issue in the path and the one in the body. Requires write access to the blocked
+ * issue,
+ * and read access to the blocking one unless the dependency is removed.
  */
 async function dependencyFor(
   services: Services,
@@ -130,7 +132,7 @@ async function dependencyFor(
       : undefined
   if (hidden !== undefined) return { issue, dependency: { blocked: issue, blocking: hidden } }
   const found = await repositoryFor(services, request.requester, otherPath, isBlocked ? 'read' : 'write')
-  // It is the other issue that changes.
+  // The other issue is the one that changes.
   if (!isBlocked && found.repository.archived) throw new Refused(archivedRefusal)
   const other = await issueFor(services, found.repository.id, `${body.index}`)
   const [blocked, blocking] = isBlocked ? [issue, other] : [other, issue]

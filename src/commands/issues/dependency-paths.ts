@@ -1,4 +1,4 @@
-/** Follows dependencies between issues, as the log has them. */
+/** Follows dependencies between issues in the log. */
 
 import { Refused, refuse } from '../../errors/refusal.ts'
 import type { IssueRef } from '../../events/catalog/parts.ts'
@@ -7,10 +7,10 @@ import { issueId } from '../../projections/models/issues/issue-selection.ts'
 import type { Services } from '../../services/services.ts'
 import { issues, pulls } from '../execution/aggregates.ts'
 
-/** At most this many issues are read to find a circle. */
+/** Maximum number of issues that are read to find a cycle. */
 const MAX_STEPS = 2000
 
-/** The issue or pull request, folded from its stream. The read model says which of the two it is. */
+/** Folds an issue or pull request from its stream. The read model tells which of the two it is. */
 export async function discussionOf(
   services: Services,
   { repoId, index }: IssueRef,
@@ -22,13 +22,13 @@ export async function discussionOf(
 }
 
 /**
- * Whether `from` depends on `to`, directly or through other issues.
+ * Returns whether `from` depends on `to`, directly or through other issues.
  *
- * @throws Refused (unprocessable) when it depends on too many issues to read them all
+ * @throws Refused (unprocessable) when it depends on too many issues
  */
 export async function dependsOn(services: Services, from: IssueRef, to: IssueRef): Promise<boolean> {
   const seen = new Map([[keyOf(from), from]])
-  // The iteration of a map also visits entries that are added during it.
+  // The iteration also visits entries that are added during it.
   for (const issue of seen.values()) {
     const { dependencies = [] } = (await discussionOf(services, issue)) ?? {}
     if (dependencies.some((dependency) => sameIssue(dependency, to))) return true

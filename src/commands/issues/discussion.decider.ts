@@ -1,4 +1,4 @@
-/** Decisions on what issues and pull requests have in common. Pure. */
+/** Decides changes that issues and pull requests have in common. Pure. */
 
 import { refuse } from '../../errors/refusal.ts'
 import type { DiscussionEvent, StatusCause } from '../../events/catalog/issues.ts'
@@ -6,15 +6,15 @@ import type { IssueRef } from '../../events/catalog/parts.ts'
 import { type Discussion, sameIssue } from '../../projections/models/issues/discussion.ts'
 import type { Decision } from '../execution/decider.ts'
 
-/** At most this many issues can be dependencies of one issue. */
+/** Maximum number of dependencies of an issue. */
 const MAX_DEPENDENCIES = 100
 
-/** An edit. A field that is absent does not change. */
+/** An edit; absent fields do not change. */
 export type DiscussionEdit = Partial<
   Pick<Discussion, 'title' | 'body' | 'labels' | 'milestone' | 'assignees' | 'deadline' | 'ref'>
 >
 
-/** One event for each field that changes; no event when nothing does. */
+/** Returns one event for each changed field. */
 export function decideEditDiscussion(discussion: Discussion, edit: DiscussionEdit): DiscussionEvent[] {
   const { repoId, index, closed } = discussion
   const events: DiscussionEvent[] = []
@@ -54,7 +54,7 @@ export function decideEditDiscussion(discussion: Discussion, edit: DiscussionEdi
   return events
 }
 
-/** Replaces a set by another: all members, each once, and which were added and removed. */
+/** Compares two sets: returns all members, each once, and those added and removed. */
 function replaced<T extends { id: number }>(before: readonly T[], after: readonly T[]) {
   const old = new Map(before.map((member) => [member.id, member]))
   const next = new Map(after.map((member) => [member.id, member]))
@@ -67,15 +67,15 @@ function replaced<T extends { id: number }>(before: readonly T[], after: readonl
 
 export interface StatusChange {
   closed: boolean
-  /** The id of the comment that records the change. */
+  /** Id of the comment that records the change. */
   commentId: number
-  /** Those dependencies that are still open. */
+  /** The dependencies that are open. */
   openDependencies: readonly IssueRef[]
-  /** The text that names the issue with a keyword; absent for a request. */
+  /** The text that closes or reopens the issue by a keyword; absent for a request. */
   cause?: StatusCause
 }
 
-/** Closes or reopens. It can't be closed while one of its dependencies is open. */
+/** Closes or reopens. Refuses to close with an open dependency. */
 export function decideStatus(discussion: Discussion, change: StatusChange): Decision<DiscussionEvent> {
   const { repoId, index, milestone } = discussion
   const { closed, commentId, openDependencies, cause } = change
@@ -91,7 +91,7 @@ export function decideStatus(discussion: Discussion, change: StatusChange): Deci
   return [{ type: 'StatusChanged', data }]
 }
 
-/** `dependsOnThis`: whether the other issue depends on this one already. Then neither could ever be closed. */
+/** Adds a dependency. `dependsOnThis`: whether the other issue depends on this one; then neither could be closed. */
 export function decideAddDependency(
   discussion: Discussion,
   dependency: IssueRef,

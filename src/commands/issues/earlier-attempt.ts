@@ -1,6 +1,7 @@
 /**
- * Finds what an earlier attempt of a retried request (Idempotency-Key) has opened, before anything that the request names is
- * looked up: a label, a milestone, an assignee or a branch may be gone since.
+ * Finds the issue or pull request that an earlier attempt of a retried request has opened, before its labels,
+ * milestone,
+ * assignees and branches are looked up: they may be deleted since.
  */
 import { numbersStream } from '../../events/streams.ts'
 import type { WriteServices } from '../../services/services.ts'
@@ -9,7 +10,8 @@ import type { CommandContext } from '../execution/command-context.ts'
 import { earlierNumber } from '../execution/sequences.ts'
 
 /**
- * The number of the issue or pull request; undefined when there is none yet, or when that is hard to tell.
+ * Returns the number of the issue or pull request; undefined when there is none yet, or when it is costly to tell.
+ *
  * @throws Refused (unprocessable) when the Idempotency-Key was used with another body
  */
 export async function openedByEarlierAttempt(

@@ -67,7 +67,7 @@ export const editIssueRoutes: Routes = (services) => async (app) => {
         const edits = decideEditDiscussion(discussion, edit)
         if (closed === undefined) return edits
         const change = await statusChange(services, context, discussion, closed)
-        // The event of closing names the milestone that the same request sets.
+        // The event of closing names the milestone that this request sets.
         const status = decideClosed(edits.reduce<D>(evolveDiscussion, discussion), change)
         return isRefusal(status) ? status : [...edits, ...status]
       }

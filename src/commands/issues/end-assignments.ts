@@ -1,4 +1,4 @@
-/** Ends the assignments of users who may not write to the repository any more: see `issues.create.3`. */
+/** Ends assignments of users who have lost write access: `issues.create.3`. */
 
 import { accessTo, atLeast } from '../../access/access.ts'
 import { repoIdIn } from '../../projections/models/issues/issue-selection.ts'
@@ -10,16 +10,16 @@ import { forEachSettled } from '../execution/for-each-settled.ts'
 import { changeDiscussion } from './change-discussion.ts'
 import { decideEditDiscussion } from './discussion.decider.ts'
 
-/** Documents that are held at one time. */
+/** Number of documents in memory at one time. */
 const CHUNK = 200
 
-/** Whether somebody may be assigned in a repository. */
+/** Returns whether a user may be assigned in a repository. */
 export const mayBeAssigned = (repository: RepositoryDocument, user: AccountDocument | undefined) =>
   user !== undefined && !user.deleted && atLeast(accessTo(repository, user), 'write')
 
 /**
- * Ends the assignments of a user, as the server itself, wherever the user may not write. `within`: only in these
- * repositories. May be repeated.
+ * Ends the assignments of a user, as the server itself, wherever the user may not write. `within`: limits it to these
+ * repositories. Idempotent.
  */
 export async function endAssignments(
   services: Services,

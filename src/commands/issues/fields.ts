@@ -1,4 +1,4 @@
-/** The fields of issues and pull requests: as requests give them, and as events have them. */
+/** Parses the fields of issues and pull requests in requests into those of events. */
 import { type Static, type TObject, Type } from 'typebox'
 import { accessTo, atLeast } from '../../access/access.ts'
 import { labelsByIds } from '../../api/labels/labels.ts'
@@ -21,7 +21,7 @@ import type { DiscussionEdit } from './discussion.decider.ts'
 /** The labels of a new issue or pull request. */
 export const LabelIds = Type.Array(Type.Integer({ 'x-problem': 'must be label ids, not names' }))
 
-/** Fields that requests can set in issues and in pull requests. */
+/** Fields of new issues and pull requests. */
 export const discussionOptions = (services: Services) => ({
   title: Type.Optional(Type.String({ maxLength: 255 })),
   body: Type.Optional(TextOf(services)),
@@ -32,7 +32,7 @@ export const discussionOptions = (services: Services) => ({
   assignees: Type.Optional(Type.Array(Type.String())),
 })
 
-/** What requests can change in issues and in pull requests. */
+/** Fields of edits of issues and pull requests. */
 export const editOptions = (services: Services) => ({
   ...discussionOptions(services),
   unset_due_date: Type.Optional(Type.Boolean()),
@@ -43,8 +43,9 @@ export const editOptions = (services: Services) => ({
 type DiscussionBody = Static<TObject<ReturnType<typeof editOptions>>> & { labels?: number[] }
 
 /**
- * The text as one line, without control characters and surrounding blanks: a title becomes the first line of commit
- * messages, and git refuses NUL in them. Empty when nothing is left.
+ * Returns the text as one trimmed line without control characters: a title becomes the first line of commit messages,
+ * and
+ * git refuses NUL there. Empty when nothing is left.
  */
 function titleOf(text: string | null | undefined): string {
   return (text ?? '').replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trim()
@@ -61,7 +62,7 @@ export function newTitleOf(text: string | null | undefined): string {
  * The end of the day of an RFC 3339 date-time, in the time zone of that date-time: a deadline is a day (`deadline.1`).
  * Null for null, for an empty text and for Go's zero time: these remove a deadline (`deadline.2`).
  *
- * @throws Refused (unprocessable) when the text is not a date-time, or its day does not exist
+ * @throws Refused (unprocessable) for an invalid date-time
  */
 export function deadlineOf(text: string | null): string | null {
   if (text === null || text === '') return null
@@ -74,12 +75,12 @@ export function deadlineOf(text: string | null): string | null {
   return `${text.slice(0, 10)}T23:59:59${zone.toUpperCase()}`
 }
 
-/** The branch or tag that an issue is about, as a client names it; empty: none. */
+/** The branch or tag of an issue; empty for none. */
 export const IssueRefOption = Type.Optional(
   Type.String({ maxLength: 255, description: 'a branch or a tag; empty: none' }),
 )
 
-/** The name, which git would take. It need not exist: a branch comes and goes. @throws Refused (unprocessable) */
+/** Returns a valid ref name. The ref need not exist. @throws Refused (unprocessable) */
 export function refOf(text: string): string {
   const name = text.trim()
   const problem = name === '' ? undefined : branchNameProblem(name)
@@ -87,12 +88,13 @@ export function refOf(text: string): string {
   throw new Refused(refuse.unprocessable(`ref: ${problem}`, [`ref: ${problem}`]))
 }
 
-/** At most this many labels, and this many assignees, can be in one request. */
+/** Maximum number of labels, or of assignees, in a request. */
 const MAX_NAMED = 1000
 
 /**
- * `issues.create.5`: labels of the repository or of the organization that owns it. Ids of other labels are ignored. Only
- * the last of several exclusive labels with the same scope counts, as in Gitea.
+ * Returns labels of the repository, or of the organization that owns it: `issues.create.5`. Ignores other ids. Of
+ * several
+ * exclusive labels of a scope the last one wins, as in Gitea.
  */
 export async function labelRefs(
   services: Services,
@@ -110,7 +112,9 @@ export async function labelRefs(
 }
 
 /**
- * The scope of an exclusive label: the name before its last slash, in lower case. An issue has at most one label of a scope.
+ * Returns the scope of an exclusive label: its name before the last slash, in lower case. An issue has at most one
+ * label of
+ * a scope.
  */
 function exclusiveScope({ name, exclusive }: LabelDocument): string | undefined {
   const end = name.lastIndexOf('/')
@@ -130,13 +134,13 @@ async function milestoneRef(
 }
 
 /**
- * `issues.create.3`: the users with these logins, each once.
+ * Returns the users with these logins, each once: `issues.create.3`.
  *
- * `withoutAccess`: the kind of refusal for a user who may not even read the repository. Only the creation of an issue
- * or pull request answers 400 then.
+ * `withoutAccess`: the refusal for a user who may not read the repository; only creation answers 400.
  *
- * @throws Refused: unprocessable for an unknown login, an organization, or a user who may read but not write;
- * `withoutAccess` for a user without access to the repository
+ * @throws Refused: unprocessable for an unknown login, an organization, or a user who may only read; `withoutAccess`
+ * for a
+ * user without access
  */
 async function assigneeRefs(
   services: Services,
@@ -149,7 +153,7 @@ async function assigneeRefs(
   const refs = new Map<number, AccountRef>()
   for (const login of logins) {
     const account = await services.views.accounts.findOne({ loginKey: login.toLowerCase() })
-    // The same answer for an organization: not everybody may know that there is one.
+    // Organizations get the same answer, since they may be hidden.
     if (account?.kind !== 'user') throw new Refused(refuse.unprocessable(`assignees: no user "${login}"`))
     const access = accessTo(repository, account)
     if (access === 'none') {
@@ -186,8 +190,8 @@ export const openedFields = async (
 })
 
 /**
- * The changes in a request: `issues.edit.2`, `issues.edit.3`. As in Gitea, an empty text and milestone 0 change nothing in
- * a pull request, and a poster without write access changes the deadline of a pull request alone.
+ * Returns the changes in a request: `issues.edit.2`, `issues.edit.3`. As in Gitea, an empty text and milestone 0 change
+ * nothing in a pull request, and its poster changes the deadline without write access.
  */
 export async function discussionEdit(
   services: Services,

@@ -1,11 +1,11 @@
-/** Decisions on the files of issues and pull requests themselves. Pure. */
+/** Decides changes of the files of issues and pull requests. Pure. */
 
 import { refuse } from '../../errors/refusal.ts'
 import type { IssueAsset, IssueFileEvent } from '../../events/catalog/attachments.ts'
 import type { Discussion } from '../../projections/models/issues/discussion.ts'
 import type { Decision } from '../execution/decider.ts'
 
-/** At most this many files of an issue. Comments have more of their own. */
+/** Maximum number of files of an issue. Its comments have their own. */
 const MAX_FILES = 100
 
 const noSuchFile = refuse.notFound('attachment not found')

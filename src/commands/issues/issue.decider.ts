@@ -1,4 +1,4 @@
-/** The issue aggregate. It has only what issues and pull requests have in common. Pure. */
+/** The issue aggregate: what issues and pull requests have in common. Pure. */
 import type { IssueEvent } from '../../events/catalog/issues.ts'
 import { type Discussion, discussionChanges, stateOf } from '../../projections/models/issues/discussion.ts'
 import { type Decider, deciderOf } from '../execution/decider.ts'

@@ -17,7 +17,7 @@ import { changeDiscussion } from './change-discussion.ts'
 import { decideEditDiscussion } from './discussion.decider.ts'
 import { labelRefs } from './fields.ts'
 
-/** Ids or names. Labels that neither the repository nor its organization has are ignored. */
+/** Ids or names. Unknown labels are ignored. */
 const IssueLabelsOption = Type.Object(
   {
     labels: Nullable(Type.Array(Type.Union([Type.Integer(), Type.String()]), { maxItems: 1000 })),
@@ -27,7 +27,7 @@ const IssueLabelsOption = Type.Object(
 
 const IssueLabelParams = Type.Object({ ...IssueParams.properties, id: Type.String() })
 
-/** The ids that a request gives, then the ids of the labels that it names. */
+/** Returns the ids in the request, then those of the named labels. */
 async function idsOf(
   services: Services,
   repository: RepositoryDocument,
@@ -40,7 +40,7 @@ async function idsOf(
 }
 
 export const issueLabelRoutes: Routes = (services) => {
-  /** `relabeling`: resolves to the labels that the issue has after the change. */
+  /** `relabeling` resolves to the labels after the change. */
   async function relabel(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -70,7 +70,7 @@ export const issueLabelRoutes: Routes = (services) => {
           const { repository } = await onRepository(services, request, 'write')
           const given = await idsOf(services, repository, request.body)
           await relabel(request, reply, repository, request.params.index, ({ labels }) => {
-            // The new labels come last: the last one of several exclusive labels counts.
+            // The new labels come last: of exclusive labels the last one wins.
             const had = method === 'PUT' ? [] : labels.map(({ id }) => id)
             return labelRefs(services, repository, [...had.filter((id) => !given.includes(id)), ...given])
           })

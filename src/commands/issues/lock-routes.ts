@@ -13,7 +13,7 @@ const LockIssueOption = Type.Object(
   { title: 'LockIssueOption' },
 )
 
-/** The reason as Gitea writes it, also when its letters have another case. @throws Refused (invalid) for another one */
+/** Returns the reason in Gitea's spelling, for any case. @throws Refused (invalid) for an unknown one */
 function reasonOf(given: string): string {
   const anyCase = given.trim().toLowerCase()
   if (anyCase === '') return ''

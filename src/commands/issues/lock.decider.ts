@@ -1,8 +1,8 @@
-/** Decisions on the lock of issues and pull requests: only writers comment on what is locked. Pure. */
+/** Decides locks of issues and pull requests: only writers comment on a locked one. Pure. */
 import type { LockEvent } from '../../events/catalog/issues.ts'
 import type { Discussion } from '../../projections/models/issues/discussion.ts'
 
-/** The reasons that Gitea knows by default; none is a reason, too. */
+/** Gitea's default reasons. A lock may have no reason. */
 export const LOCK_REASONS = ['Too heated', 'Off-topic', 'Resolved', 'Spam'] as const
 
 export function decideLock({ repoId, index, locked }: Discussion, reason: string): LockEvent[] {

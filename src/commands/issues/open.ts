@@ -43,15 +43,15 @@ const CreateIssueOption = (services: Services) =>
 
 type Opening = Omit<Extract<IssueEvent, { type: 'IssueOpened' }>['data'], 'index' | 'id'>
 
-/** Takes a number and an id and appends the issue. Resolves to its number. */
+/** Appends the issue with a new number and id. Resolves to its number. */
 async function openIssue(services: Services, context: CommandContext, opening: Opening): Promise<number> {
   const { repoId } = opening
   const sequences = [numbersStream(repoId), idsStream('issue')]
   const openedAs = ([index = 0, id = 0]: readonly number[]) => ({
     stream: issueStream(repoId, index),
-    // V8 is about ten times slower at a literal that begins with a spread and then adds fields.
+    // V8 is about ten times slower at a literal with a spread followed by fields.
     events: [{ type: 'IssueOpened', data: Object.assign({}, opening, { index, id }) } as const],
-    // The number is new, so the stream is empty. Only a retried request may find its issue there.
+    // The number is new, so the stream is empty, except for a retried request.
     expected: 'no-stream' as const,
   })
   if (context.retry === undefined) {
@@ -83,7 +83,7 @@ export const openIssueRoutes: Routes = (services) => async (app) => {
       const isWriter = atLeast(access, 'write')
       const context = commandContext(request)
       const opening = async () => {
-        // `issues.create.1`: only writers set these fields. Requests of others are not even checked for them.
+        // `issues.create.1`: only writers set these fields; others' values are not even checked.
         const fields = isWriter ? await openedFields(services, repository, body) : NO_FIELDS
         return {
           repoId: repository.id,

@@ -1,4 +1,4 @@
-/** Records which issues and pull requests a text names. */
+/** Records the issues and pull requests that a text references. */
 
 import type { ReferencesData } from '../../events/catalog/references.ts'
 import { decode } from '../../events/codec.ts'
@@ -20,7 +20,7 @@ const streamOf = ({ repoId, source }: TextPlace) =>
       : textId(repoId, source.index, source.commentId ?? 0).slice(`${repoId}.`.length),
   )
 
-/** What is recorded of a text; undefined when nothing is yet. */
+/** Returns the recorded references of a text; undefined when there are none. */
 export async function recordedReferences(
   { events }: Services,
   place: TextPlace,
@@ -32,15 +32,15 @@ export async function recordedReferences(
   return undefined
 }
 
-/** The references of the title and of the text below it, resolved. One that is absent has not changed. */
+/** The resolved references of title and body. An absent one has not changed. */
 interface ChangedTexts extends Pick<ReferencesData, 'revision'> {
   title?: ReferencesData['references']
   body?: ReferencesData['references']
 }
 
 /**
- * Records the references when they differ from the recorded ones. Those of an older text than the recorded one are
- * ignored: a process repeats events.
+ * Records the references when they differ from the recorded ones. Ignores those of an older revision, since a process
+ * repeats events.
  */
 export async function recordReferences(
   services: Services,
@@ -61,8 +61,9 @@ export async function recordReferences(
 }
 
 /**
- * The references of a text, as an event has them: without the text's own issue. As in Gitea, only the title and the body of
- * a pull request close issues, and those of another repository only when the author may close them.
+ * Returns the references of a text for an event, without the text's own issue. As in Gitea, only the title and body of
+ * a
+ * pull request close issues; those of another repository only if the author may close them.
  */
 export function referencesOf(
   { repoId, source }: TextPlace,

@@ -1,4 +1,4 @@
-/** Finds the issues and pull requests that a text names, and closes or reopens issues by its keywords. */
+/** Finds the issues and pull requests that a text references, and closes or reopens issues by its keywords. */
 
 import { accessTo, atLeast } from '../../access/access.ts'
 import { movedRepository, repositoryNamed } from '../../access/repository-access.ts'
@@ -45,7 +45,7 @@ export async function referencedIssues(
   const result = new Map<string, ReferencedIssue>()
   for (const { repository, id, action } of named) {
     const issue = byId.get(id)
-    // `#1` and `owner/name#1` may be the same.
+    // `#1` and `owner/name#1` may be the same issue.
     if (issue !== undefined && (!result.has(id) || action !== 'none')) {
       result.set(id, { repository, issue, action })
     }
@@ -61,22 +61,23 @@ async function repositoryAt(services: Services, repoId: number, place: string | 
   )
 }
 
-/** Whether somebody may close an issue by naming it: as by a request. Pull requests are not closed like that. */
+/** Returns whether the user may close an issue by a keyword, as by a request. Keywords do not close pull requests. */
 export function mayChangeStatus({ repository, issue }: ReferencedIssue, by: AccountDocument): boolean {
   if (issue.isPull || repository.archived === true) return false
   const access = accessTo(repository, by)
   return atLeast(access, 'write') || (issue.posterId === by.id && atLeast(access, 'read'))
 }
 
-/** An issue, and why it changes. */
+/** An issue to close or reopen, with its cause. */
 export interface RequestedStatus {
   named: ReferencedIssue
   cause: StatusCause
 }
 
 /**
- * Closes and reopens issues. One that depends on open issues stays open, as a request to close it would be refused, unless
- * these issues are closed here, too. May be repeated when the context has ids that are the same each time.
+ * Closes and reopens issues. One that depends on open issues stays open, unless these are closed here, too. Idempotent
+ * when
+ * the context has deterministic ids.
  */
 export async function changeReferencedIssues(
   services: Services,
@@ -91,7 +92,7 @@ export async function changeReferencedIssues(
     await changeReferencedIssues(services, context, blocked)
 }
 
-/** Resolves to whether the issue is as wanted: others may block it. */
+/** Resolves to whether the issue has the requested status: other issues may block it. */
 async function changeReferencedIssue(
   services: Services,
   context: CommandContext,

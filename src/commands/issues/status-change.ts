@@ -1,4 +1,4 @@
-/** Gathers the facts for the decision to close or reopen an issue or pull request, from the log. */
+/** Gathers the facts for closing or reopening, from the log. */
 import type { IssueRef } from '../../events/catalog/parts.ts'
 import { idsStream } from '../../events/streams.ts'
 import type { Discussion } from '../../projections/models/issues/discussion.ts'
@@ -9,7 +9,7 @@ import { takeNumber } from '../execution/sequences.ts'
 import { discussionOf } from './dependency-paths.ts'
 import type { StatusChange } from './discussion.decider.ts'
 
-/** The facts, with a new id for the comment that records the change. Nothing is taken when nothing changes. */
+/** Returns the facts, with a new id for the comment that records the change; without a change it takes no id. */
 export async function statusChange(
   services: Services,
   context: CommandContext,
@@ -22,7 +22,7 @@ export async function statusChange(
   return { closed, commentId, openDependencies: open }
 }
 
-/** The open dependencies. An issue that was deleted with its repository does not count, since it cannot be closed. */
+/** Returns the open dependencies. An issue of a deleted repository does not count, since it cannot be closed. */
 export async function openDependencies(
   services: Services,
   dependencies: readonly IssueRef[],

@@ -1,4 +1,4 @@
-/** Erases texts: records it, destroys keys and files, and records that this is done. */
+/** Erases texts: records the erasure, destroys keys and files, and records the end. */
 
 import { contended, isRefusal, Refused } from '../../../errors/refusal.ts'
 import type { DiscussionEvent } from '../../../events/catalog/issues.ts'
@@ -23,7 +23,6 @@ import {
   previewErasure,
 } from './erasure.decider.ts'
 
-/** What an erasure works with. */
 export type ErasureServices = Pick<
   Services,
   | 'events'
@@ -41,9 +40,9 @@ type Discussion = IssueRef & { isPull: boolean }
 
 const lockKeyOf = ({ repoId, index }: Discussion) => `erasure of ${repoId}.${index}`
 
-/** Tries to append between the events of others. */
+/** Maximum number of attempts to append under concurrent appends. */
 const MAX_APPENDS = 100
-/** How long the read models may take to pass an erasure, in milliseconds. */
+/** Maximum wait for the read models, in milliseconds. */
 const PROJECTION_MS = 10_000
 
 async function erasableIn(stored: EventStore, issue: Discussion): Promise<Erasable> {
@@ -65,11 +64,12 @@ export async function dryRunErasure(
 }
 
 /**
- * Erases all texts of an issue or pull request that were written until now, or those of one comment. Resolves when no
- * reader and no file of this server has them any more. Does nothing where nothing is left to erase.
+ * Erases all present texts of an issue or pull request, or those of one comment. Resolves when readers and files of
+ * this
+ * server do not have them any more. Does nothing without texts to erase.
  *
- * @throws Refused not found, or conflict where texts were never sealed
- * @throws StoreUnavailable when it is recorded, but cannot be finished now; `finishErasure` does it later
+ * @throws Refused: not found, or conflict for texts that were never sealed
+ * @throws StoreUnavailable when it is recorded but not finished; `finishErasure` finishes it later
  */
 export async function eraseTexts(
   services: ErasureServices,
@@ -103,10 +103,9 @@ async function recordErasure(
 }
 
 /**
- * Finishes the recorded erasures of an issue or pull request; nothing when all are. Each step may be repeated, and nodes
- * take turns.
+ * Finishes the recorded erasures of an issue or pull request, one node at a time. Each step is idempotent.
  *
- * @throws StoreUnavailable when something is in its way: a store, a stopped read model, a rebuild, a reader of the files
+ * @throws StoreUnavailable when a store, a stopped read model, a rebuild or a reader of the files prevents it
  */
 export function finishErasure(
   services: ErasureServices,
@@ -139,7 +138,7 @@ export function finishErasure(
   })
 }
 
-/** Waits until all read models have passed the erasure, also those that have stopped. */
+/** Waits until all read models have passed the erasure, including stopped ones. */
 async function projected(
   { events, projector }: ErasureServices,
   issue: Discussion,
@@ -159,10 +158,10 @@ async function projected(
   }
 }
 
-/** Removes what the erased texts have left in the files of embedded stores. */
+/** Removes the erased texts from the files of embedded stores. */
 async function purge({ readStore, secrets, rebuilder }: ErasureServices): Promise<void> {
   try {
-    // It may have read the texts before, and is still writing them.
+    // A rebuild may have read the texts before, and still be writing them.
     rebuilder.requireFree()
   } catch (error) {
     if (!(error instanceof RebuildUnderWay)) throw error

@@ -1,4 +1,4 @@
-/** What of an issue or pull request can be erased, folded from its stream; and the decision to erase. Pure. */
+/** Folds what can be erased of an issue or pull request from its stream, and decides erasures. Pure. */
 
 import { isRefusal, type Refusal, refuse } from '../../../errors/refusal.ts'
 import type { DiscussionEvent } from '../../../events/catalog/issues.ts'
@@ -10,26 +10,26 @@ import type { Decision } from '../../execution/decider.ts'
 
 type Erasure = Extract<DiscussionEvent, { type: 'TextsErased' }>
 
-/** Who erases, and when. */
+/** The user and the time of an erasure. */
 interface By {
   by: AccountRef | null
   at: string
 }
 
-/** The texts of one comment, or those of the issue itself, that were not erased. */
+/** Texts of a comment, or of the issue itself, that are not erased. */
 interface Texts {
-  /** The ids of their keys. */
+  /** Ids of their keys. */
   keys: string[]
 }
 
 interface CommentTexts extends Texts {
-  /** False: the comment was deleted. Its texts are still in the log. */
+  /** False when the comment was deleted; the log still has its texts. */
   isThere: boolean
-  /** The uuids of its files. */
+  /** Uuids of its files. */
   files: Set<string>
 }
 
-/** An erasure that was recorded but is not finished. */
+/** A recorded erasure that is not finished. */
 interface PendingErasure extends Erased {
   revision: number
   keys: readonly string[]
@@ -37,12 +37,12 @@ interface PendingErasure extends Erased {
 }
 
 export interface Erasable {
-  /** Undefined: there is no such issue or pull request. */
+  /** Undefined when the issue or pull request does not exist. */
   of: { repoId: number; index: number } | undefined
-  /** The last revision; -1 when there is none. */
+  /** The last revision; -1 for an empty stream. */
   revision: number
   own: Texts
-  /** The uuids of its own files. */
+  /** Uuids of its own files. */
   ownFiles: Set<string>
   comments: Map<number, CommentTexts>
   pending: PendingErasure[]
@@ -57,7 +57,7 @@ export const emptyErasable = (): Erasable => ({
   pending: [],
 })
 
-/** Adds the next event of the stream, as it is stored. It changes the given facts: a copy for each event would be slow. */
+/** Adds the next stored event. Mutates `facts`: a copy for each event would be slow. */
 export function addErasable(facts: Erasable, recorded: RecordedEvent): void {
   const event = decode(withoutTexts(recorded))
   facts.revision = recorded.revision
@@ -137,19 +137,19 @@ export function addErasable(facts: Erasable, recorded: RecordedEvent): void {
   texts.keys.push(sealed.key)
 }
 
-/** A review, or a comment of one, has texts from here on. Its draft may have had some before. */
+/** Registers the texts of a review or its comments. A draft may have had some before. */
 function beginTexts({ comments }: Erasable, id: number): void {
   if (!comments.has(id)) comments.set(id, { keys: [], isThere: true, files: new Set() })
 }
 
-/** The texts that an erasure covers: those of a comment, or all. */
+/** Returns the texts that an erasure covers: those of a comment, or all (null). */
 function textsOf({ own, comments }: Erasable, commentId: number | null): (Texts | CommentTexts)[] {
   if (commentId === null) return [own, ...comments.values()]
   const comment = comments.get(commentId)
   return comment === undefined ? [] : [comment]
 }
 
-/** The answer of a dry run: how many events with texts, and which comments and files, an erasure would remove. */
+/** The answer of a dry run: the number of events with texts, and the comments and files to erase. */
 export interface ErasurePreview {
   texts: number
   comments: number[]
@@ -168,10 +168,10 @@ export function previewErasure(facts: Erasable, commentId: number | null, by: By
   }
 }
 
-/** The comments of one event: it stays small, and so does the work for it. */
+/** Maximum number of comments in an event, to keep its fold short. */
 const COMMENTS_PER_EVENT = 500
 
-/** Erases the texts of one comment, or all (null). No event when there is nothing left to erase. */
+/** Erases the texts of one comment, or all (null). No event when all are erased already. */
 export function decideErase(facts: Erasable, commentId: number | null, { by, at }: By): Decision<Erasure> {
   const { of, comments } = facts
   const ownFiles = commentId === null ? [...facts.ownFiles] : []

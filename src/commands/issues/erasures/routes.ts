@@ -10,7 +10,7 @@ import { issueId } from '../../../projections/models/issues/issue-selection.ts'
 import { requestContext, settled } from '../../execution/request-context.ts'
 import { dryRunErasure, eraseTexts } from './erase.ts'
 
-/** Nothing brings erased texts back, so a misspelt field is refused, and nothing is erased that is not asked for. */
+/** Rejects unknown fields: an erasure is final, so a misspelt field must not widen it. */
 const EraseOption = Type.Object(
   {
     comment: Type.Optional(Type.Integer({ description: 'id of the only comment to erase' })),
@@ -26,7 +26,7 @@ const DESCRIPTION =
   'stays. The request names one comment, or says `"all": true`. It can be repeated; 503: it is recorded, and the server ' +
   'goes on with it.'
 
-/** The comment to erase; null for all texts. @throws Refused (unprocessable) when the request does not say which */
+/** Returns the comment to erase; null for all texts. @throws Refused (unprocessable) when the request names neither */
 function commentIn({ comment, all }: Static<typeof EraseOption>): number | null {
   const one = comment ?? null
   if ((one === null) === (all === true)) return one
@@ -47,7 +47,7 @@ export const eraseRoutes: Routes = (services) => async (app) => {
       const index = pathNumber(request.params.index)
       if (index === undefined) throw new Refused(refuse.notFound('issue not found'))
       const there = await services.views.issues.get(issueId(repository.id, index))
-      // A deleted issue still has its texts in the log; pull requests are not deleted.
+      // A deleted issue still has its texts in the log. Pull requests cannot be deleted.
       const issue = there ?? { repoId: repository.id, index, isPull: false }
       const comment = commentIn(request.body)
       const context = requestContext(request)
