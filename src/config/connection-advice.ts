@@ -5,7 +5,7 @@ const NO_TLS = 'the server does not speak TLS: add tls=false, or turn TLS on at 
 /** By error code of the failed connection. */
 const ADVICE: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'no server listens there: start it, or correct the port',
-  ENOTFOUND: 'there is no host with this name: correct it',
+  ENOTFOUND: 'unknown host name: correct it',
   EAI_AGAIN: 'the name of the host cannot be looked up now: check the DNS',
   ETIMEDOUT: 'nothing answers there: check the address and the firewall',
   EPROTO: NO_TLS,

@@ -3,7 +3,7 @@
  * without its own code has that of its kind.
  */
 export const ERROR_CODES = {
-  already_locked: 'somebody else has locked this path (git LFS)',
+  already_locked: 'another user has locked this path (git LFS)',
   bad_credentials: 'the password or the token is wrong, or has ended',
   base_moved: 'a push has moved the base branch before the merge; try again',
   branch_exists: 'there is a branch with that name',

@@ -118,7 +118,7 @@ export const LIMITS = limits({
   },
   git_output_bytes: { meaning: 'git gave more than the server takes' },
   webhook_deliveries: { meaning: 'too many deliveries waited for a webhook, and a further one was given up' },
-  log_bytes: { meaning: 'nobody took the log for long, and lines were dropped' },
+  log_bytes: { meaning: 'the log was not read for long, and lines were dropped' },
   git_client_rate: {
     meaning: 'a git client sent or read too slowly, and was disconnected',
     settings: ['GIT_GRACE_MS', 'GIT_MIN_RATE_BYTES'],

@@ -99,9 +99,9 @@ export async function openDataDir(
 
 function newsOf(before: string): string | undefined {
   if (isOlder(before, VERSION))
-    return `the data directory was last used by Mergelog ${before}; Mergelog ${VERSION} takes it up`
+    return `the data directory was last used by Mergelog ${before}; Mergelog ${VERSION} uses it from now on`
   if (isOlder(VERSION, before))
-    return `the data directory was used by the newer Mergelog ${before}; its data format is known, and Mergelog ${VERSION} goes on with it`
+    return `the data directory was used by the newer Mergelog ${before}; Mergelog ${VERSION} supports its data format and uses it from now on`
   return undefined
 }
 

@@ -33,7 +33,7 @@ function setup(waiting = 8, waitingShare = 8) {
   return { slots, ask, begun, ended, giveNext, keys: () => begun.map(({ key }) => key) }
 }
 
-t.test('those who wait for the same answer share it, and need no slots of their own', async (t) => {
+t.test('callers that wait for the same answer share it, and need no other slots', async (t) => {
   const { slots, ask, giveNext, keys } = setup()
   const first = ask('a', 'other')
   await settle()
@@ -76,7 +76,7 @@ t.test(
   },
 )
 
-t.test('all who share an answer hear that it failed, and the next one is looked for again', async (t) => {
+t.test('all callers of an answer get its error, and the next caller starts a new one', async (t) => {
   const { ask, begun, giveNext } = setup()
   const both = [ask('a', 'question'), ask('b', 'question')]
   await settle()
@@ -87,7 +87,7 @@ t.test('all who share an answer hear that it failed, and the next one is looked 
   t.equal(await again, 'found')
 })
 
-t.test('who may not wait is refused, and the others go on', async (t) => {
+t.test('a caller without a place in the queue is refused, and other callers continue', async (t) => {
   const { ask, giveNext } = setup(2, 1)
   const first = ask('a', 'first')
   await settle()
@@ -104,7 +104,7 @@ function somebody() {
   return { gone, leave: () => gone.abort(new Error('gone')) }
 }
 
-t.test('a client of whom nobody waits any more leaves the line', async (t) => {
+t.test('a client without waiting callers leaves the queue', async (t) => {
   const { slots, ask, giveNext, keys } = setup()
   const first = ask('a', 'first')
   await settle()
@@ -125,7 +125,7 @@ t.test('a client of whom nobody waits any more leaves the line', async (t) => {
   t.strictSame(keys(), ['first', 'second'], 'who asks again is answered')
 })
 
-t.test('an answer is ended when all who share it are gone, and not before', async (t) => {
+t.test('an answer is aborted when its last caller has left, and not before', async (t) => {
   const { slots, ask, ended, giveNext, keys } = setup()
   const first = ask('a', 'first')
   await settle()
@@ -151,7 +151,7 @@ t.test('an answer is ended when all who share it are gone, and not before', asyn
   t.same(slots.counts(), { running: 0, waiting: 0 })
 })
 
-t.test('who stays has the answer that others have left', async (t) => {
+t.test('a remaining caller gets the answer that other callers have left', async (t) => {
   const { ask, ended, giveNext } = setup()
   const first = ask('a', 'first')
   await settle()

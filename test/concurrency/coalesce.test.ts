@@ -9,7 +9,7 @@ function runs() {
   return { begun, work }
 }
 
-t.test('who asks for the same at the same time shares one run, and its error', async (t) => {
+t.test('concurrent callers of a key share one run, and its error', async (t) => {
   const { begun, work } = runs()
   const share = coalesce<string>()
   const [one, two, other] = [share('a', work), share('a', work), share('b', work)]
@@ -23,7 +23,7 @@ t.test('who asks for the same at the same time shares one run, and its error', a
   await Promise.all(again.map((each) => t.rejects(each, { message: 'no' })))
 })
 
-t.test('a run ends when all who share it have left, and who asks then gets another one', async (t) => {
+t.test('a run is aborted when all callers have left, and a later caller starts another one', async (t) => {
   const { begun, work } = runs()
   const share = coalesce<string>()
   const [first, second] = [new AbortController(), new AbortController()]
@@ -42,7 +42,7 @@ t.test('a run ends when all who share it have left, and who asks then gets anoth
   t.equal(await later, 'new')
 })
 
-t.test('who asks for the next run gets one that begins later, and one runs at a time', async (t) => {
+t.test('nextRun starts after the call, and one runs at a time', async (t) => {
   const { begun, work } = runs()
   const run = nextRun(() => work())
   const first = run()

@@ -41,7 +41,7 @@ function steppedLoop() {
   }
 }
 
-t.test('long work is done one piece in each turn of the event loop, and keys take turns', async (t) => {
+t.test('long work runs one slice per iteration of the event loop, and keys alternate', async (t) => {
   const { turns, done, busy, rest } = steppedLoop()
   async function work(key: string, pieces: number): Promise<void> {
     for (let i = 0; i < pieces; i++) {
@@ -59,7 +59,7 @@ t.test('long work is done one piece in each turn of the event loop, and keys tak
   await later
 })
 
-t.test('requests begin at once while a turn has time; then networks take turns', async (t) => {
+t.test('requests start at once while an iteration has time; then networks alternate', async (t) => {
   const { loop, turns, done, busy, rest } = steppedLoop()
   const one = (key: string) =>
     new Promise<void>((resolve) => {
@@ -84,7 +84,7 @@ t.test('requests begin at once while a turn has time; then networks take turns',
   t.equal(new Set(done.map(({ turn }) => turn)).size, done.length, 'no turn has two long ones')
 })
 
-t.test('who has used much of the loop lately waits behind who has not, and has less of a turn', async (t) => {
+t.test('a key with much recent use waits behind other keys, and gets less of an iteration', async (t) => {
   const { loop, done, ask, round, rest } = steppedLoop()
   for (let i = 0; i < 200; i++) ask('greedy')
   await rest()
@@ -162,7 +162,7 @@ t.test('recent use counts half after each half-life, and never overflows', async
   t.equal(use.least(['a', 'b']), 'b')
 })
 
-t.test('work knows who may go away, also after it has waited for something', async (t) => {
+t.test('work keeps the abort signal of its client across an await', async (t) => {
   const { scheduleWork, awaitScheduled, continueAs, currentWorkSignal } = createLoopScheduler()
   const gone = new AbortController()
   let made = 0
@@ -197,7 +197,7 @@ t.test('work knows who may go away, also after it has waited for something', asy
   t.equal(made, 1)
 })
 
-t.test('of those who have waited for the same, each goes on with its own work', async (t) => {
+t.test('callers that awaited the same promise each continue as their own work', async (t) => {
   const { continueAs, awaitScheduled, currentWorkKey, currentWorkSignal } = createLoopScheduler()
   const shared = nextTurn()
   const seen = new Map<string, unknown>()

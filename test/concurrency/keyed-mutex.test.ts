@@ -20,36 +20,33 @@ t.test('work with one key runs one at a time and in order, also after a failure'
   t.same(log, ['a begins', 'a ends', 'b begins', 'b ends', 'c begins', 'c ends'])
 })
 
-t.test(
-  'when work fails because a store stands still, all who wait for their turn then fail with it',
-  async (t) => {
-    const away = new Error('the store does not answer')
-    const inTurn = createKeyedMutex(undefined, (error) => error === away)
-    const begun: string[] = []
-    let fail = (_error: Error) => {}
-    const first = inTurn('issue', () => {
-      begun.push('first')
-      return new Promise<void>((_, reject) => {
-        fail = reject
-      })
+t.test('when work fails in an outage of a store, all queued work fails with the same error', async (t) => {
+  const away = new Error('the store does not answer')
+  const inTurn = createKeyedMutex(undefined, (error) => error === away)
+  const begun: string[] = []
+  let fail = (_error: Error) => {}
+  const first = inTurn('issue', () => {
+    begun.push('first')
+    return new Promise<void>((_, reject) => {
+      fail = reject
     })
-    const step = (key: string, name: string): Promise<string> =>
-      inTurn(key, async () => {
-        begun.push(name)
-        return name
-      })
-    const waiting = [step('issue', 'second'), step('issue', 'third')]
-    const elsewhere = step('another issue', 'elsewhere')
-    fail(away)
-    await t.rejects(first, away)
-    await Promise.all(waiting.map((one) => t.rejects(one, away)))
-    t.equal(await elsewhere, 'elsewhere')
-    t.equal(await step('issue', 'later'), 'later', 'who comes afterwards tries again')
-    t.strictSame(begun, ['first', 'elsewhere', 'later'])
+  })
+  const step = (key: string, name: string): Promise<string> =>
+    inTurn(key, async () => {
+      begun.push(name)
+      return name
+    })
+  const waiting = [step('issue', 'second'), step('issue', 'third')]
+  const elsewhere = step('another issue', 'elsewhere')
+  fail(away)
+  await t.rejects(first, away)
+  await Promise.all(waiting.map((one) => t.rejects(one, away)))
+  t.equal(await elsewhere, 'elsewhere')
+  t.equal(await step('issue', 'later'), 'later', 'who comes afterwards tries again')
+  t.strictSame(begun, ['first', 'elsewhere', 'later'])
 
-    const refused = inTurn('issue', () => Promise.reject(new Error('refused')))
-    const next = step('issue', 'next')
-    await t.rejects(refused, { message: 'refused' })
-    t.equal(await next, 'next', 'any other failure is that of one alone')
-  },
-)
+  const refused = inTurn('issue', () => Promise.reject(new Error('refused')))
+  const next = step('issue', 'next')
+  await t.rejects(refused, { message: 'refused' })
+  t.equal(await next, 'next', 'any other failure is that of one alone')
+})

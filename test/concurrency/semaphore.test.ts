@@ -4,7 +4,7 @@ import { createSemaphore } from '../../src/concurrency/semaphore.ts'
 /** Lets everything that can run now run. */
 const settle = () => new Promise((resolve) => setImmediate(resolve))
 
-t.test('no key holds more than its share, and the others go on', async (t) => {
+t.test('no key holds more than its share, and other keys are not blocked', async (t) => {
   const slots = createSemaphore({ name: 'git_reads', size: 4, share: 2 })
   const greedy = [await slots.take('a'), await slots.take('a')]
   let third = false
@@ -43,19 +43,22 @@ t.test('a free slot goes to the key that holds the fewest, then to the first in 
   t.same(order, ['c1', 'a3', 'b2', 'd1'])
 })
 
-t.test('with one slot the keys take turns: one who waits is not behind all of another', async (t) => {
-  const slots = createSemaphore({ name: 'git_reads', size: 1, waiting: 16, waitingShare: 8 })
-  const first = await slots.take('many')
-  const order: string[] = []
-  const all = ['many', 'many', 'many', 'more', 'more', 'single'].map(async (key) => {
-    const release = await slots.take(key)
-    order.push(key)
-    release()
-  })
-  first()
-  await Promise.all(all)
-  t.same(order, ['many', 'more', 'single', 'many', 'more', 'many'])
-})
+t.test(
+  'with one slot the keys alternate: a caller does not wait behind the whole queue of another key',
+  async (t) => {
+    const slots = createSemaphore({ name: 'git_reads', size: 1, waiting: 16, waitingShare: 8 })
+    const first = await slots.take('many')
+    const order: string[] = []
+    const all = ['many', 'many', 'many', 'more', 'more', 'single'].map(async (key) => {
+      const release = await slots.take(key)
+      order.push(key)
+      release()
+    })
+    first()
+    await Promise.all(all)
+    t.same(order, ['many', 'more', 'single', 'many', 'more', 'many'])
+  },
+)
 
 t.test(
   'too many who wait are refused: 429 when they are of one client, 503 when they are of all',
@@ -80,7 +83,7 @@ t.test(
   },
 )
 
-t.test('whatever comes and goes, shares and sizes hold, and nobody who may run waits', async (t) => {
+t.test('random load: shares and sizes hold, and no caller waits beside a free slot', async (t) => {
   let seed = 7
   const random = (below: number) => {
     seed = (seed * 1103515245 + 12345) % 2147483648
@@ -110,7 +113,7 @@ t.test('whatever comes and goes, shares and sizes hold, and nobody who may run w
   t.ok(open > 0)
 })
 
-t.test('a full line is shared out evenly: the last one of who has most makes room', async (t) => {
+t.test('a full queue is shared evenly: the last caller of the longest queue is evicted', async (t) => {
   const slots = createSemaphore({ name: 'git_reads', size: 1, waiting: 6, waitingShare: 6 })
   const first = await slots.take('running')
   const ended: string[] = []
@@ -145,7 +148,7 @@ t.test('a full line is shared out evenly: the last one of who has most makes roo
   t.same(slots.counts(), { running: 0, waiting: 0 })
 })
 
-t.test('nobody loses the only place to another, however many come', async (t) => {
+t.test('a key never loses its only place, however many callers arrive', async (t) => {
   const slots = createSemaphore({ name: 'git_reads', size: 1, waiting: 4, waitingShare: 4 })
   const first = await slots.take('many')
   const refused: string[] = []
@@ -167,7 +170,7 @@ t.test('nobody loses the only place to another, however many come', async (t) =>
   await Promise.all(all)
 })
 
-t.test('whoever comes and goes, the queues are as if each who waits were looked at', async (t) => {
+t.test('random load: the queues equal those of a simple model', async (t) => {
   let seed = 11
   const random = (below: number) => {
     seed = (seed * 1103515245 + 12345) % 2147483648

@@ -43,7 +43,7 @@ function worker(
 
 const of = (account: string, id: string): Work => ({ account, id })
 
-t.test('nobody has two places, and the next one gets whose work has taken the least time', async (t) => {
+t.test('an account has one slot, and the account with the least run time is next', async (t) => {
   const { fair, begins, end } = worker(t)
   for (const id of ['a1', 'a2', 'a3']) void fair.add(of('alice', id))
   void fair.add(of('bob', 'b1'))
@@ -69,7 +69,7 @@ t.test('what is to be done again while it is done is done once more', async (t) 
   await Promise.all(again)
 })
 
-t.test('what fails is done again, and who waits for it is told when it is done', async (t) => {
+t.test('a failed job is retried, and its promise resolves when it is done', async (t) => {
   const { fair, failures, begins, end, fail } = worker(t)
   const done = fair.add(of('alice', 'a'))
   await begins('a')

@@ -46,7 +46,7 @@ t.test(
   },
 )
 
-t.test('only drops without progress count, and events of others are progress', async (t) => {
+t.test('only drops without progress count; events of other applications are progress', async (t) => {
   const { double, store } = await started(t)
   const ending = new AbortController()
   let passed = LOG_START
@@ -78,7 +78,7 @@ t.test('only drops without progress count, and events of others are progress', a
   await following
 })
 
-t.test('after a drop, the events of others that were passed before are not sent again', async (t) => {
+t.test('after a drop, skipped events of other applications are not sent again', async (t) => {
   const { double, store } = await started(t)
   const ending = new AbortController()
   let passed = LOG_START

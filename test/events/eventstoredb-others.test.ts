@@ -46,7 +46,7 @@ function following(t: Test, store: EventStore, after: Position = LOG_START) {
   return { ids, passed: (position: Position) => until(`${position} is passed`, async () => seen >= position) }
 }
 
-t.test('the last position is known, and passed by a subscription, whatever others write', async (t) => {
+t.test('a subscription passes the last position despite events of other applications', async (t) => {
   const { double, store } = await started(t)
   t.equal(await store.lastPosition(), LOG_START, 'the first event of the log is the server’s own')
   const before = following(t, store)
@@ -109,7 +109,7 @@ t.test(
   },
 )
 
-t.test('what others wrote into a stream is passed over, and named', async (t) => {
+t.test('events of other applications in a stream are skipped and reported', async (t) => {
   const { double, store } = await started(t)
   const others = [
     { type: 'NoEnvelope', data: '{}' },
@@ -152,7 +152,7 @@ t.test('what others wrote into a stream is passed over, and named', async (t) =>
   )
 })
 
-t.test('a stream in which an event of ours was damaged cannot be used, and others can', async (t) => {
+t.test('a stream with a damaged event cannot be used, and other streams can', async (t) => {
   const { double, store } = await started(t)
   const [stream, copy] = [newStream(), newStream()]
   for (let n = 0; n < 3; n++) await store.append(stream, [newEvent({ n })], 'any')

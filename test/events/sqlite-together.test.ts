@@ -224,7 +224,7 @@ t.test('of appends that come together with one that was made before, each gets i
   t.match(await all(store.readStream(other)), [{}, { data: { made } }, {}])
 })
 
-t.test('who stops in the middle of a long read does not keep appends and reads at its state', async (t) => {
+t.test('an abandoned long read does not block later appends and reads', async (t) => {
   const { store } = openStore(t)
   const stream = newStream()
   const long = () => newEvent({ text: 'x'.repeat(8 * 1024) })

@@ -36,10 +36,10 @@ t.test(
     t.strictSame(await formatIn(dataDir), OWN_FORMAT)
 
     await writeFile(file(dataDir), '{"format": 1, "version": "0.0.9"}')
-    t.match((await start())[1], /was last used by Mergelog 0\.0\.9; Mergelog .* takes it up$/)
+    t.match((await start())[1], /was last used by Mergelog 0\.0\.9; Mergelog .* uses it from now on$/)
     t.strictSame(await formatIn(dataDir), OWN_FORMAT)
     await writeFile(file(dataDir), '{"format": 1, "version": "7.10.0"}')
-    t.match((await start())[1], /was used by the newer Mergelog 7\.10\.0; its data format is known/)
+    t.match((await start())[1], /was used by the newer Mergelog 7\.10\.0; Mergelog .* supports its data format/)
     t.strictSame(
       await formatIn(dataDir),
       { format: 1, version: '7.10.0' },

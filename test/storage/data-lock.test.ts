@@ -23,7 +23,7 @@ t.test('a data directory belongs to one server until the server ends or is kille
   lockDataDir(dir)()
 })
 
-t.test('servers that share a directory keep away who needs it alone, until the last one ends', async (t) => {
+t.test('servers with a shared lock block an exclusive lock until the last one ends', async (t) => {
   const dir = t.testdir()
   const other = spawn(process.execPath, [LOCK_HOLDER, dir, 'shared'])
   t.teardown(() => other.kill('SIGKILL'))

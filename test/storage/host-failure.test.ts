@@ -4,7 +4,7 @@ import { sqliteError } from '../../src/storage/sqlite/errors.ts'
 
 const failed = (code: string, syscall = 'open') => Object.assign(new Error('x'), { code, syscall })
 
-t.test('what the machine refuses is told from other failures, whoever noticed it', async (t) => {
+t.test('host failures are distinguished from other errors, of any origin', async (t) => {
   for (const code of ['EMFILE', 'ENFILE', 'EAGAIN', 'ENOMEM', 'EIO', 'EROFS', 'EACCES']) {
     t.type(hostFailureOf(failed(code)), 'string', code)
     t.type(hostFailureOf(new Error('git', { cause: failed(code) })), 'string', `${code} as a cause`)
@@ -18,7 +18,7 @@ t.test('what the machine refuses is told from other failures, whoever noticed it
   ]) {
     t.type(hostFailureOf(error), 'string', error.message)
   }
-  t.equal(hostFailureOf(sqliteError('IOERR_NOMEM', 3082)), 'there is no memory')
+  t.equal(hostFailureOf(sqliteError('IOERR_NOMEM', 3082)), 'out of memory')
   for (const words of [
     'fatal: cannot create directory: Permission denied',
     'error: unable to write file x/objects/12/34',

@@ -11,7 +11,7 @@ export const TagTime = Type.Object({
 })
 export type TagTime = Static<typeof TagTime>
 
-/** As in Gitea: only these users and teams create, move and delete matching tags, even admins need to be listed. */
+/** Only these users and teams create, move and delete matching tags. As in Gitea, admins are restricted, too. */
 const TagProtection = Type.Object({
   /** Unique on the server. */
   id: Whole,

@@ -20,7 +20,7 @@ export function lostTextReporter(
     }
     log.error(
       { stream, revision, unnamed },
-      'the key of a text is missing, and nobody has erased it; `mergelog verify` names 100 such texts',
+      'the key of a text is missing without an erasure; `mergelog verify` lists 100 such texts',
     )
     loggedAt = now()
     unnamed = 0

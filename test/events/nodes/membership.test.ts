@@ -68,7 +68,7 @@ t.test('a node whose machine was paused is no member until it has beaten again',
   t.equal(node?.isMember(), false)
 })
 
-t.test('a node that beats no more stops being a member before the others fence it out', async (t) => {
+t.test('a node without heartbeats stops being a member before it is fenced out', async (t) => {
   const world = await nodeWorld(t)
   const nodes = await world.joined('a', 'b')
   const [a, b] = [at(nodes, 0), at(nodes, 1)]
@@ -113,7 +113,7 @@ t.test('a node that was late, but not yet fenced out, goes on as what it was', a
   t.equal(await a.isGone(id), false, 'the time begins anew with each beat')
 })
 
-t.test('a MongoDB outage fences nobody', async (t) => {
+t.test('a MongoDB outage fences no node out', async (t) => {
   const world = await nodeWorld(t)
   const nodes = await world.joined('a', 'b')
   const [a, b] = [at(nodes, 0), at(nodes, 1)]
@@ -135,7 +135,7 @@ t.test('a MongoDB outage fences nobody', async (t) => {
   t.strictSame([a.isMember(), b.isMember()], [true, true])
 })
 
-t.test('a machine that stood still fences nobody when it goes on', async (t) => {
+t.test('a host that stood still fences no node out when it continues', async (t) => {
   const world = await nodeWorld(t)
   const nodes = await world.joined('a', 'b')
   const [a, b] = [at(nodes, 0), at(nodes, 1)]

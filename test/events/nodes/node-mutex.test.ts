@@ -36,7 +36,7 @@ function gate() {
   return { open: () => open(), opened }
 }
 
-t.test('one at a time per key on all nodes, and each gets its turn', async (t) => {
+t.test('one at a time per key on all nodes, and each gets the lock', async (t) => {
   const world = await nodeWorld(t)
   const nodes = await world.joined('a', 'b', 'c')
   const turns = nodes.map((node) => turnsOf(world, node))
@@ -66,7 +66,7 @@ t.test('one at a time per key on all nodes, and each gets its turn', async (t) =
   t.strictSame(await stored(world), [])
 })
 
-t.test('a node with much work leaves turns to the others', async (t) => {
+t.test('a node with much work passes locks to other nodes', async (t) => {
   const world = await nodeWorld(t)
   const nodes = await world.joined('a', 'b')
   const [a, b] = nodes.map((node) => turnsOf(world, node))
@@ -86,7 +86,7 @@ t.test('a node with much work leaves turns to the others', async (t) => {
   await Promise.all([...busy, other])
 })
 
-t.test('work that fails gives up its turn, and other keys do not wait', async (t) => {
+t.test('failed work releases its lock, and other keys do not wait', async (t) => {
   const world = await nodeWorld(t)
   const nodes = await world.joined('a', 'b')
   const [a, b] = nodes.map((node) => turnsOf(world, node))
@@ -145,7 +145,7 @@ t.test(
   },
 )
 
-t.test('a turn that cannot be brought in order stays to be taken over', async (t) => {
+t.test('a lock whose recovery fails can still be taken over', async (t) => {
   const world = await nodeWorld(t)
   const nodes = await world.joined('a', 'b')
   const [a, b] = [at(nodes, 0), at(nodes, 1)]
@@ -166,7 +166,7 @@ t.test('a turn that cannot be brought in order stays to be taken over', async (t
   t.strictSame(living.takenOver, ['git 7', 'git 7'])
 })
 
-t.test('without MongoDB no turn begins', async (t) => {
+t.test('without MongoDB no work starts', async (t) => {
   const world = await nodeWorld(t)
   const [a] = (await world.joined('a', 'b')).map((node) => turnsOf(world, node))
   if (a === undefined) throw new Error('no node')
@@ -253,7 +253,7 @@ t.test(
   },
 )
 
-t.test('a node that has left begins no turn', async (t) => {
+t.test('a node that has left starts no work', async (t) => {
   const world = await nodeWorld(t)
   const [a] = await world.joined('a')
   if (a === undefined) throw new Error('no node')

@@ -120,7 +120,7 @@ t.test('an error of the log comes after the events before it', async (t) => {
   await t.rejects(reader.next(), new StoreUnavailable('gone'))
 })
 
-t.test('who leaves ends the subscription, also one that waits for its reader', async (t) => {
+t.test('a reader that stops ends the subscription, even one that waits for it', async (t) => {
   for (const batches of [[[1]], [[1], [2, 3, 4, 5], [6]]]) {
     const { reader, asked } = started(batches, untilAborted)
     await reader.next()

@@ -88,7 +88,7 @@ t.test(
   },
 )
 
-t.test('who is behind reads alone, and shares when it is near', async (t) => {
+t.test('a subscriber that is behind reads alone, and shares when it is near', async (t) => {
   const { follow, append, made } = started(t)
   await append(50)
   const first = follow(50)
@@ -102,7 +102,7 @@ t.test('who is behind reads alone, and shares when it is near', async (t) => {
   t.same(positions(first), [51, 52])
 })
 
-t.test('who is too slow for the memory misses nothing', async (t) => {
+t.test('a subscriber that is too slow for the buffer misses no event', async (t) => {
   const { follow, append } = started(t)
   const { promise: gate, resolve: goOn } = Promise.withResolvers<void>()
   const fast = follow(0)

@@ -12,7 +12,7 @@ const stat = (additions: number, deletions: number, changedFiles: number) => ({
   changedFiles,
 })
 
-t.test('those who ask at the same time get the answers that each would get alone', async (t) => {
+t.test('concurrent requests get the same answers as single ones', async (t) => {
   const dir = `${t.testdir()}/1.git`
   await createRepository(dir, { defaultBranch: 'main' })
   const text = 'one\ntwo\nthree\nfour\nfive\n'
@@ -51,7 +51,7 @@ t.test('those who ask at the same time get the answers that each would get alone
   for (const [from, to, expected] of pairs.slice(0, 6)) t.same(await countDifference(dir, from, to), expected)
 })
 
-t.test('when the repository is gone, all who wait get an error, and the next one is answered', async (t) => {
+t.test('when the repository is gone, all waiting requests fail, and the next one is answered', async (t) => {
   const base = t.testdir()
   const [gone, dir] = [`${base}/1.git`, `${base}/2.git`]
   for (const path of [gone, dir]) await createRepository(path, { defaultBranch: 'main' })

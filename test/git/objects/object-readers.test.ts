@@ -158,7 +158,7 @@ t.test('large objects are refused, and many small ones are read in batches', asy
   for (const [i, id] of ids.entries()) t.equal(contents.get(id), `${i}`.repeat(megabyte))
 })
 
-t.test('whoever takes long for each object of a list takes it in pieces, and others go on', async (t) => {
+t.test('a slow consumer of a list of objects pauses in slices, and other work continues', async (t) => {
   const { dir, readers } = await setUp(t)
   const ids = await Promise.all(['a', 'b', 'c', 'd'].map((text) => blob(dir, text)))
   const headers = (await readers.headers(dir, ids)).filter((header) => header !== undefined)

@@ -44,7 +44,7 @@ t.test('line 2: a client that is gone ends its work, unless another one waits fo
   t.same(await answers('other', async () => ({ value: 2 })), { value: 2 }, 'the next one asks anew')
 })
 
-t.test('an error is for all who wait, and is not kept', async (t) => {
+t.test('an error reaches all callers, and is not cached', async (t) => {
   const answers = createAnswerCache<{ value: number }>(100, () => 1)
   const fail = () => Promise.reject(new Error('no'))
   await Promise.all(

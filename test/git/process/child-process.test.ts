@@ -27,7 +27,7 @@ t.test('output that is kept waits for a reader who comes after the end of the pr
   t.match(await git.ended, { code: 0 })
 })
 
-t.test('other output is dropped when nobody reads it, so that the process is done', async (t) => {
+t.test('output without a reader is dropped, so that the process can end', async (t) => {
   const git = await startProcess('git', ['--version'], gitEnvironment([]))
   t.match(await git.ended, { code: 0 })
   t.ok(git.stdout.closed)

@@ -82,7 +82,7 @@ t.test('a decision that fails moves nothing', async (t) => {
   t.strictSame(await readdir(`${root}/pending`), [])
 })
 
-t.test('a push that cannot have its turn moves nothing', async (t) => {
+t.test('a push that cannot get the lock moves no ref', async (t) => {
   let decisions = 0
   const { root, dir, server, a, push } = await setUp(t, {
     inTurn: () => Promise.reject(new Error('no turns')),
@@ -99,7 +99,7 @@ t.test('a push that cannot have its turn moves nothing', async (t) => {
   t.strictSame(await readdir(`${root}/pending`), [])
 })
 
-t.test('from the second decision to the record, nobody else has the turn', async (t) => {
+t.test('the lock is held from the second check to the record', async (t) => {
   const order: string[] = []
   const others: Promise<void>[] = []
   const made = await setUp(t, {

@@ -45,7 +45,7 @@ t.test('many new refs of a push are made at once: packed, with what their tags a
   )
 })
 
-t.test('refs that git writes in another way are left to it, and made with the others', async (t) => {
+t.test('refs that git writes in another format are left to git, and created with the others', async (t) => {
   const { dir, work, a, push, loose } = await setUp(t)
   await userGit(work, ['tag', '-a', '-m', 'a tree', 'tree', `${a}^{tree}`])
   t.match(await push(...toTags(a), 'tree', `${a}^{tree}:refs/tags/plain-tree`), { code: 0 })
@@ -54,7 +54,7 @@ t.test('refs that git writes in another way are left to it, and made with the ot
   t.same(await readdir(join(dir, 'refs/tags')), ['tree'])
 })
 
-t.test('names that are in the way of each other are refused by git, and the others are made', async (t) => {
+t.test('conflicting names are refused by git, and the other refs are created', async (t) => {
   const { dir, a, push } = await setUp(t)
   const one = await push(...toTags(a), `${a}:refs/tags/old/more`)
   t.match(one, { code: 1, stderr: /old\/more \(failed to update ref\)/ })

@@ -73,7 +73,7 @@ t.test(
   },
 )
 
-t.test('a repository that is being made stays while the rests of others are removed', async (t) => {
+t.test('a repository in creation stays while leftovers of others are removed', async (t) => {
   const parent = t.testdir()
   const dir = `${parent}/1.git`
   const fill = () => sweepRepositories(parent)

@@ -93,19 +93,22 @@ t.test(
   },
 )
 
-t.test('when the server ends the call, those who wait fail, and the next append opens another', async (t) => {
-  const { open, calls } = await serving(t, (call, request, callNumber) => {
-    if (callNumber > 1) confirm(call, request)
-    else call.end()
-  })
-  const store = open(60_000)
-  for (const { status, ...outcome } of await Promise.allSettled([append(store), append(store)])) {
-    t.equal(status, 'rejected')
-    t.type('reason' in outcome && outcome.reason, StoreUnavailable)
-  }
-  t.match(await append(store), { revision: 0, position: 7 })
-  t.equal(calls(), 2)
-})
+t.test(
+  'when the server ends the call, pending appends fail, and the next append opens another',
+  async (t) => {
+    const { open, calls } = await serving(t, (call, request, callNumber) => {
+      if (callNumber > 1) confirm(call, request)
+      else call.end()
+    })
+    const store = open(60_000)
+    for (const { status, ...outcome } of await Promise.allSettled([append(store), append(store)])) {
+      t.equal(status, 'rejected')
+      t.type('reason' in outcome && outcome.reason, StoreUnavailable)
+    }
+    t.match(await append(store), { revision: 0, position: 7 })
+    t.equal(calls(), 2)
+  },
+)
 
 t.test('a node that is not ready gives StoreUnavailable', async (t) => {
   const details = new anyPb.Any()
@@ -117,7 +120,7 @@ t.test('a node that is not ready gives StoreUnavailable', async (t) => {
   await t.rejects(failed, /Server Is Not Ready/)
 })
 
-t.test('a refusal that nobody knows is an error, and no success', async (t) => {
+t.test('an unknown refusal is an error, not a success', async (t) => {
   const status = new statusPb.Status().setMessage('so it is')
   const { open } = await serving(t, (call, request) => call.write(answerTo(request).setError(status)))
   const failed = append(open(60_000))
