@@ -11,7 +11,6 @@ export interface MutexLimits {
  * Fails all queued work together: when work fails with an error that `isShared` accepts, the work queued behind it fails
  * with the same error and is not started. Otherwise, during an outage of a store, each caller in the queue would wait for
  * one more timeout.
- *
  * Call it when the work is queued; call the function that it returns when the work has the lock.
  */
 export function sharedFailures(isShared: (error: unknown) => boolean) {

@@ -84,7 +84,6 @@ function hostNodeName(): string {
 
 /**
  * Reads every setting. An empty value counts as unset. A relative path starts at the working directory.
- *
  * @throws ConfigError for the first setting whose value is not allowed
  */
 export function loadConfig(env: NodeJS.ProcessEnv): Config {

@@ -55,7 +55,6 @@ export function upcast(event: RecordedEvent, { schema, upcast: lift }: Reshaped)
 
 /**
  * Decodes a recorded event in its current shape.
- *
  * @throws UnreadableEvent for an unknown type, a newer schema, or data or an actor of another shape
  */
 export function decode(recorded: RecordedEvent): Recorded<DomainEvent> {

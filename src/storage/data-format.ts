@@ -74,7 +74,6 @@ export async function writeDataFormat(dataDir: string, { format, version }: Data
 
 /**
  * Locks a data directory for a server, checks its format and updates it.
- *
  * @param check runs under the lock, before anything is written; its error is thrown
  * @returns `unlock`, and a log message when another version used the directory before
  * @throws NewerData, DataDirInUse, DataDirUnusable

@@ -48,10 +48,8 @@ function holderOf(file: string): string {
 /**
  * Locks a data directory for this process, exclusively or shared, and returns a function that unlocks it. The operating
  * system releases the lock when the process ends or is killed.
- *
  * A shared file system needs POSIX locks (NFS 4, CephFS). A lock holds while the machine can reach the file system: so a
  * shared lock keeps commands away, but it protects no data.
- *
  * @param advice what to do when another process holds the lock
  * @throws DataDirInUse when another process holds a conflicting lock
  * @throws DataDirUnusable when the lock's file can't be opened or written

@@ -18,7 +18,6 @@ export const REPLACEMENT = 'replace.json'
 /**
  * Calls `unlock` and throws when the directory has an unfinished restore. A caller without the lock passes no `unlock`:
  * then the restore may still be running.
- *
  * @throws DataDirInUse
  */
 export async function refuseUnfinishedRestore(dataDir: string, unlock?: () => void): Promise<void> {

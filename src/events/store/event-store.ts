@@ -147,11 +147,9 @@ export interface EventStore {
   /**
    * Appends all events to one stream, or none. Resolves when they are durable. The caller keeps to the limit of
    * `append-size.ts`: EventStoreDB refuses an append of more than 1 MiB.
-   *
    * Idempotent by event id, as in EventStoreDB. If the stream already has these ids at the place where they would be
    * written (for `any` and `stream-exists`: anywhere, in the same order), nothing is written and the result is that
    * place.
-   *
    * @throws WrongExpectedRevision when the stream is not at the expected revision
    * @throws StoreUnavailable when the log cannot be written now (disk full, server unreachable)
    */
@@ -171,7 +169,6 @@ export interface EventStore {
   /**
    * Delivers the events after a position without end: first the existing ones, then new ones as they are appended.
    * Each event comes once, in order, in non-empty batches. What is `unwanted` is left out.
-   *
    * @throws StoreUnavailable when the connection is lost; the reader then subscribes again after its last event
    */
   subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]>

@@ -26,7 +26,6 @@ export interface CommitSelection {
 
 /**
  * The commits that `git log` lists. `total` is their number, at most a million; `page` gives ids, newest first.
- *
  * @throws GitFailed when a commit does not exist, or the path leads out of the repository
  */
 export async function commitList(

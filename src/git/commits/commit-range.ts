@@ -21,7 +21,6 @@ const ranges = createAnswerCache<Buffer>(128 * 1024 * 1024, (ids) => 200 + ids.l
 /**
  * The commits that `git log from..to` lists: those that `to` has and `from` lacks. `total` is their number, at most a
  * million; `page` gives ids, newest first.
- *
  * @throws GitFailed when a commit does not exist
  */
 export async function commitRange(dir: string, from: string, to: string, options: ReadOptions = {}) {
@@ -45,7 +44,6 @@ export async function commitRange(dir: string, from: string, to: string, options
 
 /**
  * The newest commits that `to` has and `from` lacks, newest first, up to a limit. With `from` null: all of `to`.
- *
  * @throws GitFailed when a commit does not exist
  */
 export async function newestCommits(
@@ -83,7 +81,6 @@ const known = new LRUCache<string, CommitChanges>({
 /**
  * The changes of each of these commits, by id, read with one git command. At most `maxFiles` files of a commit are
  * listed, but all of its lines are counted.
- *
  * @throws GitFailed when a commit, or an object of it, does not exist
  */
 export async function commitChanges(

@@ -56,7 +56,6 @@ function remember(dir: string, facts: CommitFacts, content: Buffer): void {
 
 /**
  * Reads these commits, by id. An id that is not a commit of this repository is missing from the result.
- *
  * @throws InvalidGitArgument when an id is malformed
  */
 export async function commitFacts(
@@ -107,7 +106,6 @@ export const fromCommits = <T>(dir: string, shas: Iterable<string>, make: (facts
 
 /**
  * The exact content of these commits, by id.
- *
  * @throws GitFailed when one does not exist, GitOutputTooLarge when together they have more than 64 MB
  */
 export async function rawCommits(dir: string, shas: readonly string[]): Promise<Map<string, Buffer>> {

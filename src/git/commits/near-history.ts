@@ -35,7 +35,6 @@ interface Line {
 /**
  * Returns the best common ancestor of two commits, if one of them is that ancestor, or all commits between it and the two
  * have one parent. Undefined when it isn't found within a few steps, or a commit is missing: then the caller asks git.
- *
  * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable
  */
 export async function nearMergeBase(dir: string, a: string, b: string): Promise<string | undefined> {

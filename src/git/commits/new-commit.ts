@@ -24,7 +24,6 @@ export interface NewCommit {
 /**
  * Creates a commit object and returns its id. Moves no ref. The same input always results in the same id; for signed
  * commits, if signatures of the key are deterministic, as with Ed25519 and RSA.
- *
  * @throws InvalidGitArgument, SigningFailed, or GitFailed for a missing tree or parent
  */
 export async function commitTree(dir: string, commit: NewCommit): Promise<string> {

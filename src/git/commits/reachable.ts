@@ -100,7 +100,6 @@ export async function isReached(
 /**
  * One of the ids that no ref reaches; undefined when refs reach all. Costs nothing for tips, one process for commits,
  * and a walk of the history at most for trees and blobs, which is remembered while no ref moves.
- *
  * @throws GitUnavailable after a minute
  */
 export async function firstUnreachable(

@@ -23,7 +23,6 @@ const MILLISECONDS_PER_COMMIT = 200
 
 /**
  * The signed content of a commit object: adds git's `gpgsig` header to the content.
- *
  * @throws SigningFailed when the key can't be used
  */
 export async function signedContent(content: Buffer, signingKey: string): Promise<Buffer> {
@@ -71,7 +70,6 @@ function lastLine(stderr: string): string {
 /**
  * The commits without a good SSH signature by a trusted key, in the given order: unsigned, changed after signing,
  * or signed by another key or with PGP. Ids that are not commits of the repository are among them.
- *
  * @throws SigningFailed when the signing key can't be read, GitUnavailable when the allowed signers can't
  */
 export async function unsignedCommits(
@@ -110,7 +108,6 @@ function trustsAnyone({ allowedSigners, signingKey }: TrustedKeys): boolean {
 
 /**
  * Writes all trusted keys to one file in the directory. Returns the path of the file.
- *
  * @throws SigningFailed, GitUnavailable
  */
 export async function writeTrustedKeys(

@@ -43,7 +43,6 @@ const COMMON = ['--full-index', '--no-color', '--no-ext-diff', '--no-textconv'] 
  * megabyte comes as a buffer, and from a cache the next time. A larger text comes as a stream. git is ended when the
  * stream is destroyed, when `signal` is aborted, when git works for too long, or when the client reads too slowly. The
  * stream ends in an error when git breaks off.
- *
  * @throws GitFailed when a commit, or an object of it, does not exist; RepositoryMissing, GitUnavailable, SlotsFull;
  * GitTooSlow or GitOutputTooLarge, also the next time without asking git
  */

@@ -26,7 +26,6 @@ export interface BufferedBody {
 /**
  * Reads `body` to its end. Bodies of more than 64 KiB are buffered in an unnamed file below the repository at `dir`: it
  * vanishes when the process ends.
- *
  * @param front bytes of the body that were read before
  * @param most maximum number of buffered bytes, about; the rest is dropped
  * @throws the body's own error, RepositoryMissing, GitUnavailable when the file can't be written, or the signal's reason

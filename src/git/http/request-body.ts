@@ -37,7 +37,6 @@ const UNFOLDED_TIMES = 10
 /**
  * Decodes `body` by its Content-Encoding. What unfolds to far more than was sent ends with GitRequestTooLarge: a few
  * megabytes would fill a disk.
- *
  * @throws UnknownContentEncoding
  */
 export function decodeBody(body: Readable, contentEncoding: string | undefined): Readable {

@@ -59,7 +59,6 @@ export async function advertiseRefs(
  * The answer to `POST …/git-upload-pack`, of type `application/x-git-upload-pack-result`. `body` is the decoded
  * request. All of it is read before a slot is taken. git is ended when the answer is destroyed (`pipeline` does this
  * when the client goes away), when it works for too long, or when the client reads too slowly.
- *
  * @throws RepositoryMissing, GitUnavailable, GitFailed, MalformedGitRequest, GitClientGone,
  * GitRequestTooLarge, GitTooSlow, SlotsFull or the body's own error: all before the first byte
  */

@@ -31,7 +31,6 @@ export interface NamedObject {
 
 /**
  * The objects that a fetch names, in the order of the request.
- *
  * @throws MalformedGitRequest
  */
 export async function* namedObjects(request: Readable): AsyncGenerator<NamedObject> {

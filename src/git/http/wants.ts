@@ -15,7 +15,6 @@ export interface CheckedNames {
 
 /**
  * Checks all objects that a fetch names. The caller has a slot.
- *
  * @throws MalformedGitRequest, RepositoryMissing, GitUnavailable
  */
 export async function checkNames(

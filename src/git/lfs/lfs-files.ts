@@ -49,7 +49,6 @@ export async function hasLfsFile(
 /**
  * Writes a stream to a file of no name that anyone looks for, checks it, and gives it its name. It survives a power cut
  * when this resolves. Of two at the same time, each has the same bytes. When it fails, nothing is left.
- *
  * @throws Refused (unprocessable) when the bytes are not the object, RepositoryMissing, and the errors of the source
  */
 export async function receiveLfsFile(

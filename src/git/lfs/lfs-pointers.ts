@@ -21,7 +21,6 @@ interface LookOptions extends Pick<GitOptions, 'queue' | 'timeout' | 'signal'> {
 /**
  * Calls `found` with the objects that files in these commits point to: those that `to` reaches and `from` does not.
  * Constant memory, but for the ids of the small files.
- *
  * @throws the errors of git
  */
 export async function eachLfsPointer(

@@ -37,7 +37,6 @@ export type RebaseResult =
  * change BASE has already. Author, author date and message keep every byte; other headers, such as a signature, are
  * dropped. Commits that are already in place stay unchanged, signed or not: a linear history that begins at BASE is its own
  * result. Nothing is stored unless the result is `clean`.
- *
  * @throws SigningFailed, InvalidGitArgument, GitFailed, GitUnavailable, GitOutputTooLarge
  */
 export async function rebase(

@@ -36,7 +36,6 @@ export async function writeObject(objects: string, type: ObjectType, content: Ui
 /**
  * Stores an object in the repository, as `git hash-object -w` does. It is on disk when this resolves. The objects
  * that it refers to must exist. Returns its id.
- *
  * @throws RepositoryMissing, GitUnavailable when it can't be written
  */
 export async function storeObject(dir: string, type: ObjectType, content: Uint8Array): Promise<string> {
@@ -52,7 +51,6 @@ const PIECE = 256 * 1024
 
 /**
  * Stores a blob whose content is in parts, as `storeObject` does. It may be large: the event loop is not held.
- *
  * @throws RepositoryMissing, GitUnavailable when it can't be written
  */
 export async function storeBlob(dir: string, parts: readonly Buffer[]): Promise<string> {

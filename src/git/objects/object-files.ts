@@ -12,7 +12,6 @@ const PACK_PASSES = 5
  * Calls `take` for each directory below `objects` with the names of its files: first the directories of loose
  * objects (`ab`), then `pack`. `take` resolves to false when one of the files no longer exists. In the end every
  * object that existed at the call has been taken: in its own file, or in a pack that was made meanwhile.
- *
  * Resolves to false when packs kept vanishing. Then some objects may be missing.
  */
 export async function takeObjectFiles(

@@ -7,7 +7,6 @@ import { coalesce } from '../../concurrency/coalesce.ts'
  * Creates a cache of at most `maxSize` units, in which a result takes `sizeOf(answer)` units. Returns a function that
  * returns the cached result, or calls `ask`, once for all callers with the same question (see `coalesce`). Errors are not
  * cached.
- *
  * A question must begin with the repository's directory: a result from one repository must not become visible in another.
  */
 export function createAnswerCache<T extends object>(maxSize: number, sizeOf: (answer: T) => number) {

@@ -32,7 +32,6 @@ export interface GitProcess {
 /**
  * Starts a program with limited memory. `channel`: with a duplex stream besides the standard ones. `givesWay`: with low
  * priority. `keepsOutput`: its output waits for a reader even after its end. The caller must read or destroy the output.
- *
  * @throws GitUnavailable when it can't be started
  */
 export async function startProcess(

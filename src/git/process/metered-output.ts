@@ -8,7 +8,6 @@ import type { TransferShare } from './limits.ts'
 /**
  * Yields the same chunks. git's clock runs while the server waits for git, the client's while the client does not read: so
  * a slow client does not use up git's time. `late` must end git.
- *
  * @throws GitTooSlow when git's time is over, GitClientGone when the client's is
  */
 export async function* meteredOutput(

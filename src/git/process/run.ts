@@ -55,7 +55,6 @@ export interface GitResult extends Ending {
 
 /**
  * Runs one git command. Resolves with its exit code, also when the code is not 0.
- *
  * @throws GitOutputTooLarge, GitTooSlow, GitUnavailable, RepositoryMissing, SlotsFull, or the signal's reason
  */
 export async function git(args: readonly string[], options: GitOptions = {}): Promise<GitResult> {
@@ -68,7 +67,6 @@ export async function git(args: readonly string[], options: GitOptions = {}): Pr
 /**
  * Runs `ssh-keygen`, which makes and checks signatures. Resolves with its exit code, also when the code is not 0.
  * It has no agent and no terminal, so it can't ask for a passphrase.
- *
  * @throws GitOutputTooLarge, GitUnavailable
  */
 export async function sshKeygen(args: readonly string[], options: GitOptions = {}): Promise<GitResult> {
@@ -77,7 +75,6 @@ export async function sshKeygen(args: readonly string[], options: GitOptions = {
 
 /**
  * Runs one git command and returns its standard output. Any exit code but 0 is an error.
- *
  * @throws GitFailed, and the errors of `git`
  */
 export async function gitOutput(args: readonly string[], options: GitOptions = {}): Promise<Buffer> {
@@ -88,7 +85,6 @@ export async function gitOutput(args: readonly string[], options: GitOptions = {
 
 /**
  * Runs one git command and returns the lines of its standard output. Any exit code but 0 is an error.
- *
  * @throws GitFailed, and the errors of `git`
  */
 export async function gitLines(args: readonly string[], options: GitOptions): Promise<string[]> {

@@ -27,7 +27,6 @@ export interface StreamedOutput {
  * Starts `git ARGS` and resolves with its output when the first chunk has arrived. git is ended when the stream is
  * destroyed, when `signal` is aborted, when git works for too long, and when the client reads too slowly. The stream fails
  * when git does.
- *
  * @throws GitFailed, GitTooSlow, GitUnavailable, RepositoryMissing, SlotsFull; the signal's reason
  */
 export async function streamOutput(

@@ -44,10 +44,8 @@ export interface ExclusivePushOptions extends TransferOptions {
   checkAgain?(commands: readonly RefChange[]): Promise<ReadonlyMap<string, string>>
   /**
    * Records the moved refs, before the client gets its answer. Not called when no ref moved.
-   *
    * Called inside `runExclusive`. Other code that moves refs may use the same lock, but `record` itself must not: it would
    * deadlock.
-   *
    * The log may know a move already: two pushes made the same move, or a recovery was faster. After a failure, `from` may
    * be older than the log. So trust only `to`.
    */

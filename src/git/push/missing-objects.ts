@@ -10,7 +10,6 @@ const BATCH = 1000
 /**
  * Returns a new object of a ref that the push cannot bring, because more objects are absent from the repository than the
  * push has (`sent`); undefined for fewer refs, and when the count does not show it.
- *
  * @throws GitUnavailable, GitFailed, RepositoryMissing
  */
 export async function findMissingObject(

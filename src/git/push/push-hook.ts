@@ -41,14 +41,11 @@ const NO = 'no'
 /**
  * The hook. git passes a line `OLD NEW REF` for each ref of a push. The hook can read the pushed objects. Any exit code but
  * 0 refuses the whole push.
- *
  * PUSH_RULES is a directory with the refs that have rules: `signed`, `forward-only`. With BY_REF, refs that break them are
  * listed in `refused`, and the other refs may move.
- *
  * For `signed`, the hook checks every commit that is new to the ref, even if the repository has it already. Otherwise two
  * pushes, the first one to another branch, could bring in an unsigned commit. For a new ref it checks only the commits that
  * are new to the repository.
- *
  * The last lines ask the server. Without an answer, because the server has ended, git moves no ref.
  */
 const HOOK = `#!/bin/sh
@@ -133,7 +130,6 @@ const installed = new Map<string, string>()
 /**
  * Returns the directory of the hook, and creates it if missing: beside the repositories, or in the system's temporary
  * directory when files there cannot be executed (noexec). git ignores a hook that it may not execute.
- *
  * @throws GitUnavailable when the hook can be executed at neither place
  */
 export async function installPushHook(gitDir: string): Promise<string> {
@@ -207,7 +203,6 @@ export interface PushRules extends TrustedKeys {
 /**
  * Prepares the hook of a push into the repository at `dir`: it checks refs with rules, and asks on a fourth stream of the
  * process.
- *
  * @throws SigningFailed or GitUnavailable when the rules can't be checked
  */
 export async function preparePushHook(

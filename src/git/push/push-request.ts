@@ -49,7 +49,6 @@ const MAX_OPTION_CHARACTERS = 4096
 
 /**
  * Reads the commands of a push, and no further than the chunk in which they end.
- *
  * @throws MalformedGitRequest, TooManyRefs, GitRequestTooLarge, or GitClientGone when the body breaks off
  */
 export async function readPushRequest(

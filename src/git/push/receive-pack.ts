@@ -64,12 +64,9 @@ export interface ReceiveOptions extends ExclusivePushOptions, Omit<PushRules, 'i
  * Receives a push, and returns the answer to `POST …/git-receive-pack`, whose type is
  * `application/x-git-receive-pack-result`. `body` is the decoded request. It is read completely before a slot is taken and
  * git starts; git's answer is held back until `record` has resolved.
- *
  * When the body breaks off, git never starts. When git has started, the push is applied and recorded even if the client
  * disconnects. A push that exceeds the time, memory or disk is refused in git's own answer.
- *
  * A push of too many refs is refused with a text, or with GitRequestTooLarge when its client cannot show one.
- *
  * @throws MalformedGitRequest, GitRequestTooLarge, GitClientGone, RepositoryMissing, GitUnavailable, SlotsFull, GitFailed,
  * PushUnrecorded, SigningFailed when `signingKey` can't be read, or the error of `check`
  */

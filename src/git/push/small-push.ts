@@ -31,7 +31,6 @@ interface KnownObject {
 /**
  * Whether the push only uses its own objects, or objects beside its changes at the tips of its refs and of the default
  * branch, and its refs need all objects that it brings. False also when a few reads cannot show it.
- *
  * @throws GitUnavailable, GitFailed, RepositoryMissing
  */
 export async function isSelfContained({

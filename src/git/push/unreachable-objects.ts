@@ -50,7 +50,6 @@ export type UnreachableObject =
  * Returns an unreachable object that the push uses or brings; undefined without one. Small pushes onto the tip of a branch
  * need no process. Most other pushes need one walk of the new commits, and 20 bytes for each object. git also runs the hook
  * when objects are missing: then the first of them is returned.
- *
  * @throws GitFailed, GitTooSlow, GitUnavailable, RepositoryMissing
  */
 export async function findUnreachableObject(arrived: ReceivedPush): Promise<UnreachableObject | undefined> {

@@ -18,7 +18,6 @@ const ABSENT = ['ENOENT', 'ENOTDIR', 'EISDIR', 'ENAMETOOLONG']
 /**
  * The object ids of these refs, whose names must be checked already; null for a ref that does not exist. Refs
  * that only git can read are missing from the result: symbolic refs, and refs in a large file of packed refs.
- *
  * @throws RepositoryMissing, GitUnavailable when a file can't be read
  */
 export async function readRefFiles(

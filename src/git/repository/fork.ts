@@ -18,7 +18,6 @@ import { quotedPath } from './staging.ts'
  * pushes during the call: each ref of the fork has a value from some time during the call. A crash leaves the fork complete
  * or absent. An existing repository at `toDir` stays unchanged. Unreachable objects are not copied: when a pack has some,
  * the fork gets a new pack.
- *
  * @throws RepositoryMissing, and the errors of git
  */
 export async function forkRepository(fromDir: string, toDir: string): Promise<'created' | 'exists'> {

@@ -76,7 +76,6 @@ export function maintenanceDue(loose: number, packs: readonly PackFiles[], now: 
 /**
  * Packs many loose refs, and maintains the objects as due, or fully. Resolves to the kind of maintenance that was done. If
  * killed at any point, it leaves a complete repository, and files that the next maintenance removes.
- *
  * @throws RepositoryMissing, GitUnavailable, GitFailed, GitTooSlow, or the signal's reason
  */
 export async function maintainRepository(

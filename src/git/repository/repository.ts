@@ -25,7 +25,6 @@ export const NEW_CONFIG = `[core]
  * Creates a bare repository at `dir`, whose parent must exist. A crash leaves it complete or absent. It is empty without
  * `fill`, which gets the directory of the draft and must flush all that it writes. When `fill` fails, no repository is
  * created.
- *
  * @throws InvalidGitArgument for an invalid default branch
  */
 export async function createRepository(

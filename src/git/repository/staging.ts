@@ -59,7 +59,6 @@ const PACKING_TIMEOUT = 30 * 60_000
  * Writes objects of the repository `fromDir` into `intoDir` as one pack, which appears atomically and is on disk when this
  * resolves. `wanted` is the input of `git pack-objects --revs`. git works in a staging area, because it leaves an
  * unfinished pack when it fails.
- *
  * @throws RepositoryMissing, GitUnavailable, GitFailed
  */
 export async function copyAsPack(fromDir: string, intoDir: string, wanted: string): Promise<void> {

@@ -17,7 +17,6 @@ export interface CopiedCommit extends Omit<NewCommit, 'tree' | 'parents'> {
  * Copies the files of a branch of `fromDir` into `intoDir`, as the first commit of a branch. Resolves to undefined when the
  * source branch is missing; the outcome is `stale` when the new branch exists already. The files are on disk before the
  * branch is created.
- *
  * @throws InvalidGitArgument, RepositoryMissing, GitUnavailable, GitFailed
  */
 export async function copyAsFirstCommit(

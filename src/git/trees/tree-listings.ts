@@ -54,7 +54,6 @@ const listings = createAnswerCache<Written>(
 
 /**
  * Lists a tree: one folder, or (`recursive`) all files and folders below it, in git's order.
- *
  * @throws GitFailed for a missing tree; GitOutputTooLarge for hundreds of thousands of entries
  */
 export async function listTree(

@@ -23,7 +23,6 @@ const MAX_PIECE = 256 * 1024
 /**
  * Returns all entries of each tree from the root down to the paths, in the trees of these commits. Leaves out large trees,
  * and submodules, because a client may write any id there. Starts no process.
- *
  * @throws GitUnavailable, GitFailed, RepositoryMissing
  */
 export async function idsBesidePaths(

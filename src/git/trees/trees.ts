@@ -19,7 +19,6 @@ const trees = createAnswerCache<IndexedTree>(MAX_KEPT_BYTES, ({ bytes }) => byte
 
 /**
  * A tree. It never changes, so it is read once.
- *
  * @throws GitFailed when it does not exist, GitOutputTooLarge, GitUnavailable, RepositoryMissing
  */
 export function readTree(dir: string, id: string): Promise<IndexedTree> {

@@ -32,7 +32,6 @@ export async function sniff(head: Uint8Array): Promise<string | undefined> {
 
 /**
  * Whether a file may be uploaded, by Gitea's rule: one entry must match.
- *
  * @param allowed file endings (`.zip`), media types (`text/plain`), families of media types (`image/*`), or `*`
  * of `*` for everything. An empty list allows everything.
  * @param sniffed the result of `sniff`

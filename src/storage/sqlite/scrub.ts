@@ -1,7 +1,6 @@
 /**
  * Overwrites the unused bytes of a SQLite file. `secure_delete` overwrites deleted rows; but when rows move to another
  * page, the old page keeps their bytes, and so do pages that were freed before `secure_delete` was on.
- *
  * A page of a table or an index consists of a header, an array of pointers, a gap, and cells with free blocks between them
  * (https://sqlite.org/fileformat2.html). The driver has no access to the bytes of a page, so they are read and written in
  * the file. That is safe while the WAL is empty and the write lock is held: then no page has another copy. Readers ignore

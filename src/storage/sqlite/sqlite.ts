@@ -55,7 +55,6 @@ export function connect(file: string, options: { readOnly?: boolean; timeout?: n
 
 /**
  * Opens (or creates) a database file in WAL mode, so that other processes can read it concurrently.
- *
  * @throws BrokenFile when it is not a database, or its beginning can't be read
  */
 export function openSqlite(file: string, synchronous: Durability): Sqlite {
@@ -68,7 +67,6 @@ export function openSqlite(file: string, synchronous: Durability): Sqlite {
 
 /**
  * Runs `prepare`, which creates the tables and statements of a newly opened file. Closes the connections when it throws.
- *
  * @throws BrokenFile when the file is damaged. Our SQL is correct, so an SQL error (`no such column`) means a damaged
  * schema.
  */

@@ -2,7 +2,6 @@
  * Appends events to EventStoreDB and links them to the hash chain of their stream. The hash of an event covers its
  * revision and the hash of the event before it. So every append names the revision that it follows. The server checks
  * that revision, which keeps the chain correct when several nodes write.
- *
  * The server confirms a repeated append like the first one, and the stored events may come from an earlier try with
  * other hashes. So the end of a stream is learned from events that were read. It is also learned from events that were
  * sent, but only when no earlier try can exist: their ids are random, and this process has not sent them before.

@@ -43,7 +43,6 @@ export interface EventStoreDbOptions {
 /**
  * Opens the log at a connection string like `esdb://localhost:2113?tls=false`. It connects at the first use, and again
  * after the connection was lost.
- *
  * @throws EventStoreDbUrlProblem when the connection string has a mistake
  * @throws StoreUnavailable when a file that it names cannot be read
  */

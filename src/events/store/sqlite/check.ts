@@ -23,7 +23,6 @@ export interface LogProblem {
  * Checks SQLite's own structures, that no position is missing (the embedded log has no gaps, not even at its end), and that
  * every stream ends where its row says. Takes as long as reading the file, and blocks the event loop. Returns the first
  * problem, if any.
- *
  * @throws BrokenFile when the file is not a database
  */
 export function checkSqliteLog(file: string): LogProblem | undefined {
