@@ -39,7 +39,10 @@ t.test(
     t.match((await start())[1], /was last used by Mergelog 0\.0\.9; Mergelog .* uses it from now on$/)
     t.strictSame(await formatIn(dataDir), OWN_FORMAT)
     await writeFile(file(dataDir), '{"format": 1, "version": "7.10.0"}')
-    t.match((await start())[1], /was used by the newer Mergelog 7\.10\.0; Mergelog .* supports its data format/)
+    t.match(
+      (await start())[1],
+      /was used by the newer Mergelog 7\.10\.0; Mergelog .* supports its data format/,
+    )
     t.strictSame(
       await formatIn(dataDir),
       { format: 1, version: '7.10.0' },

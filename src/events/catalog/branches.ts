@@ -116,7 +116,7 @@ export const gitEvents = {
     refs: Type.Array(RefUpdate),
     /** Values of `--push-option`. The first event of a push has them. */
     options: Type.Optional(Type.Array(Text)),
-    /** The new commits of the branches, each once. What is not a commit is missing. */
+    /** The new commits of the branches, each once. Other objects are left out. */
     commits: Type.Array(CommitSummary),
     /** The times of the new tags, each object once. */
     tags: Type.Optional(Type.Array(TagTime)),

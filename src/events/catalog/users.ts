@@ -29,10 +29,10 @@ export const userEvents = {
   PasswordChanged: Type.Object({ user: AccountRef, passwordId: Text, mustChangePassword: Flag }),
   /** From here on this person at an OpenID Connect provider signs in to the account. */
   IdentityLinked: Type.Object({ user: AccountRef, issuer: Text, subject: Text }),
-  /** Another address of the user, which no other account has. Nobody has checked that it is the user's. */
+  /** Another address of the user, which no other account has. Unverified. */
   EmailAdded: Type.Object({ user: AccountRef, email: Text }),
   EmailRemoved: Type.Object({ user: AccountRef, email: Text }),
-  /** The account is gone. What it did stays. */
+  /** The account is deleted. Its contributions stay. */
   UserDeleted: Type.Object({ user: AccountRef }),
   TokenCreated: Type.Object({
     user: AccountRef,

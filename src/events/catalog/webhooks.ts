@@ -77,7 +77,7 @@ export const webhookEvents = {
     replacedConfigId: Type.Optional(Text),
   }),
   WebhookDeleted: Type.Object({ ...ofWebhook, configId: Text }),
-  /** Somebody wants a push of this commit delivered, to see whether the hook works. */
+  /** A test delivery of a push of this commit was requested. */
   WebhookTested: Type.Object({ ...ofWebhook, repoId: Whole, branch: Text, sha: Text }),
 }
 export type WebhookEvent = EventsOf<typeof webhookEvents>

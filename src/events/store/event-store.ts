@@ -168,7 +168,7 @@ export interface EventStore {
   readPositions(positions: readonly Position[]): AsyncIterable<RecordedEvent>
   /**
    * Delivers the events after a position without end: first the existing ones, then new ones as they are appended.
-   * Each event comes once, in order, in non-empty batches. What is `unwanted` is left out.
+   * Each event comes once, in order, in non-empty batches. Leaves out `unwanted` events.
    * @throws StoreUnavailable when the connection is lost; the reader then subscribes again after its last event
    */
   subscribe(options: SubscribeOptions): AsyncIterable<RecordedEvent[]>

@@ -112,7 +112,7 @@ export function shareSubscription({
         report(feed.passed)
         return
       }
-      // Whoever heard of the progress may have ended it meanwhile.
+      // The callback may have ended it meanwhile.
       const waking: typeof wake = wake
       wake = undefined
       waking?.(batch)
@@ -132,7 +132,7 @@ export function shareSubscription({
         if (after < feed.start) return
         report(feed.passed)
         if (feed.ended !== undefined) throw feed.ended
-        // Whoever hears of the progress may want no more.
+        // The callback may have ended it.
         if (signal.aborted) return
         batch = await new Promise<RecordedEvent[]>((resolve) => {
           wake = resolve

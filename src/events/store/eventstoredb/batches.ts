@@ -85,7 +85,7 @@ export async function* readBatches<E, Stream extends EventStream<E>>(
         continue
       }
       drained?.()
-      // Whoever hears of it may want no more.
+      // The callback may have ended the read.
       if (ended || signal?.aborted) return
       const changed = new Promise<void>((resolve) => {
         wake = resolve
