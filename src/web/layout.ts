@@ -55,7 +55,7 @@ export function page(
 </header>
 <nav class="travel" aria-label="Moments of this pull request">
 <div class="slider" hidden>
-<label for="slider">PullState</label>
+<label for="slider">Moment</label>
 <input id="slider" type="range" min="0" max="${last}" step="1" value="${revision}" aria-describedby="keys">
 <p id="keys" class="aside">Use the arrow keys to go from event to event, Home for the first event and End for the last.</p>
 </div>
