@@ -21,8 +21,8 @@ export async function awaitPermissions({
     .status()
     .find(({ name, position, stopped }) => stopped !== undefined && position < end && ABOUT_RIGHTS.has(name))
   if (stopped !== undefined) {
-    throw new Refused(modelStopped(`the read model ${stopped.name}, which says who may do this, has stopped`))
+    throw new Refused(modelStopped(`the read model ${stopped.name}, which has the permissions, has stopped`))
   }
   if (reached) return
-  throw new Refused(refuse.unavailable('the server cannot say now who may do this; try again'))
+  throw new Refused(refuse.unavailable('the server cannot check your permission now; try again'))
 }

@@ -8,7 +8,7 @@ import { missingScopes, type ScopeLevel } from './token-scopes.ts'
 
 const API = '/api/v1/'
 
-export const NO_SUDO = refuse.forbidden('only site admins may act in the name of others (Sudo)')
+export const NO_SUDO = refuse.forbidden('only site admins may act for other users (Sudo)')
 
 /**
  * Returns the login in the parameter `sudo` or the header. API routes are recognized by their configuration, not by the

@@ -59,7 +59,7 @@ export function applicationRoutes(services: Services): FastifyPluginAsyncTypebox
     const tokens = await views.tokens.find({ userId }, { sort: [['id', -1]], limit: MAX_SHOWN })
     const title = `Access tokens of ${login}`
     const body = html`<h1>Access tokens of <bdi>${login}</bdi></h1>
-<p>git and the API take a token in the place of a password.</p>
+<p>git and the API accept a token in place of a password.</p>
 !${made === undefined ? '' : newTokenText(made)}
 !${formText()}
 !${tokens.length === 0 ? '<p>You have no tokens.</p>' : `<ul>${tokens.map(tokenText).join('')}</ul>`}
@@ -72,10 +72,10 @@ export function applicationRoutes(services: Services): FastifyPluginAsyncTypebox
 
   const formText = () => html`<form method="post" action="${path()}">
 <p><label>Name <input name="name" required maxlength="255"></label></p>
-<fieldset><legend>What it may do</legend>
+<fieldset><legend>Scopes</legend>
 !${OFFERED.map(([scope, meaning]) => html`<p><label><input type="checkbox" name="scopes" value="${scope}"> <code>${scope}</code> ${meaning}</label></p>`).join('')}
 </fieldset>
-<p><button>Make a token</button></p>
+<p><button>Create token</button></p>
 </form>`
 
   const tokenText = ({ id, name, lastEight, scopes, createdAt }: TokenDocument) =>

@@ -19,8 +19,7 @@ import { count, instant, shortId } from './format.ts'
 const COMMITS = 50
 const SUBJECT_CHARACTERS = 200
 const UNREADABLE = 'The commits of this moment were deleted, or cannot be read now.'
-const REMOVED =
-  'No branch or tag has the commits of this moment any more, so only those who may write to the repository see them.'
+const REMOVED = 'No branch or tag has these commits any more, so only users with write permission see them.'
 
 /** The requester and the requester's scheduling share. */
 interface Reader {

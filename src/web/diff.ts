@@ -50,7 +50,7 @@ export async function renderedDiff(
     return await rendered(`${dir}\0${from}\0${to}`, render, signal)
   } catch (error) {
     if (!(error instanceof RenderTimeout)) throw error
-    return { markup: '<p class="none">It takes too long to render.</p>', cut: true }
+    return { markup: '<p class="none">The diff takes too long to render.</p>', cut: true }
   }
 }
 

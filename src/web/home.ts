@@ -59,7 +59,7 @@ export function homeRoutes(services: Services): FastifyPluginAsyncTypebox {
           html`<h1>Mergelog</h1>
 <p>!${requester === null ? html`<a href="${base}/user/login">Sign in</a>` : html`You are <bdi>${requester.login}</bdi>. <a href="${base}/user/settings/applications">Your access tokens</a>`} · <a href="${base}/api/docs">Documentation of the API</a></p>
 <h2>Repositories</h2>
-!${found.length === 0 ? '<p class="none">There is none that you may read.</p>' : html`<ul>!${found.slice(0, limit).map((one) => item(one, base))}</ul>`}
+!${found.length === 0 ? '<p class="none">There are no repositories that you may read.</p>' : html`<ul>!${found.slice(0, limit).map((one) => item(one, base))}</ul>`}
 !${more === undefined ? '' : html`<p><a href="${base}/?${`page=${more}&limit=${limit}`}">Older repositories</a></p>`}`,
         )
       },

@@ -24,7 +24,7 @@ t.test('the page shows commits that a force push has removed only to who may wri
     for (const path of ['?revision=0', '?revision=0&part=changes']) {
       const { status, text } = await get(path, login)
       t.equal(status, 200)
-      t.match(text, 'No branch or tag has the commits of this moment any more')
+      t.match(text, 'No branch or tag has these commits any more')
       t.notMatch(text, 'hunter2')
       t.notMatch(text, 'Commit on topic')
     }

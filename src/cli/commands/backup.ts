@@ -123,12 +123,12 @@ function requireSound(result: SeriesResult): void {
   const { damaged, missing, unusable } = result
   if (damaged.length > 0) {
     throw new CommandFailed(
-      `the backup is made, with new copies of files that are damaged in the one before it, and none was removed; "mergelog backup --check" reads them all: ${firstOf(damaged)}`,
+      `the backup is complete and has new copies of files that are damaged in the previous one; no backup was removed; "mergelog backup --check" reads them all: ${firstOf(damaged)}`,
     )
   }
   if (missing.length > 0) {
     throw new CommandFailed(
-      `the backup is made, but DATA_DIR lacks files that the log names, so none was removed: ${firstOf(missing)}`,
+      `the backup is complete except for files that DATA_DIR lacks, so no backup was removed: ${firstOf(missing)}`,
     )
   }
   if (unusable.length === 0) return
@@ -180,7 +180,7 @@ export function addBackup(program: Command): void {
       ),
     )
     .option('--json', "print the backup's contents as JSON")
-    .option('--quiet', 'with --keep or --check: print only what is wrong')
+    .option('--quiet', 'with --keep or --check: print only problems')
     .addHelpText('after', usage(examples, STORE_SETTINGS))
     .addHelpText(
       'after',

@@ -51,7 +51,7 @@ export function addDemo(program: Command): void {
     )
     .addOption(urlOption())
     .option('--grpc <address>', 'gRPC of that server (default: the host of the URL, and GRPC_PORT)')
-    .option('--user <name>', 'the site admin who does it', 'admin')
+    .option('--user <name>', 'login of the site admin', 'admin')
     .option('--password <password>', "that user's password (default: ADMIN_PASSWORD)")
     .option('--json', 'print only the result, as JSON')
     .addHelpText('after', usage(examples, environment))

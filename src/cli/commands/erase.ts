@@ -160,7 +160,7 @@ export function addErase(program: Command): void {
     .summary('erase texts of an issue or a pull request for ever')
     .description(
       'erase all texts and files of an issue or a pull request that were posted until now, or those of one comment, for ' +
-        'ever; a running server does it. What is in git and in backups stays.',
+        'ever; a running server does it. Texts in git and in backups stay.',
     )
     .argument(DISCUSSION, 'the issue or pull request', discussionName)
     .option('--comment <id>', 'only this comment', commentId)

@@ -103,7 +103,7 @@ export function addRestore(program: Command): void {
     .command('restore')
     .description('fill an installation from a backup, after checking every file')
     .argument('<directory>', 'the directory of the backup, or one with dated backups: the newest is taken')
-    .option('--yes', 'replace what is in DATA_DIR without a question')
+    .option('--yes', 'replace the contents of DATA_DIR without a question')
     .option('--json', 'print what was restored as JSON')
     .addHelpText('after', usage(examples, STORE_SETTINGS))
     .addHelpText(

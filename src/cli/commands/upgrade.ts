@@ -138,7 +138,7 @@ export function addUpgrade(program: Command): void {
       gatewayUrl,
     )
     .option('--interval <seconds>', 'pause between two rounds', seconds, INTERVAL.standard)
-    .option('--once', 'do one round, without retries, and print what the chain shows')
+    .option('--once', 'do one round, without retries, and print the state of the chain')
     .option('--json', 'print the news as lines of JSON')
     .addHelpText('after', usage(examples, LOG_SETTINGS))
     .action(followCommand)

@@ -35,7 +35,7 @@ export async function removeOrphans(
   if (!(await isOwnLog(services))) {
     log.warn(
       { directory: attachments.directory },
-      'the files of attachments belong to another log than the one in use: none is removed',
+      'the files of attachments belong to another log: none was removed',
     )
     return
   }
@@ -45,7 +45,7 @@ export async function removeOrphans(
     const there = new Set((await views.repositories.getMany(repoIds)).map(({ id }) => id))
     return new Set([...known].flatMap(([uuid, repoId]) => (there.has(repoId) ? [uuid] : [])))
   })
-  if (removed > 0) log.info({ removed }, 'removed files of attachments that nothing has')
+  if (removed > 0) log.info({ removed }, 'removed orphaned files of attachments')
 }
 
 /** Whether the files belong to the log in use. The first log that asks becomes their log. */

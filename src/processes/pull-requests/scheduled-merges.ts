@@ -144,8 +144,7 @@ export function createScheduledMerges(
     const repository = await views.repositories.get(`${pull.repoId}`)
     if (repository === undefined) return undefined
     const merger = await views.accounts.get(`${schedule.by.id}`)
-    if (merger === undefined)
-      return refuse.notFound('the user who scheduled the merge does not exist any more')
+    if (merger === undefined) return refuse.notFound('the user who scheduled the merge no longer exists')
     if (await isWaiting(services, repository, pull)) return undefined
     try {
       await mergePull(services, context, {

@@ -27,7 +27,7 @@ export function deletedRepositories(services: Services): ProcessManager {
       )
       // Ending a subscription writes a document that must be removed too.
       if (!(await projector.waitFor(own.written, config.projectionWaitMs)))
-        throw new StoreUnavailable('the read models lag: what a deleted repository left is removed later')
+        throw new StoreUnavailable('the read models lag: documents of a deleted repository are removed later')
       await removeOrphans(services, own, repoId)
     },
   })

@@ -146,7 +146,7 @@ export function createSender(services: Services, outbound: OutboundHttp, signal:
     if (times < MAX_FAILURES) throw error
     log.error(
       { err: error, hookId, delivery: id },
-      'what a webhook is to be told cannot be made: it is not told',
+      'the payload of a delivery cannot be created: the delivery is given up',
     )
     return { result: 'failed', statusCode: 0, problem: 'the server could not make what was to be sent' }
   }

@@ -26,11 +26,11 @@ export function createSubscriberSlots({ subscribers, perAccount, perAddress }: S
       const taken = byClient.get(client) ?? 0
       if (taken >= (client.startsWith('account') ? perAccount : perAddress)) {
         limitReached('live_histories')
-        throw new Refused(refuse.tooManyRequests(`you follow ${taken} live histories already; close one`))
+        throw new Refused(refuse.tooManyRequests(`you already follow ${taken} live histories; close one`))
       }
       if (all >= subscribers) {
         limitReached('live_histories')
-        throw new Refused(refuse.unavailable('too many follow live events already; try again'))
+        throw new Refused(refuse.unavailable('too many clients follow live events; try again'))
       }
       byClient.set(client, taken + 1)
       all += 1

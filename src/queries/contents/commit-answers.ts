@@ -54,7 +54,7 @@ export async function askGit<T>(request: FastifyRequest, question: () => Promise
     return await question()
   } catch (error) {
     if (!(error instanceof GitFailed)) throw error
-    request.log.warn({ err: error }, 'commits are gone')
+    request.log.warn({ err: error }, 'commits are missing')
     throw new Refused(refuse.notFound('these commits no longer exist'))
   }
 }

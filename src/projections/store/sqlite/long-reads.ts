@@ -32,7 +32,7 @@ export interface LongReads {
 
 /** A read was ended because it took too long. */
 class ReadTooSlow extends ErrorWithRefusal {
-  readonly refusal = refuse.unprocessable('this takes the server too long to find or to count; ask for less')
+  readonly refusal = refuse.unprocessable('the query took too long; narrow it')
 }
 
 const CLOSED = 'the read models are closed'
