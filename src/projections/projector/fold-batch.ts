@@ -30,7 +30,7 @@ const NOTHING: Advance = { changes: [], touched: [] }
 
 interface Advancing {
   views: Pick<ReadStore, 'getMany'>
-  /** What some of the events made may be stored already. */
+  /** Whether the documents may already hold some of the events. */
   mayRepeat: boolean
 }
 

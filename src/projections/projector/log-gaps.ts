@@ -1,19 +1,19 @@
-/** Notices events that a log no longer has: a server's scavenge removed them after a deletion or a `$maxCount`. */
+/** Detects events that a log has lost: a scavenge removed them after a deletion or a `$maxCount`. */
 import type { RecordedEvent } from '../../events/store/event-store.ts'
 
-/** The most gaps that are named. */
+/** Maximum number of reported gaps. */
 const MOST = 100
 
 export interface Gaps {
   /** Takes the next event of the log. */
   next(event: RecordedEvent): void
-  /** The gaps in words: `issue-1.3: revisions 0 to 4`. Streams that are gone completely leave no trace. */
+  /** Returns the gaps as text: `issue-1.3: revisions 0 to 4`. Completely lost streams leave no trace. */
   found(): readonly string[]
 }
 
 /**
- * Keeps the last event of each stream in memory. A revision may be missing because another application wrote it: then
- * the hash chain goes on, and it is no gap.
+ * Keeps the last event of each stream in memory. A revision of another application is not a gap: the hash chain
+ * continues over it.
  */
 export function createGaps(): Gaps {
   const ends = new Map<string, { revision: number; hash: string | null }>()

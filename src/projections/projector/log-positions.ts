@@ -1,17 +1,19 @@
-/** Which event a checkpoint is at. */
+/** Compares checkpoints with the events of the log. */
 import { type EventStore, type RecordedEvent, StoreUnavailable } from '../../events/store/event-store.ts'
 import { BrokenFile } from '../../storage/sqlite/sqlite.ts'
 import type { Checkpoint } from '../store/read-store.ts'
 
-/** What a checkpoint keeps of its event. It names the position, too: a checkpoint of before the first event leaves it. */
+/**
+ * Returns the identity of an event for a checkpoint, with its position. A checkpoint before the first event has none.
+ */
 export const placeOf = ({ position, id }: Pick<RecordedEvent, 'position' | 'id'>) => `${position}:${id}`
 
-/** Whether a checkpoint says which event it is at. */
+/** Whether a checkpoint has the identity of its event. */
 const namesEvent = ({ position, event }: Pick<Checkpoint, 'position' | 'event'>) =>
   event?.startsWith(`${position}:`) === true
 
 /**
- * Whether the log surely lacks the event of a checkpoint. A scavenge may have removed that event: then nothing is known.
+ * Whether the log surely lacks the event of a checkpoint. After a scavenge it may just have been removed: then false.
  */
 export async function isOfAnotherLog(events: EventStore, checkpoint: Checkpoint): Promise<boolean> {
   if (!namesEvent(checkpoint)) return false
@@ -21,7 +23,7 @@ export async function isOfAnotherLog(events: EventStore, checkpoint: Checkpoint)
     return false
   } catch (error) {
     if (error instanceof StoreUnavailable || error instanceof BrokenFile) throw error
-    // The server refuses a position at which no record begins.
+    // The server refuses a position between records.
     return true
   }
 }

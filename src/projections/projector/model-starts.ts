@@ -1,4 +1,4 @@
-/** Where read models go on: at their checkpoints, or at the first event when their fold is new. */
+/** Start positions of read models: their checkpoints, or the first event when their fold is new. */
 import type { FastifyBaseLogger } from 'fastify'
 import {
   type EventStore,
@@ -30,19 +30,18 @@ export type ModelStarts = ReturnType<typeof createModelStarts>
 
 export function createModelStarts({ log, events, views, progress, positions, documents }: Starting) {
   let endAtStart: Position = LOG_START
-  /** What is up to here may have been folded before: at first, the last event of the log when a model began. */
+  /** Events up to here may have been folded before; initially, the last event of the log when a model began. */
   let repeatedUpTo: Position = LOG_START
-  /** Exists while a model is made again from the first event: what the log lacks, the model lacks too. */
+  /** Exists while a model is rebuilt from the first event: gaps in the log are gaps in the model. */
   let gaps: Gaps | undefined
 
   return {
-    /** The last event of the log at the start. */
     endAtStart: () => endAtStart,
 
-    /** Whether events up to this position may be folded again: then stored documents may be ahead of what is folded. */
+    /** Whether events up to this position may be folded again, so that stored documents may be ahead. */
     mayRepeat: (position: Position) => position <= repeatedUpTo,
 
-    /** Events up to this position come again, and some of what they make may be stored. */
+    /** Events up to this position are delivered again, and some of their documents may be stored. */
     repeatsUpTo(position: Position): void {
       repeatedUpTo = Math.max(repeatedUpTo, position)
     },
@@ -58,9 +57,9 @@ export function createModelStarts({ log, events, views, progress, positions, doc
         const checkpoint = await views.checkpoint(p.model.name)
         if (checkpoint !== undefined) checkpoints.set(p, checkpoint)
       }
-      // After the checkpoints: other servers may be moving them.
+      // After the checkpoints, which other servers may be moving.
       endAtStart = await events.lastPosition()
-      // Most models are at the same place.
+      // Cached, because most models have the same checkpoint.
       const others = new Map<string, boolean>()
       for (const [{ model }, checkpoint] of checkpoints) {
         const { position } = checkpoint
@@ -69,8 +68,8 @@ export function createModelStarts({ log, events, views, progress, positions, doc
         const isOther = isBehind || (others.get(place) ?? (await isOfAnotherLog(events, checkpoint)))
         others.set(place, isOther)
         if (!isOther) continue
-        // The log was cut off, or is an older copy, which may have grown since. The read models would skip new events up
-        // to the checkpoint without notice.
+        // The log was truncated or is an older copy, which may have grown since. Read models would silently skip new
+        // events up to the checkpoint.
         const problem = isBehind
           ? `it ends at position ${endAtStart}, and the read model ${model.name} holds events up to ${position}`
           : `it has another event at position ${position}, and the read model ${model.name} holds the events of another log up to there`
@@ -97,11 +96,11 @@ export function createModelStarts({ log, events, views, progress, positions, doc
       await views.clear(collection)
       await positions.write([], new Map([[name, { position: LOG_START, version }]]))
       p.position = LOG_START
-      // The embedded log, which has no such problems, cannot lose events.
+      // Only a log with `problems` can lose events; the embedded one cannot.
       if (events.problems !== undefined) gaps ??= createGaps()
     },
 
-    /** Says what the log lacks when the models that are made again have the events that it had at the start. */
+    /** Logs the gaps when the rebuilt models have all events that the log had at the start. */
     passed(batch: readonly RecordedEvent[], position: Position): void {
       if (gaps === undefined) return
       for (const event of batch) gaps.next(event)

@@ -1,14 +1,13 @@
 /**
- * Moves read models in the store. Where a batch changes nothing for a model, the model moves in memory alone: most
- * batches of a single client are like that, and a write of checkpoints costs as much as a write of documents. Its
- * checkpoint follows with the next change, or after a second. So a server that is killed folds at most a second of
- * events again that change nothing.
+ * Moves read models in the store. A batch without changes for a model, the usual case, moves it in memory only, because
+ * a write of checkpoints costs as much as one of documents. Its checkpoint follows with the next change, or after a
+ * second. So after a kill, at most a second of events without changes is folded again.
  */
 import type { Position } from '../../events/store/event-store.ts'
 import { isFollowed, type Progress } from '../generations/shared-models.ts'
 import type { Change, Changes, Checkpoint, MovedCheckpoint, ReadStore } from '../store/read-store.ts'
 
-/** After how many milliseconds the checkpoints of models that nothing has changed are written. */
+/** Maximum delay of checkpoints that moved in memory only, in milliseconds. */
 const SAVE_MS = 1000
 
 const NO_CHECKPOINTS: ReadonlyMap<string, Checkpoint> = new Map()
@@ -16,8 +15,8 @@ const NO_CHECKPOINTS: ReadonlyMap<string, Checkpoint> = new Map()
 export type Positions = ReturnType<typeof createPositions>
 
 /**
- * `move`: moves the checkpoints of a store that several servers share. `save` is called some time after a model has
- * moved in memory alone: it calls `saveAll` when no batch is written.
+ * `move` moves the checkpoints of a shared store. `save` is called some time after a model has moved in memory only,
+ * and calls `saveAll` between batches.
  */
 export function createPositions(
   progress: readonly Progress[],
@@ -25,10 +24,7 @@ export function createPositions(
   move: ((moved: ReadonlyMap<string, MovedCheckpoint>) => Promise<void>) | undefined,
   save: () => Promise<void>,
 ) {
-  /**
-   * The checkpoints as they were read, or written here last. A model that has not begun has none: where it is, nobody
-   * knows.
-   */
+  /** Checkpoints as read or last written here. A model that has not begun has none. */
   const saved = new Map<string, Position>()
   let timer: NodeJS.Timeout | undefined
   let isStopped = false
@@ -39,8 +35,8 @@ export function createPositions(
   }
 
   /**
-   * Writes documents and checkpoints, and calls `written` between them: another server that sees a checkpoint may send
-   * its client here. The embedded store writes both together.
+   * Writes documents and checkpoints, and calls `written` in between: when another server sees a checkpoint, its
+   * clients may come here. The embedded store writes both together.
    */
   async function write(
     changes: Changes,
@@ -69,13 +65,13 @@ export function createPositions(
 
   return {
     write,
-    /** The checkpoint of a model was read, or moved by somebody else. */
+    /** Records a checkpoint that was read, or moved by another server. */
     isSaved(name: string, position: Position): void {
       saved.set(name, position)
     },
-    /** To be called when models have moved. */
+    /** Call it when models have moved. */
     saveSoon,
-    /** Writes the checkpoints of all models that have moved in memory alone. */
+    /** Writes the checkpoints of all models that have moved in memory only. */
     async saveAll(): Promise<void> {
       const unsaved = progress.filter(isUnsaved)
       if (unsaved.length === 0) return
@@ -92,7 +88,7 @@ export function createPositions(
   }
 }
 
-/** The first of the lists, and those after it; undefined when there is none. */
+/** Returns the first list and the rest; undefined without lists. */
 export async function startOf(
   changes: AsyncGenerator<Change[], void>,
 ): Promise<AsyncGenerator<Change[], void> | undefined> {

@@ -1,13 +1,13 @@
-/** How far a projector has come in the log: what its read models have taken, and what came or passed without them. */
+/** Progress of a projector in the log: the positions of its read models, and of delivered and skipped events. */
 import { LOG_START, type Position } from '../../events/store/event-store.ts'
 import type { Progress } from '../generations/shared-models.ts'
 
 export type Reach = ReturnType<typeof createReach>
 
 export function createReach(progress: readonly Progress[]) {
-  /** The last event that came. It may be written later, or have to come again. */
+  /** The last delivered event. It may still be unwritten, or be delivered again. */
   let last: Position = LOG_START
-  /** How far subscriptions have passed the log: between `last` and here are only events of others. */
+  /** Position up to which subscriptions have passed the log; after `last` there are only skipped events. */
   let seen: Position = LOG_START
 
   const running = () => progress.filter((p) => p.stopped === undefined)
@@ -22,8 +22,8 @@ export function createReach(progress: readonly Progress[]) {
       seen = position
     },
     /**
-     * The position that every running read model has taken. What stopped models have not taken is never passed: when none
-     * runs, nothing more is.
+     * Returns the position that every running read model has reached. Without running models, it stays where they
+     * stopped.
      */
     passed(): Position {
       const models = running()

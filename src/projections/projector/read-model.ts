@@ -6,23 +6,23 @@ import type { Position, RecordedEvent } from '../../events/store/event-store.ts'
 import { orphanIdsOf, removesOrphans } from '../models/repositories/orphaned-documents.ts'
 import type { AnyCollection, Change, Collection, ReadStore, Stored, Touched } from '../store/read-store.ts'
 
-/** Computes the documents of a read model from events. Pure: it knows events and documents, but no store. */
+/** Computes the documents of a read model from events. Pure. */
 export interface Fold<D extends object> {
   collection: Collection<D>
-  /** Raise it when the fold changes: then the next start makes all documents again from the log. */
+  /** Increase it when the fold changes: the next start then rebuilds all documents from the log. */
   version: number
-  /** Whether events of this type can concern this model. If one of them cannot be read, the model has to stop. */
+  /** Whether the model handles events of this type. It stops at an unreadable one. */
   handles(event: { type: string }): boolean
-  /** The ids of the documents that the event touches; none when it does not concern this model. */
+  /** Returns the ids of the documents that the event touches; empty when it touches none. */
   touches(event: Recorded<DomainEvent>): readonly string[]
   /**
-   * Whether the next version of each document that the event touches does not depend on the one before. Such a document
-   * is not read: the store keeps a later version anyway. Without it, none is like that.
+   * Whether the event replaces each touched document regardless of the earlier version, which is then not read: the
+   * store keeps the later version anyway. By default false.
    */
   begins?(event: { type: string }): boolean
-  /** Whether, beside that, none of these documents can exist before the event. */
+  /** Whether, in addition, none of these documents can exist before the event. */
   creates?(event: { type: string }): boolean
-  /** The next version of one touched document; undefined when it does not exist or is deleted. */
+  /** Returns the next version of a touched document; undefined when it does not exist or is deleted. */
   evolve(document: D | undefined, event: Recorded<DomainEvent>, id: string): D | undefined
 }
 
@@ -33,18 +33,13 @@ export interface FoldParts<D extends object, Becoming extends EventType, Changin
   extends Pick<Collection<NoInfer<D>>, 'name'>,
     Partial<Pick<Collection<NoInfer<D>>, 'indexes' | 'arrays' | 'partOf' | 'wordsIn'>> {
   version: number
-  /**
-   * For documents of which a repository may have many: they stay when it is deleted, until events name them, some at a time.
-   */
+  /** For numerous documents of a repository: they stay after its deletion until events remove them in batches. */
   staysUntilRemoved?: true
   /** The ids of the documents that the event touches. */
   ids(event: RecordedOf<Becoming | Changing>): readonly string[]
-  /**
-   * Handlers that return the whole next document, whether there was one before or not. They return undefined to delete
-   * it.
-   */
+  /** Handlers that return the whole next document, new or not; undefined deletes it. */
   becomes: DocumentHandlers<Becoming, NoInfer<D> | undefined, NoInfer<D> | undefined>
-  /** Events whose handlers in `becomes` do not look at the document before, and never delete it. */
+  /** Events whose handlers in `becomes` ignore the earlier document and never delete it. */
   begins?: readonly NoInfer<Becoming>[]
   /** Those of them before which the document cannot exist. */
   creates?: readonly NoInfer<Becoming>[]
@@ -58,7 +53,7 @@ export interface FoldParts<D extends object, Becoming extends EventType, Changin
 
 const NONE: readonly string[] = []
 
-/** How long a fold may hold the event loop before it lets requests run, in milliseconds. */
+/** Time after which a fold yields to requests, in milliseconds. */
 const TURN_MS = 5
 
 /** Makes a fold from handlers by event type. */
@@ -96,8 +91,8 @@ export function foldOf<D extends object, Becoming extends EventType, Changing ex
 }
 
 /**
- * The next document. When it was updated never goes back, also when a clock does: clients ask for what was updated since
- * the latest time that they have seen.
+ * Returns the next document. `updatedAt` never decreases, even after a clock change, because clients poll by the latest
+ * one they have seen.
  */
 function updatedLater<D extends object & { updatedAt?: unknown }>(
   before: D | undefined,
@@ -114,11 +109,11 @@ function updatedLater<D extends object & { updatedAt?: unknown }>(
 export interface Advance {
   changes: Change[]
   /**
-   * All documents that the events touch. Some may already hold the events: another node wrote them, or this one did
-   * before it lost the store. They are listed, too, because a cached copy of them may be older.
+   * All documents that the events touch, also those that already hold the events (written by another node, or before an
+   * outage of the store), because a cached copy may be older.
    */
   touched: Touched[]
-  /** The event that could not be folded, if any. `changes` holds only what came before it. */
+  /** The event that could not be folded, if any. `changes` has only those before it. */
   poison?: Poison
 }
 
@@ -133,13 +128,13 @@ export interface ReadModel<C extends AnyCollection = AnyCollection> {
   readonly name: string
   readonly version: number
   readonly collection: C
-  /** Whether events of this type can concern the model. */
+  /** Whether the model handles events of this type. */
   handles(event: { type: string }): boolean
-  /** The documents that events touch; undefined when the fold throws at one of them. */
+  /** Returns the documents that events touch; undefined when the fold throws. */
   touched(events: readonly Recorded<DomainEvent>[]): Touched[] | undefined
   /**
-   * Folds a batch of events onto the stored documents. Stops before an event that the fold throws at. `mayRepeat`: what
-   * some of the events made may be stored already.
+   * Folds a batch of events onto the stored documents. Stops before an event at which the fold throws. `mayRepeat`: the
+   * documents may already hold some of the events.
    */
   advance(
     events: readonly Recorded<DomainEvent>[],
@@ -168,7 +163,7 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
       const ids = new Set<string>()
       /** Documents whose first event of the batch does not begin them. */
       const before: string[] = []
-      /** The stored documents, as far as they are known: null for none. */
+      /** The known stored documents; null for missing ones. */
       const replaced = new Map<string, object | null>()
       let poison: Poison | undefined
       for (const event of events) {
@@ -219,7 +214,7 @@ export function readModel<D extends object>(fold: Fold<D>): ReadModel<Collection
         try {
           const next = ids.map((id) => {
             const current = bodies.get(id) ?? documents.get(id)
-            // The event was delivered before (a crash came before the checkpoint): the document already holds it.
+            // A repeated delivery after a crash: the document already holds the event.
             if (current !== undefined && current.position >= event.position) return undefined
             return { id, body: fold.evolve(current?.body, event, id) }
           })

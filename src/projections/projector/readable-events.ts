@@ -1,4 +1,4 @@
-/** What of a batch of recorded events a read model takes. An event that cannot be read stops only those it concerns. */
+/** Selects the events of a batch for a read model. An unreadable event stops only the models that it may concern. */
 import { decode, isKnownType } from '../../events/codec.ts'
 import type { DomainEvent, Recorded } from '../../events/domain-events.ts'
 import type { Position, RecordedEvent } from '../../events/store/event-store.ts'
@@ -26,18 +26,12 @@ export function readBatch(batch: readonly RecordedEvent[]): ReadBatch {
   return { events, types: new Set(events.map(({ type }) => type)), unreadable }
 }
 
-/**
- * Whether an event that cannot be read may concern a reader of events. Nobody knows whom an event of an unknown type
- * concerns, so it concerns all.
- */
+/** Whether an unreadable event may concern a reader. An unknown type concerns all of them. */
 function mayConcern({ handles }: Pick<ReadModel, 'handles'>, event: { type: string }): boolean {
   return !isKnownType(event.type) || handles(event)
 }
 
-/**
- * The events after one position and up to another that a model takes: those that it handles, before the first that it
- * cannot read.
- */
+/** Returns the events after one position and up to another that a model handles, before the first unreadable one. */
 export function eventsFor(
   model: Pick<ReadModel, 'handles'>,
   { events, types, unreadable }: ReadBatch,
@@ -47,7 +41,7 @@ export function eventsFor(
   const poison = unreadable.find(
     ({ event }) => event.position > after && event.position <= upTo && mayConcern(model, event),
   )
-  // Asked once for each type: most events concern few models.
+  // Tested once per type, because most events concern few models.
   const handled = new Set([...types].filter((type) => model.handles({ type })))
   const before = Math.min(upTo + 1, poison?.event.position ?? Number.MAX_SAFE_INTEGER)
   const own =

@@ -1,7 +1,7 @@
 /**
  * Rebuilds a read model from the first event while queries read the old documents. The new documents go into the spare
- * generation of the collection. Then the two generations are exchanged between two batches of the projector. If the
- * process dies before that, nothing is lost: the old generation is still the current one.
+ * generation of the collection, and the generations are exchanged between two batches of the projector. After a crash
+ * before that, the old generation is still current.
  */
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
 import {
@@ -27,7 +27,7 @@ export interface RebuildProgress {
   end: Position
   /** True in the last report: from now on queries read the new documents. */
   done: boolean
-  /** In the last report: parts of streams that the log lacks, so that the documents lack them too. At most 100. */
+  /** In the last report: parts of streams that the log, and so the documents, lack. At most 100. */
   lacks?: readonly string[]
 }
 
@@ -43,12 +43,12 @@ export interface Rebuilding {
   graceMs?: number
 }
 
-/** The number of events in one batch. Small, so that the projector's writes need not wait long. */
+/** Number of events per batch. Small, so that the projector's writes do not wait long. */
 const BATCH = 250
 /** How long an old generation is kept for queries that already read from it, in milliseconds. */
 const GRACE_MS = 10_000
 
-/** Another rebuild has not ended yet. */
+/** Another rebuild is still running. */
 export class RebuildUnderWay extends Error {
   override readonly name = 'RebuildUnderWay'
 }
@@ -69,16 +69,16 @@ export interface Rebuilder {
    */
   rebuild(models: readonly ReadModel[]): AsyncGenerator<RebuildProgress>
   /**
-   * Empties the spare generations after `after` milliseconds, except those of models that are rebuilt meanwhile.
-   * Called at the start, too: an earlier process may have ended before it emptied them. To be called from time to time
-   * when servers share the store: a generation of another version is only removed when it was unused for long.
+   * Empties the spare generations after `after` milliseconds, except those of running rebuilds. Also called at the
+   * start, for spares of an earlier process, and periodically in a shared store, where a generation of another version
+   * is only removed after a long disuse.
    */
   freeSpares(models: readonly ReadModel[], after?: number): Promise<void>
 }
 
 export function createRebuild(rebuilding: Rebuilding): Rebuilder {
   const { generations, signal, graceMs = GRACE_MS } = rebuilding
-  /** The number of rebuilds of each model. `freeSpares` skips a model with a new one, which empties the spare itself. */
+  /** Number of rebuilds by model. `freeSpares` skips a model with a new one, which empties the spare itself. */
   const runs = new Map<string, number>()
   let isUnderWay = false
 
@@ -106,7 +106,7 @@ export function createRebuild(rebuilding: Rebuilding): Rebuilder {
           try {
             yield* rebuildModel(rebuilding, model)
           } finally {
-            // If this fails, the next start does it.
+            // If this fails, the next start retries it.
             freeSpares([model], graceMs).catch(() => {})
           }
         }
@@ -158,18 +158,18 @@ async function* rebuildModel(
 
   try {
     yield* replayUpTo(await events.lastPosition())
-    // Replay the events that came meanwhile. The projector then waits only for the few that are left.
+    // Replays the events that came meanwhile, so that the projector waits only for the few remaining ones.
     yield* replayUpTo(await events.lastPosition())
     await projector.exchange(name, async (end) => {
       for await (const batch of batches(events, position, end)) await replay(batch)
-      // From here on the new documents may be the current ones, even if this fails.
+      // From here on the new documents may be current, even if this fails.
       isComplete = true
       await generations.exchange(collection, { position, version, ...(event !== undefined && { event }) })
       exchanged(collection.name)
       return position
     })
   } finally {
-    // If this fails, a later rebuild does it.
+    // If this fails, a later rebuild retries it.
     if (!isComplete) await discard().catch(() => {})
   }
   const lacks = gaps.found()

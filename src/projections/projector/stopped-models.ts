@@ -1,4 +1,4 @@
-/** Read models that stop at an event which they cannot take. */
+/** Stops read models at events that they cannot read or fold. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { RecordedEvent } from '../../events/store/event-store.ts'
 import type { Progress } from '../generations/shared-models.ts'
@@ -9,10 +9,10 @@ const messageOf = (error: unknown) => (error instanceof Error ? error.message : 
 const placeOf = ({ position, type, stream, revision }: RecordedEvent) =>
   `event ${position} (${type}, ${stream}@${revision})`
 
-/** Why a model stops, with the place of the event. */
+/** Returns the reason of a stop, with the place of the event. */
 export const reasonOf = ({ event, error }: Poison) => `${placeOf(event)}: ${messageOf(error)}`
 
-/** Stops models at events that they could not take. One event is one line in the log, however many it stops. */
+/** Stops models at events that they could not fold, with one log line per event. */
 export function stopModels(
   log: FastifyBaseLogger,
   poisoned: readonly { p: Progress; poison: Poison }[],

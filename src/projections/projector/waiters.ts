@@ -1,4 +1,4 @@
-/** Those who wait until the read models have reached a position of the log. */
+/** Waiters for the read models to reach a position of the log. */
 import type { Position } from '../../events/store/event-store.ts'
 
 interface Waiter {
@@ -12,7 +12,7 @@ export function createWaiters() {
 
   return {
     isEmpty: () => waiting.size === 0,
-    /** How long the last one who came has waited, in milliseconds. */
+    /** Returns how long the latest waiter has waited, in milliseconds. */
     youngestAge: () => performance.now() - lastAt,
     /** Resolves to true when `answer` gets the position or a later one, or to false after `timeoutMs`. */
     wait(position: Position, timeoutMs: number): Promise<boolean> {
@@ -30,11 +30,11 @@ export function createWaiters() {
         waiting.add(waiter)
       })
     },
-    /** Resolves those who wait for this position or an earlier one. */
+    /** Resolves the waiters for this position or an earlier one. */
     answer(position: Position): void {
       for (const waiter of waiting) if (waiter.position <= position) waiter.resolve(true)
     },
-    /** Resolves all others to false. */
+    /** Resolves all remaining waiters to false. */
     giveUp(): void {
       for (const waiter of waiting) waiter.resolve(false)
     },
