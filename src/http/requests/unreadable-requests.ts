@@ -65,7 +65,7 @@ export function refuseUnreadable(
   }
 }
 
-/** An `Expect` header that nobody knows means nothing, as RFC 9110 allows. Node would answer 417 without a body. */
+/** Ignores an unknown `Expect` header, as RFC 9110 allows. Node would answer 417 without a body. */
 export function ignoreExpectations(app: FastifyInstance): void {
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
 }

@@ -69,7 +69,7 @@ const ROUNDS = 10
  * Makes a backup of `dataDir` in `directory`. The directory gets its final name when the whole backup is on
  * disk. A backup never blocks a server's writes.
  *
- * When the data directory lacks files that the log names (somebody deleted them by hand), the backup is made
+ * When the data directory lacks files that the log names (deleted by hand), the backup is made
  * without them. The result lists them in `missing`.
  *
  * @throws BackupProblem, DataDirInUse (half restored), BrokenFile, UnreadableEvent, and errors of the file
