@@ -1,4 +1,4 @@
-/** Adds public keys of OpenPGP to users, lets users show that the private key is theirs, and removes keys. */
+/** Adds, verifies and removes public OpenPGP keys of users. */
 
 import { gpgTokens } from '../../auth/gpg-token.ts'
 import { gpgKeyOf, isGoodSignature } from '../../domain/openpgp/gpg.ts'
@@ -18,11 +18,11 @@ import {
   wrongTokenSignature,
 } from './gpg-key.decider.ts'
 
-/** The texts that stand for the tokens: people sign them with the line's end that their tools put there. */
+/** Returns the texts that count as the tokens: with each line ending that the user's tools may add. */
 const signedTexts = (tokens: readonly string[]) =>
   ['', '\n', '\r\n'].flatMap((end) => tokens.map((token) => Buffer.from(token + end)))
 
-/** @throws Refused (unprocessable) when the signature is none of a token by the key */
+/** @throws Refused (unprocessable) unless the key has signed one of the tokens */
 async function requireSignature(
   client: string,
   tokens: readonly string[],
@@ -34,9 +34,10 @@ async function requireSignature(
 }
 
 /**
- * Adds a key. `client`: whose work it is to read it. `signature`: of the token, by the key.
- * @throws Refused: unprocessable for what is no key, for one that is used and for a wrong signature; not found for one
- * without an address of the user and without a signature, as in Gitea
+ * Adds a key. `client`: charged for parsing it. `signature`: of the token, by the key.
+ *
+ * @throws Refused: unprocessable for an invalid or used key and for a wrong signature; not found for a key without an
+ * address of the user and without a signature, as in Gitea
  */
 export async function addGpgKey(
   services: Services,
@@ -58,17 +59,17 @@ export async function addGpgKey(
   const state = await gpgKeys.change(services, context, key.primary.longId, 'add key', (before) =>
     decideAddGpgKey(before, data, owner),
   )
-  // A repeated request may find it verified since, or with another user.
+  // A retried request may find it verified, or with another user.
   const isOwn = state.status === 'there' && state.keyId === keyId
   const { keyId: id, user: _, ...rest } = isOwn ? state : data
   const longIds = [rest.primary, ...rest.subkeys].map(({ longId }) => longId)
   return { ...rest, id, userId: user.id, longIds, addedAt: madeAt(context) }
 }
 
-/** Long ids are compared without the zeros in front: gpg writes them, Gitea leaves them out. */
+/** Normalizes a long id: gpg writes leading zeros, Gitea omits them. */
 const withZeros = (longId: string) => longId.replace(/^0x/i, '').toUpperCase().padStart(16, '0')
 
-/** The user shows that a key is theirs. @throws Refused: not found, or unprocessable for a wrong signature */
+/** Verifies that the key is the user's. @throws Refused: not found, or unprocessable for a wrong signature */
 export async function verifyGpgKey(
   services: Services,
   context: CommandContext,

@@ -1,4 +1,4 @@
-/** Adds public keys of users and repositories, and removes them. */
+/** Adds and removes public keys of users and repositories. */
 import { hash } from 'node:crypto'
 import { isRefusal, Refused } from '../../errors/refusal.ts'
 import type { AccountRef } from '../../events/catalog/parts.ts'
@@ -22,7 +22,7 @@ export interface NewKey {
   readOnly: boolean
 }
 
-/** The part of a stream's name that stands for a key. */
+/** Returns the part of a stream's name that identifies a key. */
 const digestOf = ({ fingerprint }: { fingerprint: string }) => hash('sha256', fingerprint, 'hex').slice(0, 40)
 
 async function keyData(services: Services, context: CommandContext, { title, key, readOnly }: NewKey) {
@@ -31,7 +31,7 @@ async function keyData(services: Services, context: CommandContext, { title, key
   return { keyId: await takeNumber(services, context, idsStream('key')), title, readOnly, ...read }
 }
 
-/** @throws Refused (unprocessable) for what is no key, and for one that is used */
+/** @throws Refused (unprocessable) for an invalid or used key */
 export async function addSshKey(
   services: Services,
   context: CommandContext,
@@ -47,7 +47,7 @@ export async function addSshKey(
   await sshKeys.change(services, context, digestOf(data), 'add key', (before) =>
     decideAddSshKey(before, data, others),
   )
-  // Not the key as it is now: a repeated request may find it with another user.
+  // Not from the state: a retried request may find the key with another user.
   const { keyId: id, title, key, fingerprint, readOnly } = data
   return { id, title, key, fingerprint, readOnly, userId: user.id, createdAt: madeAt(context) }
 }
@@ -62,7 +62,7 @@ export async function removeSshKey(
   )
 }
 
-/** @throws Refused (unprocessable) for what is no key, and for one that the repository has */
+/** @throws Refused (unprocessable) for an invalid key, and for one that the repository has */
 export async function addDeployKey(
   services: Services,
   context: CommandContext,

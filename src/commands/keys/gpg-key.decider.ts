@@ -1,6 +1,5 @@
 /**
- * Public keys of OpenPGP, as facts. A key is an aggregate of its own, in a stream that its id names: so no two users
- * have the same one. Pure.
+ * The aggregate of a public OpenPGP key. Its stream is named by the key's id, so no two users have the same key. Pure.
  */
 
 import { type Refusal, refuse } from '../../errors/refusal.ts'
@@ -27,21 +26,21 @@ export const gpgKeyDecider: Decider<GpgKeyState, GpgKeyEvent> = deciderOf({
 
 /** The owner of a new key. */
 export interface GpgKeyOwner {
-  /** The addresses of the owner, in small letters. */
+  /** Addresses of the owner, in lower case. */
   emails: readonly string[]
-  /** How many keys the owner has. */
+  /** Number of the owner's keys. */
   count: number
-  /** What the owner must sign to show that the private key is theirs. */
+  /** The token to sign, as proof of the private key. */
   token: string
 }
 
-/** Adds a key that names an address of its owner, or with which its owner has signed the token. */
+/** Adds a key with an address of its owner, or with the owner's signature of the token. */
 export function decideAddGpgKey(
   state: GpgKeyState,
   data: Added,
   { emails, count, token }: GpgKeyOwner,
 ): Decision<GpgKeyEvent> {
-  // Gitea's own words: clients look for them.
+  // Gitea's words, since clients match them.
   if (state.status === 'there') return refuse.unprocessable('A key with the same id already exists')
   if (!data.verified && !data.emails.some((email) => emails.includes(email))) {
     return refuse.notFound(
@@ -53,7 +52,7 @@ export function decideAddGpgKey(
   return [{ type: 'GpgKeyAdded', data }]
 }
 
-/** The refusal of a signature that is none of the token by the key. */
+/** Refusal of a wrong signature of the token. */
 export const wrongTokenSignature = (token: string): Refusal =>
   refuse.unprocessable(
     'The provided GPG key, signature and token do not match or token is out of date. ' +
@@ -62,13 +61,13 @@ export const wrongTokenSignature = (token: string): Refusal =>
 
 const gone = refuse.notFound('key not found')
 
-/** Records that the owner has signed the token. A verified key stays one. */
+/** Records that the owner has signed the token; no event for a verified key. */
 export function decideVerifyGpgKey(state: GpgKeyState, keyId: number): Decision<GpgKeyEvent> {
   if (state.status === 'none' || state.keyId !== keyId) return gone
   return state.verified ? [] : [{ type: 'GpgKeyVerified', data: { keyId, user: state.user } }]
 }
 
-/** Removes the key if it is still this one. */
+/** Removes the key, unless it was replaced. */
 export function decideRemoveGpgKey(state: GpgKeyState, keyId: number): Decision<GpgKeyEvent> {
   if (state.status === 'none' || state.keyId !== keyId) return gone
   const { user, primary } = state

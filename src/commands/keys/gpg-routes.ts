@@ -17,7 +17,7 @@ const CreateGPGKeyOption = Type.Object(
   { title: 'CreateGPGKeyOption' },
 )
 
-/** gitea-js has no fields for it: those are Gitea's. */
+/** gitea-js has no fields for it; these are Gitea's. */
 const VerifyGPGKeyOption = Type.Object(
   {
     key_id: Type.String({ minLength: 1, maxLength: 18 }),

@@ -1,4 +1,4 @@
-/** The body that adds a public key of SSH. */
+/** The body that adds a public SSH key. */
 import { type Static, Type } from 'typebox'
 import { Refused, refuse } from '../../errors/refusal.ts'
 import { textProblem } from '../users/accounts/names.ts'

@@ -1,6 +1,6 @@
 /**
- * Public keys, as facts. A key is an aggregate of its own, in a stream that its fingerprint names: so no two users have
- * the same one, and a repository has it once. Pure.
+ * The aggregate of a public SSH key. Its stream is named by the fingerprint, so no two users have the same key, and a
+ * repository has it once. Pure.
  */
 
 import { type Refusal, refuse } from '../../errors/refusal.ts'
@@ -29,16 +29,16 @@ export const deployKeyDecider: Decider<DeployKeyState, DeployKeyEvent> = decider
   },
 })
 
-/** At most this many keys of a user, and of a repository. */
+/** Maximum number of keys of a user, and of a repository. */
 export const MAX_KEYS = 500
 
-/** What the owner of a new key has already. */
+/** The present keys of the owner. */
 export interface OtherKeys {
   count: number
   hasTitle: boolean
 }
 
-/** Why an owner cannot have this key, apart from the key itself. */
+/** Returns a refusal because of the owner's other keys. */
 function ownerProblem({ title }: Pick<KeyData, 'title'>, others: OtherKeys): Refusal | undefined {
   if (others.hasTitle) return refuse.unprocessable(`title: there is a key '${title}' already`)
   if (others.count >= MAX_KEYS) return refuse.unprocessable(`there are ${MAX_KEYS} keys already`)
@@ -50,12 +50,12 @@ export function decideAddSshKey(
   data: SshKeyEvent['data'],
   others: OtherKeys,
 ): Decision<SshKeyEvent> {
-  // Gitea's own words: clients look for them.
+  // Gitea's words, since clients match them.
   if (state.status === 'there') return refuse.unprocessable('Key content has been used as non-deploy key')
   return ownerProblem(data, others) ?? [{ type: 'SshKeyAdded', data }]
 }
 
-/** Removes the key if it is still this one. */
+/** Removes the key, unless it was replaced. */
 export function decideRemoveSshKey(state: SshKeyState, keyId: number): Decision<SshKeyEvent> {
   if (state.status === 'none' || state.keyId !== keyId) return refuse.notFound('key not found')
   const { status: _, ...data } = state

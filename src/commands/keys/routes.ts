@@ -1,4 +1,7 @@
-/** Adds and removes public keys: `/user/keys`, `/repos/{owner}/{repo}/keys`. They are facts: there is no SSH server. */
+/**
+ * Adds and removes public keys: `/user/keys`, `/repos/{owner}/{repo}/keys`. They are only listed: there is no SSH
+ * server.
+ */
 import { Type } from 'typebox'
 import { onRepository } from '../../access/repository-access.ts'
 import { DeployKeyWire, deployKeyFor, deployKeyWire, PublicKeyWire } from '../../api/keys/keys.ts'

@@ -1,15 +1,15 @@
-/** Reads public keys of SSH, in the form that OpenSSH writes: `ssh-ed25519 AAAA… comment`. */
+/** Parses public SSH keys in OpenSSH's format: `ssh-ed25519 AAAA… comment`. */
 import { createPublicKey, hash, type JsonWebKey } from 'node:crypto'
 import { type Refusal, refuse } from '../../errors/refusal.ts'
 
 export interface SshKey {
-  /** The key as it was given, without what surrounds it. */
+  /** The key in one line, without surrounding text. */
   key: string
   /** `SHA256:…`, as ssh shows it. */
   fingerprint: string
 }
 
-/** Gitea's least size of an RSA key, in bits. */
+/** Gitea's minimum size of an RSA key, in bits. */
 const MIN_RSA_BITS = 3071
 
 const CURVES = {
@@ -19,7 +19,7 @@ const CURVES = {
 } as const
 const isCurve = (name: string): name is keyof typeof CURVES => Object.hasOwn(CURVES, name)
 
-/** The fields of a key, each with its length before it; undefined when the lengths are wrong. */
+/** Parses the length-prefixed fields of a key; undefined for wrong lengths. */
 function fieldsOf(blob: Buffer): Buffer[] | undefined {
   const fields: Buffer[] = []
   for (let at = 0; at < blob.length; ) {
@@ -57,7 +57,7 @@ function rsa([e, n, ...rest]: readonly Buffer[]): JsonWebKey | undefined {
     : undefined
 }
 
-/** The last field of a key in a security device names what it is for. */
+/** Removes the application, the last field of a key in a security device. */
 const withoutPurpose = (fields: readonly Buffer[]) => fields.slice(0, -1)
 
 const JWK_OF: ReadonlyMap<string, (fields: readonly Buffer[]) => JsonWebKey | undefined> = new Map([
@@ -72,7 +72,7 @@ const JWK_OF: ReadonlyMap<string, (fields: readonly Buffer[]) => JsonWebKey | un
 
 const problem = (reason: string) => refuse.unprocessable(`key: ${reason}`)
 
-/** A public key, or why it is none. */
+/** Parses a public key. */
 export function sshKeyOf(text: string): SshKey | Refusal {
   const [, type = '', base64 = '', comment = ''] =
     /^(\S+)[ \t]+([A-Za-z0-9+/]+={0,2})(?:[ \t]+([^\r\n]*))?$/.exec(text.trim()) ?? []
@@ -92,7 +92,7 @@ export function sshKeyOf(text: string): SshKey | Refusal {
   return { key, fingerprint: `SHA256:${digest}` }
 }
 
-/** The size of the key; undefined when it is none: a point that is not on its curve, for example. */
+/** Returns the size of the key, in bits; undefined for an invalid key, such as a point off its curve. */
 function bitsOf(jwk: JsonWebKey): number | undefined {
   try {
     const { asymmetricKeyDetails } = createPublicKey({ key: jwk, format: 'jwk' })

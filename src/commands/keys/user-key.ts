@@ -1,4 +1,4 @@
-/** The public keys of a user: added and removed by their owner, or by a site admin. */
+/** Adds and removes public keys of a user, for their owner or a site admin. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import { type PublicKeyWire, publicKeyWire, sshKeyFor } from '../../api/keys/keys.ts'
@@ -8,7 +8,7 @@ import { commandContext, settled } from '../execution/request-context.ts'
 import { addSshKey, removeSshKey } from './change.ts'
 import { type CreateKeyOption, wantedKey } from './key-option.ts'
 
-/** Adds the key in the body. Resolves to the key on the wire. @throws what `wantedKey` and `addSshKey` throw */
+/** Adds the key in the body. Resolves to its wire form. @throws what `wantedKey` and `addSshKey` throw */
 export async function addUserKey(
   services: Services,
   request: FastifyRequest & { body: Static<typeof CreateKeyOption> },
@@ -22,7 +22,7 @@ export async function addUserKey(
   return publicKeyWire(key, owner, services.publicUrl())
 }
 
-/** Removes the key with this id. @throws Refused (not found) when it is not one of the owner's */
+/** Removes the key with this id. @throws Refused (not found) unless the owner has it */
 export async function removeUserKey(
   services: Services,
   request: FastifyRequest,

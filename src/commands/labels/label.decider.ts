@@ -8,7 +8,6 @@ import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 import { snapshots } from '../execution/snapshots.ts'
 import { textProblem } from '../users/accounts/names.ts'
 
-/** A label, folded from its own events. */
 type Label = EventOf<'LabelCreated'>['data']
 
 export type LabelState =
@@ -29,13 +28,13 @@ export const labelDecider: Decider<LabelState, LabelEvent> = deciderOf({
 
 const COLOR = /^#?([0-9a-f]{6}|[0-9a-f]{3})$/
 
-/** Reads `#rrggbb`, `rrggbb`, `#rgb` or `rgb` as six hexadecimal digits in lower case; undefined for any other text. */
+/** Parses `#rrggbb`, `rrggbb`, `#rgb` or `rgb` into six lower-case hexadecimal digits; undefined for other texts. */
 export function colorOf(text: string): string | undefined {
   const digits = COLOR.exec(text.trim().toLowerCase())?.[1]
   return digits?.length === 3 ? digits.replace(/./g, '$&$&') : digits
 }
 
-/** The settings in their normal form (the name trimmed, the color as six digits), or a refusal. */
+/** Normalizes the settings (trimmed name, color as six digits), or returns a refusal. */
 export function normalLabel(wanted: Partial<LabelSettings>): Partial<LabelSettings> | Refusal {
   const normal = { ...wanted }
   if (wanted.name !== undefined) {
@@ -79,7 +78,7 @@ export function decideEditLabel(
   return [{ type: 'LabelEdited', data: { id: label.id, scope: label.scope, changes } }]
 }
 
-/** As in Gitea, a label that the owner does not have is deleted already. */
+/** Deletes the label; no event for one that the owner does not have, as in Gitea. */
 export function decideDeleteLabel(state: LabelState, scope: LabelScope): Decision<LabelEvent> {
   if (state.status !== 'active' || !sameScope(state.label.scope, scope)) return []
   const { id, name } = state.label

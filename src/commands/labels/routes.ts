@@ -31,7 +31,7 @@ import {
   normalLabel,
 } from './label.decider.ts'
 
-/** As long as in Gitea's database. */
+/** Maximum length in Gitea's database. */
 const text = { maxLength: 255 }
 const OptionalText = Type.Optional(Type.String(text))
 const OptionalFlag = Type.Optional(Type.Boolean())
@@ -67,7 +67,7 @@ function changesOf(body: Static<typeof EditLabelOption>): Partial<LabelSettings>
   return changes
 }
 
-/** The owner of the labels in a path, for a requester who may change them: the repository or the organization. */
+/** Returns the repository or organization in the path, if the requester may change its labels. */
 async function labelOwnerFor(
   services: Services,
   request: FastifyRequest,
@@ -92,14 +92,14 @@ async function labelOwnerFor(
   return organizationAsLabelOwner(organization)
 }
 
-/** The two kinds of owners, with the paths of their labels. */
+/** Kinds of owners, with the paths of their labels. */
 const OWNERS = [
   { scope: 'issue', url: '/repos/:owner/:repo/labels', all: RepositoryParams, one: LabelParams },
   { scope: 'organization', url: '/orgs/:org/labels', all: OrganizationParams, one: OrganizationLabelParams },
 ] as const
 
 export const labelRoutes: Routes = (services) => {
-  /** From the label's own events, not from the projection, which may lag. */
+  /** Builds the wire form from the label's own events, since the read model may lag. */
   function wireOf(state: LabelState, owner: LabelOwner): Static<typeof LabelWire> {
     if (state.status !== 'active') throw new Refused(refuse.notFound('label not found'))
     return labelWire(state.label, owner, services.publicUrl())
@@ -115,7 +115,7 @@ export const labelRoutes: Routes = (services) => {
           const { name, color } = request.body
           const settings = { name, color, description: '', exclusive: false, archived: false }
           const wanted = { ...settings, ...changesOf(request.body) }
-          // Refuse before a number is taken.
+          // Refuse before taking a number.
           const normal = normalLabel(wanted)
           if (isRefusal(normal)) throw new Refused(normal)
           const context = commandContext(request)

@@ -1,4 +1,4 @@
-/** Large files that a repository gets from another one: a fork those of its parent. */
+/** Gives a fork the LFS objects of its parent. */
 
 import type { LfsObject } from '../../events/catalog/lfs.ts'
 import { LOG_START, type Position } from '../../events/store/event-store.ts'
@@ -8,12 +8,13 @@ import { gitDirOf, type Services } from '../../services/services.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 import { recordedLfsAdditions, recordedLfsObjects, recordLfsObjects } from './record-objects.ts'
 
-/** About this many objects are shared and recorded together. */
+/** Number of objects that are shared and recorded together, approximately. */
 const BATCH = 500
 
 /**
- * Gives a fork the objects that its parent had when the fork was made, as the log has them: the read models may lag, and
- * the clocks of servers differ. May be repeated: what the fork has is left out. Both must be there.
+ * Gives a fork the objects that its parent had at its creation, in the order of the log: read models may lag, and
+ * clocks
+ * differ. Idempotent. Both repositories must exist.
  */
 export async function inheritLfsObjects(
   services: Services,
@@ -41,7 +42,7 @@ export async function inheritLfsObjects(
   await share(wanted)
 }
 
-/** The place in the log of the event that made a repository. */
+/** Returns the log position of the repository's creation. */
 async function beginningOf({ events }: Services, repoId: number): Promise<Position> {
   for await (const { position } of events.readStream(repositoryStream(repoId), { maxCount: 1 }))
     return position

@@ -1,4 +1,4 @@
-/** The lock of one path: a path has one lock at a time, whoever asks first. Pure. */
+/** The aggregate of a path's lock. A path has one lock at a time. Pure. */
 
 import { coded, type Refusal, refuse } from '../../errors/refusal.ts'
 import type { LfsEvent, LfsLock } from '../../events/catalog/lfs.ts'
@@ -8,7 +8,7 @@ import { snapshots } from '../execution/snapshots.ts'
 
 type LockEvent = Extract<LfsEvent, { type: 'LfsLocked' | 'LfsUnlocked' }>
 
-/** The lock that holds now; null without one. */
+/** The present lock; null without one. */
 export interface LockState {
   held: LfsLock | null
 }
@@ -32,7 +32,7 @@ export function decideLock(state: LockState, repoId: number, lock: LfsLock): Loc
   return [{ type: 'LfsLocked', data: { repoId, lock } }]
 }
 
-/** `force`: whether to end the lock of somebody else. */
+/** `force`: whether to release another user's lock. */
 export function decideUnlock(
   state: LockState,
   repoId: number,

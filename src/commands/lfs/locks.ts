@@ -1,4 +1,4 @@
-/** Locks of large files: `/{owner}/{repo}.git/info/lfs/locks`. A lock is for people; pushes do not look at it. */
+/** LFS locks: `/{owner}/{repo}.git/info/lfs/locks`. They are advisory; pushes ignore them. */
 import { posix } from 'node:path'
 import { Type } from 'typebox'
 import {
@@ -39,12 +39,12 @@ const LocksQuery = Type.Object({
 })
 const UnlockParams = Type.Object({ owner: Type.String(), repo: Type.String(), id: Type.String() })
 
-/** Rows of a page. git-lfs reads all pages before each push. */
+/** Maximum number of locks on a page. git-lfs reads all pages before each push. */
 const MAX_LOCKS = 100
 
-/** A path as one writes it from the root of the repository. @throws Refused */
+/** Returns the path relative to the root of the repository. @throws Refused */
 function requirePath(given: string): string {
-  // Two paths that differ in a lone surrogate only would be one: it has no bytes.
+  // A lone surrogate has no UTF-8 form, so two such paths would be the same.
   if (given.includes('\0') || !given.isWellFormed()) {
     throw new Refused(refuse.unprocessable('path: has a character that no path can have'))
   }
@@ -56,7 +56,7 @@ function requirePath(given: string): string {
 export const lfsLockRoutes: Routes = (services) => {
   const { views } = services
 
-  /** A page of locks by their ids, and where the next one begins. */
+  /** Returns a page of locks by id, and the cursor of the next one. */
   async function pageOf(
     filter: Filter<LfsLockDocument>,
     { cursor, limit }: { cursor?: string | null; limit?: number | null },
@@ -130,7 +130,7 @@ export const lfsLockRoutes: Routes = (services) => {
             decideLock(state, repoId, lock),
           )
           await settled(services, context, reply)
-          // A repeated request may find another one's lock.
+          // A retried request may find another user's lock.
           if (held?.id !== id) throw new Refused(refuse.conflict('the lock has been ended since'))
           return reply.code(201).send({ lock: await wireOf({ ...held, repoId, lockedAt: madeAt(context) }) })
         } catch (error) {

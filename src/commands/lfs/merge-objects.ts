@@ -1,4 +1,4 @@
-/** Large files of a merged pull request from a fork: they were sent to the fork, and the base needs them from now on. */
+/** Gives the base repository the LFS objects of a merged pull request from a fork. */
 import { shareLfsFiles } from '../../git/lfs/lfs-files.ts'
 import { eachLfsPointer } from '../../git/lfs/lfs-pointers.ts'
 import { lfsObjectId } from '../../projections/models/lfs/lfs-objects.fold.ts'
@@ -14,7 +14,7 @@ export async function mergeLfsObjects(
   commits: { from: string; to: string },
 ): Promise<void> {
   const { lfsObjects } = services.views
-  // Most repositories have none, and git is not asked then.
+  // Most repositories have no objects. Then git is not asked.
   if ((await lfsObjects.findOne({ repoId: head.repoId })) === undefined) return
   const has = new Set(await recordedLfsObjects(services, repoId))
   await eachLfsPointer(gitDirOf(services, repoId), commits, async (pointers) => {

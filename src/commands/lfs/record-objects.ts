@@ -1,4 +1,4 @@
-/** Records which large files a repository has. The files are on disk then. */
+/** Records LFS objects of a repository, after their files are on disk. */
 
 import type { LfsEvent, LfsObject } from '../../events/catalog/lfs.ts'
 import { decode } from '../../events/codec.ts'
@@ -8,7 +8,7 @@ import type { Services, WriteServices } from '../../services/services.ts'
 import { append } from '../execution/append.ts'
 import type { CommandContext } from '../execution/command-context.ts'
 
-/** About 100 bytes each, so an event stays far below what an append may have. */
+/** Maximum number of objects in an event, of about 100 bytes each. */
 const OBJECTS_PER_EVENT = 1000
 
 type Added = Extract<LfsEvent, { type: 'LfsObjectsAdded' }>['data']
@@ -23,12 +23,12 @@ export async function recordLfsObjects(
   for (let i = 0; i < objects.length; i += OBJECTS_PER_EVENT) {
     const part = objects.slice(i, i + OBJECTS_PER_EVENT).map(({ oid, size }) => ({ oid, size }))
     const added: LfsEvent = { type: 'LfsObjectsAdded', data: { repoId, cause, objects: part } }
-    // Nothing to decide: an object that comes twice is the same.
+    // Without a decision: the same object may be recorded twice.
     await append(services, context, lfsStream(repoId), `lfs ${cause} ${part[0]?.oid}`, [added], 'any')
   }
 }
 
-/** The objects of a repository, as the log has them: those of one event at a time, with its place in the log. */
+/** Yields the recorded objects of a repository, one event at a time, with its log position. */
 export async function* recordedLfsAdditions(
   { events }: Pick<Services, 'events'>,
   repoId: number,
@@ -39,7 +39,7 @@ export async function* recordedLfsAdditions(
   }
 }
 
-/** The ids of the objects of a repository, as the log has them. */
+/** Returns the ids of the recorded objects of a repository. */
 export async function recordedLfsObjects(
   services: Pick<Services, 'events'>,
   repoId: number,

@@ -9,7 +9,6 @@ import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 import { snapshots } from '../execution/snapshots.ts'
 import { textProblem } from '../users/accounts/names.ts'
 
-/** A milestone, folded from its own events. */
 type Milestone = EventOf<'MilestoneCreated'>['data']
 
 type MilestoneState =
@@ -34,8 +33,9 @@ const NO_LATER = Date.parse('9999-01-01T00:00:00Z')
 const NO_EARLIER = Date.parse(ZERO_TIME)
 
 /**
- * A due date in UTC, or null for a date-time that means "none": Go's zero time, and the year 9999, which Gitea's
- * clients use. Undefined when the text is not a date-time.
+ * Returns a due date in UTC; null for Go's zero time and for the year 9999, by which Gitea's clients mean "none".
+ * Undefined
+ * for an invalid date-time.
  */
 function dueOnOf(text: string): string | null | undefined {
   const instant = instantOf(text)
@@ -43,7 +43,7 @@ function dueOnOf(text: string): string | null | undefined {
   return instant <= NO_EARLIER || instant >= NO_LATER ? null : new Date(instant).toISOString()
 }
 
-/** The settings in their normal form (the title trimmed, the due date in UTC), or a refusal. */
+/** Normalizes the settings (trimmed title, due date in UTC), or returns a refusal. */
 export function normalMilestone(wanted: Partial<MilestoneSettings>): Partial<MilestoneSettings> | Refusal {
   const normal = { ...wanted }
   if (wanted.title !== undefined) {

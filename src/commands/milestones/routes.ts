@@ -26,7 +26,7 @@ import {
   normalMilestone,
 } from './milestone.decider.ts'
 
-/** As long as in Gitea's database. */
+/** Maximum length in Gitea's database. */
 const Title = Type.String({ maxLength: 255 })
 
 /** Null and an empty title are the same as absent: Go clients send them for a field that does not change. */
@@ -77,7 +77,7 @@ export const milestoneRoutes: Routes = (services) => async (app) => {
       const { title } = request.body
       const defaults: MilestoneSettings = { title, description: '', state: 'open', dueOn: null }
       const settings = { ...defaults, ...changesOf(request.body) }
-      // Refuse before a number is taken.
+      // Refuse before taking a number.
       const normal = normalMilestone(settings)
       if (isRefusal(normal)) throw new Refused(normal)
       const context = commandContext(request)

@@ -1,4 +1,4 @@
-/** Ends the subscription of a user who may not read the issue any more. */
+/** Ends the subscription of a user who has lost access to the issue. */
 import type { ParticipationDocument } from '../../projections/models/notifications/participations.fold.ts'
 import type { Services } from '../../services/services.ts'
 import { subscriptions } from '../execution/aggregates.ts'

@@ -1,4 +1,4 @@
-/** Marks notifications as read, unread or pinned. Each mark is a fact of its user, and changes nothing for others. */
+/** Marks notifications as read, unread or pinned, for the requester only. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { onRepository } from '../../access/repository-access.ts'
@@ -36,13 +36,13 @@ interface Marking {
 /** 205, as in Gitea. */
 const MARKED = { 205: Type.Array(NotificationWire) }
 
-/** Far below the most that one append may have. */
+/** Maximum number of marks in an append, far below the limit of an append. */
 const MARKS_OF_AN_APPEND = 500
 
 const toStatus = (query: { 'to-status'?: string }) => statusNamed('to-status', query['to-status'] || 'read')
 
 export const notificationRoutes: Routes = (services) => {
-  /** Marks the threads, and resolves to them as they are then. */
+  /** Marks the threads. Resolves to them after that. */
   async function mark(
     request: FastifyRequest,
     reply: FastifyReply,

@@ -30,13 +30,13 @@ export const subscriptionRoutes: Routes = (services) => async (app) => {
         if (user.id !== requester.id && !requester.siteAdmin) {
           throw new Refused(refuse.forbidden('only the user and site admins may change a subscription'))
         }
-        // To somebody who may not read it, it is not there.
+        // An issue does not exist for a user without access.
         if (accessTo(repository, user) === 'none') throw new Refused(refuse.notFound('user not found'))
         const { repoId, index } = issue
         const before = await services.views.participations.get(participationId(issue, user.id))
         const context = requestContext(request)
         const start = context.written
-        // Who participates is subscribed without having said so.
+        // A participant is subscribed without a setting.
         if (before?.subscribed !== null || before.active !== wanted) {
           const of = { repoId, index, userId: user.id }
           await subscriptions.change(services, context, of, 'subscribe', (state) =>

@@ -1,4 +1,4 @@
-/** Whether a user hears of an issue, as the user said. Pure. */
+/** Decides a user's own setting of the subscription to an issue. Pure. */
 
 import type { SubscriptionEvent } from '../../events/catalog/notifications.ts'
 import type { AccountRef, IssueRef } from '../../events/catalog/parts.ts'
@@ -6,7 +6,7 @@ import { type Decider, type Decision, deciderOf } from '../execution/decider.ts'
 import { snapshots } from '../execution/snapshots.ts'
 
 export interface SubscriptionState {
-  /** Null: the user has said nothing. */
+  /** Null without a setting. */
   subscribed: boolean | null
 }
 
@@ -19,7 +19,7 @@ export const subscriptionDecider: Decider<SubscriptionState, SubscriptionEvent> 
   },
 })
 
-/** No event when the user has said so already. */
+/** Sets the subscription; no event when it is set already. */
 export function decideSubscription(
   { subscribed }: SubscriptionState,
   { repoId, index }: IssueRef,
@@ -31,7 +31,7 @@ export function decideSubscription(
   return [wanted ? { type: 'IssueSubscribed', data } : { type: 'IssueUnsubscribed', data }]
 }
 
-/** Ends a subscription; no event when there is none. */
+/** Ends a subscription; no event without one. */
 export function decideEndSubscription(
   state: SubscriptionState,
   issue: IssueRef,

@@ -31,7 +31,7 @@ const CreateOrgOption = Type.Object(
   { title: 'CreateOrgOption' },
 )
 
-/** The order is number, claim, events: after a crash no half of an organization is visible. */
+/** The order is number, claim, events: a crash leaves no visible part of an organization. */
 export const createOrganizationRoutes: Routes = (services) => {
   const { views } = services
 
@@ -55,7 +55,7 @@ export const createOrganizationRoutes: Routes = (services) => {
     if (problem !== undefined) throw new Refused(problem)
     const id = await takeNumber(services, context, idsStream('account'))
     const stream = organizationStream(id)
-    // A retried request finds its organization and must not claim the name again.
+    // A retried request finds its organization, and must not claim the name again.
     const { revision } = await load(services, stream, organizationDecider)
     if (revision === null) {
       requireRoomForOrganization(creator, id)

@@ -4,7 +4,10 @@ import type { WriteServices } from '../../services/services.ts'
 import { organizations } from '../execution/aggregates.ts'
 import { shownTo } from './visibility.ts'
 
-/** Who may see what an account gets now, by the log: its document may say who could see it before it was hidden. */
+/**
+ * Returns the visibility of an account's repositories from the log: its document may be older than a change that hides
+ * it.
+ */
 export async function currentVisibility(
   services: WriteServices,
   { id, kind, visibility }: Pick<AccountDocument, 'id' | 'kind' | 'visibility'>,

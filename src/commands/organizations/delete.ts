@@ -16,9 +16,10 @@ import { decideDeleteOrganization, type MemberActor } from './organization.decid
 import { withOrganizationLock } from './organization-lock.ts'
 
 /**
- * Deletes an organization that owns no repository. One append ends it with its members and its teams, so a crash leaves it
- * whole or gone. What hangs on it elsewhere ends after that: transfers here, webhooks and labels by processes, which also
- * do what a crash cuts off. The login stays taken, because events name accounts by it.
+ * Deletes an organization without repositories. One append ends it with its members and teams, so a crash leaves all or
+ * nothing. Processes then end its transfers, webhooks and labels. The login stays claimed, because events name accounts
+ * by
+ * it.
  */
 async function deleteOrganization(
   services: Services,

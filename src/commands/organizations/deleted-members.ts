@@ -1,4 +1,4 @@
-/** Takes a user who is being deleted, or is deleted, out of an organization. */
+/** Removes a user who is being deleted, or is deleted, from an organization. */
 
 import { Refused, refuse } from '../../errors/refusal.ts'
 import type { AccountRef } from '../../events/catalog/parts.ts'
@@ -10,7 +10,7 @@ import { isBeingDeleted } from '../users/accounts/deletion.ts'
 import { decideRemoveMember, isLastAdmin } from './organization.decider.ts'
 import { decideLeaveTeams } from './team.decider.ts'
 
-/** Ends a membership, if there is one. The last admin stays: an organization needs one, even one who is gone. */
+/** Ends a membership, if any. The last admin stays even when deleted: an organization needs one. */
 export async function removeDeletedMember(
   services: Services,
   context: CommandContext,
@@ -31,7 +31,7 @@ export async function removeDeletedMember(
   )
 }
 
-/** Ends the membership in all teams of an organization. */
+/** Removes the user from all teams of an organization. */
 export async function leaveTeams(
   services: WriteServices,
   context: CommandContext,
@@ -43,11 +43,11 @@ export async function leaveTeams(
   )
 }
 
-/** The organizations of these teams, each once. */
+/** Returns the organizations of these teams, each once. */
 export const organizationsIn = (teams: Readonly<Record<string, { organizationId: number }>>) =>
   new Set(Object.values(teams).map(({ organizationId }) => organizationId))
 
-/** Takes a member back who was just added and is being deleted. @throws Refused (conflict) then */
+/** Removes a new member who is being deleted. @throws Refused (conflict) then */
 export async function requireMemberStays(
   services: Services,
   context: CommandContext,

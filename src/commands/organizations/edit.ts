@@ -38,8 +38,8 @@ const EditOrgOption = Type.Object(
 )
 
 /**
- * The answer comes when the repositories of the organization have its visibility. Who may not see the organization any more
- * loses the repositories first. After a crash in between, the process `owner_visibility` does the rest.
+ * The answer waits until the repositories have the new visibility. To hide an organization, its repositories are hidden
+ * first. After a crash the process `owner_visibility` continues.
  */
 export const editOrganizationRoutes: Routes = (services) => async (app) => {
   const { accounts } = services.views
@@ -55,7 +55,7 @@ export const editOrganizationRoutes: Routes = (services) => async (app) => {
       const { id } = await organizationFor(services, request, request.params.org)
       if (!isOwner(actor, id)) throw new Refused(NOT_ITS_ADMIN)
       const { full_name, repo_admin_change_team_access, ...same } = request.body
-      // Refuse it instead of ignoring it: the caller would rely on something that does not exist here.
+      // Refuse instead of ignoring, since the client would rely on it.
       if (repo_admin_change_team_access === true) {
         throw new Refused(refuse.unprocessable('repo_admin_change_team_access: is not supported'))
       }
@@ -75,14 +75,14 @@ export const editOrganizationRoutes: Routes = (services) => async (app) => {
         await withOrganizationLock(services, id, async () => {
           const refusal = decideEditOrganization(await organizations.load(services, id), actor, wanted)
           if (isRefusal(refusal)) throw new Refused(refusal)
-          // An earlier request may have been cut off.
+          // An earlier request may have been interrupted.
           await finishHiding(services, context, id)
           await organizations.change(services, context, id, 'start hiding', (state) =>
             decideStartHiding(state, actor, wantedVisibility),
           )
           await hideRepositories(services, context, id)
           await edit()
-          // Also when nothing has changed: an earlier request may have been cut off before this.
+          // Also without a change: an earlier request may have been interrupted here.
           await recordOwnerVisibility(services, context, id)
         })
       await settled(services, context, reply)

@@ -1,7 +1,6 @@
 /**
- * Sets and removes members of an organization: `PUT` and `DELETE /orgs/{org}/members/{username}`. Gitea adds members
- * to teams; here a member has one permission for all repositories of the organization. The same with `public_members`
- * shows a membership to people outside, or hides it from them.
+ * Sets and removes members of an organization: `PUT` and `DELETE /orgs/{org}/members/{username}`. Gitea adds members to
+ * teams; here a member has one permission for all repositories. `public_members` shows or hides a membership.
  */
 
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -44,7 +43,7 @@ export const memberRoutes: Routes = (services) => {
     const organization = await organizationFor(services, request, path.org)
     const account = await userNamed(services, path.username)
     const { id, login } = account
-    // Only who may add members learns whether there is room.
+    // Check the limit only for a requester who may add members, so that others do not learn it.
     if (step === 'set member' && isOwner(actor, organization.id))
       requireRoomForOrganization(account, organization.id)
     if (!hasValidBody(request) && !isOwner(actor, organization.id)) throw new Refused(NOT_ADMIN)

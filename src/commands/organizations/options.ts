@@ -1,4 +1,4 @@
-/** Fields that requests can set in organizations. */
+/** Body fields of organizations. */
 import { Type } from 'typebox'
 
 export const organizationOptions = {

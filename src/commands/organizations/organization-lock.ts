@@ -1,8 +1,9 @@
 import type { Services } from '../../services/services.ts'
 
 /**
- * Changes of what an organization has take turns on all nodes: it is not deleted while it gets a repository, and not shown
- * to more and to fewer at the same time.
+ * Runs `work` under the organization's lock, on all nodes: no deletion while it receives a repository, and no
+ * concurrent
+ * changes of its visibility.
  */
 export function withOrganizationLock<T>(
   { turns }: Pick<Services, 'turns'>,

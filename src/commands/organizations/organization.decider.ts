@@ -26,7 +26,6 @@ import { snapshots } from '../execution/snapshots.ts'
 import { emailProblem, loginProblem, textProblem, websiteProblem } from '../users/accounts/names.ts'
 import { leftTeams, type Teams, teamChanges } from './team-state.decider.ts'
 
-/** The events in the stream of an organization. */
 export type OrganizationEvent = SettingsEvent | TeamEvent
 
 export type OrganizationDetails = Omit<EventOf<'OrganizationCreated'>['data'], 'id'>
@@ -38,10 +37,10 @@ export type OrganizationState =
       status: 'active'
       organization: AccountRef
       settings: OrganizationSettings
-      /** To whom it will be shown when its repositories are hidden from the others; null: nothing is under way. */
+      /** The visibility after its repositories are hidden; null when no change is under way. */
       hidesTo: Visibility | null
       members: IdMap<Permission>
-      /** Who made public that they are in it. Some may have left since. */
+      /** Users who made their membership public. Some may have left since. */
       publicMembers: IdMap<true>
       teams: Teams
     }
@@ -82,7 +81,7 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
     MembershipShown: ({ publicMembers }, { data: { user, isPublic } }) => ({
       publicMembers: isPublic ? withId(publicMembers, user.id, true) : withoutId(publicMembers, user.id),
     }),
-    // The deletion is in the same append.
+    // The same append deletes the organization.
     MembersReleased: () => ({}),
     ...teamChanges,
     TeamMemberAdded: (state, event) => ({
@@ -94,20 +93,20 @@ export const organizationDecider: Decider<OrganizationState, OrganizationEvent> 
 
 type Active = Extract<OrganizationState, { status: 'active' }>
 
-/** Whether a user is a member, or in a team. */
+/** Returns whether a user is a member, or in a team. */
 function isIn({ members, teams }: Active, userId: number): boolean {
   if (hasId(members, userId)) return true
   for (const [, team] of entriesOf(teams)) if (hasId(team.members, userId)) return true
   return false
 }
 
-/** Who left and comes back is in it privately again. */
+/** Drops the public flag of a user who left and joins again. */
 const whenJoins = (state: Active, userId: number): IdMap<true> =>
   hasId(state.publicMembers, userId) && !isIn(state, userId)
     ? withoutId(state.publicMembers, userId)
     : state.publicMembers
 
-/** What is wrong with the details of a new organization, apart from a name that is taken, or with new settings. */
+/** Returns what is invalid in new details or settings, apart from a taken name. */
 export function organizationProblem(details: Partial<OrganizationDetails>): Refusal | undefined {
   const { login, email = '', fullName = '', location = '', website = '' } = details
   const errors = [
@@ -120,7 +119,7 @@ export function organizationProblem(details: Partial<OrganizationDetails>): Refu
   return errors.length === 0 ? undefined : refuse.unprocessable(errors.join('; '), errors)
 }
 
-/** Creates an organization with its creator as the first admin. */
+/** Creates an organization. Its creator is the first admin. */
 export function decideCreateOrganization(
   state: OrganizationState,
   id: number,
@@ -139,7 +138,7 @@ export function decideCreateOrganization(
 
 export const NOT_ITS_ADMIN = refuse.forbidden('only admins of the organization may change it')
 
-/** Changes the settings that differ. Only admins of the organization may do that. */
+/** Changes the settings that differ. Requires an admin of the organization. */
 export function decideEditOrganization(
   state: OrganizationState,
   actor: MemberActor,
@@ -168,8 +167,8 @@ export function decideSetMember(
 }
 
 /**
- * Removes a member, also from all teams; or whoever is only in teams from those. Only admins of the organization may do
- * that, but each member may leave.
+ * Removes a member with all teams, or a team member from the teams. Requires an admin of the organization, or the
+ * member.
  */
 export function decideRemoveMember(
   state: OrganizationState,
@@ -186,7 +185,7 @@ export function decideRemoveMember(
   return [{ type: 'MemberRemoved', data: { organization: state.organization, user } }, ...left]
 }
 
-/** Shows to people outside that a user is in it, or hides it from them. Admins of the organization may do that for others. */
+/** Shows or hides a membership. Admins of the organization may do that for other members. */
 export function decideShowMembership(
   state: OrganizationState,
   actor: Pick<MemberActor, 'id'>,
@@ -201,12 +200,13 @@ export function decideShowMembership(
   return [{ type: 'MembershipShown', data: { organization: state.organization, user, isPublic } }]
 }
 
-/** Of how many people one event of a deletion says that they are out: each of them has a document. */
+/** Maximum number of members in one event of a deletion: each has a document. */
 const RELEASED_AT_ONCE = 1000
 
 /**
- * Deletes an organization that owns nothing, as in Gitea, with its teams. Only its admins may do that. `atOnce`: of how many
- * people one event is about.
+ * Deletes an organization that owns nothing, with its teams, as in Gitea. Requires an admin of the organization.
+ * `atOnce`:
+ * maximum number of members in an event.
  */
 export function decideDeleteOrganization(
   state: OrganizationState,
@@ -238,12 +238,12 @@ export function decideDeleteOrganization(
 export const NOT_ADMIN = refuse.forbidden('only admins of the organization may change its members')
 const LAST_ADMIN = refuse.unprocessable('an organization needs an admin; add another admin first')
 
-/** Whether someone may change the organization: one of its admins, or a site admin. */
+/** Returns whether the user is an admin of the organization, or a site admin. */
 export function isAdmin(members: IdMap<Permission>, { id, siteAdmin }: MemberActor): boolean {
   return siteAdmin || valueAt(members, id) === 'admin'
 }
 
-/** Whether this member is an admin, and nobody else is. */
+/** Returns whether this member is the only admin. */
 export function isLastAdmin(members: IdMap<Permission>, userId: number): boolean {
   if (valueAt(members, userId) !== 'admin') return false
   for (const [id, permission] of entriesOf(members)) {

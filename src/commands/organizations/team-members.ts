@@ -31,7 +31,7 @@ export const teamMemberRoutes: Routes = (services) => {
     const account = await userNamed(services, request.params.username)
     const { id, login } = account
     const user = { id, login }
-    // Only who may add members learns whether there is room.
+    // Check the limit only for a requester who may add members, so that others do not learn it.
     if (isIn && isOwner(requester, organization.id)) {
       if (team.kind === 'made') requireRoomForTeam(account, team.team.id)
       else requireRoomForOrganization(account, organization.id)

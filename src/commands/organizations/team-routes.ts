@@ -1,4 +1,4 @@
-/** Makes, changes and deletes teams: `POST /orgs/{org}/teams`, `PATCH` and `DELETE /teams/{id}`. */
+/** Creates, changes and deletes teams: `POST /orgs/{org}/teams`, `PATCH` and `DELETE /teams/{id}`. */
 import { type Static, Type } from 'typebox'
 import { OrganizationParams, organizationFor } from '../../api/organizations/organizations.ts'
 import {
@@ -45,18 +45,19 @@ function refused(field: string, problem: string): Refused {
 }
 
 /**
- * The units and the permission that a request asks for. A team has one permission for code, issues and pull requests
- * here; a request for another one of each is refused. @throws Refused (unprocessable)
+ * Returns the requested units and permission. A team has one permission for code, issues and pull requests here;
+ * different
+ * ones are rejected. @throws Refused (unprocessable)
  */
 function accessIn(body: Static<typeof EditTeamOption>): Partial<Pick<TeamSettings, 'permission' | 'units'>> {
   const map = body.units_map ?? {}
   const isMapped = Object.keys(map).length > 0
-  // py-gitea names all units, and those without rights have `none`.
+  // py-gitea names all units, those without a permission as `none`.
   const given = isMapped ? Object.keys(map) : body.units?.length ? body.units : undefined
   const unknown = given?.find((unit) => !TEAM_UNITS.includes(unit))
   if (unknown !== undefined) throw refused('units', `"${unknown}" is none of ${TEAM_UNITS.join(', ')}`)
   const permission = PERMISSIONS.find((known) => known === body.permission)
-  // In Gitea, admins have all units, whatever the request says.
+  // As in Gitea, admins have all units.
   if (permission === 'admin') return { permission, units: [...TEAM_UNITS] }
   const units = given?.filter((unit) => map[unit] !== 'none')
   const missing = units && OWN_UNITS.find((unit) => !units.includes(unit))
@@ -83,7 +84,7 @@ function settingsIn(body: Static<typeof EditTeamOption>): Partial<TeamSettings> 
   }
 }
 
-/** A team of which nothing but its name is said. */
+/** Defaults of a new team. */
 const NEW_TEAM = {
   description: '',
   permission: 'read',
@@ -105,11 +106,11 @@ export const teamRoutes: Routes = (services) => async (app) => {
     async (request, reply) => {
       const actor = signedIn(request)
       const organization = await organizationFor(services, request, request.params.org)
-      // Refused before a number is taken; the decision asks again.
+      // Refuse before taking a number; the decision checks again.
       if (!isOwner(actor, organization.id)) throw new Refused(NOT_ADMIN)
       const settings = { ...NEW_TEAM, name: request.body.name, ...settingsIn(request.body) }
       const context = commandContext(request)
-      // An id of the accounts' sequence: `readers` of repositories have both.
+      // From the accounts' sequence, since `readers` of repositories hold both kinds of ids.
       const id = await takeNumber(services, context, idsStream('account'))
       await organizations.change(services, context, organization.id, 'create team', (state) =>
         decideCreateTeam(state, actor, id, settings),

@@ -13,7 +13,7 @@ export interface TeamState {
 
 export type Teams = IdMap<TeamState>
 
-/** The teams after a change of one; without a change they stay as they are when there is no such team. */
+/** Returns the teams with one changed; unchanged when it does not exist. */
 function changed(
   teams: Teams,
   id: number,
@@ -27,7 +27,7 @@ interface HasTeams {
   teams: Teams
 }
 
-/** How each event of a team changes the teams of its organization. */
+/** Folds of team events into the state of the organization. */
 export const teamChanges = {
   TeamCreated: ({ teams }: HasTeams, { data }: EventOf<'TeamCreated'>) => ({
     teams: withId(teams, data.team.id, {
@@ -55,7 +55,7 @@ export const teamChanges = {
     })),
 }
 
-/** The events by which a user leaves all teams of an organization. */
+/** Returns the events that remove a user from all teams of an organization. */
 export function leftTeams(
   { organization, teams }: { organization: AccountRef; teams: Teams },
   user: AccountRef,

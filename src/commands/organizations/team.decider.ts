@@ -1,4 +1,4 @@
-/** What may be changed in the teams of an organization. Only its admins change them. Pure. */
+/** Decides changes of the teams of an organization, for its admins. Pure. */
 
 import { type Refusal, refuse } from '../../errors/refusal.ts'
 import type { TeamEvent, TeamGrant, TeamSettings } from '../../events/catalog/organizations.ts'
@@ -8,10 +8,10 @@ import { entriesOf, hasId, idsOf, valueAt } from '../execution/id-map.ts'
 import { isAdmin, type MemberActor, type OrganizationState } from './organization.decider.ts'
 import { leftTeams, type TeamState } from './team-state.decider.ts'
 
-/** An event of a change names all members of the team. */
+/** Maximum number of members of a team: each event of a change names all. */
 const MAX_TEAM_MEMBERS = 1000
 export const MAX_TEAMS = 500
-/** The team that is there without being made: the admins of the organization. */
+/** Name of the built-in team: the admins of the organization. */
 const OWNERS = 'Owners'
 const MAX_NAME = 255
 
@@ -21,7 +21,7 @@ type Teamed = { organization: Active; team: TeamState }
 export const NOT_ADMIN = refuse.forbidden('only admins of the organization may change its teams')
 const gone = refuse.notFound('team not found')
 
-/** What is wrong with the name of a team; undefined when it is valid and free. */
+/** Returns what is invalid in the name of a team; undefined when it is valid and free. */
 function nameProblem({ teams }: Active, name: string, ownId?: number): Refusal | undefined {
   const problem = (text: string) => refuse.unprocessable(`name: ${text}`, [`name: ${text}`])
   if (name === '' || name.length > MAX_NAME) return problem(`must have 1 to ${MAX_NAME} characters`)
@@ -73,7 +73,6 @@ export function decideCreateTeam(
   return [{ type: 'TeamCreated', data: { organization, team: { id, name: settings.name }, settings } }]
 }
 
-/** Changes the settings that are given. */
 export function decideEditTeam(
   state: OrganizationState,
   actor: MemberActor,
@@ -130,12 +129,12 @@ export function decideRemoveTeamMember(
   return [{ type: 'TeamMemberRemoved', data: { ...refsOf(found, id), user } }]
 }
 
-/** Takes a user who is being deleted out of all teams. */
+/** Removes a user who is being deleted from all teams. */
 export function decideLeaveTeams(state: OrganizationState, user: AccountRef): Decision<TeamEvent> {
   return state.status !== 'active' ? [] : leftTeams(state, user)
 }
 
-/** Adds a repository of the organization to a team, or takes it out (`isIn` false). */
+/** Adds a repository of the organization to a team, or removes it (`isIn` false). */
 export function decideTeamRepository(
   state: OrganizationState,
   actor: MemberActor,
@@ -150,7 +149,7 @@ export function decideTeamRepository(
   return [isIn ? { type: 'TeamRepositoryAdded', data } : { type: 'TeamRepositoryRemoved', data }]
 }
 
-/** Takes a repository that has another owner now out of all teams. */
+/** Removes a repository that has another owner now from all teams. */
 export function decideLoseRepository(state: OrganizationState, repoId: number): Decision<TeamEvent> {
   if (state.status !== 'active') return []
   const { organization, teams } = state
@@ -161,7 +160,7 @@ export function decideLoseRepository(state: OrganizationState, repoId: number): 
   })
 }
 
-/** Gives a repository that the organization has got to those of these teams that there still are. */
+/** Adds a repository that the organization has received to those of these teams that still exist. */
 export function decideGainRepository(
   state: OrganizationState,
   repoId: number,

@@ -1,4 +1,4 @@
-/** Who sees an organization: what is shown to fewer is hidden first in its repositories. Pure. */
+/** Decides the visibility of an organization. Before it is narrowed, its repositories are hidden. Pure. */
 
 import { refuse } from '../../errors/refusal.ts'
 import { VISIBILITIES, type Visibility } from '../../events/catalog/organizations.ts'
@@ -12,18 +12,18 @@ import {
 
 type Active = Extract<OrganizationState, { status: 'active' }>
 
-/** Those that show a thing to more than this one does. */
+/** Returns the visibilities that are wider than this one. */
 export const widerThan = (visibility: Visibility): Visibility[] =>
   VISIBILITIES.slice(0, VISIBILITIES.indexOf(visibility))
 
-/** Whether `visibility` shows the organization to fewer than now. */
+/** Returns whether `visibility` is narrower than the present one. */
 const isNarrower = ({ settings }: Active, visibility: Visibility) =>
   widerThan(visibility).includes(settings.visibility)
 
-/** To whom its repositories are to be shown: while it is being hidden, already to the fewer. */
+/** Returns the visibility of its repositories: while it is being hidden, already the narrower one. */
 export const shownTo = ({ settings, hidesTo }: Active): Visibility => hidesTo ?? settings.visibility
 
-/** Begins to show the organization to fewer. Only its admins may do that. */
+/** Starts to narrow the visibility. Requires an admin of the organization. */
 export function decideStartHiding(
   state: OrganizationState,
   actor: MemberActor,
@@ -36,7 +36,7 @@ export function decideStartHiding(
   return [{ type: 'HidingStarted', data: { organization: state.organization, visibility } }]
 }
 
-/** Ends what was begun: all its repositories are hidden now. */
+/** Ends the narrowing: all repositories are hidden. */
 export function decideEndHiding(state: OrganizationState): Decision<OrganizationEvent> {
   if (state.status !== 'active' || state.hidesTo === null) return []
   const { organization, hidesTo: visibility } = state
