@@ -141,6 +141,8 @@ export const ROWS: Readonly<Record<string, Row>> = {
       'GET /api/docs/static/swagger-initializer.js',
       'GET /api/docs/json',
       'GET /api/docs/yaml',
+      'GET /api/docs/static/theme/mergelog.css',
+      'GET /api/docs/static/theme/icon.svg',
       'GET /api/openapi.json',
       'GET /.well-known/nodeinfo',
       'GET /api/v1/nodeinfo',

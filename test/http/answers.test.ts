@@ -4,11 +4,11 @@ import { ROWS } from '../auth/route-rows.ts'
 import { METHODS, startWorld } from '../auth/route-world.ts'
 import { workTree } from '../git-client.ts'
 import { startTestServer } from '../start-server.ts'
-import { checksOf, type Documentation, type Method, operationsOf } from './documented.ts'
+import { checksOf, type Method, operationsOf, readDocumentation } from './documented.ts'
 
 const JSON_TYPE = 'application/json'
 const server = await startTestServer(t)
-const documentation: Documentation = JSON.parse(await (await server.fetch(null, '/api/openapi.json')).text())
+const documentation = readDocumentation(await (await server.fetch(null, '/api/openapi.json')).text())
 const { problemIn } = checksOf(documentation)
 const checked = new Set<string>()
 const followed = new Set<string>()

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { type Method, startWorld } from '../auth/route-world.ts'
 import { startTestServer } from '../start-server.ts'
-import { type Documentation, operationsOf } from './documented.ts'
+import { operationsOf, readDocumentation } from './documented.ts'
 import { type Target, targetsIn } from './operation-targets.ts'
 
 interface Field {
@@ -18,7 +18,7 @@ const server = await startTestServer(t)
 const world = await startWorld(t, server)
 const targetOf = await targetsIn(world)
 const place = await world.place('public')
-const documentation: Documentation = JSON.parse(await (await server.fetch(null, '/api/openapi.json')).text())
+const documentation = readDocumentation(await (await server.fetch(null, '/api/openapi.json')).text())
 
 const schemasOf = (schema: Body): Body[] => schema.anyOf?.flatMap(schemasOf) ?? [schema]
 

@@ -1,13 +1,18 @@
 /** The API's documentation, as tests read it, and whether it allows an answer or a value. */
 import { Check, Errors } from 'typebox/schema'
 import { withoutEmpty } from '../../src/http/bodies/empty-fields.ts'
+import { OPERATIONS } from '../../src/http/documentation/operation-table.ts'
 
 export type Method = 'get' | 'post' | 'patch' | 'put' | 'delete'
 type Content = Record<string, { schema: object }>
 
 export interface Operation {
+  operationId: string
+  summary: string
+  tags: string[]
+  security?: object[]
   parameters?: { name: string; in: string; required?: boolean; schema: object }[]
-  requestBody?: { content: Content }
+  requestBody?: { required?: boolean; content: Content }
   responses: Record<string, { content?: Content }>
 }
 
@@ -21,6 +26,59 @@ export interface Answer {
   /** The media type, without parameters; empty when the answer has none. */
   type: string
   text: string
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** The value with what its references to these components stand for, without end for none of them. */
+function resolved(value: unknown, components: unknown): unknown {
+  if (Array.isArray(value)) return value.map((one) => resolved(one, components))
+  if (!isObject(value)) return value
+  if (typeof value.$ref === 'string' && value.$ref !== '#/components/schemas/Error') {
+    const named = value.$ref
+      .split('/')
+      .slice(2)
+      .reduce<unknown>((from, name) => (isObject(from) ? from[name] : undefined), components)
+    return resolved(
+      { ...Object(named), ...(value.description !== undefined && { description: value.description }) },
+      components,
+    )
+  }
+  return Object.fromEntries(Object.entries(value).map(([key, one]) => [key, resolved(one, components)]))
+}
+
+/**
+ * The API's documentation for tests: each operation whole, with its references resolved, at the path of its route, in
+ * which `{*}` stands for the rest of a path.
+ */
+export function readDocumentation(text: string): Documentation {
+  const { paths, components }: { paths: Record<string, Record<string, unknown>>; components: object } =
+    JSON.parse(text)
+  const whole = Object.entries(paths).map(([path, { parameters: shared = [], ...operations }]) => {
+    const [[method = '', first] = []] = Object.entries(operations)
+    const wildcard = Object.keys(OPERATIONS)
+      .flatMap((tag) => Object.entries(OPERATIONS[tag] ?? {}))
+      .find(([, [id]]) => isObject(first) && first.operationId === id)?.[0]
+    const rest = /\*(\w+)$/.exec(wildcard ?? '')?.[1]
+    const own = Object.entries(operations).map(([name, operation]) => {
+      const { parameters = [], ...others }: { parameters?: unknown } = Object(operation)
+      const all: Record<string, unknown> = Object(
+        resolved({ ...others, parameters: [shared, parameters].flat() }, components),
+      )
+      const renamed = [all.parameters]
+        .flat()
+        .map((one) =>
+          isObject(one) && rest !== undefined && one.in === 'path' && one.name === rest
+            ? { ...one, name: '*' }
+            : one,
+        )
+      return [name, { ...all, parameters: renamed }]
+    })
+    if (method === '') throw new Error(`${path} has no operation`)
+    return [rest === undefined ? path : path.replace(`{${rest}}`, '{*}'), Object.fromEntries(own)]
+  })
+  return { components, paths: Object.fromEntries(whole) }
 }
 
 const JSON_TYPE = 'application/json'
@@ -70,7 +128,10 @@ export function checksOf(documentation: Documentation) {
   }
 
   /** Why the documentation does not allow this answer: its status, its media type, or what is in its JSON. */
-  function problemIn(operation: Operation, { status, type, text }: Answer): string | undefined {
+  function problemIn(
+    operation: Pick<Operation, 'responses'>,
+    { status, type, text }: Answer,
+  ): string | undefined {
     const documented = operation.responses[status] ?? operation.responses.default
     if (documented === undefined) return 'its status is not documented'
     const { content } = documented

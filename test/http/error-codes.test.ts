@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { ERROR_CODES } from '../../src/errors/error-codes.ts'
 import { startTestServer } from '../start-server.ts'
+import { readDocumentation } from './documented.ts'
 
 const PAGE = fileURLToPath(new URL('../../docs/errors.md', import.meta.url))
 
@@ -11,12 +12,7 @@ const server = await startTestServer(t)
 const alice = await server.as('alice')
 await alice.user.createCurrentUserRepo({ name: 'app', auto_init: true })
 
-interface Operation {
-  operationId: string
-  tags: string[]
-}
-const { paths, components }: { paths: Record<string, Record<string, Operation>>; components: object } =
-  JSON.parse(await (await server.fetch(null, '/api/openapi.json')).text())
+const { paths, components } = readDocumentation(await (await server.fetch(null, '/api/openapi.json')).text())
 
 t.test('api.errors.1: every error has a stable code, listed in the documentation', async (t) => {
   const rows = Object.entries(ERROR_CODES).map(([code, meaning]) => `| \`${code}\` | ${meaning} |`)
@@ -55,11 +51,11 @@ t.test('the url of an error leads to the documentation of that operation', async
   )
   t.equal(new Set(places).size, operations.length, 'each operation has a name of its own')
   const refused: [method: string, path: string, place: string][] = [
-    ['POST', '/api/v1/user/repos', 'repository/postUserRepos'],
-    ['GET', '/api/v1/repos/alice/none/pulls/1/', 'repository/getReposOwnerRepoPullsIndex'],
-    ['HEAD', '/api/v1/repos/alice/none/pulls/1', 'repository/getReposOwnerRepoPullsIndex'],
-    ['GET', '/api/v1/repos/alice/none/issues/1', 'issue/getReposOwnerRepoIssuesIndex'],
-    ['GET', '/api/v1/repos/alice/none/branches/a/b', 'repository/getReposOwnerRepoBranchesRest'],
+    ['POST', '/api/v1/user/repos', 'repository/createCurrentUserRepo'],
+    ['GET', '/api/v1/repos/alice/none/pulls/1/', 'repository/repoGetPullRequest'],
+    ['HEAD', '/api/v1/repos/alice/none/pulls/1', 'repository/repoGetPullRequest'],
+    ['GET', '/api/v1/repos/alice/none/issues/1', 'issue/issueGetIssue'],
+    ['GET', '/api/v1/repos/alice/none/branches/a/b', 'repository/repoGetBranch'],
   ]
   for (const [method, path, place] of refused) {
     const answer = await server.fetch('alice', path, { method })

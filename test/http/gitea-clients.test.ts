@@ -6,7 +6,7 @@ import { checkGeneratedPart } from '../generated-part.ts'
 import { hostedWork } from '../hosted-work.ts'
 import { basic } from '../server-template.ts'
 import { type Gitea, startTestServer } from '../start-server.ts'
-import type { Documentation } from './documented.ts'
+import { readDocumentation } from './documented.ts'
 import { giteaRoutes, missingRoutes, notHereTable } from './not-here.ts'
 
 const server = await startTestServer(t, { CORS_ORIGINS: 'https://app.example.org', MAX_BODY_BYTES: '64KiB' })
@@ -174,9 +174,7 @@ t.test('filters are honoured or refused, never ignored', async (t) => {
 })
 
 t.test('docs/compatibility.md lists the routes of Gitea that are missing, and no other', async (t) => {
-  const documentation: Documentation = JSON.parse(
-    await (await server.fetch(null, '/api/openapi.json')).text(),
-  )
+  const documentation = readDocumentation(await (await server.fetch(null, '/api/openapi.json')).text())
   t.ok(giteaRoutes().length > 400)
   const list = notHereTable(missingRoutes(documentation))
   await checkGeneratedPart(t, 'docs/compatibility.md', 'not here', list)

@@ -66,8 +66,9 @@ export function giteaFields(documentation: Documentation) {
     if (found === undefined) return []
     const { requestBody, parameters: queried = [] } = found.operation
     const [media] = Object.values(requestBody?.content ?? {})
-    const schema: { properties?: object } = media?.schema ?? {}
-    const known = Object.keys(schema.properties ?? {})
+    const body: { properties?: object; anyOf?: { properties?: object }[] } = media?.schema ?? {}
+    const { properties } = body.anyOf?.[0] ?? body
+    const known = Object.keys(properties ?? {})
     const [, type = ''] = /body\??: (\w+)/.exec(parameters) ?? []
     const [, query = ''] = /query\??: \{([\s\S]*?)\n\s*\}/.exec(parameters) ?? []
     const names = [...query.matchAll(/^\s*"?([\w.-]+)"?\??:/gm)].map(([, name = '']) => name)

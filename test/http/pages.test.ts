@@ -2,7 +2,7 @@
 import t from 'tap'
 import { ROWS } from '../auth/route-rows.ts'
 import { startWorld } from '../auth/route-world.ts'
-import { checksOf, type Documentation, operationsOf } from './documented.ts'
+import { checksOf, operationsOf, readDocumentation } from './documented.ts'
 
 t.test(
   'api.paging.1: every list pages: no page is longer than its limit, and the page after the last is empty',
@@ -12,7 +12,7 @@ t.test(
     // Only repositories of an organization have teams.
     const ofOrganization = await world.place('private organization')
     const { text } = await world.send(null, 'GET', '/api/openapi.json')
-    const documentation: Documentation = JSON.parse(text)
+    const documentation = readDocumentation(text)
     const { problemIn } = checksOf(documentation)
     const lists = operationsOf(documentation).filter(
       ({ method, path, operation }) =>

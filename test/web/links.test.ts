@@ -100,7 +100,7 @@ t.test('the first page has the repositories that one may read, sign-in and docum
   t.match(anonymous.text, 'href="/api/docs"')
   t.match((await get('/', 'alice')).text, 'href="/alice/hidden"')
   t.notMatch((await get('/', 'carol')).text, 'hidden')
-  t.match(await get('/?page=2'), { status: 200, text: /There is none/ })
+  t.match(await get('/?page=2'), { status: 200, text: /There are no repositories/ })
   t.match(await get('/?limit=1', 'alice'), { status: 200, text: /Older repositories/ })
 
   const asked = await get('/?sign_in=password')

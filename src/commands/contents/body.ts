@@ -10,7 +10,7 @@ import { type FileChange, OPERATIONS, type Operation } from './contents.decider.
 const MAX_FILES = 500
 
 const Name = Type.Optional(Type.String({ maxLength: 255 }))
-const Identity = Type.Object({ name: Name, email: Name })
+const Identity = Type.Object({ name: Name, email: Name }, { title: 'Identity' })
 const Content = Type.String({ description: 'in base64' })
 const Sha = Type.String({ description: 'of the file that is there', maxLength: 64 })
 
@@ -30,14 +30,14 @@ const commitFields = (services: Services) => ({
 export function contentsBodies(services: Services) {
   const commit = commitFields(services)
   return {
-    create: Type.Object({ ...commit, content: Content }),
+    create: Type.Object({ ...commit, content: Content }, { title: 'CreateFileOptions' }),
     update: Type.Object({
       ...commit,
       content: Content,
       sha: Type.Optional(Sha),
       from_path: Type.Optional(Type.String()),
     }),
-    remove: Type.Object({ ...commit, sha: Sha }),
+    remove: Type.Object({ ...commit, sha: Sha }, { title: 'DeleteFileOptions' }),
     change: Type.Object({
       ...commit,
       files: Type.Array(

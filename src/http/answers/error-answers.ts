@@ -52,8 +52,6 @@ export const ERROR_DESCRIPTIONS: Readonly<Record<number, string>> = {
   423: 'The resource is locked or archived',
   429: 'Too many requests; retry after `Retry-After` seconds',
   431: 'The head of the request is too large',
-  500: 'The server failed; its log has the reason',
-  501: 'The method does not exist here',
   503: 'The server is busy or starting; retry after `Retry-After` seconds',
   507: 'The disk or a quota is full',
 }

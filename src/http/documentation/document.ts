@@ -1,9 +1,14 @@
 /** The description of the API, `/api/openapi.json`, made from the schemas of the routes when the first client asks for it. */
-import { STATUS_CODES } from 'node:http'
-import type { FastifyDynamicSwaggerOptions, SwaggerTransformObject } from '@fastify/swagger'
+import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger'
 import type { FastifySchema, RouteOptions } from 'fastify'
 import type { ScopeCategory, ScopeLevel } from '../../auth/token-scopes.ts'
-import { ERROR_COMPONENTS, ERROR_DESCRIPTIONS, errorAnswer, withErrorAnswers } from '../answers/error-answers.ts'
+import {
+  ERROR_COMPONENTS,
+  ERROR_DESCRIPTIONS,
+  errorAnswer,
+  withErrorAnswers,
+} from '../answers/error-answers.ts'
+import { EXAMPLES } from './example-table.ts'
 import { FIELDS } from './field-table.ts'
 import { type OperationRow, operationOf, PUBLIC_TAGS, TAGS } from './operations.ts'
 import { INTEGERS, PARAMETERS, VALUES } from './parameter-table.ts'
@@ -41,7 +46,10 @@ function describedParameters(schema: unknown, operation: OperationRow): unknown 
 
 /** Credentials of an operation with the scope that a token needs. Anonymous reading depends on the resource. */
 function securityOf(method: string, config: object | undefined, { id, tag }: OperationRow) {
-  const { scope = 'repository', scopeLevel = method === 'GET' ? 'read' : 'write' }: {
+  const {
+    scope = 'repository',
+    scopeLevel = method === 'GET' ? 'read' : 'write',
+  }: {
     scope?: ScopeCategory | readonly ScopeCategory[]
     scopeLevel?: ScopeLevel
   } = config ?? {}
@@ -66,25 +74,24 @@ function describe(schema: FastifySchema, url: string, route: RouteOptions): Fast
   }
 }
 
-const componentName = (status: number) => (STATUS_CODES[status] ?? `${status}`).replaceAll(/[^A-Za-z]/g, '')
+const componentName = (status: number) => `${status}`
 
 /** What an answer is, for those that do not say it. */
 function answerDescription(response: Json, status: string): string {
   const { content } = response
   const [media] = isObject(content) ? Object.values(content) : []
   const schema = isObject(media) && isObject(media.schema) ? media.schema : undefined
-  if (schema === undefined) return 'Success, without a body'
-  if (isObject(schema.items) && typeof schema.items.$ref === 'string') return `List of ${nameIn(schema.items.$ref)}`
+  if (schema === undefined) return 'No content'
+  if (isObject(schema.items) && typeof schema.items.$ref === 'string')
+    return `List of ${nameIn(schema.items.$ref)}`
   if (typeof schema.$ref === 'string') return nameIn(schema.$ref)
   return status === '201' ? 'Created' : 'Success'
 }
 
 const nameIn = (ref: string) => ref.slice(ref.lastIndexOf('/') + 1)
 
-/** Moves titled schemas to the components, shared errors too, and describes fields, bodies and answers. */
-const withComponents: SwaggerTransformObject = (document) => {
-  if (!('openapiObject' in document)) return document.swaggerObject
-  const { openapiObject } = document
+/** Moves titled schemas, parameters and errors to the components, and describes fields, bodies and answers. */
+function withComponents(openapiObject: { paths?: object; components?: { schemas?: object } }) {
   const schemas = new Map<string, { text: string; schema: Json }>()
 
   /** @throws Error when two different schemas have the same title */
@@ -100,18 +107,32 @@ const withComponents: SwaggerTransformObject = (document) => {
     if (Array.isArray(value)) return value.map(hoist)
     if (!isObject(value)) return value
     const { title, ...inner } = mapValues(value, hoist)
-    if (typeof title !== 'string' || !isObject(inner.properties)) return title === undefined ? inner : { title, ...inner }
+    if (typeof title !== 'string' || !isObject(inner.properties)) {
+      return described(title === undefined ? inner : { ...inner, title })
+    }
     return referTo(title, described(inner, title))
   }
 
-  const describedDeep = (value: unknown): unknown => {
-    if (Array.isArray(value)) return value.map(describedDeep)
-    if (!isObject(value)) return value
-    return described(mapValues(value, describedDeep))
+  const parameters = new Map<string, { name: string; parameter: Json }>()
+
+  /** Refers to a parameter by its name, or by its name and a number when others have the name. */
+  function parameterRef(parameter: unknown): unknown {
+    if (!isObject(parameter)) return parameter
+    const { required, ...optional } = parameter
+    const shown: Json = required === false ? optional : parameter
+    const text = JSON.stringify(shown)
+    const same = [...parameters.values()].filter((known) => known.parameter.name === parameter.name)
+    const name =
+      parameters.get(text)?.name ?? `${parameter.name}${same.length === 0 ? '' : `.${same.length + 1}`}`
+    parameters.set(text, { name, parameter: shown })
+    return { $ref: `#/components/parameters/${name}` }
   }
 
   const errors = new Map(
-    Object.keys(ERROR_DESCRIPTIONS).map((status) => [JSON.stringify(errorAnswer(Number(status))), Number(status)]),
+    Object.keys(ERROR_DESCRIPTIONS).map((status) => [
+      JSON.stringify(errorAnswer(Number(status))),
+      Number(status),
+    ]),
   )
   const answers = (responses: Json) =>
     mapValues(responses, (response, status) => {
@@ -121,17 +142,20 @@ const withComponents: SwaggerTransformObject = (document) => {
       return { ...response, description: answerDescription(response, status) }
     })
 
-  const paths = mapValues(openapiObject.paths ?? {}, (item) =>
-    mapValues(isObject(item) ? item : {}, (operation) => {
-      const found = describedDeep(hoist(operation))
-      if (!isObject(found)) return found
-      const { requestBody, responses } = found
-      return {
-        ...found,
-        ...(isObject(requestBody) && { requestBody: { ...requestBody, required: !allowsNull(requestBody) } }),
-        responses: answers(isObject(responses) ? responses : {}),
-      }
-    }),
+  function operationIn(operation: unknown): Json {
+    const found = hoist(operation)
+    if (!isObject(found)) return {}
+    const { requestBody, responses, parameters = [] } = found
+    return {
+      ...found,
+      parameters: [parameters].flat().map(parameterRef),
+      ...(isObject(requestBody) && { requestBody: withExample(requestBody, found.operationId) }),
+      responses: answers(isObject(responses) ? responses : {}),
+    }
+  }
+
+  const paths = mapValues({ ...openapiObject.paths }, (item) =>
+    sharingParameters(mapValues(isObject(item) ? item : {}, operationIn)),
   )
   return {
     ...openapiObject,
@@ -140,10 +164,13 @@ const withComponents: SwaggerTransformObject = (document) => {
     components: {
       ...openapiObject.components,
       schemas: {
-        ...openapiObject.components?.schemas,
+        Error: hoist(ERROR_COMPONENTS.Error),
         ...Object.fromEntries([...schemas].sort().map(([name, { schema }]) => [name, schema])),
       },
-      responses: Object.fromEntries([...errors.values()].map((status) => [componentName(status), errorAnswer(status)])),
+      parameters: Object.fromEntries([...parameters.values()].map((one) => [one.name, one.parameter])),
+      responses: Object.fromEntries(
+        [...errors.values()].map((status) => [componentName(status), errorAnswer(status)]),
+      ),
     },
   }
 }
@@ -152,11 +179,40 @@ const withComponents: SwaggerTransformObject = (document) => {
 function described(schema: Json, title?: string): Json {
   if (!isObject(schema.properties) || schema.type !== 'object') return schema
   const properties = mapValues(schema.properties, (field, name) => {
-    if (!isObject(field) || typeof field.description === 'string') return field
-    const description = FIELDS[`${title}.${name}`] ?? FIELDS[name]
-    return description === undefined ? field : { ...field, description }
+    if (!isObject(field)) return field
+    const values = VALUES[`${title} ${name}`]
+    const description = field.description ?? FIELDS[`${title}.${name}`] ?? FIELDS[name]
+    return { ...field, ...(values && { enum: values }), ...(description !== undefined && { description }) }
   })
   return { ...schema, properties }
+}
+
+/** The operations of a path; parameters that all of them have stand once, beside them. */
+function sharingParameters(operations: Json): Json {
+  const lists = Object.values(operations).flatMap((operation) =>
+    isObject(operation) && Array.isArray(operation.parameters) ? [operation.parameters] : [],
+  )
+  const textOf = (parameter: unknown) => JSON.stringify(parameter)
+  const [first = [], ...others] = lists.map((list) => list.map(textOf))
+  const shared = new Set(first.filter((text) => others.every((list) => list.includes(text))))
+  const own = mapValues(operations, (operation) => {
+    if (!isObject(operation) || !Array.isArray(operation.parameters)) return operation
+    const { parameters, ...rest } = operation
+    const left = parameters.filter((parameter) => !shared.has(textOf(parameter)))
+    return left.length === 0 ? rest : { ...rest, parameters: left }
+  })
+  return { ...(shared.size > 0 && { parameters: [...shared].map((text) => JSON.parse(text)) }), ...own }
+}
+
+/** A body with whether it is required, and with the example of its operation. */
+function withExample(body: Json, operationId: unknown): Json {
+  const { required, ...rest } = body
+  const example = EXAMPLES[`${operationId}`]
+  const content =
+    example === undefined || !isObject(body.content)
+      ? body.content
+      : mapValues(body.content, (media) => (isObject(media) ? { ...media, example } : media))
+  return { ...rest, content, ...(!allowsNull(body) && { required: required ?? true }) }
 }
 
 /** Whether a body may be absent: its schema has null. */
@@ -182,8 +238,16 @@ export const documentation = (base: string): FastifyDynamicSwaggerOptions => ({
     components: {
       schemas: ERROR_COMPONENTS,
       securitySchemes: {
-        basic: { type: 'http', scheme: 'basic', description: 'Login and password, or login and access token' },
-        token: { type: 'http', scheme: 'bearer', description: 'Access token; the operation names the scopes it needs' },
+        basic: {
+          type: 'http',
+          scheme: 'basic',
+          description: 'Login and password, or login and access token',
+        },
+        token: {
+          type: 'http',
+          scheme: 'bearer',
+          description: 'Access token; the operation names the scopes it needs',
+        },
       },
     },
   },
@@ -191,5 +255,8 @@ export const documentation = (base: string): FastifyDynamicSwaggerOptions => ({
     url: url.replace(/\*$/, () => `:${operationOf(`${route.method}`, url)?.rest ?? 'rest'}`),
     schema: schema && describe(schema, url, route),
   }),
-  transformObject: withComponents,
+  transformObject: (document) =>
+    'openapiObject' in document
+      ? Object.assign(document.openapiObject, withComponents(document.openapiObject))
+      : document.swaggerObject,
 })

@@ -44,7 +44,17 @@ const DESCRIPTIONS: Readonly<Record<string, string>> = {
 export const TAGS = Object.keys(OPERATIONS).map((name) => ({ name, description: DESCRIPTIONS[name] ?? name }))
 
 /** Tags with operations that anonymous callers may use on public resources. */
-export const PUBLIC_TAGS: ReadonlySet<string> = new Set(['history', 'replay', 'repository', 'issue', 'organization', 'user', 'lfs', 'settings', 'miscellaneous'])
+export const PUBLIC_TAGS: ReadonlySet<string> = new Set([
+  'history',
+  'replay',
+  'repository',
+  'issue',
+  'organization',
+  'user',
+  'lfs',
+  'settings',
+  'miscellaneous',
+])
 
 /** The operation of a route; undefined for a route without documentation. `path`: as routes have it. */
 export const operationOf = (method: string, path: string): OperationRow | undefined =>
@@ -53,6 +63,7 @@ export const operationOf = (method: string, path: string): OperationRow | undefi
 /** Where the operation of a request is documented; the whole documentation when it is not. */
 export function operationUrl({ method, routeOptions }: FastifyRequest, docsUrl: string): string {
   const { schema, url } = routeOptions
-  const operation = schema?.hide === true ? undefined : operationOf(method === 'HEAD' ? 'GET' : method, url ?? '')
+  const operation =
+    schema?.hide === true ? undefined : operationOf(method === 'HEAD' ? 'GET' : method, url ?? '')
   return operation === undefined ? docsUrl : `${docsUrl}#/${operation.tag}/${operation.id}`
 }

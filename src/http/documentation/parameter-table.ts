@@ -34,12 +34,46 @@ export const PARAMETERS: Readonly<Record<string, string>> = {
 }
 
 /** Parameters that are numbers. Validation takes them as texts: what is no number is not found, or means the default. */
-export const INTEGERS: ReadonlySet<string> = new Set(['page', 'limit', 'per_page', 'uid', 'priority_owner_id', 'team_id', 'key_id', 'attachment_id', 'position', 'size', 'priority_repo_id', 'starredBy', 'source_id', 'milestone', 'revision', 'from', 'to'])
+export const INTEGERS: ReadonlySet<string> = new Set([
+  'page',
+  'limit',
+  'per_page',
+  'uid',
+  'priority_owner_id',
+  'team_id',
+  'key_id',
+  'attachment_id',
+  'position',
+  'size',
+  'priority_repo_id',
+  'starredBy',
+  'source_id',
+  'milestone',
+  'revision',
+  'from',
+  'to',
+])
 
-/** Values of parameters for which an unknown value means the default. */
+/** Values of parameters and fields whose schemas are texts: their check is elsewhere, or an unknown value means the default. */
 export const VALUES: Readonly<Record<string, readonly string[]>> = {
+  'MergePullRequestOption Do': [
+    'merge',
+    'rebase',
+    'rebase-merge',
+    'squash',
+    'fast-forward-only',
+    'manually-merged',
+  ],
   'repoListPullRequests state': ['open', 'closed', 'all'],
-  'repoListPullRequests sort': ['oldest', 'recentupdate', 'recentclose', 'leastupdate', 'mostcomment', 'leastcomment', 'priority'],
+  'repoListPullRequests sort': [
+    'oldest',
+    'recentupdate',
+    'recentclose',
+    'leastupdate',
+    'mostcomment',
+    'leastcomment',
+    'priority',
+  ],
   'issueListIssues state': ['open', 'closed', 'all'],
   'issueSearchIssues state': ['open', 'closed', 'all'],
   'issueListIssues type': ['issues', 'pulls'],

@@ -11,11 +11,14 @@ import type { RepositoryDocument } from '../../../projections/models/repositorie
 import type { Services } from '../../../services/services.ts'
 import type { ProtectionSettings } from './protections.decider.ts'
 
-export const ProtectionOptions = Type.Partial(Type.Object(ProtectionFields))
+export const ProtectionOptions = Type.Partial(Type.Object(ProtectionFields), {
+  title: 'EditBranchProtectionOption',
+})
 
 /** `rule_name`, or its older name `branch_name`, is required. */
 export const CreateProtectionOptions = Type.Partial(
   Type.Object({ rule_name: Type.String(), branch_name: Type.String(), ...ProtectionFields }),
+  { title: 'CreateBranchProtectionOption' },
 )
 
 type Options = Static<typeof ProtectionOptions>
