@@ -1,7 +1,6 @@
 /** The description of the API, `/api/openapi.json`, made from the schemas of the routes when the first client asks for it. */
 import type { FastifyDynamicSwaggerOptions } from '@fastify/swagger'
 import type { FastifySchema, RouteOptions } from 'fastify'
-import type { ScopeCategory, ScopeLevel } from '../../auth/token-scopes.ts'
 import {
   ERROR_COMPONENTS,
   ERROR_DESCRIPTIONS,
@@ -50,8 +49,8 @@ function securityOf(method: string, config: object | undefined, { id, tag }: Ope
     scope = 'repository',
     scopeLevel = method === 'GET' ? 'read' : 'write',
   }: {
-    scope?: ScopeCategory | readonly ScopeCategory[]
-    scopeLevel?: ScopeLevel
+    scope?: string | readonly string[]
+    scopeLevel?: string
   } = config ?? {}
   const scopes = [scope].flat().map((category) => `${scopeLevel}:${category}`)
   const isPublic = method === 'GET' && PUBLIC_TAGS.has(tag) && !id.includes('Current')
